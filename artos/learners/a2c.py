@@ -10,6 +10,7 @@ from torch import Tensor
 
 from artos.buffer.samplers.batch import Batch
 from artos.learners.actor_critic import ActorCriticLearner, explained_variance
+from artos.learners.compiler import Switch
 from artos.learners.optimisers import Adam, Optimiser, RMSprop
 from artos.losses.actor_critic import actor_critic_loss
 from artos.losses.gae import advantages
@@ -43,11 +44,12 @@ class A2C(ActorCriticLearner):
         normalize_rewards: bool = False,
         bfloat16: bool = False,
         threads: int = 0,
+        compile: Switch = "off",
     ) -> None:
         super().__init__(
             lr=lr, anneal=anneal, gamma=gamma, lam=lam, vf_coef=vf_coef, ent_coef=ent_coef,
             max_grad_norm=max_grad_norm, normalize_rewards=normalize_rewards, bfloat16=bfloat16,
-            threads=threads,
+            threads=threads, compile=compile,
         )  # fmt: skip
         self.stepping = optimiser
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from artos.buffer.samplers.batch import Batch
+from artos.learners.compiler import Switch
 from artos.learners.context import LearnerContext
 from artos.learners.network import Network
 from artos.learners.ranges import not_negative, within
@@ -54,8 +55,9 @@ class ActorCriticLearner(TorchLearner):
         normalize_rewards: bool,
         bfloat16: bool,
         threads: int,
+        compile: Switch = "off",
     ) -> None:
-        super().__init__(lr, max_grad_norm, threads)
+        super().__init__(lr, max_grad_norm, threads, compile)
         self.anneal, self.gamma, self.lam = anneal, gamma, lam
         self.vf_coef, self.ent_coef, self.bfloat16 = vf_coef, ent_coef, bfloat16
         self.normalize_rewards = normalize_rewards
@@ -139,14 +141,25 @@ class ActorCriticLearner(TorchLearner):
         self, batch: Batch, rows: Mapping[str, Tensor], index: NDArray[np.int64]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Log-probabilities, entropy and values, each (n,), of the ``rows``, at ``index``."""
+        return self.compiler(self._evaluated, *self._seen(batch, rows, index))
+
+    def _seen(
+        self, batch: Batch, rows: Mapping[str, Tensor], index: NDArray[np.int64]
+    ) -> tuple[dict[str, Tensor], Mapping[str, Tensor], TimeMajor | None]:
+        """Observations of the ``rows``, at ``index``, the rows, and their order if it matters."""
         observations = {
             key: self.tensor(batch.take(key, index)) if key in self._piecewise else rows[key]
             for key in self._parts
         }
+        return observations, rows, time_major(batch.shape, index) if self._state else None
+
+    def _evaluated(
+        self, observations: Mapping[str, Tensor], rows: Mapping[str, Tensor], by: TimeMajor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         module: Any = self.module
         with torch.autocast(self.place.device.type, torch.bfloat16, enabled=self.bfloat16):
-            if self._state:
-                found = self._unrolled(observations, rows, time_major(batch.shape, index))
+            if by is not None:
+                found = self._unrolled(observations, rows, by)
             else:
                 found = module.evaluate(observations, rows["actions"])
         log_probs, entropy, values = (each.float() for each in found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,9 @@ class LearnerContext:
     are built in. ``blocks`` are the actors' data blocks, for samplers over all of the replay
     buffer; at registration, when nothing runs yet, there are none. ``publish`` is called with the
     name and the value of an object that the learner has beside the weights. ``device`` names where
-    the learner computes, ``"cpu"`` or ``"cuda:0"``; at registration it is the CPU.
+    the learner computes, ``"cpu"`` or ``"cuda:0"``; at registration it is the CPU. ``waits`` is
+    told what the learner waits for and cannot help, and "" when that is over: then its time to
+    answer begins anew.
     """
 
     plan: Plan
@@ -34,6 +36,7 @@ class LearnerContext:
     blocks: Mapping[int, ActorBlock] = field(default_factory=dict)
     publish: Publisher = field(default_factory=Publisher)
     device: str = "cpu"
+    waits: Callable[[str], None] = lambda _: None
 
     @property
     def spec(self) -> EnvSpec:

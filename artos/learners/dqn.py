@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
-from artos.learners.off_policy import OffPolicyLearner
+from artos.learners.compiler import Switch
+from artos.learners.off_policy import Obs, OffPolicyLearner
 from artos.learners.ranges import at_least_one
 
 
@@ -32,8 +33,12 @@ class DQN(OffPolicyLearner):
         sync: int = 8,
         max_grad_norm: float | None = 10.0,
         threads: int = 0,
+        compile: Switch = "off",
     ) -> None:
-        super().__init__(lr=lr, tau=tau, sync=sync, max_grad_norm=max_grad_norm, threads=threads)
+        super().__init__(
+            lr=lr, tau=tau, sync=sync, max_grad_norm=max_grad_norm, threads=threads,
+            compile=compile,
+        )  # fmt: skip
         self.double, self.target_every = double, target_every
 
     def setup(self, context: Any) -> None:
@@ -43,21 +48,27 @@ class DQN(OffPolicyLearner):
 
     def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
         """A step on Huber's loss of the TD errors, which become the rows' priorities."""
-        wanted = self.wanted(batch, self._value(batch))
-        actions = self.tensor(batch["actions"]).unsqueeze(1)
-        found = self.module(self.observations(batch)).gather(1, actions).squeeze(1)
-        each = functional.smooth_l1_loss(found, wanted, reduction="none")
-        loss = (self.tensor(batch.weights) * each).mean()
+        loss, errors, q = self.compiler(
+            self._loss, self.observations(batch), self.following(batch), self.rows(batch)
+        )
         self.step(loss)
         if self.network.steps % self.target_every == 0:
             self.target.follow(self.network, self.tau)
-        found = found.detach()
-        batch.prioritise((found - wanted).abs().cpu().numpy())
-        return {"loss": loss.detach(), "q": found.mean()}
+        batch.prioritise(errors.abs().cpu().numpy())
+        return {"loss": loss.detach(), "q": q}
+
+    def _loss(
+        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Huber's loss, and without gradients the TD errors (n,) and the mean value."""
+        wanted = self.wanted(rows, self._value(following))
+        found = self.module(obs).gather(1, rows["actions"].unsqueeze(1)).squeeze(1)
+        each = functional.smooth_l1_loss(found, wanted, reduction="none")
+        seen = found.detach()
+        return (rows["weights"] * each).mean(), seen - wanted, seen.mean()
 
     @torch.no_grad()
-    def _value(self, batch: DrawnBatch) -> Tensor:
-        following = self.following(batch)
+    def _value(self, following: Obs) -> Tensor:
         values: Tensor = self.target(following)
         if not self.double:
             return values.max(1).values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -91,11 +92,12 @@ class Network:
         """What the module returns."""
         return self.module(*args, **kwargs)
 
-    def fixed(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module returns, for the gradients of its arguments only."""
+    @contextmanager
+    def fixed(self) -> Iterator[None]:
+        """Whatever is computed with it meanwhile has gradients of its arguments only."""
         self.module.requires_grad_(False)
         try:
-            return self.module(*args, **kwargs)
+            yield
         finally:
             self.module.requires_grad_(self._optimiser is not None)
 

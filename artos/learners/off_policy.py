@@ -12,6 +12,7 @@ from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.buffer.samplers.transitions import DISCOUNTS, NEXT, RETURNS
+from artos.learners.compiler import Switch
 from artos.learners.ranges import at_least_one
 from artos.learners.torch_learner import TorchLearner
 from artos.policies.critics import Critics
@@ -38,8 +39,9 @@ class OffPolicyLearner(TorchLearner):
         sync: int,
         max_grad_norm: float | None = None,
         threads: int = 0,
+        compile: Switch = "off",
     ) -> None:
-        super().__init__(lr, max_grad_norm, threads)
+        super().__init__(lr, max_grad_norm, threads, compile)
         self.tau, self.sync = tau, sync
 
     def setup(self, context: Any) -> None:
@@ -93,9 +95,14 @@ class OffPolicyLearner(TorchLearner):
         """Observations to bootstrap from."""
         return self.observations(batch, NEXT)
 
-    def wanted(self, batch: DrawnBatch, values: Tensor) -> Tensor:
+    def rows(self, batch: DrawnBatch) -> dict[str, Tensor]:
+        """What else a loss is made of: actions, returns and discounts over n steps, weights."""
+        found = {name: self.tensor(batch[name]) for name in ("actions", RETURNS, DISCOUNTS)}
+        return found | {"weights": self.tensor(batch.weights)}
+
+    def wanted(self, rows: Mapping[str, Tensor], values: Tensor) -> Tensor:
         """Returns over n steps, (n,), with the discounted ``values`` (n,) of the states after."""
-        return self.tensor(batch[RETURNS]) + self.tensor(batch[DISCOUNTS]) * values
+        return rows[RETURNS] + rows[DISCOUNTS] * values
 
     def out_of_range(self) -> Iterator[str]:
         """See ``TorchLearner.out_of_range``."""

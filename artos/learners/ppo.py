@@ -13,9 +13,11 @@ from torch import Tensor
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.learners.actor_critic import ActorCriticLearner, explained_variance
 from artos.learners.advantage_cache import AdvantageCache, GradientAccumulator
+from artos.learners.compiler import Switch
 from artos.learners.context import LearnerContext
 from artos.learners.noise import GradientNoise
 from artos.learners.ranges import bounds, positive
+from artos.learners.sequences import TimeMajor
 from artos.learners.torch_learner import indivisible, share, too_early
 from artos.losses.ppo import ppo_loss
 from artos.plan import Plan
@@ -60,11 +62,12 @@ class PPO(ActorCriticLearner):
         target_kl: float | None = None,
         bfloat16: bool = False,
         threads: int = 0,
+        compile: Switch = "off",
     ) -> None:
         super().__init__(
             lr=lr, anneal=anneal, gamma=gamma, lam=lam, vf_coef=vf_coef, ent_coef=ent_coef,
             max_grad_norm=max_grad_norm, normalize_rewards=normalize_rewards, bfloat16=bfloat16,
-            threads=threads,
+            threads=threads, compile=compile,
         )  # fmt: skip
         self.epochs, self.minibatches = epochs, minibatches
         self.normalize = normalize_advantages
@@ -244,7 +247,16 @@ class PPO(ActorCriticLearner):
         """The loss of the rows at ``index``, alone or as a part of the full batch."""
         at = self.tensor(index)
         few = {name: tensor[at] for name, tensor in data.items()}
-        log_probs, entropy, values = self._evaluate(batch, few, index)
+        return self.compiler(self._objective, *self._seen(batch, few, index), full)
+
+    def _objective(
+        self,
+        observations: Mapping[str, Tensor],
+        few: Mapping[str, Tensor],
+        by: TimeMajor | None,
+        full: GradientAccumulator | None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        log_probs, entropy, values = self._evaluated(observations, few, by)
         advantage = few["advantages"]
         mean, spread = (full.mean, full.spread) if full else self._scale(advantage)
         return ppo_loss(

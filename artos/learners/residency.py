@@ -25,7 +25,8 @@ class Residency:
     """Clears a device level by level, and fills it again.
 
     To ``TRIM`` is to empty torch's caches and gradients that were used. (A library that unmaps
-    memory and keeps its addresses would serve captured CUDA graphs, of which there are none here.)
+    memory and keeps its addresses would spare compiled learners, which read weights by address, to
+    record their CUDA graphs again.)
 
     A network is a few flat vectors, and its parameters are views of one of them. Each vector's
     storage is copied to pinned memory and resized to nothing, later resized and filled: tensors

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.learners.compiler import Switch
 from artos.learners.off_policy import Obs, OffPolicyLearner
 from artos.learners.ranges import not_negative, positive
 from artos.spec import MASK_KEY
@@ -36,8 +37,9 @@ class SAC(OffPolicyLearner):
         tau: float = 0.005,
         sync: int = 8,
         threads: int = 0,
+        compile: Switch = "off",
     ) -> None:
-        super().__init__(lr=lr, tau=tau, sync=sync, threads=threads)
+        super().__init__(lr=lr, tau=tau, sync=sync, threads=threads, compile=compile)
         self.critic_lr, self.hidden = critic_lr, tuple(hidden)
         self.start, self.temperature_lr = temperature, temperature_lr
         self.target_entropy = target_entropy
@@ -55,28 +57,38 @@ class SAC(OffPolicyLearner):
 
     def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
         """A step of the critics, then of the policy, then of the temperature."""
-        obs, following = self.observations(batch), self.following(batch)
+        obs = self.observations(batch)
         temperature = self.log_temperature().detach().exp()
-        wanted = self.wanted(batch, self._value(following, temperature))
-        found = self._rated(obs, self.tensor(batch["actions"]))
-        errors = found - wanted
-        critic_loss = 0.5 * (self.tensor(batch.weights) * errors.square()).sum(0).mean()
+        critic_loss, errors, q = self.compiler(
+            self._critic_loss, obs, self.following(batch), self.rows(batch), temperature
+        )
         self.critics.step(critic_loss)
-        policy_loss, entropy = self._policy_loss(obs, temperature)
+        with self.critics.fixed():
+            policy_loss, entropy = self.compiler(self._policy_loss, obs, temperature)
         self.step(policy_loss)
         if self.temperature_lr:
             self.log_temperature.step(
                 self.log_temperature() * (entropy - self._wanted_entropy(obs))
             )
         self.targets.follow(self.critics, self.tau)
-        batch.prioritise(errors.detach().abs().mean(0).cpu().numpy())
+        batch.prioritise(errors.abs().mean(0).cpu().numpy())
         return {
             "critic_loss": critic_loss.detach(),
             "policy_loss": policy_loss.detach(),
             "entropy": entropy,
             "temperature": temperature,
-            "q": found.detach().mean(),
+            "q": q,
         }
+
+    def _critic_loss(
+        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor], temperature: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The loss of eq. 5, and without gradients the errors (2, n) and the mean value."""
+        wanted = self.wanted(rows, self._value(following, temperature))
+        found = self._rated(obs, rows["actions"])
+        errors = found - wanted
+        loss = 0.5 * (rows["weights"] * errors.square()).sum(0).mean()
+        return loss, errors.detach(), found.detach().mean()
 
     def _wanted_entropy(self, obs: Obs) -> Tensor | float:
         """As set; else, where actions are masked, by how many may be chosen."""
@@ -107,11 +119,10 @@ class SAC(OffPolicyLearner):
         """The loss of eq. 7, and the mean entropy without gradients."""
         if self.continuous:
             actions, logs = self.module.sample(obs)
-            values = self.critics.fixed(obs, actions).amin(0)
+            values = self.critics(obs, actions).amin(0)
             return (temperature * logs - values).mean(), -logs.detach().mean()
         logs = self.module(obs)
-        with torch.no_grad():
-            values = self.critics(obs).amin(0)
+        values = self.critics(obs).amin(0)
         loss = (logs.exp() * (temperature * logs - values)).sum(-1).mean()
         return loss, -(logs.exp() * logs).sum(-1).mean().detach()
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.learners.compiler import Switch
 from artos.learners.off_policy import Obs, OffPolicyLearner
 from artos.learners.ranges import at_least_one, not_negative, positive
 
@@ -33,8 +34,9 @@ class TD3(OffPolicyLearner):
         tau: float = 0.005,
         sync: int = 8,
         threads: int = 0,
+        compile: Switch = "off",
     ) -> None:
-        super().__init__(lr=lr, tau=tau, sync=sync, threads=threads)
+        super().__init__(lr=lr, tau=tau, sync=sync, threads=threads, compile=compile)
         self.critic_lr, self.hidden, self.delay = critic_lr, tuple(hidden), delay
         self.target_noise, self.target_clip = target_noise, target_clip
 
@@ -47,17 +49,32 @@ class TD3(OffPolicyLearner):
     def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
         """A step of the critics and, every ``delay`` updates, of the policy."""
         obs = self.observations(batch)
-        wanted = self.wanted(batch, self._value(self.following(batch)))
-        found = self.critics(obs, self.module.bounds.unit(self.tensor(batch["actions"])))
-        errors = found - wanted
-        loss = (self.tensor(batch.weights) * errors.square()).sum(0).mean()
+        loss, errors, q = self.compiler(
+            self._critic_loss, obs, self.following(batch), self.rows(batch)
+        )
         self.critics.step(loss)
         if self.critics.steps % self.delay == 0:
-            self.step(-self.critics.fixed(obs, self.module(obs))[0].mean())
+            with self.critics.fixed():
+                policy_loss = self.compiler(self._policy_loss, obs)
+            self.step(policy_loss)
             self.targets.follow(self.critics, self.tau)
             self.target.follow(self.network, self.tau)
-        batch.prioritise(errors.detach().abs().mean(0).cpu().numpy())
-        return {"critic_loss": loss.detach(), "q": found.detach().mean()}
+        batch.prioritise(errors.abs().mean(0).cpu().numpy())
+        return {"critic_loss": loss.detach(), "q": q}
+
+    def _critic_loss(
+        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The critics' loss, and without gradients the errors (2, n) and the mean value."""
+        wanted = self.wanted(rows, self._value(following))
+        found = self.critics(obs, self.module.bounds.unit(rows["actions"]))
+        errors = found - wanted
+        loss = (rows["weights"] * errors.square()).sum(0).mean()
+        return loss, errors.detach(), found.detach().mean()
+
+    def _policy_loss(self, obs: Obs) -> Tensor:
+        loss: Tensor = -self.critics(obs, self.module(obs))[0].mean()
+        return loss
 
     @torch.no_grad()
     def _value(self, following: Obs) -> Tensor:

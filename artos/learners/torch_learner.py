@@ -6,7 +6,7 @@ They share how batches divide into minibatches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners import device as devices
+from artos.learners.compiler import Compiler, Switch
+from artos.learners.compiler import faults as compiler_faults
 from artos.learners.context import LearnerContext
 from artos.learners.device import Device, chosen, device_of
 from artos.learners.network import Network, Value
@@ -78,6 +80,19 @@ def too_early(plan: Plan, minibatches: int) -> list[str]:
     return found
 
 
+def not_compiled(plan: Plan) -> list[str]:
+    """What of a plan is not compiled, in words."""
+    found = []
+    if plan.state_keys:
+        found.append("compile=on: policies with a memory are not compiled: leave out compile")
+    if "learner.accumulate" in plan.triggers:
+        found.append(
+            "compile=on: learner.accumulate, which adds up gradients, is not compiled: use another "
+            "pipeline, or leave out compile"
+        )
+    return found
+
+
 def share(plan: Plan, minibatches: int, rows: int) -> int:
     """How many minibatches of the usual size ``rows`` rows of a full batch make."""
     return max(1, round(minibatches * rows / (plan.actors * plan.envs * plan.steps)))
@@ -107,6 +122,9 @@ class TorchLearner:
     ``calls`` names the methods that the policy's module must have, ``reads`` the data keys that the
     rows must have; both are checked before the launch.
 
+    ``self.compiler(function, …)`` calls a function of tensors, with ``compile="on"`` compiled: e.g.
+    one that returns a minibatch's loss.
+
     A learner that publishes other objects, e.g. statistics, declares them in ``objects`` and calls
     ``self.publish(name, value)`` in any of its methods. Each version fires
     ``ObjectKeyTrigger(name)``; scaling policies read the newest value.
@@ -119,15 +137,21 @@ class TorchLearner:
     reads: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
-        self, lr: float = 2.5e-4, max_grad_norm: float | None = 0.5, threads: int = 0
+        self,
+        lr: float = 2.5e-4,
+        max_grad_norm: float | None = 0.5,
+        threads: int = 0,
+        compile: Switch = "off",
     ) -> None:
         self.lr, self.max_grad_norm, self._threads = lr, max_grad_norm, threads
+        self.compile: Switch = compile
         self.fresh = False
 
     def setup(self, context: LearnerContext) -> None:
         """Adopt the policy's network and give it its optimiser."""
         self.context, self.module = context, context.module
         self.place: Device = device_of(context.device)
+        self.compiler = Compiler(self.compile, self.place, context.waits)
         self.owned: dict[str, Network] = {}
         self.residency = Residency(self.place, lambda: (self.network, *self.owned.values()))
         self.network = self._placed(
@@ -188,16 +212,20 @@ class TorchLearner:
 
     def device_faults(self, wanted: str) -> list[str]:
         """Why this machine cannot give the learner that device."""
-        return list(devices.faults(wanted))
+        lacking = compiler_faults(wanted) if self.compile == "on" else ()
+        return [*devices.faults(wanted), *lacking]
 
     def faults(self, plan: Plan) -> list[str]:
         """Everything wrong with this learner's settings for this plan."""
-        return list(self.out_of_range())
+        uncompiled = not_compiled(plan) if self.compile == "on" else []
+        return [*self.out_of_range(), *uncompiled]
 
     def out_of_range(self) -> Iterator[str]:
         """What is wrong with settings whatever the plan; a subclass adds its own."""
         yield from positive(lr=self.lr)
         yield from within(0, _MOST_THREADS, threads=self._threads)
+        if self.compile not in get_args(Switch):
+            yield f"compile must be one of {', '.join(get_args(Switch))}, not {self.compile!r}"
         yield from bounds(optional=True, max_grad_norm=self.max_grad_norm)
 
     # -- learning ------------------------------------------------------------------------------

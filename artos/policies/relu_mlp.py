@@ -55,7 +55,8 @@ def _uniform(*shape: int, within: int) -> nn.Parameter:
 
 def forward(layers: Layers, x: Tensor, more: Tensor | None = None) -> Tensor:
     """What the networks make of (B, width)."""
-    if torch.is_grad_enabled() and not torch.is_autocast_enabled(x.device.type):
+    one_step = torch.is_grad_enabled() and not torch.is_autocast_enabled(x.device.type)
+    if one_step and not torch.compiler.is_compiling():
         return _Pass.apply(x, more, *layers)  # type: ignore[no-any-return,no-untyped-call]
     return _seen(layers, x, more)[1]
 

@@ -49,7 +49,8 @@ class TwinMlp(nn.Module):
     def forward(self, x: Tensor, heads: Heads) -> tuple[Tensor, Tensor]:
         """(B, in) to the policy's last layer (B, width) and the values (B,)."""
         layers: list[Any] = list(self._parameters.values())
-        if x.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
+        at_once = x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+        if at_once and not torch.compiler.is_compiling():
             return TwinPass.apply(x, *heads, *layers)  # type: ignore[no-any-return,no-untyped-call]
         pair = x.expand(2, -1, -1)
         for weight, bias in zip(layers[::2], layers[1::2], strict=True):

@@ -90,7 +90,11 @@ def own_streams(seed: int) -> None:
 
 
 def learner_role(
-    plan: Plan, site: Site, model: ModelBlock, device: str | None = None
+    plan: Plan,
+    site: Site,
+    model: ModelBlock,
+    report: Callable[[Waits], None] = lambda _: None,
+    device: str | None = None,
 ) -> LearnerRole:
     """Set up this process (or inline part) as the learner; ``device`` as torch names it."""
     device = device or plan.device
@@ -104,7 +108,12 @@ def learner_role(
     _settle_torch(plan, plan.threads)
     objects = {name: region for name, region in model.objects.items() if name != MODEL}
     publish = Publisher(published(workload), objects, model[MODEL])
-    learner.setup(LearnerContext(plan, module, plan.seed, plan.threads, blocks, publish, device))
+    learner.setup(
+        LearnerContext(
+            plan, module, plan.seed, plan.threads, blocks, publish, device,
+            lambda what: report(Waits(what)),
+        )
+    )  # fmt: skip
     if device != "cpu":
         from artos.learners.device import device_of  # noqa: PLC0415  # others do without torch
 
@@ -125,10 +134,10 @@ def any_learner_role(
 ) -> LearnerRole | LeasedRole:
     """The same; if the plan says so, on a device of the machine's pool. See ``LeasedRole``."""
     if not plan.leases_device:
-        return learner_role(plan, site, model)
+        return learner_role(plan, site, model, report)
     from artos.runtime.leased import leased  # noqa: PLC0415  # loads the pool, and torch
 
-    return leased(partial(learner_role, plan, site, model), plan, site, report, stopped)
+    return leased(partial(learner_role, plan, site, model, report), plan, site, report, stopped)
 
 
 def evaluator_role(plan: Plan, site: Site, episode_over: Callable[[], None]) -> Role:

@@ -7,7 +7,9 @@ cases say so, only the order of magnitude of the levels means anything, and no g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import get_args
 
+from artos.learners.compiler import Switch
 from artos.levels import Level
 from artos.pool.pool import Pool
 from artos.system import gpus
@@ -28,6 +30,18 @@ SECONDS, QUICK_SECONDS = 10.0, 1.0
 GOALS = {Level.KEEP: 0.2, Level.PARK: 5.0}
 """Milliseconds, on a GPU."""
 _DEADLINE_SECONDS = 600.0
+PONG = (
+    "ppo", "--env", "PongNoFrameskip-v4", "--actors", "2", "--set", "envs=4", "--set", "clip=0.1",
+)  # fmt: skip
+COMPILED_UPDATES = {
+    "PPO on Pong": (PONG, UPDATES, 5),
+    "PPO on CartPole": (("ppo", "--actors", "2"), 100, 5),
+    "DQN on CartPole": (("dqn", "--actors", "1", "--set", "after=200"), 1000, 20),
+    "SAC on Pendulum": (
+        ("sac", "--env", "Pendulum-v1", "--actors", "1", "--set", "after=300"), 500, 20,
+    ),
+}  # fmt: skip
+"""Arguments of ``artos run``, and how many updates, in a quick run, too."""
 _LEVELS = {
     Level.KEEP: "L0, only the turn changes hands",
     Level.TRIM: "L1, caches and gradients are dropped",
@@ -45,6 +59,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         *_ladder(device, QUICK_TURNS if quick else TURNS),
         *_shared(device, QUICK_UPDATES if quick else UPDATES, (1, 2) if quick else (1, 2, 4)),
         *_pong(device, quick, say),
+        *_compiled(device, quick),
     ]
     # One device for all runs, however many this machine has.
     with Pool.join([lent(device)], name="artos bench gpu"):
@@ -53,6 +68,8 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         results.require(_level_case(level, device), goal)
     for other in (*([COMPILED] if device == GPU else []), ONE_FILE, SB3):
         results.compare(_pong_case(device, OURS), _pong_case(device, other))
+    for name in COMPILED_UPDATES:
+        results.compare(_update_case(name, device, "on"), _update_case(name, device, "off"))
     return results
 
 
@@ -107,11 +124,8 @@ def _utilised(single: Callable[[], Answer], count: int, updates: int) -> Callabl
 def _pong(device: str, quick: bool, say: Say) -> Iterator[Contestant]:
     """8 environments x 128 steps, 4 epochs of 4 minibatches of 256, the Nature network, float32."""
     seconds = str(QUICK_SECONDS if quick else SECONDS)
-    steps = str((QUICK_UPDATES if quick else UPDATES) * 1024)
-    arguments = ["--env", "PongNoFrameskip-v4", "--actors", "2", "--total-steps", steps]
-    for setting in ("envs=4", "clip=0.1"):
-        arguments += ["--set", setting]
-    run = ("throughput.artos_side", "run", "ppo", *arguments, "--device", device)
+    updates = str(QUICK_UPDATES if quick else UPDATES)
+    run = ("throughput.artos_side", "run", *PONG, "--device", device, "--total-updates", updates)
     one = ("baselines.one_file_ppo", "--env", "pong", "--device", device, "--threads", "2")
     timed = ("--seconds", seconds)
     calls = {
@@ -132,3 +146,28 @@ def _pong(device: str, quick: bool, say: Say) -> Iterator[Contestant]:
 
 def _pong_case(device: str, who: str) -> str:
     return f"PPO on Pong, learning on {device}: {who}"
+
+
+# -- what compiling gains --------------------------------------------------------------------------
+
+
+def _compiled(device: str, quick: bool) -> Iterator[Contestant]:
+    for name, (arguments, updates, fewer) in COMPILED_UPDATES.items():
+        run = (
+            "gpu.compiled",
+            "run",
+            *arguments,
+            "--total-updates",
+            str(fewer if quick else updates),
+        )
+        for switch in get_args(Switch):
+            case = _update_case(name, device, switch)
+            cases = {"update_ms": (case, "ms"), "first_s": (f"{case}, the first one", "s")}
+            call = ours(
+                *run, "--device", device, "--set", f"compile={switch}", seconds=_DEADLINE_SECONDS
+            )
+            yield Contestant(case, cases, call)
+
+
+def _update_case(name: str, device: str, switch: str) -> str:
+    return f"update of {name} on {device}, compile={switch}"

@@ -30,7 +30,7 @@ def test_two_learners_hand_the_device_on_turn_by_turn(level: Level) -> None:
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """No process is started: every measurement answers at once."""
     rates = {"ms": 2.0, "update_s": 4.0, "held_device_s": 12.0, "steps_per_second": 100.0}
-    copies = {**rates, "held_cpu_s": 1.0}
+    copies = {**rates, "held_cpu_s": 1.0, "update_ms": 3.0, "first_s": 5.0}
     for module in (bench, sharing):
         monkeypatch.setattr(module, "ours", lambda *_, **__: lambda: Answer(copies, {}))
     monkeypatch.setattr(bench, "baseline", lambda *_, **__: lambda: Answer(rates, {}))
@@ -46,12 +46,12 @@ def test_without_a_gpu_the_table_says_cpu_and_judges_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     report = measured(monkeypatch, 0).report()
-    assert len(report.rows) == 4 + 2 * 3 + 3
+    assert len(report.rows) == 4 + 2 * 3 + 3 + 2 * 2 * len(bench.COMPILED_UPDATES)
     assert all("on cpu" in row.case or "that cpu " in row.case for row in report.rows)
     assert {row.goal for row in report.rows} == {None}
     shares = [row.median for row in report.rows if row.unit == "%"]
     assert shares == [25.0, 50.0, 100.0]
-    assert [ratio.median for ratio in report.ratios] == [1.0, 1.0]
+    assert [ratio.median for ratio in report.ratios] == [1.0] * (2 + len(bench.COMPILED_UPDATES))
 
 
 @pytest.mark.usefixtures("quiet")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from artos.learners.a2c import A2C, Stepping
+from artos.learners.compiler import Switch
 from artos.scaling.actor_count import ActorsSetting
 from artos.spec import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
@@ -34,6 +35,7 @@ def workload(
     max_grad_norm: Annotated[float | None, "longest gradient; none: no limit"] = 0.5,
     bfloat16: Annotated[bool, "run the learner's network in bfloat16"] = False,
     threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
+    compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
 ) -> Workload:
     """A2C on any environment.
 
@@ -48,7 +50,7 @@ def workload(
     learner = A2C(
         lr=lr, anneal=anneal, optimiser=optimiser, gamma=gamma, lam=lam, vf_coef=vf_coef,
         ent_coef=ent_coef, max_grad_norm=max_grad_norm, normalize_rewards=normalize,
-        bfloat16=bfloat16, threads=threads,
+        bfloat16=bfloat16, threads=threads, compile=compile,
     )  # fmt: skip
     keys = tuple(key.name for key in actor.data_keys())
     return Workload(

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Annotated
 
 from artos.actors.rollout import RolloutActor
+from artos.learners.compiler import Switch
 from artos.learners.dqn import DQN
 from artos.policies.build import require_actions
 from artos.policies.values import Epsilon, QNetwork
@@ -45,6 +46,7 @@ def workload(
     spread: Annotated[float, "how far actors differ in exploration (Ape-X: 7)"] = 0.0,
     max_grad_norm: Annotated[float | None, "longest gradient; none: no limit"] = 10.0,
     threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
+    compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
 ) -> Workload:
     """Deep Q-learning on any environment with discrete actions.
 
@@ -62,7 +64,7 @@ def workload(
     require_real_numbers(actor, normalize)
     learner = DQN(
         lr=lr, double=double, tau=tau, target_every=target_every, sync=sync,
-        max_grad_norm=max_grad_norm, threads=threads,
+        max_grad_norm=max_grad_norm, threads=threads, compile=compile,
     )  # fmt: skip
     sample = pattern(replay, batch, n_step, gamma, alpha)
     return replay_workload(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from artos.learners.a2c import Stepping
+from artos.learners.compiler import Switch
 from artos.learners.impala import IMPALA
 from artos.scaling.actor_count import ActorsSetting, actors_of
 from artos.spec import Workload
@@ -39,6 +40,7 @@ def workload(
     max_grad_norm: Annotated[float | None, "longest gradient; none: no limit"] = 40.0,
     bfloat16: Annotated[bool, "run the learner's network in bfloat16"] = False,
     threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
+    compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
 ) -> Workload:
     """IMPALA on any environment.
 
@@ -56,7 +58,7 @@ def workload(
     learner = IMPALA(
         lr=lr, anneal=anneal, optimiser=optimiser, gamma=gamma, lam=lam, clip_rho=clip_rho,
         clip_c=clip_c, vf_coef=vf_coef, ent_coef=ent_coef, max_grad_norm=max_grad_norm,
-        normalize_rewards=normalize, bfloat16=bfloat16, threads=threads,
+        normalize_rewards=normalize, bfloat16=bfloat16, threads=threads, compile=compile,
     )  # fmt: skip
     keys = tuple(key.name for key in actor.data_keys())
     max_lag = 2 * actors_of(actors).most // max(1, n) if max_lag is None else max_lag

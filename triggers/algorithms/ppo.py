@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from artos.actors.rollout import RolloutActor
+from artos.learners.compiler import Switch
 from artos.learners.ppo import PPO
 from artos.scaling.actor_count import ActorsSetting, actors_of
 from artos.spec import Workload
@@ -44,6 +45,7 @@ def workload(
     target_kl: Annotated[float | None, "divergence that ends an update; none: never"] = None,
     bfloat16: Annotated[bool, "run the learner's network in bfloat16"] = False,
     threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
+    compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
 ) -> Workload:
     """PPO on any environment.
 
@@ -71,7 +73,7 @@ def workload(
         gamma=gamma, lam=lam, value_clip=value_clip, vf_coef=vf_coef,
         max_grad_norm=max_grad_norm, normalize_advantages=normalize_advantages,
         normalize_rewards=normalize,
-        target_kl=target_kl, bfloat16=bfloat16, threads=threads,
+        target_kl=target_kl, bfloat16=bfloat16, threads=threads, compile=compile,
     )  # fmt: skip
     keys = tuple(key.name for key in actor.data_keys())
     together = max(1, actors_of(actors).most // max(1, found["minibatches"]))

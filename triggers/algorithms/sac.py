@@ -6,6 +6,7 @@ from functools import partial
 from typing import Annotated
 
 from artos.actors.rollout import RolloutActor
+from artos.learners.compiler import Switch
 from artos.learners.sac import SAC
 from artos.policies.build import require_actions
 from artos.policies.squashed import Softmax, SquashedGaussian
@@ -40,6 +41,7 @@ def workload(
     tau: Annotated[float, "share of the way targets go in an update"] = 0.005,
     sync: Annotated[int, "updates between versions"] = 8,
     threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
+    compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
 ) -> Workload:
     """Soft actor-critic on continuous actions with bounds, or on discrete ones.
 
@@ -56,6 +58,7 @@ def workload(
     learner = SAC(
         lr=lr, critic_lr=critic_lr, temperature=temperature, temperature_lr=temperature_lr,
         target_entropy=target_entropy, hidden=hidden, tau=tau, sync=sync, threads=threads,
+        compile=compile,
     )  # fmt: skip
     return replay_workload(
         "sac", actor, learner, sample, ratio=ratio, after=after, actors=actors, steps=steps,

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Annotated
 
 from artos.actors.rollout import RolloutActor
+from artos.learners.compiler import Switch
 from artos.learners.td3 import TD3
 from artos.policies.build import require_actions
 from artos.policies.squashed import Deterministic
@@ -41,6 +42,7 @@ def workload(
     tau: Annotated[float, "share of the way targets go"] = 0.005,
     sync: Annotated[int, "updates between versions"] = 8,
     threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
+    compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
 ) -> Workload:
     """Twin delayed policy gradients on continuous actions with bounds.
 
@@ -55,7 +57,7 @@ def workload(
     ratio = float(batch) if ratio is None else ratio
     learner = TD3(
         lr=lr, critic_lr=critic_lr, target_noise=target_noise, target_clip=target_clip,
-        delay=delay, hidden=hidden, tau=tau, sync=sync, threads=threads,
+        delay=delay, hidden=hidden, tau=tau, sync=sync, threads=threads, compile=compile,
     )  # fmt: skip
     return replay_workload(
         "td3", actor, learner, sample, ratio=ratio, after=after, actors=actors, steps=steps,

@@ -47,14 +47,18 @@ EXAMPLES = (
     "my_vtrace.py:workload",
 )  # fmt: skip
 """What users copy: their learners must find the device, too."""
+COMPILED = tuple(name for name in LEARNERS if "recurrent" not in name and "pipeline" not in name)
+"""Those that can be compiled."""
 LEARNERS |= {name: (name, {"total_updates": 2}) for name in EXAMPLES}
 EACH = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.long) for name in LEARNERS]
 
 
-def learned(name: str, folder: Path, device: str, members: type[Inline] = Inline) -> Finished:
+def learned(
+    name: str, folder: Path, device: str, members: type[Inline] = Inline, **more: Any
+) -> Finished:
     """The run; it is registered for the CPU, whatever the device."""
     workload, settings = LEARNERS[name]
-    made = registered(workload, DOCS if name in EXAMPLES else HERE, **settings)
+    made = registered(workload, DOCS if name in EXAMPLES else HERE, **settings, **more)
     plan = msgspec.structs.replace(made.plan, device=device)
     return finished(dataclasses.replace(made, plan=plan), folder, members)
 

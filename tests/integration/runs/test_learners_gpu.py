@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from gpus import GPU, needs_gpu
-from placed_learners import LEARNERS, Parking, learned
+from placed_learners import COMPILED, LEARNERS, Parking, learned
 
 from deploy.cli.__main__ import main
 
@@ -38,7 +39,22 @@ def test_parking_on_a_gpu_changes_nothing(name: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(parked.arrays[key], value, rtol=1e-4, atol=1e-6, err_msg=key)
 
 
-@pytest.mark.parametrize("more", [[], ["--set", "bfloat16=true"], ["--set", "recurrent=true"]])
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_into_graphs_it_learns_the_same_wherever_its_weights_are(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("artos.learners.torch_learner.compiler_faults", lambda _: ())
+    torch.compiler.reset()
+    plain = learned(name, tmp_path, GPU)
+    compiled = learned(name, tmp_path, GPU, Parking, compile="on")
+    assert compiled.coordinator.monitor.restarts == 0
+    for key, value in plain.arrays.items():
+        np.testing.assert_allclose(compiled.arrays[key], value, rtol=1e-3, atol=1e-4, err_msg=key)
+
+
+@pytest.mark.parametrize(
+    "more", [[], ["--set", "compile=on"], ["--set", "bfloat16=true"], ["--set", "recurrent=true"]]
+)
 def test_a_run_of_several_processes(more: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "run"
     settings = ["--total-updates", "5", "--actors", "2", "--device", "cuda", *more]

@@ -34,6 +34,7 @@ CASES = {
     "ppo-in-the-midst-of-a-batch": (
         29, 10, ("ppo", *ROUNDS, "--set", "pipeline=full", "--set", "minibatches=1"),
     ),
+    "ppo-compiled": (12, 10, ("ppo", *ROUNDS, "--set", "compile=on")),
     "a2c": (16, 12, ("a2c", "--set", "hidden=16")),
     "impala": (14, 12, ("impala", "--set", "hidden=16")),
     "dqn": (100, 120, ("dqn", *REPLAY, "--set", "replay_size=160", *EVALUATED)),

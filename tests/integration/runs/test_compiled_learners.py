@@ -1,0 +1,65 @@
+"""Learners compiled by torch, next to the same as they are written, and a run that learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from placed_learners import COMPILED, Parking, learned
+from real_runs import Outcome
+
+from artos.learners.compiler import WAITS_FOR
+from artos.protocol.invocations import Waits
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),  # its own code's
+]
+
+SAME = {"rtol": 1e-5, "atol": 1e-6}
+"""Compiled code adds up in another order: the last bits differ, and grow from step to step."""
+TWO_FUNCTIONS = ("sac", "sac-discrete", "td3")
+"""A loss of the critics and one of the policy."""
+
+
+class Compiling(Parking):
+    """Notes what its learner waits for; its weights move after each invocation."""
+
+    told: list[str]
+
+    def _report(self, waits: Waits) -> None:
+        Compiling.told.append(waits.what)
+        super()._report(waits)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_it_learns_the_same_and_is_compiled_once(name: str, tmp_path: Path) -> None:
+    from torch._dynamo.utils import counters  # noqa: PLC0415  # takes a second
+
+    plain = learned(name, tmp_path, "cpu")
+    torch.compiler.reset()
+    counters.clear()
+    Compiling.told = []
+    compiled = learned(name, tmp_path, "cpu", Compiling, compile="on")
+    assert not counters["graph_break"]
+    functions = 2 if name in TWO_FUNCTIONS else 1
+    assert counters["stats"]["unique_graphs"] == functions
+    # For its gradients a function may be compiled at once with its values, or later.
+    assert len(Compiling.told) in (2 * functions, 4 * functions)
+    assert Compiling.told == [WAITS_FOR, ""] * (len(Compiling.told) // 2)
+    assert compiled.coordinator.monitor.restarts == 0
+    assert plain.arrays.keys() == compiled.arrays.keys()
+    for key, value in plain.arrays.items():
+        np.testing.assert_allclose(compiled.arrays[key], value, err_msg=key, **SAME)
+
+
+@pytest.mark.processes
+def test_it_learns(artos: Callable[..., Outcome]) -> None:
+    size = ("--actors", "2", "--total-steps", "60000", "--seed", "1")
+    outcome = artos("run", "ppo", "--json", *size, "--set", "compile=on")
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["restarts"] == 0
+    assert outcome.summary["mean_return_100"] > 100, "a random policy gets 22"
