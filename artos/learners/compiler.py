@@ -19,6 +19,8 @@ from artos.learners.device import Device, on_cpu
 
 Switch = Literal["off", "on"]
 WAITS_FOR = "torch to compile its update"
+_OPTIONS = {"fallback_random": True, "compile_threads": 1}
+"""Torch's own random numbers; and no processes of its own, which would take others' CPUs."""
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -60,7 +62,7 @@ class Compiler:
         made: Callable[..., Any] = torch.compile(
             function,
             dynamic=False,
-            options={"fallback_random": True, "triton.cudagraphs": self._graphs},
+            options={**_OPTIONS, "triton.cudagraphs": self._graphs},
         )
         self._compiled[function] = made
         return made

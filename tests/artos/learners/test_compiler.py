@@ -70,7 +70,7 @@ def test_a_function_is_compiled_once_and_the_learner_says_so(
         assert call(squares, torch.full((3,), value))[0] == 3 * value**2
     assert len(compiled) == 1
     assert compiled[0]["dynamic"] is False
-    assert compiled[0]["options"] == {"fallback_random": True, "triton.cudagraphs": False}
+    assert compiled[0]["options"] == {**compiler._OPTIONS, "triton.cudagraphs": False}
     assert told == [WAITS_FOR, ""] * 2
 
 
