@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from artos.pool.accounts import Account
-from artos.pool.fair_queue import FairQueue
+from artos.pool.choice import (
+    NANO,
+    Choice,
+    Present,
+    Seats,
+    choose,
+    lead_on_arrival,
+    resources_of,
+    wanted,
+)
 from artos.pool.meter import held_at, in_use, started
 from artos.pool.records import (
     BUSY,
@@ -27,16 +35,10 @@ from artos.pool.records import (
     WAITING,
     WANTED,
     SeatRecord,
-    resource_of,
     want_of,
 )
-from artos.pool.resources import Resource
+from artos.pool.resources import Places
 from artos.pool.table import Table
-
-NANO = 1_000_000_000
-
-_Seats = list[tuple[int, SeatRecord]]
-_Choice = tuple[FairQueue[int] | None, list[tuple[int, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,13 @@ class Clerk:
 
     def __init__(self, table: Table, now: int) -> None:
         self.table, self.now, self.news = table, now, News()
-        self._newcomer = NONE  # the seat whose workload has just come (back)
 
     # -- seats ---------------------------------------------------------------------------------
 
     def ask(self, seat: int, length: int) -> None:
         """Have a seat wait for a lease of ``length`` ns (0: no deadline)."""
         record = self.table.seats.edit(seat)
-        self._newcomer = NONE if self._is_present(record.account) else seat
+        self._arrive(record)
         self._settle(seat, record)
         record.state, record.since, record.length, record.cause = WAITING, self.now, length, BUSY
         self.decide(record.kind)
@@ -78,14 +79,14 @@ class Clerk:
             if self.bury():
                 self.decide(record.kind)
 
-    def _is_present(self, account: int) -> bool:
-        """Whether a workload waits for or uses anything, its seat that asks included."""
-        return any(
-            each.state == WAITING
-            or (each.state == HELD and in_use(self.table.live_word(seat, METER)))
-            for seat, each in self.table.seats.items()
-            if each.account == account
-        )
+    def _arrive(self, record: SeatRecord) -> None:
+        """Have the workload of a seat start where the others are, if it has just come (back)."""
+        here = Present.of(self.table, record.kind)
+        used = [pair for pair in here.held if in_use(self.table.live_word(pair[0], METER))]
+        if all(each.account != record.account for _, each in here.waiting + used):
+            lead = lead_on_arrival(self.table, record, here.waiting + used, used, self.now)
+            if lead != self.table.accounts[record.account].lead:
+                self.table.accounts.edit(record.account).lead = lead
 
     def give_back(self, seat: int) -> bool:
         """End what a seat has or waits for; False if it had been taken away."""
@@ -170,93 +171,61 @@ class Clerk:
 
     def _decided(self, kind: int) -> bool:
         """One try; False if somebody who was to get something turned out to be dead."""
-        seats = self.table.seats
-        here = [(seat, each) for seat, each in seats.items() if each.kind == kind]
-        waiting = [(seat, each) for seat, each in here if each.state == WAITING]
-        held = [(seat, each) for seat, each in here if each.state == HELD]
-        if waiting:
-            queue, granted = self._beside_kept(kind, here, held, len(waiting))
-            if len(granted) < len(waiting):
-                queue, granted = self._with_kept(kind, here, held, self._wanted(waiting))
-            if queue is not None:
-                for seat, _ in granted:
-                    if not self._lives(seats[seat].member):
-                        self.leave(seats[seat].member)
-                        return False
-                self._book(kind, queue, granted)
-                waiting = [pair for pair in waiting if pair[1].state == WAITING]
-                self._note_causes(waiting, queue)
-        self._set_doors([pair for pair in here if pair[1].state == HELD], self._wanted(waiting))
+        here = Present.of(self.table, kind)
+        if here.waiting:
+            choice = self._beside_kept(here)
+            if choice is None or len(choice.granted) < len(here.waiting):
+                choice = self._with_kept(here)
+            if choice is not None:
+                if not self._all_live(choice):
+                    return False
+                self._book(kind, choice)
+                here.regroup()
+                self._note_causes(here.waiting, choice.places)
+        self._set_doors(here.held, wanted(self.table, here.waiting))
         return True
 
-    def _beside_kept(self, kind: int, here: _Seats, held: _Seats, most: int) -> _Choice:
+    def _all_live(self, choice: Choice) -> bool:
+        """Whether all live that are to get something; frees one that does not."""
+        for seat, _ in choice.granted:
+            member = self.table.seats[seat].member
+            if not self._lives(member):
+                self.leave(member)
+                return False
+        return True
+
+    def _beside_kept(self, here: Present) -> Choice | None:
         """Who gets what if seats keep what they do not use: else each would lose it to the next."""
-        used, kept = _Seats(), _Seats()
-        for pair in held:
+        used, kept = Seats(), Seats()
+        for pair in here.held:
             (used if in_use(self.table.live_word(pair[0], METER)) else kept).append(pair)
         if not kept:
-            return None, []
-        left = self._resources(kind)
+            return None
+        left = resources_of(self.table, here.kind)
         for _, each in kept:
             left[each.resource] = left[each.resource].without(each.more_mb)
-        resources = [each for each in left.values() if each.share]
-        if sum(each.share for each in resources) - len(used) < most:
-            return None, []
-        queue = self._queue(kind, resources, used, self._heads(here, most))
-        return queue, queue.grants(self.now / NANO)
+        resources = {number: each for number, each in left.items() if each.share}
+        if sum(each.share for each in resources.values()) - len(used) < (most := len(here.waiting)):
+            return None
+        return choose(self.table, here, resources, used, most, self.now)
 
-    def _with_kept(self, kind: int, here: _Seats, held: _Seats, wanted: set[int]) -> _Choice:
+    def _with_kept(self, here: Present) -> Choice | None:
         """Who gets what if what is not used is taken from seats that keep it, and from the late."""
-        self.table.shut([seat for seat, _ in held])
-        held = [pair for pair in held if self._still_holds(*pair, wanted)]
-        resources = [*self._resources(kind).values()]
-        free = sum(each.share for each in resources) - len(held)
-        if not free and self._newcomer == NONE:
-            return None, []
-        queue = self._queue(kind, resources, held, self._heads(here, max(1, free)))
-        return queue, queue.grants(self.now / NANO)
+        if here.held:
+            self.table.shut([seat for seat, _ in here.held])
+            sought = wanted(self.table, here.waiting)
+            here.held = [pair for pair in here.held if self._still_holds(*pair, sought)]
+        resources = resources_of(self.table, here.kind)
+        free = sum(each.share for each in resources.values()) - len(here.held)
+        return choose(self.table, here, resources, here.held, free, self.now) if free else None
 
-    def _resources(self, kind: int) -> dict[int, Resource]:
-        name = self.table.kinds[kind].name
-        records = self.table.resources.items()
-        return {number: resource_of(each, name) for number, each in records if each.kind == kind}
-
-    def _heads(
-        self, here: list[tuple[int, SeatRecord]], most: int
-    ) -> list[tuple[int, int, SeatRecord]]:
-        """The first ``most`` of each queue: their queues' clocks, seats, records, oldest first.
-
-        Those behind them get nothing now. A clock is when a queue had its last turn, or began.
-        """
-        turns: dict[tuple[int, int, int, int], int] = {}
-        queues: dict[tuple[int, int, int, int], list[tuple[int, int, SeatRecord]]] = {}
-        for seat, each in here:
-            line = (each.account, each.wants, each.more_mb, each.priority)
-            turns[line] = max(turns.get(line, 0), each.turn)
-            if each.state == WAITING:
-                queues.setdefault(line, []).append((each.since, seat, each))
-        heads = []
-        for line, queue in queues.items():
-            queue.sort(key=lambda entry: entry[:2])
-            clock = max(queue[0][0], turns[line])
-            heads += [(clock, since, seat, each) for since, seat, each in queue[:most]]
-        heads.sort(key=lambda entry: entry[:3])
-        return [(clock, seat, each) for clock, _, seat, each in heads]
-
-    def _wanted(self, waiting: list[tuple[int, SeatRecord]]) -> set[int]:
-        """The resources that one of these could use."""
-        kinds = {each.kind for _, each in waiting if each.wants == NONE}
-        return {each.wants for _, each in waiting} | {
-            number for number, each in self.table.resources.items() if each.kind in kinds
-        }
-
-    def _still_holds(self, seat: int, record: SeatRecord, wanted: set[int]) -> bool:
+    def _still_holds(self, seat: int, record: SeatRecord, sought: set[int]) -> bool:
         """Whether a seat uses what it has; if not, or no longer rightly so, it is taken away."""
         until = self.table.live_word(seat, UNTIL)
         if not in_use(self.table.live_word(seat, METER)):
             self._settle(seat, self.table.seats.edit(seat))
             record.state = FREE
-        elif 0 < until <= self.now and record.resource in wanted:
+        elif 0 < until <= self.now and record.resource in sought:
             self._revoke(seat, self.table.seats.edit(seat), until)
         return record.state == HELD
 
@@ -271,70 +240,21 @@ class Clerk:
         record.state, record.last, record.resource = REVOKED, resource, NONE
         self.table.set_live(seat, DOOR, REVOKED_DOOR)
 
-    def _queue(
-        self,
-        kind: int,
-        here: list[Resource],
-        held: _Seats,
-        heads: list[tuple[int, int, SeatRecord]],
-    ) -> FairQueue[int]:
-        """The queue as the table has it, as far as it matters now."""
-        resources, record = self.table.resources, self.table.kinds[kind]
-        now = self.now / NANO
-        accounts = self._accounts(kind, held)
-        queue: FairQueue[int] = FairQueue(
-            here,
-            accounts.values(),
-            fair_turns=record.fair_turns,
-        )
-        for each in self.table.seats.values():
-            if each.left_mb and each.kind == kind:
-                queue.places.fill(resources[each.wants].name, each.left_mb)
-        for seat, each in held:
-            want, name = want_of(each, resources), resources[each.resource].name
-            queue.hold(seat, accounts[each.account], now, want=want, resource=name)
-        for clock, seat, each in heads:
-            account = accounts[each.account]
-            if seat == self._newcomer:
-                queue.arrive(account, now)
-            last = resources[each.last].name if each.last in resources else ""
-            want = want_of(each, resources)
-            queue.wait(seat, account, clock / NANO, want=want, priority=each.priority, last=last)
-        return queue
-
-    def _accounts(self, kind: int, held: list[tuple[int, SeatRecord]]) -> dict[int, Account]:
-        now = self.now / NANO
-        accounts = {
-            number: Account(
-                each.workload, each.weight, each.held / NANO, each.lead, each.turn, since=now
-            )
-            for number, each in self.table.accounts.items()
-            if each.kind == kind
-        }
-        for seat, each in held:
-            meter = self.table.live_word(seat, METER)
-            accounts[each.account].seconds += held_at(meter, self.now) / NANO
-        return accounts
-
-    def _book(self, kind: int, queue: FairQueue[int], granted: list[tuple[int, str]]) -> None:
+    def _book(self, kind: int, choice: Choice) -> None:
         """Write into the table what was decided."""
-        if queue.fair_turns != self.table.kinds[kind].fair_turns:
-            self.table.kinds.edit(kind).fair_turns = queue.fair_turns
-        for seat, name in granted:
-            resource = self.table.resources.find(name=name)
-            assert resource is not None
+        if choice.fair_turns != self.table.kinds[kind].fair_turns:
+            self.table.kinds.edit(kind).fair_turns = choice.fair_turns
+        for seat, resource in choice.granted:
             self._grant(seat, resource)
-        for number, record in self.table.accounts.items():
-            account = queue.accounts[record.workload] if record.kind == kind else None
-            if account and (account.lead, account.turn) != (record.lead, record.turn):
-                edited = self.table.accounts.edit(number)
-                edited.lead, edited.turn = account.lead, account.turn
+        for number, (lead, turn) in choice.accounts.items():
+            account = self.table.accounts.edit(number)
+            account.lead, account.turn = lead, turn
 
-    def _note_causes(self, waiting: list[tuple[int, SeatRecord]], queue: FairQueue[int]) -> None:
+    def _note_causes(self, waiting: Seats, places: Places) -> None:
         causes: dict[int, int] = {}
         for seat, each in waiting:
             if each.wants not in causes:
-                free = queue.places.has_a_free_unit(want_of(each, self.table.resources))
+                free = places.has_a_free_unit(want_of(each, self.table.resources))
                 causes[each.wants] = MEMORY if free else BUSY
             if each.cause != causes[each.wants]:
                 self.table.seats.edit(seat).cause = causes[each.wants]
@@ -360,9 +280,9 @@ class Clerk:
                 self.table.members.edit(number).alarm = until
                 self.news.wake.add(number)
 
-    def _set_doors(self, held: list[tuple[int, SeatRecord]], wanted: set[int]) -> None:
+    def _set_doors(self, held: Seats, sought: set[int]) -> None:
         for seat, each in held:
-            door = WANTED if each.resource in wanted else OPEN
+            door = WANTED if each.resource in sought else OPEN
             if self.table.live_word(seat, DOOR) != door:
                 self.table.set_live(seat, DOOR, door)
 
@@ -372,11 +292,11 @@ class Clerk:
         """When the first lease ends at the latest that a seat of a member waits for; 0: no end."""
         seats = self.table.seats.items()
         mine = [(n, each) for n, each in seats if (each.member, each.state) == (member, WAITING)]
-        wanted = self._wanted(mine)
+        sought = wanted(self.table, mine)
         ends = [
             self.table.live_word(seat, UNTIL)
             for seat, each in seats
-            if each.state == HELD and each.resource in wanted
+            if each.state == HELD and each.resource in sought
         ]
         return min((end for end in ends if end), default=0)
 

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from artos.closest import closest
 from artos.pool import records
 from artos.pool.accounts import Account
-from artos.pool.clerk import NANO
+from artos.pool.choice import NANO
 from artos.pool.faults import PoolFull, PoolRefused
 from artos.pool.records import (
     HELD,

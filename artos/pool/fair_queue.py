@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from artos.pool.accounts import Account, Lowest
 from artos.pool.resources import Places, Resource, Want
@@ -54,6 +54,31 @@ def longest_wait(
 ) -> float:
     """The most seconds a contender waits among ``queues``, with ``ahead`` before it in its own."""
     return (ahead + 1) * (patience + OVERDUE_TURN * longest_lease * queues)
+
+
+class Turn(NamedTuple):
+    """Where somebody has a turn (None: nowhere), and ``FairQueue.fair_turns`` after that."""
+
+    place: str | None
+    fair_turns: int
+
+
+def turn_of_one(
+    places: Places,
+    want: Want,
+    last: str,
+    waited: float,
+    fair_turns: int,
+    patience: float = PATIENCE,
+) -> Turn:
+    """What ``FairQueue.grants`` decides where one contender waits: rules 4 and 5 without a queue.
+
+    Its queue has ``waited`` seconds for a turn.
+    """
+    place, overdue, due = places.room(want, last), waited > patience, OVERDUE_TURN - 1
+    if place is None:
+        return Turn(None, due if overdue else fair_turns)
+    return Turn(place, 0 if overdue and fair_turns >= due else min(fair_turns + 1, due))
 
 
 @dataclass(slots=True)

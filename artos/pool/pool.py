@@ -11,7 +11,8 @@ from pathlib import Path
 
 from artos.clock import Clock, Deadline, SystemClock
 from artos.pool import records
-from artos.pool.clerk import NANO, Clerk, News, Revoked
+from artos.pool.choice import NANO
+from artos.pool.clerk import Clerk, News, Revoked
 from artos.pool.entry import account_of, define, lacking_mb, least_sought, seat_faults
 from artos.pool.faults import NotInPool, PoolFull, PoolRefused
 from artos.pool.folder import pool_folder

@@ -9,7 +9,6 @@ lock while it holds, ``DOOR`` by whoever has the lock.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -20,7 +19,7 @@ from artos.buffer.layout import LINE, PAGE, WORD, align
 from artos.pool.resources import Resource, Want
 
 MAGIC = 0x4152544F_53504F4C  # "ARTOSPOL"
-VERSION = 2
+VERSION = 3
 NONE = -1
 
 MAGIC_AT, VERSION_AT, CHANGES_AT, JOURNAL_AT, CLOSED_AT, MEMBERS_AT, MUTEX_AT = (
@@ -28,6 +27,8 @@ MAGIC_AT, VERSION_AT, CHANGES_AT, JOURNAL_AT, CLOSED_AT, MEMBERS_AT, MUTEX_AT = 
 )  # fmt: skip
 TOPS_AT = 128
 """For each area a word: how many of its records were ever in use, counted from the first."""
+CHANGED_AT = 192
+"""For each area a word: the number of the change that wrote one of its records last."""
 
 METER, UNTIL, DOOR, SINCE = 0, 1, 2, 3
 OPEN, WANTED, REVOKED_DOOR = 0, 1, 2
@@ -150,6 +151,9 @@ class SeatRecord(Record):
         return max(0, self.memory_mb - self.left_mb)
 
 
+_FEW = 32
+"""So many numbers are compared in less time than it takes NumPy to begin."""
+
 Kept = TypeVar("Kept", bound=Record)
 
 
@@ -160,21 +164,29 @@ class Area(Generic[Kept]):
         self.most, self.size = most, of.STRUCT.size
         self._memory, self._offset, self._of = memory, offset, of
         self._stamps = np.ndarray((most,), np.int64, memory, offset, (self.size,))
-        top_at = TOPS_AT + WORD * [*_COUNTS].index(of)
-        self._top_word = memory[top_at : top_at + WORD].cast("q")
-        self._top_at, self._top = top_at, 0
+        words, number = memory[:PAGE].cast("q"), [*_COUNTS].index(of)
+        self._words, self._top = words, 0
+        self._top_at, self._changed_at = TOPS_AT + WORD * number, CHANGED_AT + WORD * number
         self._records: dict[int, Kept] = {}
         self._dirty: dict[int, None] = {}
 
     def refresh(self, seen: int) -> None:
         """Read what was changed after change number ``seen``."""
-        self._top = self._top_word[0]
-        for number in (self._stamps[: self._top] > seen).nonzero()[0].tolist():
+        if self._words[self._changed_at // WORD] <= seen:
+            return
+        self._top = self._words[self._top_at // WORD]
+        for number in self._written_after(seen):
             offset = self._offset + number * self.size
             if self._memory[offset + WORD]:
                 self._records[number] = self._of.unpack(self._memory, offset)
             else:
                 self._records.pop(number, None)
+
+    def _written_after(self, seen: int) -> list[int]:
+        stamps = self._stamps[: self._top]
+        if self._top > _FEW:
+            return (stamps > seen).nonzero()[0].tolist()
+        return [number for number, stamp in enumerate(stamps.tolist()) if stamp > seen]
 
     def peek(self, number: int) -> Kept:
         """A record as it is in memory: without the lock it may just be changing."""
@@ -228,16 +240,20 @@ class Area(Generic[Kept]):
         del self._records[number]
         self._dirty[number] = None
 
-    def changes(self, change: int) -> Iterator[tuple[int, bytes]]:
+    def changes(self, change: int) -> list[tuple[int, bytes]]:
         """What was edited since the last call: offsets and bytes."""
-        if self._dirty and (top := max(self._dirty) + 1) > self._top:
+        if not self._dirty:
+            return []
+        found = [(self._changed_at, change.to_bytes(WORD, "little"))]
+        if (top := max(self._dirty) + 1) > self._top:
             self._top = top
-            yield self._top_at, top.to_bytes(WORD, "little")
+            found.append((self._top_at, top.to_bytes(WORD, "little")))
         for number in self._dirty:
             record = self._records.get(number)
             new = record.pack(change) if record else struct.pack("<2q", change, 0)
-            yield self._offset + number * self.size, new
+            found.append((self._offset + number * self.size, new))
         self._dirty.clear()
+        return found
 
 
 def want_of(seat: SeatRecord, resources: Area[ResourceRecord]) -> Want:

@@ -168,7 +168,8 @@ class Seat(Closing):
             return
         live = self._live
         live[METER] = stopped(live[METER], self._pool.now())
-        fence()
+        if live[DOOR] == OPEN:  # else it is wanted anyway
+            fence()
         self._keeps = live[DOOR] == OPEN
         if not self._keeps and not self._pool.give_back(self._number):
             raise LeaseRevoked(self.workload, lease.resource, self._length)

@@ -205,7 +205,7 @@ class Table(Closing):
         self, entries: list[tuple[int, bytes]], words: list[tuple[int, int]]
     ) -> None:
         text = b"".join(
-            [_ENTRY.pack(at, len(new)) + new for at, new in entries]
+            [part for at, new in entries for part in (_ENTRY.pack(at, len(new)), new)]
             + [_WORD_ENTRY.pack(at, WORD, value) for at, value in words]
         )
         assert len(text) <= records.JOURNAL_BYTES

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 
 from artos.clock import Clock, SystemClock
-from artos.pool.clerk import NANO, Clerk
+from artos.pool.choice import NANO
+from artos.pool.clerk import Clerk
 from artos.pool.folder import pool_folder
 from artos.pool.meter import held_at
 from artos.pool.records import HELD, MEMORY, METER, NONE, SINCE, UNTIL, WAITING, SeatRecord

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from artos.pool.accounts import Account
-from artos.pool.fair_queue import FairQueue, longest_wait
-from artos.pool.resources import Resource, Want
+from artos.pool.fair_queue import OVERDUE_TURN, FairQueue, longest_wait, turn_of_one
+from artos.pool.resources import Places, Resource, Want
 
 DEVICE = Resource("cuda:0")
 
@@ -325,3 +325,24 @@ def test_what_was_held_adds_up(turns: list[tuple[int, float]]) -> None:
         line.release(str(who), now)
     held = sum(account.seconds_at(now) for account in line.accounts.values())
     assert held == pytest.approx(now)
+
+
+@given(
+    st.sampled_from(["", "a", "b"]), st.integers(0, 12), st.sampled_from(["", "a", "b"]),
+    st.integers(0, 12), st.booleans(), st.floats(0.0, 200.0), st.integers(0, OVERDUE_TURN - 1),
+)  # fmt: skip
+def test_one_that_waits_alone_gets_what_a_whole_queue_would_give_it(
+    name: str, needs: int, last: str, left: int, taken: bool, waited: float, fair_turns: int
+) -> None:
+    resources = [Resource("a"), Resource("b", share=2, memory_mb=12)]
+    line: FairQueue[str] = FairQueue(resources, fair_turns=fair_turns)
+    places, want, account = Places.of(resources), Want(name, needs), Account("w")
+    for each in (places, line.places):
+        each.fill("b", left)
+        if taken:
+            each.take("a", 0)
+    line.wait("one", account, 0.0, want=want, last=last)
+    granted = line.grants(waited)
+    turn = turn_of_one(places, want, last, waited, fair_turns)
+    assert granted == ([("one", turn.place)] if turn.place else [])
+    assert turn.fair_turns == line.fair_turns
