@@ -12,9 +12,7 @@ from artos.pool.accounts import Account
 from artos.pool.choice import NANO
 from artos.pool.faults import PoolFull, PoolRefused
 from artos.pool.records import (
-    HELD,
     NONE,
-    WAITING,
     AccountRecord,
     KindRecord,
     ResourceRecord,
@@ -94,29 +92,6 @@ def least_sought(table: Table, names: Collection[str]) -> str:
     if not there:
         return " or ".join(names)
     return min(there, key=lambda pair: (1 + seats[pair[0]]) / pair[1].share)[1].name
-
-
-def lacking_mb(table: Table, name: str, *, now: bool = False) -> int:
-    """How much more memory a resource would need for any of its seats to hold it, as many as may.
-
-    Beside those that hold, there is what all others have left. ``now``: for those that wait only,
-    and nothing as long as others keep them from it.
-    """
-    number = table.resources.find(name=name)
-    if number is None or not (resource := table.resources[number]).memory_mb:
-        return 0
-    seats = [
-        each
-        for each in table.seats.values()
-        if each.wants == number or (each.wants == NONE and each.kind == resource.kind)
-    ]
-    taken, places = sum(each.left_mb for each in seats), resource.share
-    if now:
-        held = [each for each in seats if (each.state, each.resource) == (HELD, number)]
-        taken, places = taken + sum(each.more_mb for each in held), min(1, places - len(held))
-        seats = [each for each in seats if each.state == WAITING]
-    more = sorted((each.more_mb for each in seats), reverse=True)[:places]
-    return max(0, taken + sum(more) - resource.memory_mb) if more else 0
 
 
 def seat_faults(

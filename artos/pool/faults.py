@@ -105,6 +105,18 @@ class LeaseTimeout(DeadlineExceeded):
         super().__init__(f"{wanted} of the pool; held by {held}; see `artos pool`", seconds)
 
 
+class NoMemoryInTime(DeadlineExceeded):
+    """A learner waited too long for memory of its device; those in ``held_by`` have it."""
+
+    def __init__(self, lacking: str, held_by: tuple[str, ...], seconds: float) -> None:
+        self.held_by = held_by
+        super().__init__(
+            f"{lacking}: stop one of these runs, let fewer share the device (`--devices`), make "
+            "batches or networks smaller, or wait longer (--deadline); see `artos pool`",
+            seconds,
+        )
+
+
 class LeaseRevoked(ArtosError):
     """A lease went on beyond its deadline while others waited, and was taken away."""
 

@@ -13,9 +13,10 @@ from artos.clock import Clock, Deadline, SystemClock
 from artos.pool import records
 from artos.pool.choice import NANO
 from artos.pool.clerk import Clerk, News, Revoked
-from artos.pool.entry import account_of, define, lacking_mb, least_sought, seat_faults
+from artos.pool.entry import account_of, define, least_sought, seat_faults
 from artos.pool.faults import NotInPool, PoolFull, PoolRefused
 from artos.pool.folder import pool_folder
+from artos.pool.memory import Shortage, lacking_mb, shortage
 from artos.pool.records import FREE, HELD, NONE, WAITING, MemberRecord, SeatRecord, resource_of
 from artos.pool.resources import Resource
 from artos.pool.seat import Lease, Seat
@@ -243,6 +244,11 @@ class Pool(Closing):
         """
         with self._changing():
             return lacking_mb(self.table, resource, now=now)
+
+    def shortage(self, seat: int) -> Shortage | None:
+        """See ``Seat.shortage``."""
+        with self._changing():
+            return shortage(self.table, self.table.seats[seat])
 
     @property
     def resources(self) -> list[Resource]:

@@ -12,6 +12,7 @@ from artos.pool.records import DOOR, METER, OPEN, REVOKED_DOOR, SINCE, UNTIL
 from artos.system.closing import Closing
 
 if TYPE_CHECKING:
+    from artos.pool.memory import Shortage
     from artos.pool.pool import Pool
 
 NANO = 1_000_000_000
@@ -52,6 +53,14 @@ class Seat(Closing):
     def remembered_mb(self) -> int:
         """What a seat of the workload needed last, perhaps of a process that has ended; 0: none."""
         return self._pool.remembered_mb(self._number)
+
+    @property
+    def shortage(self) -> Shortage | None:
+        """What memory it waits for, and who has it; None if it waits for its turn, or for nothing.
+
+        The seat must be one for a resource by name.
+        """
+        return self._pool.shortage(self._number)
 
     def set_memory(self, needed_mb: int, left_mb: int = 0) -> None:
         """Say what memory it needs while it holds its resource, and what it has there otherwise.

@@ -10,6 +10,7 @@ from artos.clock import Clock, SystemClock
 from artos.pool.choice import NANO
 from artos.pool.clerk import Clerk
 from artos.pool.folder import pool_folder
+from artos.pool.memory import shortage
 from artos.pool.meter import held_at
 from artos.pool.records import HELD, MEMORY, METER, NONE, SINCE, UNTIL, WAITING, SeatRecord
 from artos.pool.table import Table
@@ -61,7 +62,10 @@ class HolderView(msgspec.Struct, frozen=True):
 
 
 class WaitingView(msgspec.Struct, frozen=True):
-    """A contender that waits, for any ``what`` (a kind) or the one that is named."""
+    """A contender that waits, for any ``what`` (a kind) or the one that is named.
+
+    ``why`` is ``turn`` or ``memory``; then it lacks ``lacks_mb``, which those in ``held_by`` have.
+    """
 
     what: str
     workload: str
@@ -72,6 +76,8 @@ class WaitingView(msgspec.Struct, frozen=True):
     memory_mb: int
     waited_seconds: float
     why: str
+    lacks_mb: int = 0
+    held_by: list[str] = []
 
 
 class PoolView(msgspec.Struct, frozen=True):
@@ -173,6 +179,8 @@ def _waiting(table: Table, seat: SeatRecord, now: int) -> WaitingView:
         seat.memory_mb,
         (now - seat.since) / NANO,
         "memory" if seat.cause == MEMORY else "turn",
+        lack.lacking_mb if (lack := shortage(table, seat)) else 0,
+        [*lack.held_by] if lack else [],
     )
 
 

@@ -11,11 +11,11 @@ import msgspec
 
 from artos.plan import Plan, Site
 from artos.pool.devices import DEVICE
-from artos.pool.faults import CannotReturn, LeaseRevoked, PoolRefused
+from artos.pool.faults import CannotReturn, LeaseRevoked, NoMemoryInTime, PoolRefused
 from artos.pool.pool import Pool
 from artos.pool.seat import Lease, Seat
 from artos.protocol.invocations import Done, Invoke, Waits
-from artos.runtime.leased_memory import LeasedMemory
+from artos.runtime.leased_memory import LeasedMemory, MemoryWait
 from artos.runtime.member import LearnerRole, Stopped, no_duties
 
 WAITS_FOR = "a device"
@@ -64,6 +64,7 @@ class LeasedRole:
 
         Raises:
             Stopped: the member was told to stop before the device was free.
+            NoMemoryInTime: others kept its memory for longer than the deadline.
             DeviceFull: there was no room; in the next process it gets a lease of more memory.
             DeviceTooSmall: there was no room, and there is no more to get.
         """
@@ -112,14 +113,24 @@ class LeasedRole:
     def _wait(self, times: dict[str, float]) -> Lease:
         began = time.perf_counter()
         self._report(Waits(WAITS_FOR))
-        while (lease := self._pool.wait_for(self._seat, _LISTEN_SECONDS)) is None:
-            if self._stopped():
-                if lease := self._seat.withdraw():
-                    lease.close()
-                raise Stopped
-            self.idle()  # or two might wait for memory that the other has left there
+        try:
+            lease = self._waited()
+        except (Stopped, NoMemoryInTime):
+            if late := self._seat.withdraw():
+                late.close()
+            raise
         self._report(Waits(""))
         times["wait_for_device"] = time.perf_counter() - began
+        return lease
+
+    def _waited(self) -> Lease:
+        memory = MemoryWait(self._pool, self._seat, self._deadline)
+        while (lease := self._pool.wait_for(self._seat, _LISTEN_SECONDS)) is None:
+            if self._stopped():
+                raise Stopped
+            if (lacks := memory.news()) is not None:
+                self._report(Waits(lacks or WAITS_FOR))
+            self.idle()  # or two might wait for memory that the other has left there
         return lease
 
     def _learned(self, call: Invoke, seconds: float) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from artos.levels import Level, level
-from artos.pool.faults import DeviceFull, DeviceTooSmall
+from artos.pool.faults import DeviceFull, DeviceTooSmall, NoMemoryInTime
 from artos.pool.pool import Pool
-from artos.pool.seat import Lease, Seat
+from artos.pool.seat import NANO, Lease, Seat
 
 if TYPE_CHECKING:
     from artos.learners.residency import Residency
@@ -106,3 +106,29 @@ class LeasedMemory:
         if left != self._left_mb:
             self._left_mb = left
             self._seat.set_memory(self._needs_mb, left)
+
+
+class MemoryWait:
+    """A wait for memory that others have: what there is to tell of it, and when it is given up.
+
+    Waits for a turn are bounded by the queue and do not count.
+    """
+
+    def __init__(self, pool: Pool, seat: Seat, seconds: float) -> None:
+        self._pool, self._seat, self._seconds = pool, seat, seconds
+        self._told, self._since = "", 0
+
+    def news(self) -> str | None:
+        """What it waits for, "" once it is its turn again; None if that was told already.
+
+        Raises:
+            NoMemoryInTime: it has waited too long without a break.
+        """
+        lacks, now = self._seat.shortage, self._pool.now()
+        words = str(lacks or "")
+        if not (self._told and words):
+            self._since = now
+        if lacks and now - self._since >= self._seconds * NANO:
+            raise NoMemoryInTime(words, lacks.held_by, self._seconds)
+        told, self._told = self._told, words
+        return None if words == told else words

@@ -12,7 +12,7 @@ from deploy.cli.common import add_json, print_json
 from deploy.cli.parser import Parser
 
 if TYPE_CHECKING:
-    from artos.pool.view import HolderView, PoolView
+    from artos.pool.view import HolderView, PoolView, WaitingView
 
 
 def add_to(parser: Parser) -> None:
@@ -52,7 +52,7 @@ def text(view: PoolView) -> str:
             f"{who.weight:g}",
             str(who.priority),
             f"{who.waited_seconds:.1f} s",
-            who.why,
+            _lacks(who),
         )
         for who in view.queue
     ]
@@ -76,6 +76,11 @@ def _holder(who: HolderView) -> str:
     late = who.left_seconds is not None and who.left_seconds < 0
     since = f"{who.held_seconds:.1f} s{', late' if late else ''}"
     return f"{who.workload} (process {who.pid} {who.process}, {since})"
+
+
+def _lacks(who: WaitingView) -> str:
+    by = f", held by {'; '.join(who.held_by)}" if who.held_by else ""
+    return f"{who.lacks_mb} MB of memory{by}" if who.lacks_mb else who.why
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> str:

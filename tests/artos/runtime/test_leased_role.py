@@ -13,7 +13,7 @@ import pytest
 
 from artos.clock import ManualClock
 from artos.levels import Cost, Level
-from artos.pool.faults import CannotReturn, DeviceFull, DeviceTooSmall
+from artos.pool.faults import CannotReturn, DeviceFull, DeviceTooSmall, NoMemoryInTime
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.seat import Seat
@@ -339,6 +339,54 @@ def test_two_that_wait_for_what_the_other_has_left_do_not_wait_for_ever(
     monkeypatch.setattr(big.role, "_stopped", listen)
     big.role.run(CALL)
     assert (len(lease), memory.left) == (1, [Level.PARK])
+
+
+def test_who_waits_for_memory_says_whose_it_is_and_gives_up_at_its_deadline(
+    big: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leased, "_LISTEN_SECONDS", 0.0)
+    big.role.run(CALL)
+    needy = big.others.enter("greedy", "cuda:0")
+    needy.set_memory(0, left_mb=100)
+    looks: list[str] = []
+
+    def listen() -> bool:
+        looks.extend(each for who in look(big.folder, big.clock).queue for each in who.held_by)
+        big.clock.advance(DEADLINE / 3)
+        return False
+
+    monkeypatch.setattr(big.role, "_stopped", listen)
+    with pytest.raises(
+        NoMemoryInTime, match=r"300 s waiting for 20 MB .*'greedy' .*100 MB\)"
+    ) as told:
+        big.role.run(CALL)
+    assert len(looks) == 4, "it looked as often as it takes to wait for its deadline"
+    assert big.reports == ["a device", f"20 MB on cuda:0, held by {looks[0]}"]
+    assert "`artos pool`" in str(told.value)
+    assert not look(big.folder, big.clock).queue, "it has left the queue"
+    failed = guarded(lambda: (_ for _ in ()).throw(told.value), CALL, big.role)
+    assert isinstance(failed, Failed)
+    assert failed.fatal, "another try would wait as long"
+
+
+def test_a_wait_for_memory_that_ends_in_time_is_no_fault(
+    big: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leased, "_LISTEN_SECONDS", 0.0)
+    big.role.run(CALL)
+    greedy = big.others.enter("greedy", "cuda:0")
+    greedy.set_memory(0, left_mb=100)
+    times = iter(range(3))
+
+    def listen() -> bool:
+        big.clock.advance(DEADLINE / 3)
+        if next(times) == 2:
+            greedy.set_memory(0)
+        return False
+
+    monkeypatch.setattr(big.role, "_stopped", listen)
+    assert "wait_for_device" in big.role.run(CALL).times
+    assert big.reports[-1] == ""
 
 
 def test_memory_that_nobody_counts_is_not_measured(tmp_path: Path) -> None:
