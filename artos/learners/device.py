@@ -7,7 +7,7 @@ import logging
 import re
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ def faults(wanted: str) -> Iterator[str]:
     if wanted in (AUTO, CPU):
         return
     if wanted == POOL:
-        there = [each.name for each in look().resources if each.kind == DEVICE]
+        there = [each for each in look().resources if each.kind == DEVICE]
         if there and not usable(there):
             yield unusable(there)
         return
@@ -46,20 +46,30 @@ def faults(wanted: str) -> Iterator[str]:
         yield f"there is no device {wanted!r}, only cuda:0 to cuda:{count - 1}"
 
 
-def usable(resources: Iterable[str]) -> list[str]:
-    """Those devices of a pool that this process can use."""
-    return [
-        each
-        for each in resources
-        if each.startswith(CPU_DEVICE) or (_GPU.fullmatch(each) and not [*faults(each)])
-    ]
+class Listed(Protocol):
+    """A device of a pool, as far as it is to be found here."""
+
+    @property
+    def name(self) -> str:
+        """As in the pool: what ``cuda:0`` was where it was given."""
+
+    @property
+    def uuid(self) -> str:
+        """Which GPU it is; "" if that is not known."""
 
 
-def unusable(resources: Iterable[str]) -> str:
+def usable(resources: Iterable[Listed]) -> list[str]:
+    """The names of those devices of a pool that this process can use."""
+    return [each.name for each in resources if name_of(each)]
+
+
+def unusable(resources: Iterable[Listed]) -> str:
     """That it can use none of them, in words."""
+    names = ", ".join(each.name for each in resources)
     return (
-        f"device {POOL!r}: the pool of this machine has {', '.join(resources)}, and torch can use "
-        f"none of them here: see `artos pool`, add one (`artos worker --devices`), or use {CPU}"
+        f"device {POOL!r}: the pool of this machine has {names}, and torch can use none of them "
+        "here: see `artos pool` and CUDA_VISIBLE_DEVICES, add one (`artos worker --devices`), or "
+        f"use {CPU}"
     )
 
 
@@ -78,9 +88,18 @@ def uuid_of(number: int) -> str:
     return str(torch.cuda.get_device_properties(number).uuid)
 
 
-def name_of(resource: str) -> str:
-    """What torch calls a device of the pool: ``cpu:NAME`` are turns on the CPU."""
-    return CPU if resource.startswith(CPU_DEVICE) else resource
+def name_of(resource: Listed) -> str:
+    """What torch calls a device of the pool here, "" if it cannot use it.
+
+    ``cpu:NAME`` are turns on the CPU. A GPU is known by its UUID: this process may count others.
+    """
+    if resource.name.startswith(CPU_DEVICE):
+        return CPU
+    if not resource.uuid:
+        known = _GPU.fullmatch(resource.name) and not [*faults(resource.name)]
+        return resource.name if known else ""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return next((f"cuda:{n}" for n in range(count) if uuid_of(n) == resource.uuid), "")
 
 
 def on_cpu(wanted: str) -> bool:

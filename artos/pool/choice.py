@@ -8,7 +8,7 @@ from typing import NamedTuple
 from artos.pool.accounts import Account
 from artos.pool.fair_queue import FairQueue, turn_of_one
 from artos.pool.meter import held_at
-from artos.pool.records import HELD, METER, NONE, WAITING, SeatRecord, resource_of, want_of
+from artos.pool.records import HELD, METER, NONE, WAITING, SeatRecord, want_of
 from artos.pool.resources import Places, Resource
 from artos.pool.table import Table
 
@@ -63,10 +63,14 @@ class Present:
 
 
 def resources_of(table: Table, kind: int) -> dict[int, Resource]:
-    """The resources of a kind, by number."""
+    """The resources of a kind, by number; which GPU each is does not matter here."""
     name = table.kinds[kind].name
     records = table.resources.items()
-    return {number: resource_of(each, name) for number, each in records if each.kind == kind}
+    return {
+        number: Resource(each.name, name, each.share, each.memory_mb)
+        for number, each in records
+        if each.kind == kind
+    }
 
 
 def wanted(table: Table, waiting: Seats) -> set[int]:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from uuid import UUID
 
 from artos.pool import records
 from artos.pool.pool import Pool
@@ -20,13 +21,23 @@ _GPU, _CPU = re.compile(r"cuda:(\d{1,3})"), re.compile(r"cpu:[A-Za-z0-9][A-Za-z0
 _log = logging.getLogger(__name__)
 
 
-def device_resource(name: str, uuid: str = "") -> Resource:
-    """A device of this machine as a resource, with the memory that a GPU has, if that is known.
+def device_resource(name: str, uuid: str = "", share: int = 1) -> Resource:
+    """A device of this machine as a resource, with what is known of a GPU: its memory and UUID.
 
-    Who has CUDA loaded gives the GPU's UUID, so that it is this one's memory for certain.
+    Who has CUDA loaded gives the GPU's UUID, so that it is this one for certain.
     """
-    gpu = _GPU.fullmatch(name)
-    return Resource(name, DEVICE, memory_mb=gpus.memory_mb(int(gpu[1]), uuid) if gpu else 0)
+    if not (gpu := _GPU.fullmatch(name)):
+        return Resource(name, DEVICE, share)
+    uuid = uuid or gpus.uuid_of(int(gpu[1]))
+    return Resource(name, DEVICE, share, gpus.memory_mb(int(gpu[1]), uuid), _plain(uuid))
+
+
+def _plain(uuid: str) -> str:
+    """A UUID as all name it, whether or not it begins with ``GPU-`` or ``MIG-``; "" if none."""
+    try:
+        return str(UUID(uuid.removeprefix("GPU-").removeprefix("MIG-")))
+    except ValueError:
+        return ""
 
 
 @contextmanager
@@ -39,10 +50,10 @@ def lent(text: str, name: str) -> Iterator[None]:
         PoolRefused: other processes know one of them differently.
         PoolFull, PoolVersion, PoolStuck, NotOurs: see ``Pool.join``.
     """
-    if not (names := _names(text)):
+    if not (listed := _listed(text)):
         yield
         return
-    wanted = [each for each in names if _GPU.fullmatch(each)]
+    wanted = [each for each, _ in listed if _GPU.fullmatch(each)]
     if wanted and gpus.count() is None:
         _log.warning(
             "whether %s exist cannot be checked here: there is neither the library of NVIDIA's "
@@ -54,17 +65,26 @@ def lent(text: str, name: str) -> Iterator[None]:
             "in which order it takes them; set CUDA_DEVICE_ORDER=PCI_BUS_ID, here and for runs",
             ", ".join(wanted),
         )
-    with Pool.join(map(device_resource, names), name=name):
+    resources = [device_resource(each, share=int(share)) for each, share in listed]
+    with Pool.join(resources, name=name):
         yield
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")] if text else []
+def places(text: str) -> int:
+    """How many learners at once can have one of the devices that a user lists."""
+    return sum(int(share) for _, share in _listed(text) if share.isdecimal())
+
+
+def _listed(text: str) -> list[tuple[str, str]]:
+    """Names and shares, as written: ``cuda:0=2`` is for two learners at once."""
+    parts = [name.strip().partition("=") for name in text.split(",")] if text else []
+    return [(name.strip(), share.strip() if equals else "1") for name, equals, share in parts]
 
 
 def device_faults(text: str) -> Iterator[str]:
-    """What is wrong with the devices that a user lists, as in ``cuda:0,cpu:a``."""
-    for name, times in Counter(_names(text)).items():
+    """What is wrong with the devices that a user lists, as in ``cuda:0=2,cpu:a``."""
+    listed = _listed(text)
+    for name, times in Counter(name for name, _ in listed).items():
         gpu = _GPU.fullmatch(name)
         if not (gpu or _CPU.fullmatch(name)) or len(name) > records.NAME_BYTES:
             yield f"unknown device {name!r}: write cuda:N, or cpu:NAME with a name of your own"
@@ -72,6 +92,12 @@ def device_faults(text: str) -> Iterator[str]:
             yield f"device {name!r} is listed {times} times: once is enough"
         elif gpu and (there := gpus.count()) is not None and int(gpu[1]) >= there:
             yield f"there is no device {name!r}: this machine has {_gpus(there)}"
+    for name, share in listed:
+        if not (share.isascii() and share.isdecimal() and 1 <= int(share) <= records.SEATS):
+            yield (
+                f"device {name!r} is for {share!r} learners at once: write {name}=2 for two, with "
+                f"a number from 1 to {records.SEATS}"
+            )
 
 
 def _gpus(count: int) -> str:

@@ -45,8 +45,7 @@ def define(
         raise PoolRefused(faults)
     for each in resources:
         if table.resources.find(name=each.name) is None:
-            kind = _kind(table, each.kind)
-            record = ResourceRecord(kind, each.share, each.memory_mb, each.name)
+            record = ResourceRecord.of(each, _kind(table, each.kind))
             if table.resources.add(record) is None:
                 raise PoolFull("resources", records.RESOURCES)
 
@@ -65,14 +64,23 @@ def _resource_faults(resource: Resource) -> list[str]:
 
 
 def _difference(table: Table, resource: Resource) -> str:
-    number = table.resources.find(name=resource.name)
-    if number is None:
-        return ""
-    record = table.resources[number]
-    known = resource_of(record, table.kinds[record.kind].name)
-    if known == resource:
-        return ""
+    for record in table.resources.values():
+        known = resource_of(record, table.kinds[record.kind].name)
+        same_gpu = bool(known.uuid) and known.uuid == resource.uuid
+        if (same_gpu or known.name == resource.name) and not known.agrees(resource):
+            return _disagreement(table, known, resource)
+    return ""
+
+
+def _disagreement(table: Table, known: Resource, resource: Resource) -> str:
     pids = ", ".join(str(each.pid) for each in table.members.values())
+    both = known.uuid and resource.uuid
+    if both and (known.uuid, known.name) != (resource.uuid, resource.name):
+        return (
+            f"{resource.name} is the GPU {resource.uuid} here, and for processes {pids} of this "
+            f"machine {known.name} is {known.uuid}: name devices under the same "
+            "CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER, best without"
+        )
     return f"processes {pids} of this machine use {known}, not {resource}: all must agree"
 
 

@@ -12,6 +12,7 @@ import struct
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, Self, TypeVar
+from uuid import UUID
 
 import numpy as np
 
@@ -38,6 +39,9 @@ FREE, WAITING, HELD, REVOKED = 0, 1, 2, 3
 """What a seat does."""
 BUSY, MEMORY = 0, 1
 """Why a seat waits: others hold all it could use; or too little memory is left."""
+
+
+_HALVES = struct.Struct(">2q")
 
 
 @dataclass(slots=True)
@@ -79,13 +83,27 @@ class KindRecord(Record):
 
 @dataclass(slots=True)
 class ResourceRecord(Record):
-    """See ``Resource``."""
+    """See ``Resource``. The halves of the UUID are 0 if there is none."""
 
-    STRUCT: ClassVar = struct.Struct("<5q56s")
+    STRUCT: ClassVar = struct.Struct("<7q56s")
     kind: int
     share: int
     memory_mb: int
+    uuid_high: int
+    uuid_low: int
     name: str
+
+    @classmethod
+    def of(cls, resource: Resource, kind: int) -> Self:
+        """The record of a resource, whose kind has this number."""
+        high, low = _HALVES.unpack(UUID(resource.uuid).bytes if resource.uuid else bytes(16))
+        return cls(kind, resource.share, resource.memory_mb, high, low, resource.name)
+
+    @property
+    def uuid(self) -> str:
+        """The GPU's UUID; "" if there is none."""
+        halves = self.uuid_high, self.uuid_low
+        return str(UUID(bytes=_HALVES.pack(*halves))) if any(halves) else ""
 
 
 @dataclass(slots=True)
@@ -263,7 +281,7 @@ def want_of(seat: SeatRecord, resources: Area[ResourceRecord]) -> Want:
 
 def resource_of(record: ResourceRecord, kind: str) -> Resource:
     """What a record stands for."""
-    return Resource(record.name, kind, record.share, record.memory_mb)
+    return Resource(record.name, kind, record.share, record.memory_mb, record.uuid)
 
 
 KINDS, RESOURCES, MEMBERS, ACCOUNTS, SEATS = 8, 512, 128, 512, 1024

@@ -12,13 +12,21 @@ class Resource:
     """Something that is leased: a device (``cuda:0``, ``cpu:a``) or a CPU slot (``slot:3``).
 
     ``share`` contenders may hold it at once. ``memory_mb`` is what their needs may add up to, 0 if
-    memory is not counted.
+    memory is not counted. ``uuid`` is which GPU it is, "" for others and where that is not known:
+    what ``cuda:0`` means depends on the process (``CUDA_VISIBLE_DEVICES``).
     """
 
     name: str
     kind: str = "device"
     share: int = 1
     memory_mb: int = 0
+    uuid: str = ""
+
+    def agrees(self, other: Resource) -> bool:
+        """Whether it is the same one, as far as is known, and both say the same of it."""
+        known = self.uuid and other.uuid
+        same = self.uuid == other.uuid if known else self.name == other.name
+        return same and replace(self, uuid="") == replace(other, uuid="")
 
     def without(self, memory_mb: int) -> Resource:
         """What is left of it beside one holder, who has so much of its memory."""

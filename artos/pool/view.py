@@ -38,7 +38,8 @@ class HeldUsage(msgspec.Struct, frozen=True):
 class ResourceView(msgspec.Struct, frozen=True):
     """A resource and how much of it is taken.
 
-    ``memory_idle_mb`` is that part of what is taken which belongs to seats without a lease.
+    ``memory_idle_mb`` is that part of what is taken which belongs to seats without a lease;
+    ``uuid`` which GPU it is, if it is one and that is known.
     """
 
     name: str
@@ -48,6 +49,7 @@ class ResourceView(msgspec.Struct, frozen=True):
     memory_mb: int
     memory_taken_mb: int
     memory_idle_mb: int = 0
+    uuid: str = ""
 
 
 class HolderView(msgspec.Struct, frozen=True):
@@ -149,7 +151,9 @@ def _resources(table: Table, held: list[SeatRecord]) -> list[ResourceView]:
         there = [(n, seat) for n, seat in table.seats.items() if seat.wants == number]
         idle = sum(seat.left_mb for n, seat in there if not _is_held(table, n))
         found.append(
-            ResourceView(each.name, kind, each.share, len(mine), each.memory_mb, used + idle, idle)
+            ResourceView(
+                each.name, kind, each.share, len(mine), each.memory_mb, used + idle, idle, each.uuid
+            )
         )
     return found
 

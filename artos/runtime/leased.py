@@ -176,7 +176,8 @@ def leased(
     pool = Pool.join(otherwise=own_resources(), name="learner")
     try:
         seat = pool.enter(site.workload, _names(pool), weight=plan.weight, priority=plan.priority)
-        role = make_role(name_of(seat.what))
+        (device,) = (each for each in pool.resources if each.name == seat.what)
+        role = make_role(name_of(device))
         return LeasedRole(role, pool, seat, plan.deadline, report, stopped)
     except BaseException:
         pool.close()
@@ -187,7 +188,7 @@ def _names(pool: Pool) -> list[str]:
     """The devices of the pool that torch can use here."""
     from artos.learners.device import unusable, usable  # noqa: PLC0415
 
-    there = [each.name for each in pool.resources if each.kind == DEVICE]
+    there = [each for each in pool.resources if each.kind == DEVICE]
     if not (names := usable(there)):
         raise PoolRefused([unusable(there)])
     return names

@@ -41,6 +41,16 @@ def memory_mb(number: int, uuid: str = "") -> int:
     return _asked(total) or 0
 
 
+def uuid_of(number: int) -> str:
+    """The UUID of ``cuda:number``, "" if nobody knows."""
+
+    def asked(nvml: Any) -> str:
+        handle = _handle(nvml, number, "")
+        return "" if handle is None else str(nvml.nvmlDeviceGetUUID(handle))
+
+    return _asked(asked) or ""
+
+
 def own_bytes(uuid: str) -> int | None:
     """What this process has of a GPU's memory, its CUDA context included; None if nobody knows.
 

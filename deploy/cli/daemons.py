@@ -51,8 +51,9 @@ def add_worker(parser: Parser) -> None:
 def _add_devices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--devices",
-        metavar="cuda:0,cpu:a",
-        help="what learners on this machine take turns on, with --device pool (see artos pool)",
+        metavar="cuda:0,cpu:a=2",
+        help="what learners on this machine take turns on, with --device pool (see artos pool); "
+        "=2: two at once",
     )
 
 

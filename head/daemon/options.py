@@ -12,7 +12,7 @@ import msgspec
 from artos.clock import LONGEST
 from artos.closest import closest
 from artos.errors import Refused
-from artos.pool.devices import device_faults
+from artos.pool.devices import device_faults, places
 from artos.system.archives import LIMIT_MB
 from head.daemon.quotas import Quotas, quotas_of
 from head.daemon.run import State
@@ -25,7 +25,7 @@ class HeadOptions(msgspec.Struct, frozen=True):
 
     ``deadline``: seconds of silence after which a node counts as gone. ``archive_mb``: the largest
     size of a run's code. ``stop_seconds``: how long runs may take to finish and save when the head
-    is told to stop. ``devices``: what the learners on this machine lease, as in ``cuda:0,cpu:a``.
+    is told to stop. ``devices``: what the learners on this machine lease, as in ``cuda:0=2,cpu:a``.
     ``quotas``: what runs of a user, and of a workload, may hold; only in the file.
     """
 
@@ -63,7 +63,7 @@ def head_options(config: Path | None, flags: Mapping[str, Any]) -> HeadOptions:
         if name not in values
     ]
     faults += device_faults(devices := str(fitted.get("devices", "")))
-    faults += quotas.beyond(slots=0, devices=len(devices.split(",")) if devices else 0)
+    faults += quotas.beyond(slots=0, devices=places(devices))
     if faults:
         raise Refused(faults)
     return HeadOptions(**fitted, quotas=quotas)

@@ -77,17 +77,24 @@ def test_auto_without_a_gpu(no_gpu: None) -> None:
 
 
 def test_devices_of_the_pool_that_torch_can_use(two_gpus: None) -> None:
-    there = ["cuda:0", "cuda:2", "cpu:a", "npu:0", "cuda"]
+    there = [Resource(name) for name in ("cuda:0", "cuda:2", "cpu:a", "npu:0", "cuda")]
     assert usable(there) == ["cuda:0", "cpu:a", "cuda"]
-    assert [name_of(each) for each in usable(there)] == ["cuda:0", "cpu", "cuda"]
+    assert [name_of(each) for each in there] == ["cuda:0", "", "cpu", "", "cuda"]
     assert not on_cpu("pool")
     found = [(each.name, each.memory_mb) for each in own_resources()]
     assert found == [("cuda:0", 800), ("cuda:1", 900)]
 
 
+def test_a_gpu_of_the_pool_is_found_whatever_its_number_is_here(two_gpus: None) -> None:
+    """As where ``CUDA_VISIBLE_DEVICES`` is another one than that of who gave the pool its GPUs."""
+    there = [Resource(f"cuda:{n}", uuid=uuid) for n, uuid in enumerate(("a1", "c3", "b2"))]
+    assert [name_of(each) for each in there] == ["cuda:1", "", "cuda:0"]
+    assert usable(there) == ["cuda:0", "cuda:2"]
+
+
 def test_devices_of_the_pool_without_a_gpu(no_gpu: None) -> None:
     assert own_resources() == [Resource("cpu:0")]
-    assert usable(["cuda:0"]) == []
+    assert usable([Resource("cuda:0")]) == []
     assert on_cpu("pool")
     assert not list(faults("pool")), "there is no pool yet"
     slot = Resource("slot:0", "slot")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from artos.clock import ManualClock
-from artos.pool.devices import device_faults, device_resource, lent
+from artos.pool.devices import device_faults, device_resource, lent, places
 from artos.pool.faults import PoolRefused
 from artos.pool.folder import pool_folder
 from artos.pool.pool import Pool
@@ -34,6 +34,13 @@ A, B, GPU = Resource("cpu:a"), Resource("cpu:b"), Resource("cuda:0", memory_mb=9
         ("cuda:1", 1, ["there is no device 'cuda:1': this machine has cuda:0 only"]),
         ("cuda:0", 0, ["there is no device 'cuda:0': this machine has no GPU"]),
         (f"cpu:{'x' * 60}", 0, ["unknown device"]),
+        ("cpu:a=0,cpu:b=x,cpu:c=,gpu=2,cpu:d=-1,cpu:e=9999", 1, [
+            "device 'cpu:a' is for '0' learners at once: write cpu:a=2 for two",
+            "device 'cpu:b' is for 'x' learners", "device 'cpu:c' is for '' learners",
+            "unknown device 'gpu'", "device 'cpu:d' is for '-1'", "device 'cpu:e' is for '9999'",
+        ]),
+        ("cpu:a,cpu:a=2", 1, ["device 'cpu:a' is listed 2 times"]),
+        ("cuda:0=2 , cpu:a = 3", 1, []),
         ("cuda:7", None, []), ("cuda:0, cpu:a-1.b", 1, []), ("", 0, []),
     ],
 )  # fmt: skip
@@ -59,6 +66,27 @@ def test_a_gpu_that_cannot_be_checked_is_trusted_and_told(
     with lent("", "artos head"):
         assert not pool_folder().exists()
     assert len(logged) == 1
+
+
+@pytest.mark.parametrize(("text", "at_once"), [("cpu:a=2", 2), ("cpu:a", 1), ("cpu:a=1", 1)])
+def test_so_many_learners_have_a_device_at_once(text: str, at_once: int) -> None:
+    with lent(text, "artos worker"), Pool.join() as pool:
+        assert [each.share for each in pool.resources] == [at_once] == [places(text)]
+        seats = [pool.enter(f"w{n}", "cpu:a") for n in range(3)]
+        leases = [seat.ask() for seat in seats]
+        assert [lease is not None for lease in leases] == [n < at_once for n in range(3)]
+        assert look().resources[0].holders == at_once
+        assert leases[0] is not None
+        leases[0].close()
+        assert [seat.take() is not None for seat in seats] == [n == at_once for n in range(3)]
+
+
+def test_daemons_that_differ_in_how_many_have_a_device_are_refused() -> None:
+    with lent("cpu:a=2,cpu:b", "artos head"):
+        with lent("cpu:a=2", "artos worker"):
+            assert places("cpu:a=2,cpu:b") == 3
+        with pytest.raises(PoolRefused, match="all must agree"), lent("cpu:a", "artos worker"):
+            pytest.fail("not lent")
 
 
 class Nvml:
@@ -208,3 +236,34 @@ def test_who_may_have_one_of_several_has_that_which_fewest_have(
             assert lease.resource == "cpu:b"
         with pytest.raises(PoolRefused, match="the pool has no 'cpu:x or cpu:y'"):
             pool.enter("w5", ["cpu:x", "cpu:y"])
+
+
+# -- which GPU a name means ------------------------------------------------------------------------
+
+ONE, OTHER = "11111111-2222-3333-4444-555555555555", "f1111111-2222-3333-4444-555555555555"
+
+
+def test_two_processes_that_call_two_gpus_by_one_name_do_not_share_one(
+    folder: Path, clock: ManualClock
+) -> None:
+    mine = Resource("cuda:0", uuid=ONE)
+    with Pool.join([mine], folder=folder, clock=clock) as pool:
+        assert pool.resources == [mine]
+        assert look(folder, clock).resources[0].uuid == ONE
+        with pytest.raises(PoolRefused, match=f"cuda:0 is the GPU {OTHER} here.*CUDA_VISIBLE_DEV"):
+            Pool.join([Resource("cuda:0", uuid=OTHER)], folder=folder, clock=clock)
+        with pytest.raises(PoolRefused, match=f"cuda:1 is the GPU {ONE} here, .* cuda:0 is {ONE}"):
+            Pool.join([Resource("cuda:1", uuid=ONE)], folder=folder, clock=clock)
+        for same in (mine, Resource("cuda:0"), Resource("cuda:1", uuid=OTHER)):
+            Pool.join([same], folder=folder, clock=clock).close()
+
+
+def test_a_gpu_in_the_pool_has_the_uuid_that_the_driver_tells(
+    nvml: Nvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvml, "uuids", (f"GPU-{ONE}", f"GPU-{OTHER}"))
+    assert [device_resource(f"cuda:{n}").uuid for n in range(3)] == [ONE, OTHER, ""]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert device_resource("cuda:0").uuid == OTHER
+    assert device_resource("cuda:0", f"MIG-{ONE}").uuid == ONE
+    assert device_resource("cuda:0", "no UUID").uuid == ""
