@@ -15,6 +15,7 @@ from artos.pool.meter import held_at
 from artos.pool.records import HELD, MEMORY, METER, NONE, SINCE, UNTIL, WAITING, SeatRecord
 from artos.pool.table import Table
 from artos.pool.watch import Bells
+from artos.system import gpus
 
 
 class HeldUsage(msgspec.Struct, frozen=True):
@@ -39,7 +40,9 @@ class ResourceView(msgspec.Struct, frozen=True):
     """A resource and how much of it is taken.
 
     ``memory_idle_mb`` is that part of what is taken which belongs to seats without a lease;
-    ``uuid`` which GPU it is, if it is one and that is known.
+    ``uuid`` which GPU it is, if it is one and that is known. ``busy_percent`` is the share of the
+    last moments (a second at most) in which that GPU computed anything, by its driver, whoever had
+    it; None where nobody measures that.
     """
 
     name: str
@@ -50,6 +53,7 @@ class ResourceView(msgspec.Struct, frozen=True):
     memory_taken_mb: int
     memory_idle_mb: int = 0
     uuid: str = ""
+    busy_percent: int | None = None
 
 
 class HolderView(msgspec.Struct, frozen=True):
@@ -114,7 +118,12 @@ def look(folder: Path | None = None, clock: Clock | None = None) -> PoolView:
         for number in clerk.news.wake:
             if number in table.members:
                 bells.ring(number, table.members[number])
-    return view
+    return msgspec.structs.replace(view, resources=[_measured(each) for each in view.resources])
+
+
+def _measured(resource: ResourceView) -> ResourceView:
+    busy = gpus.busy_percent(0, resource.uuid) if resource.uuid else None
+    return msgspec.structs.replace(resource, busy_percent=busy)
 
 
 def clean() -> list[Path]:

@@ -267,3 +267,15 @@ def test_a_gpu_in_the_pool_has_the_uuid_that_the_driver_tells(
     assert device_resource("cuda:0").uuid == OTHER
     assert device_resource("cuda:0", f"MIG-{ONE}").uuid == ONE
     assert device_resource("cuda:0", "no UUID").uuid == ""
+
+
+def test_the_pool_shows_how_busy_the_driver_finds_a_gpu_and_never_a_zero_for_unknown(
+    nvml: Nvml, monkeypatch: pytest.MonkeyPatch, folder: Path, clock: ManualClock
+) -> None:
+    monkeypatch.setattr(nvml, "uuids", (f"GPU-{ONE}", f"GPU-{OTHER}"))
+    there = [Resource("cuda:0", uuid=ONE), Resource("cuda:1", uuid=OTHER), Resource("cuda:2"), A]
+    with Pool.join(there, folder=folder, clock=clock):
+        found = [each.busy_percent for each in look(folder, clock).resources]
+        assert found == [0, 10, None, None]
+        monkeypatch.setattr(gpus, "_nvml", lambda: None)
+        assert {each.busy_percent for each in look(folder, clock).resources} == {None}
