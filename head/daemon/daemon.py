@@ -27,11 +27,12 @@ from artos.usage import Usage, flat
 from artos.version import VERSION
 from head.daemon import status_api
 from head.daemon.client_api import ClientApi
+from head.daemon.effects import Begin, Effect, Finish, Order, Tell
 from head.daemon.options import HeadOptions, see_quotas
 from head.daemon.roster import Node, Roster
 from head.daemon.run import Run, State
 from head.daemon.run_host import Ended, RunHost
-from head.daemon.scheduler import Begin, Effect, Finish, Order, Scheduler, Tell
+from head.daemon.scheduler import Scheduler
 from head.daemon.state import HeadState
 
 _log = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ class HeadDaemon(Closing):
             self._scheduler = Scheduler(
                 state.runs, state.queue, self._clock.now(), options.quotas, state.spent
             )
+            self._scheduler.expect(self._roster)
             self._client_api = ClientApi(
                 self._scheduler, self._roster, self._host, self._archives, options, self._clock,
                 self._messenger, self._inside, self._faults,
@@ -128,7 +130,7 @@ class HeadDaemon(Closing):
     def _decide(self, now: float) -> None:
         effects: list[Effect] = []
         with self._faults.contained("the schedule"):
-            effects = self._scheduler.turn([*self._roster], now, begin=not self._stopping)
+            effects = self._scheduler.turn(now, begin=not self._stopping)
         if self._dirty or effects:
             self._dirty = False
             self._save()

@@ -7,9 +7,9 @@ the others leave; the queue of runs charges what is expected.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from head.daemon.roster import Node, shares
+from head.daemon.roster import shares
 
 
 class HeldSlots:
@@ -24,20 +24,30 @@ class HeldSlots:
         """Other actors live on a node, or it has another number of slots."""
         self._changed[node] = None
 
-    def by_run(
-        self, nodes: Sequence[Node], actors_on: Callable[[str], Mapping[str, int]]
-    ) -> Mapping[str, int]:
-        """The slots of each run; ``actors_on`` has the actors of a node by run."""
+    def take(
+        self,
+        slots_of: Callable[[str], int],
+        actors_on: Callable[[str], Mapping[str, int]],
+        weight: Callable[[str], float],
+    ) -> dict[str, int]:
+        """The slots of each run that may have others than when this was last asked.
+
+        ``actors_on`` has the actors of a node by run.
+        """
         changed, self._changed = self._changed, {}
-        slots = {node.name: node.slots for node in nodes if node.name in changed} if changed else {}
-        for name in changed:
-            self._held.subtract(self._shares.pop(name, {}))
-            if (there := actors_on(name)) and name in slots:
-                self._shares[name] = shares(slots[name], there)
-                self._held.update(self._shares[name])
-        if changed:
-            self._held = +self._held  # runs that have none are forgotten
-        return self._held
+        runs: set[str] = set()
+        for node in changed:
+            self._held.subtract(before := self._shares.pop(node, {}))
+            runs |= before.keys()
+            if (there := actors_on(node)) and (slots := slots_of(node)):
+                weights = {run: weight(run) for run in there}
+                self._held.update(now := shares(slots, there, weights))
+                self._shares[node] = now
+                runs |= now.keys()
+        found = {run: self._held[run] for run in runs}
+        for run in [run for run, slots in found.items() if not slots]:
+            del self._held[run]
+        return found
 
     def __repr__(self) -> str:
         return f"<HeldSlots {sum(self._held.values())} by {len(self._held)} runs>"

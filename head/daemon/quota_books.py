@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 
 import msgspec
@@ -36,13 +36,18 @@ class QuotaBooks:
     """Books of all users and workloads that have a quota.
 
     A run that has begun holds a slot at least, and a device if its learner computes on one.
-    ``spent`` has the seconds of processes that have ended, by user and workload.
+    ``spent`` has the seconds of processes that have ended, by user and workload. ``see`` a run, and
+    ``count`` counts anew what is held of its quotas, and of those that others share with it.
     """
 
     def __init__(self, quotas: Quotas, spent: Mapping[str, Seconds]) -> None:
         self.quotas, self.spent = quotas, dict(spent)
         self.held: dict[str, Held] = {}
         self._slots: dict[str, dict[str, int]] = {}  # by run and node
+        self._under: dict[str, dict[str, Run]] = {}  # those that are not over, by quota
+        self._seen: set[str] = set()
+        self._doubtful: set[str] = set()
+        self._counted: dict[str, Run] = {}
 
     def __bool__(self) -> bool:
         return bool(self.quotas)
@@ -50,33 +55,68 @@ class QuotaBooks:
     def __repr__(self) -> str:
         return f"<QuotaBooks {' '.join(self.held)}>"
 
-    def count(self, runs: Iterable[Run], slots: Mapping[str, int]) -> set[str]:
-        """Count anew what is held, and divide slots among runs; ``slots`` has those of each node.
+    def see(self, run: Run) -> None:
+        """A run is new, is over, or holds more or less than before."""
+        for name, _ in self.quotas.of(run.user, run.workload):
+            self._seen.add(name)
+            under = self._under.setdefault(name, {})
+            if not run.over:
+                under[run.name] = run
+            elif under.pop(run.name, None):
+                self._slots.pop(run.name, None)
+
+    def count(self, number: Callable[[Run], int], slots_of: Callable[[str], int]) -> set[str]:
+        """Divide slots among runs, by their ``number``; ``slots_of`` knows those of each node.
 
         Each run has a slot of every node it is on. What is left goes to those that were submitted
         first. Returns the nodes where a run may hold another number of slots than before.
         """
-        before, self.held, self._slots = self._slots, {}, {}
-        limited = [run for run in runs if run.admitted and self._of(run)]
-        for run in limited:
+        names, limited = self._shared()
+        self._doubtful |= names
+        for name in names:
+            self.held.pop(name, None)
+        before = {}
+        for run in (runs := sorted(limited.values(), key=number)):
+            before[run.name] = self._slots.get(run.name, {})
             self._slots[run.name] = dict.fromkeys(run.places.values(), 1)
             self._book(run, max(1, len(self._slots[run.name])))
-        for run in limited:
+        for run in runs:
             for node, actors in Counter(run.places.values()).items():
-                more = min(actors, slots.get(node, 1), self.most_slots(run, actors) + 1) - 1
+                more = min(actors, slots_of(node) or 1, self.most_slots(run, actors) + 1) - 1
                 self._slots[run.name][node] += more
                 for held in self._of(run):
                     held.slots += more
-        runs_then_and_now = before.keys() | self._slots.keys()
-        return {node for run in runs_then_and_now for node in self._changed(run, before)}
+        self._counted |= limited
+        return {node for name, was in before.items() for node in _changed(was, self._slots[name])}
 
-    def _changed(self, run: str, before: Mapping[str, Mapping[str, int]]) -> set[str]:
-        was, now = before.get(run, {}), self._slots.get(run, {})
-        return {node for node in was.keys() | now.keys() if was.get(node) != now.get(node)}
+    def _shared(self) -> tuple[set[str], dict[str, Run]]:
+        """The quotas of runs that were seen, and of all that share one with these; their runs."""
+        names: set[str] = set()
+        runs: dict[str, Run] = {}
+        while self._seen:
+            names.add(name := self._seen.pop())
+            for run in self._under[name].values():
+                if run.admitted and run.name not in runs:
+                    runs[run.name] = run
+                    self._seen |= {*dict(self.quotas.of(run.user, run.workload))} - names
+            if not self._under[name]:
+                del self._under[name]
+        return names, runs
+
+    def take_doubtful(self) -> list[str]:
+        """Runs for which ``why_not_begun`` may say something else than when this was last asked."""
+        names, self._doubtful = self._doubtful, set()
+        return [run for name in names for run in self._under.get(name, {})]
+
+    def take_counted(self) -> list[str]:
+        """Runs for which ``why_ended`` may say something else than when this was last asked."""
+        counted, self._counted = self._counted, {}
+        return [*counted]
 
     def admit(self, run: Run) -> None:
         """A run begins."""
         self._book(run, 1)
+        self._doubtful |= {name for name, _ in self._named(run)}
 
     def _book(self, run: Run, slots: int) -> None:
         for held in self._of(run):
@@ -149,3 +189,7 @@ class QuotaBooks:
     def slots(self, run: str, node: str, most: int) -> int:
         """The slots that a run may hold on a node where it has actors; ``most`` without a quota."""
         return min(most, self._slots.get(run, {}).get(node, most))
+
+
+def _changed(was: Mapping[str, int], now: Mapping[str, int]) -> set[str]:
+    return {node for node in was.keys() | now.keys() if was.get(node) != now.get(node)}

@@ -215,17 +215,32 @@ def _spread(count: int, rooms: Sequence[Room], load: Mapping[str, int]) -> list[
     return chosen
 
 
-def shares(slots: int, actors: Mapping[str, int]) -> dict[str, int]:
-    """Slots of a node that each run on it is expected to hold: equal, but at most its ``actors``.
+def shares(
+    slots: int, actors: Mapping[str, int], weights: Mapping[str, float] | None = None
+) -> dict[str, int]:
+    """Slots of a node that each run on it is expected to hold: by weight, at most its ``actors``.
 
-    Slots that one run does not need go to the others (max-min fairness), a remainder to the first.
-    There must be at least as many slots as runs, so that each run gets one.
+    Each run gets one at least, and the others go one by one to the run that has the fewest for its
+    weight with that one (D'Hondt's method), of equal ones to that with the fewest actors, then the
+    first. What one run does not need goes to the others (max-min fairness).
     """
-    given = {}
-    left, waiting = slots, len(actors)
-    for run in sorted(actors, key=lambda name: actors[name]):
-        given[run] = min(actors[run], -(-left // waiting))
-        left, waiting = left - given[run], waiting - 1
+    weights = weights or {}
+    given = {run: min(1, wanted) for run, wanted in actors.items()}
+    left = slots - sum(given.values())
+    if sum(actors.values()) <= slots:
+        return dict(actors)
+    order = [
+        ((given[run] + 1) / weights.get(run, 1.0), wanted, number, run)
+        for number, (run, wanted) in enumerate(actors.items())
+        if given[run] < wanted
+    ]
+    heapq.heapify(order)
+    for _ in range(left):
+        _, wanted, number, run = heapq.heappop(order)
+        given[run] += 1
+        if given[run] < wanted:
+            key = (given[run] + 1) / weights.get(run, 1.0)
+            heapq.heappush(order, (key, wanted, number, run))
     return given
 
 
@@ -302,6 +317,15 @@ class Executors:
         if failures is None or failures.count < MOST_IN_A_ROW:
             return ""
         return f"its executor on {node} ended {failures.count} times in a row: {failures.why}"
+
+    def given_up(self, run: str) -> dict[str, str]:
+        """Why a run gets no more executors on a node, by node."""
+        nodes = [node for name, node in self._failures if name == run]
+        return {node: why for node in nodes if (why := self.why_given_up(run, node))}
+
+    def closing(self, node: str) -> bool:
+        """Whether an executor that is not wanted may stay on a node for a while."""
+        return any(each.until is not None for each in self._executors.get(node, {}).values())
 
     def orders(
         self,

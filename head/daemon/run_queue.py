@@ -15,7 +15,7 @@ different workloads and priorities, then the first run of each of these p waits 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -81,6 +81,9 @@ class RunQueue:
             fair_turns=state.fair_turns,
         )  # fmt: skip
         self._known: dict[str, QueuedRun] = {}
+        self._begun: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        self._met = 0
         self.now = now
 
     def state(self) -> QueueState:
@@ -88,25 +91,33 @@ class RunQueue:
         accounts = [replace(account) for account in self._queue.accounts.values()]
         return QueueState(tuple(accounts), self._queue.fair_turns)
 
-    def see(self, runs: Mapping[str, QueuedRun], now: float) -> None:
-        """Take in which runs wait, go on, or are over."""
+    def see(self, changed: Iterable[QueuedRun], left: Iterable[str], now: float) -> None:
+        """Take in runs that are new, or over; workloads that have ``left`` have no run any more.
+
+        Those that are over come first: another run may have the name of one.
+        """
         self.now = now
-        for name, known in list(self._known.items()):
-            if runs.get(name) is not known or known.over:
-                self._forget(known)
-        fresh = [run for run in runs.values() if run.name not in self._known and not run.over]
+        fresh = []
+        for run in changed:
+            if run.over:
+                self._forget(run)
+            elif run.name not in self._known:
+                fresh.append(run)
         for run in sorted(fresh, key=lambda run: run.waits_since):
             self._meet(run)
-        self._prune({run.workload for run in runs.values()})
+        for workload in left:  # its account would be kept for ever
+            self._queue.accounts.pop(workload, None)
 
     def _meet(self, run: QueuedRun) -> None:
-        self._known[run.name] = run
+        self._met += 1
+        self._known[run.name], self._numbers[run.name] = run, self._met
         account = self._queue.accounts.setdefault(
             run.workload, Account(run.workload, run.weight, since=self.now)
         )
         account.reweigh(run.weight, self.now)
         run.admitted |= run.state != QUEUED  # whoever began it
         if run.admitted:
+            self._begun.add(run.name)
             self._queue.hold(run.name, account, self.now, want=_WANT, resource=_PLACE)
             return
         if not 0 < run.waits_since <= self.now:  # new, or the machine was started anew since
@@ -118,19 +129,17 @@ class RunQueue:
         self._queue.wait(run.name, account, run.waits_since, want=_WANT, priority=run.priority)
 
     def _forget(self, run: QueuedRun) -> None:
-        del self._known[run.name]
-        self._queue.withdraw(run.name)
-        self._queue.release(run.name, self.now)
+        if self._known.get(run.name) is run:
+            del self._known[run.name], self._numbers[run.name]
+            self._begun.discard(run.name)
+            self._queue.withdraw(run.name)
+            self._queue.release(run.name, self.now)
 
-    def _prune(self, workloads: set[str]) -> None:
-        """An account that no known run has would be kept for ever."""
-        for name in self._queue.accounts.keys() - workloads:
-            del self._queue.accounts[name]
-
-    def hold_back(self, beyond: Callable[[QueuedRun], bool]) -> None:
-        """Keep those that are ``beyond`` a limit out of the queue, all others in it."""
-        for run in self._known.values():
-            if not run.admitted and beyond(run) == (run.name in self._queue):
+    def hold_back(self, doubtful: Iterable[str], beyond: Callable[[QueuedRun], bool]) -> None:
+        """Of these runs, keep those that are ``beyond`` a limit out of the queue, others in it."""
+        names = [name for name in doubtful if name in self._known and name not in self._begun]
+        for run in [self._known[name] for name in sorted(names, key=self._numbers.__getitem__)]:
+            if beyond(run) == (run.name in self._queue):
                 if run.name in self._queue:
                     self._queue.withdraw(run.name)
                 else:
@@ -140,26 +149,28 @@ class RunQueue:
     @property
     def waits(self) -> bool:
         """Whether a run waits to begin."""
-        return not all(run.admitted for run in self._known.values())
+        return len(self._known) > len(self._begun)
 
     def charge(self, slots: Mapping[str, int]) -> None:
-        """From now on, runs hold so many slots; one that has begun counts for one at least."""
-        for name, run in self._known.items():
-            if run.admitted:
-                self._queue.charge(name, max(1, slots.get(name, 0)), self.now)
+        """From now on, these runs hold so many slots; one that has begun counts for one at least.
+
+        Whoever is not named holds as many as before.
+        """
+        for name in slots.keys() & self._begun:
+            self._queue.charge(name, max(1, slots[name]), self.now)
 
     def next(self, room: int) -> list[str]:
         """The runs that begin now, if there is room for so many; they are ``admitted``."""
-        held = sum(run.admitted for run in self._known.values())
-        self._queue.resize(_PLACE, held + max(0, room))
+        self._queue.resize(_PLACE, len(self._begun) + max(0, room))
         names = [name for name, _ in self._queue.grants(self.now)]
+        self._begun.update(names)
         for name in names:
             self._known[name].admitted = True
         return names
 
     def words(self, run: QueuedRun) -> str:
         """Who is before a run that waits, in words; "" if nobody is known to be."""
-        waiting = [r for r in self._known.values() if r.name in self._queue and not r.admitted]
+        waiting = [each for each in self._waiting() if each.name in self._queue]
         above = sum(each.priority > run.priority for each in waiting)
         equals = [each for each in waiting if each.priority == run.priority]
         mine = self._virtual(run)
@@ -172,6 +183,9 @@ class RunQueue:
             (ahead, "of its workload"),
         )
         return ", ".join(f"{count} {words}" for count, words in facts if count)
+
+    def _waiting(self) -> list[QueuedRun]:
+        return [run for name, run in self._known.items() if name not in self._begun]
 
     def _virtual(self, run: QueuedRun) -> float:
         account = self._queue.accounts.get(run.workload)

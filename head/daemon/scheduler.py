@@ -6,61 +6,28 @@ difference as effects, so it may be called at any time and twice in a row.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from artos.errors import Refused
 from artos.exit_status import OUTCOMES, ExitStatus
 from artos.protocol.control import Assign, ExecutorEnded, Hello, Placed, RunNews, RunUp
-from artos.protocol.message import Message
 from artos.run_state import QUEUED, RUNNING, STARTING, STOPPING
+from head.daemon.effects import Begin, Effect, Finish, Order, Tell
 from head.daemon.held_slots import HeldSlots
+from head.daemon.nodes import Nodes
 from head.daemon.quota_books import QuotaBooks
 from head.daemon.quotas import Quotas
 from head.daemon.roster import Executors, Node, Room, place
 from head.daemon.run import Run, Seconds
 from head.daemon.run_queue import QueueState, RunQueue
+from head.daemon.runs import Runs
 
 MOST_IN_A_ROW = 3
 """After so many deaths of its process without progress a run is not started again."""
 _MOVE_SECONDS = 60.0
 """How long the actors of a leaving node may take to end their rounds."""
-_MOST_OVER = 200
 _NO_WORKER = "a worker: none is there; start one with `artos worker --head ...`"
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """Start the run's process."""
-
-    run: Run
-
-
-@dataclass(frozen=True, slots=True)
-class Tell:
-    """Send the run's process a message."""
-
-    run: Run
-    message: Message
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """Have the run save and end."""
-
-    run: Run
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """Send a worker daemon a message."""
-
-    node: Node
-    message: Message
-
-
-Effect = Begin | Tell | Finish | Order
 
 
 @dataclass(slots=True)
@@ -72,34 +39,42 @@ class _Moves:
 
 
 class Scheduler:
-    """All runs of a cluster, in the order they were submitted.
+    """All runs of a cluster, in the order they were submitted, and its nodes.
 
-    ``queue`` and ``spent`` are what an earlier head saved of it, ``now`` the time.
+    ``queue`` and ``spent`` are what an earlier head saved of it, ``now`` the time. Runs and nodes
+    that no event named are not looked at, so a decision takes as long with ten thousand nodes as
+    with ten, but for the logarithm. Only runs that share a quota are looked at together.
     """
 
     def __init__(
         self, runs: Iterable[Run] = (), queue: QueueState | None = None, now: float = 0.0,
         quotas: Quotas | None = None, spent: Mapping[str, Seconds] | None = None,
     ) -> None:  # fmt: skip
-        self.runs = {run.name: run for run in runs}
+        accounts = queue.accounts if queue else ()
+        self._runs, self._nodes = Runs(each.workload for each in accounts), Nodes()
         self._queue = RunQueue(queue, now)
         self.books = QuotaBooks(quotas or Quotas(), spent or {})
         self._finishing: dict[str, int] = {}  # epochs of runs that were told to end
         self.executors = Executors()
         self._moves: dict[str, _Moves] = {}
-        self._actors: dict[str, dict[str, int]] = {}  # by node and run
         self._held = HeldSlots()
-        for run in self.runs.values():
+        self._to_order: set[str] = set()  # nodes whose executors may be others than ordered
+        for run in runs:
             run.admitted |= run.active  # also if an earlier version saved it
+            self._runs.add(run)
             self._settle(run, run.places)
 
     def __repr__(self) -> str:
-        counts = Counter(run.state for run in self.runs.values())
-        return f"<Scheduler {' '.join(f'{state}={n}' for state, n in counts.items())}>"
+        return f"<Scheduler {self._runs!r} {self._nodes!r}>"
 
-    def actors_on(self, node: str) -> dict[str, int]:
+    @property
+    def runs(self) -> Mapping[str, Run]:
+        """All runs by name. Whoever changes one calls a method here that says so."""
+        return self._runs.by_name
+
+    def actors_on(self, node: str) -> Mapping[str, int]:
         """How many actors of each run live on a node."""
-        return self._actors.get(node, {})
+        return self._nodes.actors_on(node)
 
     # -- events of runs ------------------------------------------------------------------------
 
@@ -114,11 +89,8 @@ class Scheduler:
             raise Refused([f"run {run.name} is {old.state}: choose another --run-dir"])
         if old is not None:
             run.epoch, run.reached = old.epoch, old.reached
-            del self.runs[run.name]
-        self.runs[run.name] = run
-        over = [name for name, each in self.runs.items() if each.over]
-        for name in over[:-_MOST_OVER]:
-            del self.runs[name]
+        self._runs.add(run)
+        self._runs.tidy()
 
     def run_up(self, up: RunUp) -> bool:
         """A run process is up; False if the run or its epoch is not the one we started."""
@@ -126,6 +98,7 @@ class Scheduler:
         if run is None or run.epoch != up.epoch or not run.active:
             return False
         run.is_up(up)
+        self._changed(run)
         self._moves[up.run] = _Moves(why="the run is up")
         self.executors.forget_failures(up.run)
         return True
@@ -144,6 +117,7 @@ class Scheduler:
             run.outcome, run.why = news.state, news.waits_for or run.why
         if news.state == STOPPING or run.outcome:
             run.state = STOPPING
+        self._changed(run)
         return before != (run.state, run.outcome, run.deaths)
 
     def run_ended(self, name: str, status: int | None, words: str) -> None:
@@ -167,6 +141,7 @@ class Scheduler:
             run.deaths += 1
             run.facts = run.facts | {"usage": {}}  # the next process counts from 0
             run.state, run.resume, run.waits_for = QUEUED, True, f"another start: {words}"
+        self._changed(run)
 
     def stop(self, run: Run) -> None:
         """The user wants the run to finish and save."""
@@ -174,6 +149,11 @@ class Scheduler:
             self._over(run, "interrupted", "it was stopped while it waited in the queue")
         elif run.active:
             run.state = STOPPING
+        self._changed(run)
+
+    def _changed(self, run: Run) -> None:
+        self._runs.changed(run)
+        self._to_order |= {*run.places.values()}
 
     def _over(self, run: Run, outcome: str, why: str) -> None:
         self._settle(run, {})
@@ -183,9 +163,15 @@ class Scheduler:
 
     # -- events of nodes -----------------------------------------------------------------------
 
+    def expect(self, nodes: Iterable[Node]) -> None:
+        """These nodes are there, or an earlier head knew them and they are waited for."""
+        for node in nodes:
+            self._nodes.put(node)
+            self._look_at(node.name)
+
     def joined(self, node: Node, hello: Hello) -> list[Effect]:
         """A worker daemon is there (again): have it close executors that are not wanted."""
-        self._held.changed(node.name)  # it may have another number of slots
+        self.expect([node])
         wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
         return [Order(node, m) for m in self.executors.joined(node.name, hello.runs, wanted)]
 
@@ -197,58 +183,68 @@ class Scheduler:
             moves.gone |= dict.fromkeys(node for node in nodes if name in self.actors_on(node))
             moves.why = why
             self._settle(run, {a: node for a, node in run.places.items() if node not in nodes})
+        for node in nodes:
+            self._nodes.drop(node)
         self.executors.gone(nodes)
 
     def leaves(self, node: str, why: str) -> None:
         """A node is to have no actors any more; rows that they have committed are still shipped."""
+        self._nodes.changed(node)
+        self._look_at(node)
         for run in self.actors_on(node):
             self._moves.setdefault(run, _Moves()).why = why
 
     def executor_ended(self, node: Node, ended: ExecutorEnded, now: float) -> None:
         """An executor is gone. If it ended by itself it is opened again, but not for ever."""
         self.executors.ended(node.name, ended, now)
+        self._look_at(node.name)
         if why := self.executors.why_given_up(ended.run, node.name):
             self._moves.setdefault(ended.run, _Moves()).why = why
 
+    def _look_at(self, node: str) -> None:
+        """A node may need other orders, and have another number of slots."""
+        self._to_order.add(node)
+        self._held.changed(node)
+        for run in self.actors_on(node):
+            self._runs.changed(self.runs[run])
+
     # -- decisions -----------------------------------------------------------------------------
 
-    def turn(self, nodes: Sequence[Node], now: float, *, begin: bool = True) -> list[Effect]:
+    def turn(self, now: float, *, begin: bool = True) -> list[Effect]:
         """The effects that bring runs and nodes to the wanted state, in order.
 
         ``begin`` False: queued runs stay in the queue.
         """
-        usable = [node for node in nodes if node.usable]
-        self._queue.see(self.runs, now)
-        self._count(nodes)
-        effects: list[Effect] = []
-        for run in self.runs.values():
-            if run.up is not None and (told := self._place(run, run.up.actors, usable)):
-                effects += told
-                self._count(nodes)
-        effects += self._begin(usable) if begin else []  # with what those that are up leave
+        changed = self._runs.take_changed()
+        self._queue.see(changed, self._runs.take_left(), now)
+        self._count(changed)
+        effects: list[Effect] = [told for run in self._to_place() for told in self._place(run)]
+        effects += self._begin() if begin else []  # with what those that are up leave
         effects += self._finish()
-        for node in nodes:
-            if node.alive and node.peer:
-                effects += self._order(node, now)
-        self._queue.charge(self._held.by_run(nodes, self._demands_on))
+        effects += self._orders(now)
+        self._queue.charge(self._held.take(self._nodes.slots_of, self._demands_on, self._weight))
         return effects
 
-    def _count(self, nodes: Sequence[Node]) -> None:
+    def _count(self, changed: Iterable[Run]) -> None:
         if self.books:
-            slots = {node.name: node.slots for node in nodes}
-            for node in self.books.count(self.runs.values(), slots):
+            for run in changed:
+                self.books.see(run)
+            for node in self.books.count(self._runs.number, self._nodes.slots_of):
+                self._to_order.add(node)
                 self._held.changed(node)
 
     def _demands_on(self, node: str) -> dict[str, int]:
         """The most slots that each run could use on a node."""
         return {run: self.books.slots(run, node, n) for run, n in self.actors_on(node).items()}
 
-    def _begin(self, usable: Sequence[Node]) -> list[Begin]:
+    def _weight(self, run: str) -> float:
+        return self.runs[run].weight
+
+    def _begin(self) -> list[Begin]:
         # Who was killed has its place still, and does not wait for another.
-        again = [run for run in self.runs.values() if run.state == QUEUED and run.admitted]
-        begun = [self._begun(run) for run in again]
+        begun = [self._begun(run) for run in self._runs.in_order(self._runs.again)]
         if self._queue.waits:
-            begun += [self._begun(self.runs[name]) for name in self._next(self._room(usable))]
+            begun += [self._begun(self.runs[name]) for name in self._next(self._room())]
         return begun
 
     def _next(self, room: int) -> list[str]:
@@ -257,7 +253,10 @@ class Scheduler:
             return self._queue.next(room)
         names: list[str] = []
         while True:  # one by one, as each may take the last of a quota from the next
-            self._queue.hold_back(lambda run: bool(self.books.why_not_begun(self.runs[run.name])))
+            self._queue.hold_back(
+                self.books.take_doubtful(),
+                lambda run: bool(self.books.why_not_begun(self.runs[run.name])),
+            )
             begins = self._queue.next(min(1, room - len(names)))
             if not begins:
                 return names
@@ -266,70 +265,90 @@ class Scheduler:
 
     def _finish(self) -> Iterator[Finish]:
         """Runs that have used up a quota save and end. Told once: told twice, they end at once."""
-        for run in self.runs.values() if self.books else ():
+        counted = [name for name in self.books.take_counted() if name in self.runs]
+        for run in self._runs.in_order(counted):
             told = self._finishing.get(run.name) == run.epoch
             if run.state == RUNNING and not told and (why := self.books.why_ended(run)):
                 self._finishing[run.name], run.why = run.epoch, why
                 yield Finish(run)
 
-    def _room(self, usable: Sequence[Node]) -> int:
+    def _room(self) -> int:
         """How many more runs may begin."""
         # Without any worker one run may begin: its faults then show before a worker is there.
-        unplaced = sum(run.active and not run.places for run in self.runs.values())
-        free = sum(max(0, node.slots - len(self.actors_on(node.name))) for node in usable)
-        active = sum(run.active for run in self.runs.values())
-        return free - unplaced if usable else 1 - active
+        if not self._nodes.usable:
+            return 1 - len(self._runs.active)
+        return self._nodes.free - len(self._runs.unplaced)
 
     def _begun(self, run: Run) -> Begin:
         run.state, run.epoch = STARTING, run.epoch + 1
         run.outcome = run.why = run.waits_for = ""
+        self._changed(run)
         return Begin(run)
 
     def queue_state(self) -> QueueState:
         """What a restarted head must know of the queue, beside the runs."""
         return self._queue.state()
 
-    def _place(self, run: Run, actors: int, usable: Sequence[Node]) -> list[Tell]:
-        moves = self._moves.pop(run.name, None)
-        if moves is None and len(run.places) == actors:
-            return []  # every event that takes a place away is noted in ``_moves``
-        places = place(actors, run.places, self._rooms(run, usable), run.placement)
+    # -- places --------------------------------------------------------------------------------
+
+    def _to_place(self) -> list[Run]:
+        """Those that are up whose actors are to move, or may have a place at last."""
+        short = self._runs.short if self._nodes.free else ()
+        moved = (name for name in self._moves if self.runs[name].up is not None)
+        return self._runs.in_order({*short, *moved})
+
+    def _place(self, run: Run) -> list[Tell]:
+        assert run.up is not None
+        actors, moves = run.up.actors, self._moves.pop(run.name, None)
+        places = place(actors, run.places, self._rooms(run, actors), run.placement)
         if moves is None and places == run.places:
             return []
         self._settle(run, places)
+        self._count([run])
         moves = moves or _Moves(why="there is room now")
         return [Tell(run, Placed(places, tuple(moves.gone), moves.why))]
 
-    def _rooms(self, run: Run, usable: Iterable[Node]) -> list[Room]:
-        """Nodes that a run may use: those it is on, and those with a slot for one more run.
+    def _rooms(self, run: Run, actors: int) -> list[Room]:
+        """The nodes among which places are chosen: those it is on, and others with a slot for it.
 
         Under a quota they are at most as many as the run may have slots: the emptiest of them.
         """
-        rooms = []
-        for node in usable:
-            there = self.actors_on(node.name)
-            own = there.get(run.name, 0)
-            if (own or len(there) < node.slots) and not self.executors.why_given_up(
-                run.name, node.name
-            ):
-                rooms.append(Room(node.name, node.slots, sum(there.values()) - own))
-        return self._within_quota(run, rooms) if self.books else rooms
 
-    def _within_quota(self, run: Run, rooms: Sequence[Room]) -> list[Room]:
-        keeps = {room.name for room in rooms} & {*run.places.values()}
-        most = len(keeps) + self.books.more_nodes(run, keeps, len(rooms))
-        best = sorted(rooms, key=lambda room: (room.name not in keeps, room.taken - room.slots))
-        chosen = {room.name for room in best[:most]}
-        return [room for room in rooms if room.name in chosen]
+        def given_up(node: str) -> bool:
+            return bool(self.executors.why_given_up(run.name, node))
+
+        keeps = {
+            node.name
+            for node in self._nodes.in_order({*run.places.values()})
+            if node.usable and not given_up(node.name)
+        }
+        there = self._nodes.with_room + len(keeps)
+        more = self.books.more_nodes(run, keeps, there) if self.books else there
+        if more < self._nodes.with_room:
+            names = self._nodes.emptiest(more, lambda node: node in keeps or given_up(node))
+        else:
+            names = self._nodes.candidates(actors + len(keeps), run.placement, given_up)
+        return self._nodes.rooms({*keeps, *names}, run.name)
 
     def _settle(self, run: Run, places: dict[int, str]) -> None:
-        for node in set(run.places.values()):
-            self._actors.get(node, {}).pop(run.name, None)
-            self._held.changed(node)
-        for node, count in Counter(places.values()).items():
-            self._actors.setdefault(node, {})[run.name] = count
-            self._held.changed(node)
+        touched = self._nodes.settle(run.name, places, {*run.places.values()})
         run.places = places
+        for node in touched:
+            self._held.changed(node)
+        self._to_order |= touched
+        self._runs.changed(run)
+
+    # -- executors -----------------------------------------------------------------------------
+
+    def _orders(self, now: float) -> list[Order]:
+        names, self._to_order = self._to_order, set()
+        orders = []
+        for node in self._nodes.in_order(names):
+            if node.peer:
+                orders += self._order(node, now)
+                if self.executors.closing(node.name):
+                    self._to_order.add(node.name)
+        return orders
 
     def _order(self, node: Node, now: float) -> list[Order]:
         def grace(name: str) -> float:
@@ -353,25 +372,25 @@ class Scheduler:
 
     # -- what is shown -------------------------------------------------------------------------
 
-    def waits_for(self, run: Run, nodes: Sequence[Node]) -> str:
+    def waits_for(self, run: Run) -> str:
         """What a run waits for, in words; "" if it waits for nothing."""
-        usable = [node for node in nodes if node.usable]
+        usable = self._nodes.usable
         if run.up is not None and len(run.places) < run.up.actors:
-            return self._wait_for_a_place(run, usable)
+            return self._wait_for_a_place(run)
         if run.state == QUEUED and not run.waits_for:
             if usable and (why := self.books.why_not_begun(run)):
                 return why
-            active = sum(other.active for other in self.runs.values())
-            slots = sum(node.slots for node in usable)
             before = self._queue.words(run)
+            active, slots = len(self._runs.active), self._nodes.slots
             words = f"a slot: {active} runs share {slots}{before and '; before it: '}{before}"
             return words if usable else _NO_WORKER
         if run.state == STARTING and not run.waits_for:
             return "its registration" if usable else f"its registration, then {_NO_WORKER}"
         return run.waits_for
 
-    def _wait_for_a_place(self, run: Run, usable: Sequence[Node]) -> str:
-        failed = [self.executors.why_given_up(run.name, node.name) for node in usable]
-        if any(failed):
-            return f"a worker that can run it: {'; '.join(filter(None, failed))}"
-        return "a worker with a free slot" if usable else _NO_WORKER
+    def _wait_for_a_place(self, run: Run) -> str:
+        given_up = self.executors.given_up(run.name)
+        failed = [given_up[node.name] for node in self._nodes.in_order(given_up) if node.usable]
+        if failed:
+            return f"a worker that can run it: {'; '.join(failed)}"
+        return "a worker with a free slot" if self._nodes.usable else _NO_WORKER

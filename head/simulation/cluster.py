@@ -8,9 +8,10 @@ from functools import partial
 
 from artos.errors import Refused
 from artos.protocol.control import Placed, RunUp
+from head.daemon.effects import Begin, Tell
 from head.daemon.roster import Node
 from head.daemon.run import Run
-from head.daemon.scheduler import Begin, Scheduler, Tell
+from head.daemon.scheduler import Scheduler
 from head.simulation.leases import Leases, Waits
 from head.simulation.processors import Processors
 from head.simulation.report import Forecast
@@ -45,6 +46,7 @@ class Cluster:
         self._compute = processors.compute if one_machine else self._timeline.after
         self._stirred: dict[Leases, None] = {}
         self._scheduler = Scheduler()
+        self._scheduler.expect(self._nodes)
         self._runs: dict[str, SimulatedRun] = {}
         self._to_decide = False
 
@@ -94,7 +96,7 @@ class Cluster:
                 leases.grant()
 
     def _decide(self) -> None:
-        for effect in self._scheduler.turn(self._nodes, self._timeline.clock.now()):
+        for effect in self._scheduler.turn(self._timeline.clock.now()):
             match effect:
                 case Begin(run=run):
                     begun = self._runs[run.name]
@@ -136,7 +138,7 @@ class Cluster:
         )  # fmt: skip
 
     def _why(self, run: SimulatedRun) -> str:
-        queued = self._scheduler.waits_for(self._scheduler.runs[run.name], self._nodes)
+        queued = self._scheduler.waits_for(self._scheduler.runs[run.name])
         return queued or run.waits_for()
 
     def __repr__(self) -> str:

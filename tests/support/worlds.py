@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -18,9 +19,10 @@ from artos.protocol.control import (
     Unassign,
 )
 from artos.protocol.message import Message
-from head.daemon.roster import Node, Roster
+from head.daemon.effects import Begin, Order, Tell
+from head.daemon.roster import Known, Node, Roster
 from head.daemon.run import Run
-from head.daemon.scheduler import Begin, Order, Scheduler, Tell
+from head.daemon.scheduler import Scheduler
 
 VERSION = "1.0"
 DEADLINE = 15.0
@@ -44,6 +46,11 @@ class World:
         self.roster = Roster(VERSION, self.clock, DEADLINE)
 
     # -- what happens --------------------------------------------------------------------------
+
+    def expect(self, nodes: Iterable[Known]) -> None:
+        """An earlier head knew these nodes."""
+        self.roster.expect(nodes)
+        self.scheduler.expect(self.roster)
 
     def join(self, name: str, slots: int = 2, life: str = "a", **more: object) -> Node:
         runs = {run: assign.epoch for run, assign in self.executors.setdefault(name, {}).items()}
@@ -106,7 +113,7 @@ class World:
         self.turn()
 
     def turn(self) -> None:
-        self._carry_out(self.scheduler.turn([*self.roster], self.clock.now()))
+        self._carry_out(self.scheduler.turn(self.clock.now()))
 
     # -- what is done --------------------------------------------------------------------------
 

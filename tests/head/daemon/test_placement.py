@@ -81,6 +81,12 @@ def test_what_does_not_divide_goes_to_the_first() -> None:
     assert shares(8, {"r": 9, "s": 1, "t": 9}) == {"s": 1, "r": 4, "t": 3}
 
 
+def test_a_run_of_twice_the_weight_is_expected_to_have_twice_the_slots() -> None:
+    assert shares(6, {"r": 9, "s": 9}, {"r": 1.0, "s": 2.0}) == {"r": 2, "s": 4}
+    assert shares(6, {"r": 9, "s": 3}, {"r": 1.0, "s": 2.0}) == {"r": 3, "s": 3}, "it needs no more"
+    assert shares(3, {"r": 9, "s": 9}, {"r": 1.0, "s": 99.0}) == {"r": 1, "s": 2}, "one at least"
+
+
 WISHES = st.dictionaries(st.sampled_from("rstuvw"), st.integers(1, 20), min_size=1)
 
 

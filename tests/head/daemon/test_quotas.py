@@ -6,14 +6,15 @@ from collections import Counter
 
 import msgspec
 from hypothesis import given, settings
-from hypothesis import strategies as st
+from world_events import QUOTAS, events, happen, restarted
 from worlds import World
 
 from artos.protocol.control import RunUp
 from artos.run_state import QUEUED
+from head.daemon.effects import Finish
 from head.daemon.quotas import Quota, Quotas
-from head.daemon.run import Run, Seconds, State
-from head.daemon.scheduler import Finish, Scheduler
+from head.daemon.run import Run, Seconds
+from head.daemon.scheduler import Scheduler
 
 
 def world_of(**quotas: dict[str, Quota]) -> World:
@@ -34,7 +35,7 @@ def begun(world: World, name: str, user: str, workload: str = "", **setting: obj
 
 
 def waits_for(world: World, name: str) -> str:
-    return world.scheduler.waits_for(world.scheduler.runs[name], [*world.roster])
+    return world.scheduler.waits_for(world.scheduler.runs[name])
 
 
 def slots_of(world: World, run: str) -> dict[str, int]:
@@ -42,7 +43,7 @@ def slots_of(world: World, run: str) -> dict[str, int]:
 
 
 def finishes(world: World) -> list[str]:
-    effects = world.scheduler.turn([*world.roster], world.clock.now())
+    effects = world.scheduler.turn(world.clock.now())
     return [effect.run.name for effect in effects if isinstance(effect, Finish)]
 
 
@@ -228,27 +229,6 @@ def test_seconds_of_a_process_that_was_killed_stay_counted_once() -> None:
 # -- a head that was killed ------------------------------------------------------------------------
 
 
-def restarted(world: World, quotas: Quotas | None = None) -> World:
-    scheduler, runs = world.scheduler, tuple(world.scheduler.runs.values())
-    quotas = quotas or scheduler.books.quotas
-    state = State(
-        runs, world.roster.known(), scheduler.queue_state(), quotas, scheduler.books.spent
-    )
-    state = msgspec.json.decode(msgspec.json.encode(state), type=State)
-    now = world.clock.now()
-    after = World(
-        world.clock, Scheduler(state.runs, state.queue, now, state.quotas, state.spent),
-        world.actors, world.executors, world.processes, world.places, began=world.began,
-    )  # fmt: skip
-    after.roster.expect(state.nodes)
-    after.turn()
-    for node in state.nodes:
-        after.join(node.name, node.slots)
-        if node.leaves:
-            after.drain(node.name)
-    return after
-
-
 def test_a_head_that_was_killed_knows_who_holds_what() -> None:
     world = world_of(users={"ann": Quota(slots=4, cpu_seconds=100)})
     world.join("w1", slots=8)
@@ -278,31 +258,16 @@ def test_a_smaller_quota_ends_nothing() -> None:
 
 # -- whatever happens ------------------------------------------------------------------------------
 
-QUOTAS = Quotas(
-    users={"u0": Quota(slots=2, devices=1), "u1": Quota(slots=3), "*": Quota(slots=4)},
-    workloads={"w0": Quota(slots=3, devices=1)},
-)
-EVENTS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            ["join", "join", "submit", "submit", "submit", "up", "up", "silence", "drain", "kill",
-             "done", "stop", "wait", "head"],
-        ),
-        st.integers(0, 5),
-    ),
-    max_size=60,
-)  # fmt: skip
-
 
 @settings(max_examples=300)
-@given(EVENTS)
-def test_nobody_is_above_a_quota_and_nobody_within_waits_beside_free_slots(events) -> None:
+@given(events())
+def test_nobody_is_above_a_quota_and_nobody_within_waits_beside_free_slots(happened) -> None:
     world = World(scheduler=Scheduler(quotas=QUOTAS))
-    for number, (event, which) in enumerate(events):
+    for number, (event, which) in enumerate(happened):
         world = happen(world, event, which, number)
         world.check()
         check(world)
-    effects = world.scheduler.turn([*world.roster], world.clock.now())
+    effects = world.scheduler.turn(world.clock.now())
     assert effects == [], "a second turn finds nothing to do"
     world = happen(world, "join", 5, 99)
     for _ in range(len(world.scheduler.runs)):
@@ -310,39 +275,6 @@ def test_nobody_is_above_a_quota_and_nobody_within_waits_beside_free_slots(event
             world.ended(name, 0)
             check(world)
     assert all(run.over for run in world.scheduler.runs.values()), "each has had its turn"
-
-
-def happen(world: World, event: str, which: int, number: int) -> World:
-    node, name = f"n{which}", f"r{which}"
-    known, found = world.roster.get(node), world.scheduler.runs.get(name)
-    alive, active = known is not None and known.alive, found is not None and found.active
-    match event:
-        case "join" if not alive:
-            world.join(node, slots=1 + which, life=str(number))
-        case "submit" if found is None or found.over:
-            device = {"device": "pool"} if number % 2 else {}
-            submit(world, name, f"u{which % 3}", f"w{number % 2}", **device)
-        case "up" if active and found.up is None:
-            world.actors = 1 + number % 5
-            world.up(name)
-        case "silence" if alive:
-            world.silence(node)
-        case "drain" if alive:
-            world.drain(node)
-        case "kill" if active:
-            world.ended(name, -9)
-        case "done" if active:
-            world.ended(name, 0)
-        case "stop" if found is not None:
-            world.scheduler.stop(found)
-            world.turn()
-        case "wait":
-            world.clock.advance(5)
-            world.roster.heard({each.peer: 0.0 for each in world.roster})
-            world.turn()
-        case "head":
-            world = restarted(world)
-    return world
 
 
 def check(world: World) -> None:

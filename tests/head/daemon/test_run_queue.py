@@ -92,6 +92,17 @@ def test_the_slots_of_its_actors_are_charged(world: World) -> None:
     assert held == pytest.approx({"wide": 40.0, "narrow": 10.0})
 
 
+def test_runs_that_share_a_node_are_charged_by_weight(world: World) -> None:
+    world.join("w1", slots=6)
+    world.actors = 9
+    for name, weight in (("light", 1.0), ("heavy", 2.0)):
+        queued(world, name, weight=weight)
+    world.up("light")
+    world.up("heavy")
+    units = {each.workload: each.units for each in world.scheduler.queue_state().accounts}
+    assert units == {"light": 2, "heavy": 4}
+
+
 @pytest.mark.parametrize("wrong", ["much", "-1", "nan", "inf", None, [1]])
 def test_what_cannot_be_a_weight_or_a_priority_counts_as_none(wrong: object) -> None:
     """Registration refuses it with words; the head must live until then."""
@@ -120,8 +131,7 @@ def test_what_a_run_waits_for_is_said(busy: World) -> None:
     queued(busy, "urgent", priority=1)
     busy.clock.advance(5)
     queued(busy, "late")
-    nodes = [*busy.roster]
-    words = {r.name: busy.scheduler.waits_for(r, nodes) for r in busy.scheduler.runs.values()}
+    words = {r.name: busy.scheduler.waits_for(r) for r in busy.scheduler.runs.values()}
     assert words["ppo1"] == "a slot: 1 runs share 1; before it: 1 of higher priority"
     assert words["ppo2"].endswith("before it: 1 of higher priority, 1 of its workload")
     assert words["urgent"] == "a slot: 1 runs share 1"
@@ -208,18 +218,18 @@ class Crowd:
         run.came, run.ahead = self.now, self.waiting[kind]
         self.waiting[kind] += 1
         self.runs[run.name] = run
-        self.turn()
+        self.turn(run)
 
     def end(self) -> Waiter:
         """The next one ends."""
         self.now, name = heapq.heappop(self.ends)
         run = self.runs.pop(name)
         run.over = True
-        self.turn()
+        self.turn(run)
         return run
 
-    def turn(self) -> None:
-        self.queue.see(self.runs, self.now)
+    def turn(self, changed: Waiter) -> None:
+        self.queue.see([changed], [], self.now)
         for name in self.queue.next(self.slots - len(self.ends)):
             run = self.runs[name]
             self.waiting[run.workload, run.priority] -= 1

@@ -8,10 +8,14 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from world_events import QUOTAS, events, happen
 from worlds import World
 
 from artos.errors import Refused
-from head.daemon.run import State
+from head.daemon.effects import Effect
+from head.daemon.quotas import Quotas
+from head.daemon.roster import Room
+from head.daemon.run import Run, State
 from head.daemon.scheduler import MOST_IN_A_ROW, Scheduler
 
 # -- the queue -------------------------------------------------------------------------------------
@@ -24,10 +28,10 @@ def test_without_a_worker_one_run_begins_and_waits_for_one(world: World) -> None
     r1, r2 = world.scheduler.runs.values()
     assert (r1.state, r2.state) == ("running", "queued")
     for run in (r1, r2):
-        assert "artos worker" in world.scheduler.waits_for(run, list(world.roster))
+        assert "artos worker" in world.scheduler.waits_for(run)
     world.join("w1")
     assert Counter(r1.places.values()) == {"w1": 4}
-    assert world.scheduler.waits_for(r1, list(world.roster)) == ""
+    assert world.scheduler.waits_for(r1) == ""
     assert r2.state == "starting"
 
 
@@ -36,7 +40,7 @@ def test_no_more_runs_than_slots_go_on_at_once(world: World) -> None:
     world.begin("r1", "r2")
     world.submit("r3")
     assert world.scheduler.runs["r3"].state == "queued"
-    assert "slot" in world.scheduler.waits_for(world.scheduler.runs["r3"], list(world.roster))
+    assert "slot" in world.scheduler.waits_for(world.scheduler.runs["r3"])
     slots = {run: executor.slots for run, executor in world.executors["w1"].items()}
     assert slots == {"r1": 2, "r2": 2}, "they take turns on all of them"
     world.ended("r1", 0)
@@ -179,7 +183,7 @@ def test_with_nowhere_to_go_a_run_waits(world: World) -> None:
     world.silence("w1")
     assert world.places["r1"] == {}
     run = world.scheduler.runs["r1"]
-    assert "worker" in world.scheduler.waits_for(run, list(world.roster))
+    assert "worker" in world.scheduler.waits_for(run)
     world.join("w2")
     assert set(world.places["r1"].values()) == {"w2"}
     assert world.told[-1][1].gone == ()
@@ -248,7 +252,7 @@ def test_a_node_takes_no_more_runs_than_it_has_slots(world: World) -> None:
     world.silence("w2")
     assert set(world.places["r1"].values()) == {"w1"}
     assert world.places["r2"] == world.places["r3"] == {}
-    waiting = world.scheduler.waits_for(world.scheduler.runs["r2"], [*world.roster])
+    waiting = world.scheduler.waits_for(world.scheduler.runs["r2"])
     assert waiting == "a worker with a free slot"
     world.check()
 
@@ -286,7 +290,7 @@ def test_what_is_stored_is_what_goes_on(world: World) -> None:
     after = World(
         world.clock, Scheduler(state.runs), executors=world.executors, processes=world.processes
     )
-    after.roster.expect(state.nodes)
+    after.expect(state.nodes)
     after.turn()
     assert after.ordered == [], "nobody is there yet to be told"
     assert after.began == []
@@ -301,55 +305,63 @@ def test_what_is_stored_is_what_goes_on(world: World) -> None:
 
 # -- whatever happens ------------------------------------------------------------------------------
 
-EVENTS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            ["join", "join", "submit", "submit", "up", "up", "silence", "drain", "kill", "done",
-             "executor dies", "executor closes", "stop", "wait"],
-        ),
-        st.integers(0, 3),
-    ),
-    max_size=40,
-)  # fmt: skip
-
 
 @settings(max_examples=200)
-@given(EVENTS)
-def test_places_executors_and_slots_always_fit_together(events) -> None:
+@given(events())
+def test_places_executors_and_slots_always_fit_together(happened) -> None:
     world = World()
-    for number, (event, which) in enumerate(events):
-        happen(world, event, which, number)
+    for number, (event, which) in enumerate(happened):
+        world = happen(world, event, which, number)
         world.check()
-    effects = world.scheduler.turn([*world.roster], world.clock.now())
+    effects = world.scheduler.turn(world.clock.now())
     assert effects == [], "a second turn finds nothing to do"
 
 
-def happen(world: World, event: str, which: int, number: int) -> None:
-    node, run = f"w{which}", f"r{which}"
-    known, found = world.roster.get(node), world.scheduler.runs.get(run)
-    alive, active = known is not None and known.alive, found is not None and found.active
-    match event:
-        case "join" if not alive:
-            world.join(node, slots=1 + which, life=str(number))
-        case "submit" if found is None or found.over:
-            world.submit(run, placement="pack" if which % 2 else "spread")
-        case "up" if active and found.up is None:
-            world.up(run)
-        case "silence" if alive:
-            world.silence(node)
-        case "drain" if alive:
-            world.drain(node)
-        case "kill" if active:
-            world.ended(run, -9)
-        case "done" if active:
-            world.ended(run, 0)
-        case "executor dies" if alive and world.executors[node]:
-            world.executor_ended(node, next(iter(world.executors[node])))
-        case "executor closes" if found is not None and active:
-            world.scheduler.stop(found)
-        case "stop" if found is not None:
-            world.scheduler.stop(found)
-        case "wait":
-            world.clock.advance(5)
-            world.roster.heard({each.peer: 0.0 for each in world.roster})
-            world.turn()
+class Linear(Scheduler):
+    """Looks at all runs and all nodes in each turn, as the rule is written down."""
+
+    def turn(self, now: float, *, begin: bool = True) -> list[Effect]:
+        for node in [*self._nodes._entries]:
+            self._look_at(node)
+            self._nodes.changed(node)
+        for run in self.runs.values():
+            self._changed(run)
+        return super().turn(now, begin=begin)
+
+    def _to_place(self) -> list[Run]:
+        up = [run for run in self.runs.values() if run.up is not None]
+        return [run for run in up if run.name in self._moves or len(run.places) != run.up.actors]
+
+    def _room(self) -> int:
+        unplaced = sum(run.active and not run.places for run in self.runs.values())
+        usable = [each.node for each in self._nodes._entries.values() if each.node.usable]
+        free = sum(max(0, node.slots - len(self.actors_on(node.name))) for node in usable)
+        return free - unplaced if usable else 1 - sum(run.active for run in self.runs.values())
+
+    def _rooms(self, run: Run, actors: int) -> list[Room]:
+        rooms = []
+        for node in [each.node for each in self._nodes._entries.values() if each.node.usable]:
+            there = self.actors_on(node.name)
+            own = there.get(run.name, 0)
+            given_up = self.executors.why_given_up(run.name, node.name)
+            if (own or len(there) < node.slots) and not given_up:
+                rooms.append(Room(node.name, node.slots, sum(there.values()) - own))
+        if not self.books:
+            return rooms
+        keeps = {room.name for room in rooms} & {*run.places.values()}
+        most = len(keeps) + self.books.more_nodes(run, keeps, len(rooms))
+        best = sorted(rooms, key=lambda room: (room.name not in keeps, room.taken - room.slots))
+        chosen = {room.name for room in best[:most]}
+        return [room for room in rooms if room.name in chosen]
+
+
+@settings(max_examples=200)
+@given(events(min_size=15, max_size=60), st.sampled_from([Quotas(), QUOTAS]))
+def test_whoever_looks_at_everything_decides_the_same(happened, quotas) -> None:
+    one, other = (World(scheduler=each(quotas=quotas)) for each in (Scheduler, Linear))
+    for number, (event, which) in enumerate(happened):
+        one, other = (happen(each, event, which, number) for each in (one, other))
+        assert (one.began, one.told, one.ordered) == (other.began, other.told, other.ordered)
+        assert one.scheduler.runs == other.scheduler.runs
+        for run in one.scheduler.runs.values():
+            assert one.scheduler.waits_for(run) == other.scheduler.waits_for(run)

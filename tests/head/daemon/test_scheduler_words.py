@@ -8,12 +8,13 @@ from worlds import World
 
 from artos.protocol.control import Assign, RunNews, RunUp
 from artos.run_state import RUNNING
+from head.daemon.effects import Begin
 from head.daemon.run import Run
-from head.daemon.scheduler import MOST_IN_A_ROW, Begin, Scheduler
+from head.daemon.scheduler import MOST_IN_A_ROW, Scheduler
 
 
 def waits_for(world: World, run: str) -> str:
-    return world.scheduler.waits_for(world.scheduler.runs[run], [*world.roster])
+    return world.scheduler.waits_for(world.scheduler.runs[run])
 
 
 def why(world: World, run: str) -> str:
@@ -254,8 +255,8 @@ def test_actors_of_other_runs_make_a_node_full() -> None:
 
 def test_nobody_begins_while_nobody_may(world: World) -> None:
     world.scheduler.submit(Run("r1", {}, "runs/r1"))
-    assert world.scheduler.turn([], 0.0, begin=False) == []
-    assert [type(effect) for effect in world.scheduler.turn([], 0.0)] == [Begin]
+    assert world.scheduler.turn(0.0, begin=False) == []
+    assert [type(effect) for effect in world.scheduler.turn(0.0)] == [Begin]
 
 
 @pytest.mark.parametrize(("placement", "nodes"), [("pack", 1), ("spread", 2)])

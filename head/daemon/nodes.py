@@ -1,0 +1,158 @@
+"""The nodes that are there, the actors on each, and which of them have room. Pure.
+
+Whoever asks for room gets the few nodes that matter, so a decision costs O(log n) in the number of
+nodes for each actor, however many nodes there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from head.daemon.ranking import Ranking
+from head.daemon.roster import Node, Room
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A node, and what was counted of it: room for so many more runs, and usable slots."""
+
+    node: Node
+    number: int
+    free: int = 0
+    slots: int = 0
+
+
+@dataclass(slots=True)
+class Orders:
+    """Nodes with room for one more run, in the orders in which they are chosen.
+
+    ``spread``: the fewest actors per slot first. ``pack``: nodes in use first, only those with a
+    free slot. ``empty``: the most free slots first. Of equal ones the one that came first.
+    """
+
+    spread: Ranking = field(default_factory=Ranking)
+    pack: Ranking = field(default_factory=Ranking)
+    empty: Ranking = field(default_factory=Ranking)
+
+    def put(self, name: str, number: int, slots: int, load: int) -> None:
+        """A node has room; ``load`` actors live on it."""
+        self.spread.put(name, ((load + 1) / slots, number))
+        self.empty.put(name, (load - slots, number))
+        if load < slots:
+            self.pack.put(name, (load == 0, number))
+        else:
+            self.pack.drop(name)
+
+    def drop(self, name: str) -> None:
+        """A node has no room."""
+        for ranking in (self.spread, self.pack, self.empty):
+            ranking.drop(name)
+
+
+class Nodes:
+    """Nodes that are alive, in the order in which they came.
+
+    ``free`` more runs fit on the usable ones, which have ``slots`` slots and are ``usable`` many.
+    """
+
+    def __init__(self) -> None:
+        self.free = self.slots = self.usable = 0
+        self._entries: dict[str, _Entry] = {}
+        self._actors: dict[str, dict[str, int]] = {}  # by node and run
+        self._orders = Orders()
+        self._count = 0
+
+    def __repr__(self) -> str:
+        return f"<Nodes {len(self._entries)} usable={self.usable} free={self.free}>"
+
+    def get(self, name: str) -> Node | None:
+        """The node of that name, if it is alive."""
+        entry = self._entries.get(name)
+        return entry.node if entry else None
+
+    def in_order(self, names: Iterable[str]) -> list[Node]:
+        """Those of ``names`` that are alive."""
+        found = [entry for name in names if (entry := self._entries.get(name))]
+        return [entry.node for entry in sorted(found, key=lambda entry: entry.number)]
+
+    def actors_on(self, node: str) -> dict[str, int]:
+        """How many actors of each run live on a node."""
+        return self._actors.get(node, {})
+
+    def slots_of(self, name: str) -> int:
+        """The slots of a node, 0 if it is not there."""
+        entry = self._entries.get(name)
+        return entry.node.slots if entry else 0
+
+    # -- events --------------------------------------------------------------------------------
+
+    def put(self, node: Node) -> None:
+        """A node is there (again)."""
+        self.drop(node.name)
+        self._count += 1
+        self._entries[node.name] = _Entry(node, self._count)
+        self.changed(node.name)
+
+    def drop(self, name: str) -> None:
+        """A node is not there any more."""
+        if entry := self._entries.pop(name, None):
+            self._book(entry, 0, 0)
+            self._orders.drop(name)
+
+    def settle(self, run: str, places: Mapping[int, str], before: Collection[str]) -> set[str]:
+        """The actors of a run live here now; returns the nodes where that changes anything."""
+        counts = Counter(places.values())
+        for node in before:
+            self._actors.get(node, {}).pop(run, None)
+        for node, count in counts.items():
+            self._actors.setdefault(node, {})[run] = count
+        touched = {*before, *counts}
+        for node in touched:
+            if not self.actors_on(node):
+                self._actors.pop(node, None)
+            self.changed(node)
+        return touched
+
+    def changed(self, name: str) -> None:
+        """A node has other actors, or may no longer be used."""
+        if (entry := self._entries.get(name)) is None:
+            return
+        node, there = entry.node, self.actors_on(name)
+        slots = node.slots if node.usable else 0
+        self._book(entry, max(0, slots - len(there)), slots)
+        if entry.free:
+            self._orders.put(name, entry.number, slots, sum(there.values()))
+        else:
+            self._orders.drop(name)
+
+    def _book(self, entry: _Entry, free: int, slots: int) -> None:
+        self.free += free - entry.free
+        self.slots += slots - entry.slots
+        self.usable += (slots > 0) - (entry.slots > 0)
+        entry.free, entry.slots = free, slots
+
+    # -- room ----------------------------------------------------------------------------------
+
+    @property
+    def with_room(self) -> int:
+        """How many nodes have room for one more run."""
+        return len(self._orders.spread)
+
+    def candidates(self, actors: int, policy: str, but: Callable[[str], object]) -> list[str]:
+        """Nodes with room, among them all that ``place`` chooses for so many actors."""
+        found = self._orders.spread.lowest(actors, but)
+        return found + self._orders.pack.lowest(actors, but) if policy == "pack" else found
+
+    def emptiest(self, count: int, but: Callable[[str], object]) -> list[str]:
+        """The nodes with room that have the most free slots."""
+        return self._orders.empty.lowest(count, but)
+
+    def rooms(self, names: Iterable[str], run: str) -> list[Room]:
+        """What ``place`` must know of these nodes."""
+        rooms = []
+        for node in self.in_order({*names}):
+            there = self.actors_on(node.name)
+            rooms.append(Room(node.name, node.slots, sum(there.values()) - there.get(run, 0)))
+        return rooms

@@ -1,0 +1,97 @@
+"""All runs of a cluster, which of them changed, and what is to be known of all at once. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+
+from artos.run_state import QUEUED
+from head.daemon.run import Run
+
+_MOST_OVER = 200
+
+
+class Runs:
+    """Runs by name, in the order in which they were submitted.
+
+    Names of those that are ``active``; of these the ``unplaced``, who have no actor anywhere; of
+    those that begin ``again``, as their process was killed; and of those that are up and ``short``
+    of a place for an actor. They are true as long as each change of a run is told.
+    """
+
+    def __init__(self, workloads: Iterable[str] = ()) -> None:
+        """``workloads`` once had runs."""
+        self.by_name: dict[str, Run] = {}
+        self.active: set[str] = set()
+        self.unplaced: set[str] = set()
+        self.again: set[str] = set()
+        self.short: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        self._count = 0
+        self._over: set[tuple[int, str]] = set()
+        self._changed: dict[int, Run] = {}  # by identity: a name may be given to another run
+        self._workloads: Counter[str] = Counter()
+        self._left = {*workloads}
+
+    def __repr__(self) -> str:
+        counts = Counter(run.state for run in self.by_name.values())
+        return f"<Runs {' '.join(f'{state}={n}' for state, n in counts.items())}>"
+
+    def add(self, run: Run) -> None:
+        """A run is submitted, for the first time or to be resumed; the oldest are forgotten."""
+        if run.name in self.by_name:
+            self._forget(run.name)
+        self._count += 1
+        self._numbers[run.name], self.by_name[run.name] = self._count, run
+        self._workloads[run.workload] += 1
+        self.changed(run)
+
+    def tidy(self) -> None:
+        """Forget the oldest of those that are over, if they are many."""
+        for _, name in heapq.nsmallest(len(self._over) - _MOST_OVER, self._over):
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        run = self.by_name.pop(name)
+        self._over.discard((self._numbers.pop(name), name))
+        self._workloads[run.workload] -= 1
+        self._left.add(run.workload)
+
+    def changed(self, run: Run) -> None:
+        """Something of a run is another now: its state, process or places."""
+        name, short = run.name, run.up is not None and len(run.places) < run.up.actors
+        _put(self.active, name, run.active)
+        _put(self.unplaced, name, run.active and not run.places)
+        _put(self.again, name, run.state == QUEUED and run.admitted)
+        _put(self.short, name, short)
+        if run.over:
+            self._over.add((self._numbers[name], name))
+        self._changed[id(run)] = run
+
+    def take_changed(self) -> list[Run]:
+        """Those that changed since this was last asked, in order; before them those now over."""
+        changed, self._changed = self._changed.values(), {}
+        return sorted(changed, key=lambda run: (not run.over, self._numbers.get(run.name, 0)))
+
+    def take_left(self) -> list[str]:
+        """Workloads that had a run when this was last asked, and have none now."""
+        left, self._left = self._left, set()
+        for name in (gone := [name for name in left if not self._workloads[name]]):
+            del self._workloads[name]
+        return gone
+
+    def in_order(self, names: Iterable[str]) -> list[Run]:
+        """The runs of these names."""
+        return [self.by_name[name] for name in sorted(names, key=self._numbers.__getitem__)]
+
+    def number(self, run: Run) -> int:
+        """Grows in the order of submission."""
+        return self._numbers.get(run.name, 0)
+
+
+def _put(names: set[str], name: str, there: bool) -> None:
+    if there:
+        names.add(name)
+    else:
+        names.discard(name)
