@@ -40,6 +40,12 @@ def add_to(parser: Parser) -> None:
         help="folders of finished runs, which arrive together",
     )
     parser.add_argument("--mix", type=Path, metavar="FILE", help="workloads in a TOML file")
+    parser.add_argument(
+        "--quotas",
+        type=Path,
+        metavar="FILE",
+        help="quotas of users and workloads, as in head.toml",
+    )
     parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
     add_json(parser)
     parser.set_defaults(command=_simulate)
@@ -49,11 +55,13 @@ def _simulate(options: argparse.Namespace) -> int:
     from head.simulation.cluster import Cluster  # noqa: PLC0415
     from head.simulation.mix import mix  # noqa: PLC0415
     from head.simulation.recorded import recorded  # noqa: PLC0415
+    from head.simulation.toml_tables import quotas_in  # noqa: PLC0415
 
     folders = [folder for group in options.journal for folder in group]
     if bool(folders) == (options.mix is not None):
         raise Refused(["say what is to run: --journal RUN ..., or --mix FILE"])
-    cluster = Cluster(options.nodes, options.slots, options.devices, options.seed)
+    quotas = quotas_in(options.quotas) if options.quotas else None
+    cluster = Cluster(options.nodes, options.slots, options.devices, options.seed, quotas)
     forecast = cluster.run(mix(options.mix) if options.mix else recorded(folders))
     if options.json:
         print_json(forecast)
@@ -73,7 +81,7 @@ def text(forecast: Forecast) -> str:
     lines += [
         f"waits        {name}: {each['mean']:.3f} s on average, {each['longest']:.3f} s at most"
         for name, each in forecast.waits.items()
-        if each["count"]
+        if each["count"] and (name != "quota" or each["longest"])
     ]
     rows = [("run", "arrived", "began", "ended", "steps", "updates", "CPU held", "device held")]
     rows += [
@@ -92,6 +100,7 @@ def text(forecast: Forecast) -> str:
     lines += ["", *_columns(rows)]
     if len(forecast.usage) > _MOST_SHOWN:
         lines.append(f"... and {len(forecast.usage) - _MOST_SHOWN:,} more: --json has all")
+    lines += [f"{run} ended early: {why}" for run, why in forecast.ended_early.items()]
     lines += [f"{run} does not end: {why}" for run, why in forecast.unfinished.items()]
     took = f"{forecast.events:,} events in {forecast.simulated_in:.1f} s"
     return "\n".join([*lines, "", f"simulated {took}"])

@@ -45,6 +45,12 @@ class Quotas(msgspec.Struct, frozen=True):
             if quota := quotas.get(name, quotas.get(EACH)):
                 yield f"{kind} {name}", quota
 
+    @property
+    def limit_seconds(self) -> bool:
+        """Whether one of them says how much may be held in all."""
+        quotas = [*self.users.values(), *self.workloads.values()]
+        return any(each.cpu_seconds or each.device_seconds for each in quotas)
+
     def beyond(self, slots: int, devices: int) -> list[str]:
         """What is larger than a cluster of so many slots and devices, 0 of which are unknown."""
         there = {"slots": slots, "devices": devices}

@@ -7,12 +7,16 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from artos.errors import Refused
-from artos.protocol.control import Placed, RunUp
-from head.daemon.effects import Begin, Tell
+from artos.exit_status import ExitStatus
+from artos.plan import CPU, POOL
+from artos.protocol.control import Assign, Placed, RunNews, RunUp
+from artos.run_state import RUNNING
+from head.daemon.effects import Begin, Finish, Order, Tell
+from head.daemon.quotas import Quotas
 from head.daemon.roster import Node
 from head.daemon.run import Run
 from head.daemon.scheduler import Scheduler
-from head.simulation.leases import Leases, Waits
+from head.simulation.leases import Gate, Leases, Waits
 from head.simulation.processors import Processors
 from head.simulation.report import Forecast
 from head.simulation.simulated_run import SimulatedRun
@@ -29,23 +33,31 @@ class Cluster:
     places actors, each run's coordinator and triggers decide who samples and learns, and the
     pool's fair queue gives out the slots of each node, and the devices. Members take drawn or
     recorded seconds. One node without devices is a machine on which learners compute, too: if more
-    members do than it has slots, all are slower. Else no learner takes a CPU from anybody. What is
-    left out: the network, idle tiers, failures, caches and memory buses.
+    members do than it has slots, all are slower. Else no learner takes a CPU from anybody. Who has
+    used up the seconds of its ``quotas`` ends at once. What is left out: the network, idle tiers,
+    failures, caches and memory buses.
     """
 
-    def __init__(self, nodes: int, slots: int, devices: int = 0, seed: int = 1) -> None:
-        if faults := [*_faults(nodes, slots, devices)]:
+    def __init__(
+        self, nodes: int, slots: int, devices: int = 0, seed: int = 1,
+        quotas: Quotas | None = None,
+    ) -> None:  # fmt: skip
+        self._quotas = quotas or Quotas()
+        faults = [*_faults(nodes, slots, devices)]
+        if faults := faults or self._quotas.beyond(nodes * slots, devices):
             raise Refused(faults)
         self._timeline, self._seed = Timeline(), seed
-        self._nodes = [Node(f"n{n}", slots, 0.0) for n in range(nodes)]
+        peer = "n" if self._quotas else ""  # orders say how many slots a quota leaves
+        self._nodes = [Node(f"n{n}", slots, 0.0, peer) for n in range(nodes)]
         self._slots, self._count = slots, devices
         self._leases: dict[str, Leases] = {}
+        self._gates: dict[tuple[str, str], Gate] = {}  # by run and node
         self._devices = self._made("d", devices, "device") if devices else None
         one_machine = nodes == 1 and not devices
         processors = Processors(slots, self._timeline)
         self._compute = processors.compute if one_machine else self._timeline.after
         self._stirred: dict[Leases, None] = {}
-        self._scheduler = Scheduler()
+        self._scheduler = Scheduler(quotas=self._quotas)
         self._scheduler.expect(self._nodes)
         self._runs: dict[str, SimulatedRun] = {}
         self._to_decide = False
@@ -67,10 +79,13 @@ class Cluster:
 
     def _submit(self, workload: Workload, name: str) -> None:
         seed = f"{self._seed} {name}"
-        self._runs[name] = SimulatedRun(name, workload, self._timeline, seed, self._ended)
-        settings = {"weight": workload.weight, "priority": workload.priority}
+        report = self._report if self._quotas.limit_seconds else None
+        self._runs[name] = SimulatedRun(name, workload, self._timeline, seed, self._ended, report)
+        device = POOL if self._devices else CPU
+        settings = {"weight": workload.weight, "priority": workload.priority, "device": device}
         request = {"workload": workload.plan.name, "settings": settings}
-        self._scheduler.submit(Run(name, request, name, placement=workload.placement))
+        run = Run(name, request, name, placement=workload.placement, user=workload.user)
+        self._scheduler.submit(run)
         self._to_decide = True
 
     def _up(self, name: str) -> None:
@@ -80,8 +95,15 @@ class Cluster:
         self._scheduler.run_up(RunUp(name, scheduled.epoch, 1, b"", "", "", (), actors))
         self._to_decide = True
 
+    def _report(self, name: str) -> None:
+        """What a run has held so far counts for its quotas."""
+        held = {f"{kind}_seconds_held": spent for kind, spent in self._runs[name].held().items()}
+        self._scheduler.run_news(RunNews(name, RUNNING, facts={"usage": held}))
+        self._to_decide = True
+
     def _ended(self, name: str) -> None:
-        self._scheduler.run_ended(name, 0, "")
+        early = self._runs[name].ended_early
+        self._scheduler.run_ended(name, ExitStatus.INTERRUPTED if early else ExitStatus.DONE, "")
         self._to_decide = True
 
     # -- what is decided -----------------------------------------------------------------------
@@ -100,17 +122,29 @@ class Cluster:
             match effect:
                 case Begin(run=run):
                     begun = self._runs[run.name]
-                    begun.begin()
+                    begun.begin(run.waits_since)
                     seconds = begun.workload.starts.process
                     self._timeline.after(seconds, partial(self._up, run.name))
                 case Tell(run=run, message=Placed() as placed):
-                    places = {actor: self._of(node) for actor, node in placed.actors.items()}
+                    places = {
+                        actor: self._of(run.name, node) for actor, node in placed.actors.items()
+                    }
                     self._runs[run.name].place(places)
+                case Order(node=node, message=Assign(run=name, slots=slots)):
+                    self._gates[name, node.name].limit(slots)
+                case Finish(run=run):
+                    self._runs[run.name].end_early(run.why)
 
-    def _of(self, node: str) -> Leases:
+    def _of(self, run: str, node: str) -> Leases | Gate:
         if node not in self._leases:
             self._leases[node] = self._made(f"{node}.", self._slots, "slot")
-        return self._leases[node]
+        leases = self._leases[node]
+        if not self._quotas:
+            return leases
+        if (run, node) not in self._gates:
+            waits = self._runs[run].held_back
+            self._gates[run, node] = Gate(leases, self._timeline.clock, waits)
+        return self._gates[run, node]
 
     def _made(self, prefix: str, count: int, kind: str) -> Leases:
         names = [f"{prefix}{n}" for n in range(count)]
@@ -134,6 +168,7 @@ class Cluster:
             nodes=len(self._nodes), slots=self._slots, devices=self._count,
             makespan=round(span, 6), utilisation=held, waits=_waits(over), usage=usage,
             events=self._timeline.count, simulated_in=round(seconds, 3),
+            ended_early={run.name: run.ended_early for run in over if run.ended_early},
             unfinished={r.name: self._why(r) for r in self._runs.values() if r.over < 0},
         )  # fmt: skip
 
@@ -168,8 +203,9 @@ def _share(held: float, there: float) -> float:
 
 
 def _waits(runs: Sequence[SimulatedRun]) -> dict[str, dict[str, float]]:
-    total = {"start": Waits(), "slot": Waits(), "device": Waits()}
+    total = {"quota": Waits(), "start": Waits(), "slot": Waits(), "device": Waits()}
     for run in runs:
+        total["quota"].merge(run.held_back)
         total["start"].merge(run.waited)
         for kind, spent in run.spent.items():
             total[kind].merge(spent.waits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -107,3 +108,39 @@ class Leases:
 
     def __repr__(self) -> str:
         return f"<Leases {self._queue!r}>"
+
+
+class Gate:
+    """The turns of one run on one node: no more at once than its quotas leave it."""
+
+    def __init__(self, leases: Leases, clock: Clock, waits: Waits) -> None:
+        self._leases, self._clock, self._waits = leases, clock, waits
+        self._most, self._inside = 1, 0
+        self._outside: deque[Turn] = deque()
+
+    def limit(self, most: int) -> None:
+        """From now on, so many may be inside; those that are stay."""
+        self._most = most
+        self._let_in()
+
+    def request(self, turn: Turn) -> None:
+        """Queue for a lease once there is room inside."""
+        turn.since = self._clock.now()
+        self._outside.append(turn)
+        self._let_in()
+
+    def release(self, turn: Turn) -> None:
+        """The lease ends."""
+        self._leases.release(turn)
+        self._inside -= 1
+        self._let_in()
+
+    def _let_in(self) -> None:
+        while self._outside and self._inside < self._most:
+            turn = self._outside.popleft()
+            self._inside += 1
+            self._waits.add(self._clock.now() - turn.since)
+            self._leases.request(turn)
+
+    def __repr__(self) -> str:
+        return f"<Gate {self._inside} of {self._most}, {len(self._outside)} outside>"

@@ -20,7 +20,7 @@ from artos.spec import MODEL_PARAM, VERSION_KEY
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ledger import Rows
 from head.run.coordination.ports import Ports
-from head.simulation.leases import Claimant, Leases, Turn
+from head.simulation.leases import Claimant, Gate, Leases, Turn
 from head.simulation.timeline import Timeline
 from head.simulation.workload import Workload
 from triggers.base import Arrived, Committed
@@ -111,7 +111,7 @@ class _Member:
     """What a member has still to do. ``version`` is that of the weights that it holds."""
 
     calls: deque[Invoke] = field(default_factory=deque)
-    leases: Leases | None = None
+    leases: Leases | Gate | None = None
     starting: bool = False
     ready: bool = False
     busy: bool = False
@@ -143,7 +143,7 @@ class SimulatedMembers:
         self._members |= {actor_member(actor): _Member() for actor in self._blocks}
         self.passers = direct_passers(self._invoke, self._members)
         self._coordinator: Coordinator | None = None
-        self.updates = 0
+        self.updates, self._stopped = 0, False
 
     def ports(self) -> Ports:
         """What the run's coordinator works with."""
@@ -159,7 +159,7 @@ class SimulatedMembers:
         self._coordinator = coordinator
         self._timeline.after(self._workload.starts.learner, self._learner_up)
 
-    def place(self, actors: Mapping[int, Leases]) -> None:
+    def place(self, actors: Mapping[int, Leases | Gate]) -> None:
         """These actors have a place, each with the slots of its node."""
         for actor, leases in actors.items():
             self._members[actor_member(actor)].leases = leases
@@ -181,17 +181,25 @@ class SimulatedMembers:
             self._timeline.after(seconds, partial(self._up, member, seconds))
 
     def _learner_up(self) -> None:
+        if self._stopped:
+            return
         self._weights.version = 0
         assert self._coordinator is not None
         self._coordinator.look(LEARNER)
         self._up(LEARNER, self._workload.starts.learner)
 
     def _up(self, member: int, seconds: float) -> None:
+        if self._stopped:
+            return
         assert self._coordinator is not None
         self._members[member].ready = True
         self._coordinator.receive(member, Ready(seconds))
         self._next(member)
         self._happened()
+
+    def stop(self) -> None:
+        """Begin nothing any more; what is under way comes to nothing."""
+        self._stopped = True
 
     # -- invocations ---------------------------------------------------------------------------
 
@@ -201,7 +209,7 @@ class SimulatedMembers:
 
     def _next(self, member: int) -> None:
         state = self._members[member]
-        if state.busy or not state.ready or not state.calls:
+        if self._stopped or state.busy or not state.ready or not state.calls:
             return
         state.busy = True
         claimant = self._learns if member == LEARNER else self._actors
@@ -214,6 +222,9 @@ class SimulatedMembers:
 
     def _work(self, turn: Turn) -> None:
         state = self._members[turn.member]
+        if self._stopped:
+            self._free(turn)
+            return
         call = state.calls[0]
         if call.bind:
             state.version = self._weights.version
@@ -224,9 +235,9 @@ class SimulatedMembers:
         member, state = turn.member, self._members[turn.member]
         assert self._coordinator is not None
         call = state.calls.popleft()
-        if state.leases is not None:
-            state.leases.release(turn)
-        state.busy = False
+        self._free(turn)
+        if self._stopped:
+            return
         if member == LEARNER:
             self._learned(call)
             done = Done(call.firing, self._weights.version, seconds=seconds, unread=True)
@@ -236,6 +247,12 @@ class SimulatedMembers:
         self._coordinator.receive(member, done)
         self._next(member)
         self._happened()
+
+    def _free(self, turn: Turn) -> None:
+        state = self._members[turn.member]
+        if state.leases is not None:
+            state.leases.release(turn)
+        state.busy = False
 
     def _learned(self, call: Invoke) -> None:
         if call.trigger in self._silent:

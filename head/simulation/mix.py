@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +14,13 @@ from artos.buffer.samplers.patterns import Uniform as UniformDraws
 from artos.clock import LONGEST
 from artos.closest import closest
 from artos.errors import Refused
+from artos.protocol.fields import Name
 from artos.scaling.actor_count import MOST_ACTORS
 from head.records.shape import Shape
 from head.simulation.durations import Constant, Duration, Exponential, LogNormal, Uniform
 from head.simulation.recorded import recorded
-from head.simulation.workload import Starts, Workload
+from head.simulation.toml_tables import tables_of
+from head.simulation.workload import OWNER, Starts, Workload
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger
 from triggers.replay import ReplayTrigger, RoundTrigger
 
@@ -66,7 +67,8 @@ class Entry(msgspec.Struct, frozen=True):
     ``journal``: all this as a finished run in this folder recorded it, in the place of the above.
 
     ``runs`` alike runs arrive, the first at ``arrives``, one more ``every`` seconds. Until its
-    members are started a run takes ``process``, then each of them takes ``start``.
+    members are started a run takes ``process``, then each of them takes ``start``. The
+    runs are those of ``user``, who may have a quota.
     """
 
     name: Annotated[str, Meta(max_length=100)] = ""
@@ -93,9 +95,10 @@ class Entry(msgspec.Struct, frozen=True):
     weight: _Positive = 1.0
     priority: Annotated[int, Meta(ge=-1_000, le=1_000)] = 0
     placement: Literal["spread", "pack"] = "spread"
+    user: Name = OWNER
 
 
-_OF_ARRIVAL = ("runs", "arrives", "every", "weight", "priority", "placement")
+_OF_ARRIVAL = ("runs", "arrives", "every", "weight", "priority", "placement", "user")
 _WITH_JOURNAL = (*_OF_ARRIVAL, "name", "journal")
 _TABLE = "workload"
 _REPLAY, _IN_TURN = ("batch", "ratio", "after", "slack"), ("max_lag",)
@@ -116,13 +119,8 @@ def mix(path: Path) -> list[Workload]:
 
 
 def _tables(path: Path, faults: list[str]) -> list[Mapping[str, Any]]:
-    try:
-        stored = tomllib.loads(path.read_text())
-    except OSError as error:
-        faults.append(error.strerror or "it cannot be read")
-        return []
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        faults.append(f"it is no TOML: {error}")
+    stored = tables_of(path, faults)
+    if faults:
         return []
     faults += [f"unknown table {name!r}: write [[workload]]" for name in stored.keys() - {_TABLE}]
     tables = stored.get(_TABLE)

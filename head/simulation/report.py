@@ -8,8 +8,9 @@ import msgspec
 class RunUsage(msgspec.Struct, frozen=True):
     """One run. Times in seconds since the simulation began.
 
-    What it held and waited for is named as in ``Usage``; ``waits`` also has ``start``, the seconds
-    from its arrival until the head began it.
+    What it held and waited for is named as in ``Usage``; ``waits`` also has ``quota``, the seconds
+    from its arrival until its quotas left room for it and those of actors that would have been more
+    at once than a quota lets, and ``start``, from when there was room until the head began it.
     """
 
     run: str
@@ -30,7 +31,8 @@ class Forecast(msgspec.Struct, frozen=True):
     ``utilisation`` is the share of ``slots`` and ``devices`` that was held on average over the
     makespan. ``waits`` has all waits of a cause together: their ``count``, and the ``mean`` and the
     ``longest`` in seconds. ``simulated_in`` are the seconds that the simulation took, in which it
-    let ``events`` happen. ``unfinished`` says what runs that never ended wait for.
+    let ``events`` happen. ``ended_early`` says which quota ended runs before they were done,
+    ``unfinished`` what runs that never ended wait for.
     """
 
     nodes: int
@@ -42,4 +44,5 @@ class Forecast(msgspec.Struct, frozen=True):
     usage: tuple[RunUsage, ...]
     events: int
     simulated_in: float
+    ended_early: dict[str, str] = {}
     unfinished: dict[str, str] = {}

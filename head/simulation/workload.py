@@ -14,6 +14,9 @@ from head.simulation.durations import Duration
 from triggers.table import Table, decode_table
 from triggers.wiring import completed
 
+OWNER = "owner"
+"""The user of runs that name none."""
+
 
 @dataclass(frozen=True)
 class Starts:
@@ -50,6 +53,7 @@ class Workload:
     weight: float = 1.0
     priority: int = 0
     placement: str = "spread"
+    user: str = OWNER
 
     def wired(self) -> tuple[Plan, Table]:
         """The plan and the triggers of one run, as a run process has them.

@@ -45,6 +45,17 @@ def test_what_people_read(mix: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "... and 10 more" in shown
 
 
+def test_quotas_from_a_file(mix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    quotas = Path(mix).with_name("quotas.toml")
+    quotas.write_text("[quotas.users]\nowner = { slots = 4 }\n")
+    command = ["simulate", "--nodes", "30", "--slots", "2", "--mix", mix, "--quotas", str(quotas)]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "waits        quota: " in shown
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["waits"]["quota"]["longest"] > 0
+
+
 def test_one_source_has_to_be_named(mix: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate"]) == 2
     assert main(["simulate", "--mix", mix, "--journal", "x"]) == 2

@@ -27,6 +27,7 @@ every = 3
 weight = 2.0
 priority = 1
 placement = "pack"
+user = "ann"
 
 [[workload]]
 pattern = "replay"
@@ -50,6 +51,7 @@ def test_a_mix_says_what_is_simulated(tmp_path: Path) -> None:
     write(tmp_path / "recorded")
     (tmp_path / "mix.toml").write_text(GOOD)
     pong, replay, journal = mix(tmp_path / "mix.toml")
+    assert (pong.user, replay.user) == ("ann", "owner")
     assert pong.durations == {
         "actors.sample": LogNormal(0.5, 0.2),
         "learner.update": Constant(0.25),
