@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 
 from artos.run_state import QUEUED
+from head.daemon.ranking import Ranking
 from head.daemon.run import Run
 
+_FEW = 4
 _MOST_OVER = 200
 
 
@@ -16,8 +18,8 @@ class Runs:
     """Runs by name, in the order in which they were submitted.
 
     Names of those that are ``active``; of these the ``unplaced``, who have no actor anywhere; of
-    those that begin ``again``, as their process was killed; and of those that are up and ``short``
-    of a place for an actor. They are true as long as each change of a run is told.
+    those that begin ``again``, as their process was killed. They are true as long as each change of
+    a run is told.
     """
 
     def __init__(self, workloads: Iterable[str] = ()) -> None:
@@ -26,7 +28,7 @@ class Runs:
         self.active: set[str] = set()
         self.unplaced: set[str] = set()
         self.again: set[str] = set()
-        self.short: set[str] = set()
+        self._short = Ranking()
         self._numbers: dict[str, int] = {}
         self._count = 0
         self._over: set[tuple[int, str]] = set()
@@ -64,7 +66,10 @@ class Runs:
         _put(self.active, name, run.active)
         _put(self.unplaced, name, run.active and not run.places)
         _put(self.again, name, run.state == QUEUED and run.admitted)
-        _put(self.short, name, short)
+        if short:
+            self._short.put(name, (0, self._numbers[name]))
+        else:
+            self._short.drop(name)
         if run.over:
             self._over.add((self._numbers[name], name))
         self._changed[id(run)] = run
@@ -84,6 +89,30 @@ class Runs:
     def in_order(self, names: Iterable[str]) -> list[Run]:
         """The runs of these names."""
         return [self.by_name[name] for name in sorted(names, key=self._numbers.__getitem__)]
+
+    def to_place(self, moved: Iterable[str], room: Callable[[], bool]) -> Iterator[Run]:
+        """Runs that have ``moved``, and while there is ``room`` those that are short of a place.
+
+        In order; no more of the latter are looked at than get one, or would if they could use it.
+        """
+        movers, short = deque(self.in_order(moved)), deque[Run]()
+        last, look = 0, _FEW
+        while True:
+            if not short and room():
+                short.extend(self.in_order(self._after(last, look)))
+                look *= 2
+            waiting = [each for each in (movers, short if room() else None) if each]
+            if not waiting:
+                return
+            run = min((each[0] for each in waiting), key=self.number)
+            for each in waiting:
+                if each[0] is run:
+                    each.popleft()
+            last = self.number(run)
+            yield run
+
+    def _after(self, last: int, count: int) -> list[str]:
+        return self._short.lowest(count, lambda name: self._numbers[name] <= last)
 
     def number(self, run: Run) -> int:
         """Grows in the order of submission."""

@@ -218,7 +218,9 @@ class Scheduler:
         changed = self._runs.take_changed()
         self._queue.see(changed, self._runs.take_left(), now)
         self._count(changed)
-        effects: list[Effect] = [told for run in self._to_place() for told in self._place(run)]
+        effects: list[Effect] = []
+        for run in self._to_place():
+            effects += self._place(run)
         effects += self._begin() if begin else []  # with what those that are up leave
         effects += self._finish()
         effects += self._orders(now)
@@ -291,11 +293,10 @@ class Scheduler:
 
     # -- places --------------------------------------------------------------------------------
 
-    def _to_place(self) -> list[Run]:
-        """Those that are up whose actors are to move, or may have a place at last."""
-        short = self._runs.short if self._nodes.free else ()
-        moved = (name for name in self._moves if self.runs[name].up is not None)
-        return self._runs.in_order({*short, *moved})
+    def _to_place(self) -> Iterator[Run]:
+        """Those that are up whose actors are to move, or may have a place at last, in order."""
+        moved = [name for name in self._moves if self.runs[name].up is not None]
+        return self._runs.to_place(moved, lambda: self._nodes.free > 0)
 
     def _place(self, run: Run) -> list[Tell]:
         assert run.up is not None

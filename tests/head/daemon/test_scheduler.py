@@ -277,6 +277,28 @@ def test_a_new_node_takes_nobody_away(world: World) -> None:
     assert len(world.told) == told
 
 
+def test_of_many_runs_without_a_place_only_those_that_get_one_are_looked_at(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(20):
+        world.join(f"w{n}", slots=2)
+    names = [f"r{n}" for n in range(40)]
+    for name in names:
+        world.submit(name)
+    for name in names:
+        world.up(name)
+    short = [name for name in names if not world.places.get(name)]
+    assert len(short) == 30, "each of the others is on four nodes"
+    looked_at: list[str] = []
+    rooms = Scheduler._rooms
+    monkeypatch.setattr(
+        Scheduler, "_rooms", lambda self, run, n: looked_at.append(run.name) or rooms(self, run, n)
+    )
+    world.ended("r0", 0)
+    assert looked_at == short[:1]
+    assert len(world.places[short[0]]) == 4
+
+
 # -- a head that was killed ------------------------------------------------------------------------
 
 
