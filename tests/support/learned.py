@@ -4,15 +4,37 @@ Off-policy learners and those whose actors go on meanwhile are never twice alike
 some episodes; the mean of the last ones would say whether the run ended in such a moment.
 """
 
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
+from helpers import PATIENCE
+from real_runs import Artos
 
 from head.records.episodes import Episodes
 
+_LOOK_SECONDS = 0.5
+
 
 def best_mean(run_folder: Path, window: int) -> float:
-    """The best mean return of so many episodes one after the other; refused if there are fewer."""
+    """The best mean return of so many episodes one after the other; -inf if there are fewer."""
     returns = Episodes.read(run_folder / "episodes.csv").returns
-    assert len(returns) >= window, f"{run_folder} holds {len(returns)} episodes only"
+    if len(returns) < window:
+        return -np.inf
     return float(np.convolve(returns, np.full(window, 1 / window), "valid").max())
+
+
+def learned(run: Artos, run_folder: Path, window: int, bar: float) -> bool:
+    """Whether the best mean reaches ``bar``; the run is stopped as by Ctrl-C once it has."""
+    try:
+        end = time.monotonic() + PATIENCE
+        while run.process.poll() is None and best_mean(run_folder, window) < bar:
+            assert time.monotonic() < end, f"{best_mean(run_folder, window)}\n{run.said}"
+            time.sleep(_LOOK_SECONDS)
+        run.signal(signal.SIGINT)
+        outcome = run.wait()
+        assert outcome.status in (0, 128 + signal.SIGINT), outcome.err
+        return best_mean(run_folder, window) >= bar
+    finally:
+        run.end()

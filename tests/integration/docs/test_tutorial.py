@@ -9,7 +9,8 @@ import time
 
 import pytest
 from helpers import PATIENCE, ROOT, unrolled
-from learned import best_mean
+from learned import learned
+from real_runs import Artos
 from user_folder import UserFolder
 
 EXAMPLES = ROOT / "docs" / "examples"
@@ -118,9 +119,9 @@ def test_own_algorithms_learn(page: str, bar: float, user: UserFolder) -> None:
     """At random CartPole returns about 22 and Pendulum -1,200."""
     fewer = ("--total-steps", "5000") if page == "my_sac" else ()
     folder = ("--run-dir", str(user.path / "learnt"))
-    ended = user.artos("run", f"{page}.py:workload", "--seed", "1", "--json", *folder, *fewer)
-    assert ended.returncode == 0, ended.stderr
-    assert best_mean(user.path / "learnt", 20) >= bar
+    command = ("run", f"{page}.py:workload", "--seed", "1", "--json", *folder, *fewer)
+    run = Artos(user.path, command, ARTOS_SHM=str(user.shm))
+    assert learned(run, user.path / "learnt", 20, bar)
 
 
 @pytest.mark.long

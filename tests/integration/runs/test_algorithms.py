@@ -7,8 +7,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from learned import best_mean
-from real_runs import Outcome
+from learned import learned
+from real_runs import Artos, Outcome
 
 from triggers.algorithms import sac, td3
 
@@ -90,9 +90,8 @@ def test_what_cannot_be_is_refused(
     ],
 )
 def test_they_learn(
-    name: str, arguments: tuple[str, ...], bar: float, artos: Callable[..., Outcome], home: Path
+    name: str, arguments: tuple[str, ...], bar: float, start: Callable[..., Artos], home: Path
 ) -> None:
     """At random CartPole returns 22 and Pendulum -1,200; the bars leave wide margins."""
-    outcome = artos("run", name, "--json", "--seed", "1", "--run-dir", "learnt", *arguments)
-    assert outcome.status == 0, outcome.err
-    assert best_mean(home / "learnt", 10) > bar
+    run = start("run", name, "--json", "--seed", "1", "--run-dir", "learnt", *arguments)
+    assert learned(run, home / "learnt", 10, bar)

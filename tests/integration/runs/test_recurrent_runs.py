@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from helpers import ROOT
-from real_runs import Outcome
+from learned import learned
+from real_runs import Artos, Outcome
 
 from head.records.progress_log import read_history
 
@@ -59,25 +60,21 @@ def test_single_transitions_are_nothing_for_a_recurrent_policy(
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", ["1", "2"])
-def test_memory_is_learned_from_replay(
-    seed: str, artos: Callable[..., Outcome], home: Path
-) -> None:
+def test_memory_is_learned_from_replay(seed: str, start: Callable[..., Artos], home: Path) -> None:
     """As ``test_memory_is_learned``: by the page on recurrent Q-learning."""
     shutil.copy(Path(__file__).with_name("recalling.py"), home)
     shutil.copy(ROOT / "docs" / "examples" / "my_r2d2.py", home)
     run = ("run", "my_r2d2.py:workload", "--set", "env=recalling:make", "--json", "--seed", seed)
-    outcome = artos(*run, "--total-steps", "16000")
-    assert outcome.status == 0, outcome.err
-    assert outcome.summary["mean_return_100"] > 0.9
+    running = start(*run, "--total-steps", "16000", "--run-dir", "r")
+    assert learned(running, home / "r", 100, 0.9)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", ["1", "2"])
-def test_memory_is_learned(seed: str, artos: Callable[..., Outcome], home: Path) -> None:
+def test_memory_is_learned(seed: str, start: Callable[..., Artos], home: Path) -> None:
     """Without a memory nothing beats 0.5."""
     shutil.copy(Path(__file__).with_name("recalling.py"), home)
     run = ("run", "ppo", "--env", "recalling:make", "--json", "--seed", seed)
     size = ("--total-steps", "40000", "--set", "steps=64", "--set", "lr=3e-3")
-    outcome = artos(*run, *size, "--set", "recurrent=true", "--set", "memory=32")
-    assert outcome.status == 0, outcome.err
-    assert outcome.summary["mean_return_100"] > 0.9
+    recurrent = ("--set", "recurrent=true", "--set", "memory=32", "--run-dir", "r")
+    assert learned(start(*run, *size, *recurrent), home / "r", 100, 0.9)
