@@ -16,6 +16,11 @@ pytestmark = pytest.mark.processes
 
 SMALL = ("--set", "hidden=32,32", "--set", "after=200", "--set", "batch=32", "--set", "ratio=4")
 
+FASTER = tuple(
+    word for rate in ("lr", "critic_lr", "temperature_lr") for word in ("--set", f"{rate}=1e-3")
+)
+"""Learns Pendulum in two thirds of the steps that the defaults take."""
+
 CONTINUOUS = ("--env", "Pendulum-v1", "--set", "normalize=true")
 
 
@@ -84,7 +89,7 @@ def test_what_cannot_be_is_refused(
     ("name", "arguments", "bar"),
     [
         ("dqn", ("--total-steps", "30000"), 150),
-        ("sac", ("--total-steps", "7000", "--set", "hidden=128,128"), -500),
+        ("sac", (*FASTER, "--total-steps", "7000", "--set", "hidden=64,64"), -500),
         ("td3", ("--total-steps", "8000", "--set", "hidden=64,64"), -500),
         ("ppo", (*CONTINUOUS, "--total-steps", "80000"), -500),
     ],

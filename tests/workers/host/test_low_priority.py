@@ -44,6 +44,8 @@ def test_it_is_lowered_by_so_much_and_undone(sleeper: int) -> None:
     reason="sessions have no niceness here, or it cannot be changed at will",
 )
 def test_where_sessions_are_weighed_it_is_that_of_the_session_too(sleeper: int) -> None:
+    if session_niceness(sleeper) is None:
+        pytest.skip("even a new session has no group of its own here")
     priority.lower(sleeper, 7)
     assert session_niceness(sleeper) == 7
     priority.usual(sleeper)
