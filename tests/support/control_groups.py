@@ -17,6 +17,8 @@ from artos.system.cgroups import groups, text
 
 _LIMITS = {"memory.max": "memory.events", "memory.limit_in_bytes": "memory.oom_control"}
 """The file of the limit and that of what came of it, in version 2 and in version 1."""
+_SWAP = ("memory.swap.max", "memory.swappiness")
+"""What keeps a group from swapping instead, in version 2 and in version 1."""
 
 
 class MemoryGroup:
@@ -47,8 +49,9 @@ def memory_group(megabytes: int) -> Iterator[MemoryGroup]:
     folder = _made()
     try:
         _existing(folder, 0).write_text(str(megabytes << 20))
-        if (swap := folder / "memory.swap.max").exists():
-            swap.write_text("0")
+        for name in _SWAP:
+            if (swap := folder / name).exists():
+                swap.write_text("0")
         yield MemoryGroup(folder)
     finally:
         _remove(folder)

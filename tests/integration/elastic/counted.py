@@ -19,7 +19,7 @@ from artos.scaling.actor_count import ActorsSetting
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 ROUND, MOST = 16, 8_000
-LIFE, COUNT, DRAW, WHEN, CPUS = range(5)
+LIFE, COUNT, DRAW, WHEN, CPU = range(5)
 SLOW, HELD, HOLDING = Path("slow"), Path("held"), Path("holding")
 """While ``slow`` is there a step takes milliseconds; while ``held`` is there no update ends, which
 ``holding`` shows."""
@@ -47,12 +47,12 @@ class Counting:
         self.version = version
 
     def sample(self, start: int, rows: int, call: Any) -> dict[str, float]:
-        arrays, capacity, cpus = self.block.arrays, self.block.spec.capacity, allowed()
+        arrays, capacity, cpu = self.block.arrays, self.block.spec.capacity, only_cpu()
         for step in range(start, start + rows):
             if SLOW.exists():
                 time.sleep(0.002)
             # Not the monotonic clock: CRIU lets that go on from where the image was taken.
-            row = (self.life, self.count, self.rng.integers(1 << 60), time.time_ns(), cpus)
+            row = (self.life, self.count, self.rng.integers(1 << 60), time.time_ns(), cpu)
             arrays["observations"][step % capacity] = row
             arrays["policy_version"][step % capacity] = self.version
             self.count += 1
@@ -62,10 +62,11 @@ class Counting:
         return (), ()
 
 
-def allowed() -> int:
-    """The CPUs this process may run on, as bits, as the kernel says."""
+def only_cpu() -> int:
+    """The only CPU this process may run on, as the kernel says; -1 if there are several."""
     status = Path("/proc/self/status").read_text().splitlines()
-    return next(int(x.split()[1], 16) for x in status if x.startswith("Cpus_allowed:"))
+    cpus = next(x.split()[1] for x in status if x.startswith("Cpus_allowed_list:"))
+    return int(cpus) if cpus.isdecimal() else -1
 
 
 class Bookkeeper:
