@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from compilers import needs_compiler
 from placed_learners import COMPILED, Parking, learned
 from real_runs import Outcome
 
@@ -16,6 +17,7 @@ from artos.protocol.invocations import Waits
 
 pytestmark = [
     pytest.mark.long,
+    needs_compiler,
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),  # its own code's
 ]
 

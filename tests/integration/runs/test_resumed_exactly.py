@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compilers import needs_compiler
 from real_runs import checkpointed
 
 from artos.protocol.invocations import Invoke
@@ -86,7 +87,10 @@ def assert_same(one: Path, other: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(each, marks=needs_compiler if "compiled" in each else ()) for each in CASES],
+)
 def test_as_if_nothing_had_happened(
     case: str, tmp_path: Path, interrupt: Callable[[int], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
