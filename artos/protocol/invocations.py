@@ -51,7 +51,8 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     """Member → node: set up and waiting. ``seconds`` is how long the set-up took.
 
     ``moved``: the nodes from and to which it moved, if it was restored from its image. ``device``:
-    the resource of the machine's pool that a learner leases.
+    the resource of the machine's pool that a learner leases. ``whole``: a template has its
+    environments, too.
     """
 
     seconds: Seconds
@@ -59,6 +60,7 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     start: StartKind = "cold"
     moved: tuple[Name, ...] = ()
     device: Line = ""
+    whole: bool = True
 
 
 class Waits(msgspec.Struct, frozen=True, tag=True):

@@ -29,6 +29,7 @@ from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
 from artos.plan import Plan, Site
 from artos.protocol.invocations import Failed, Ready, StartKind, Waits
+from artos.runtime.forkable import survives_a_fork
 from artos.runtime.member import (
     TRACE_BYTES,
     ActorRole,
@@ -73,7 +74,8 @@ def prepared_actor(plan: Plan, *, environments: bool = True) -> Any:
 
     An actor may have ``prepare(plan, environments=…)``, called once before ``setup``: imports, the
     network and, if asked for, environments that are made the same for every actor. Without
-    environments the process is going to be forked: no threads or open files may remain.
+    environments the process is going to be forked: no threads or open files may remain, as with
+    environments they would.
     """
     actor: Any = _workload(plan).actor
     if hasattr(actor, "prepare"):
@@ -180,22 +182,24 @@ def serve_site(site_text: str, plan_file: str) -> int:
     return _serve(site, start, lambda line: _role(plan_in(plan_file), site, line))
 
 
-def prepare_site(site_text: str, plan_file: str, *, environments: bool) -> PreparedActor | None:
+def prepare_site(site_text: str, plan_file: str, *, forks: bool) -> PreparedActor | None:
     """Prepare an actor without identity and report it as ``site_text`` says; None if that failed.
 
-    Afterwards the process maps nothing of the run's shared memory.
+    If it ``forks``, then with environments only where a fork keeps them. Afterwards the process
+    maps nothing of the run's shared memory.
     """
     began = time.perf_counter()
     line = _line(msgspec.json.decode(site_text, type=Site))
     try:
         plan = plan_in(plan_file)
-        prepared = PreparedActor(plan, prepared_actor(plan, environments=environments))
+        whole = not forks or survives_a_fork(lambda: prepared_actor(plan))
+        prepared = PreparedActor(plan, prepared_actor(plan, environments=whole))
     except (Exception, SystemExit) as error:
         line.send(failed_to_start(error))
         return None
     _name_threads()
     _settle()
-    line.send(Ready(time.perf_counter() - began))
+    line.send(Ready(time.perf_counter() - began, start="fork" if forks else "clone", whole=whole))
     return prepared
 
 

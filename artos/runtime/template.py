@@ -3,11 +3,12 @@
 ::
 
     python -P -m artos.runtime.template image SITE PLAN_FILE IDENTITY_FILE
-    python -P -m artos.runtime.template fork SITE PLAN_FILE
+    python -P -m artos.runtime.template fork SITE PLAN_FILE [apart]
 
-``image`` also builds the environments, then sleeps, ready to be checkpointed: each clone of the
-image (or, without images, the template itself) becomes an actor when it is told its identity.
-``fork`` leaves the environments out, since a fork loses their threads, and forks on request. SITE
+``image`` builds the environments, then sleeps, ready to be checkpointed: each clone of the image
+(or, without images, the template itself) becomes an actor when it is told its identity. ``fork``
+forks on request; it leaves the environments out where a fork would lose their threads or share
+their files. Its forks are ``apart`` if images are to be made of them, see ``fork_aside``. SITE
 names the template's own member number, under which it reports ``Ready`` or ``Failed``.
 
 An identity is given at the last moment: the owner of the process writes an ``Identity`` to the file
@@ -108,7 +109,8 @@ class ForkServer:
     what user code reads and prints never mixes with them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, apart: str = "") -> None:
+        self._apart = bool(apart)
         self._requests = os.fdopen(_moved(0, os.open(os.devnull, os.O_RDONLY)), "rb")
         self._answers = _moved(1, os.dup(2))
 
@@ -116,7 +118,7 @@ class ForkServer:
         """Serve requests. Returns its identity in every child, and None here at the end."""
         for line in iter(self._requests.readline, b""):
             identity = msgspec.json.decode(line, type=Identity)
-            child = fork_aside()
+            child = fork_aside(apart=self._apart)
             if child == 0:
                 self._close()
                 return identity
@@ -140,12 +142,12 @@ def _moved(descriptor: int, instead: int) -> int:
 def main() -> int:
     """Prepare, report, wait for an identity, serve as that actor; returns the exit status."""
     begin_member()
-    kind, site, plan_file, *identity_file = sys.argv[1:]
-    source = ForkServer() if kind == "fork" else Sleeper(*identity_file)
+    kind, site, plan_file, *more = sys.argv[1:]
+    source = ForkServer(*more) if kind == "fork" else Sleeper(*more)
     # Slow imports only now: if the parent dies meanwhile, this process ends too.
     from artos.runtime.serving import prepare_site, serve_prepared  # noqa: PLC0415
 
-    prepared = prepare_site(site, plan_file, environments=kind != "fork")
+    prepared = prepare_site(site, plan_file, forks=kind == "fork")
     if prepared is None:
         return 3
     identity = source.next()

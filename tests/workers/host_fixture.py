@@ -55,6 +55,7 @@ class FakeStrategy:
     """Makes processes when told to."""
 
     kind: Kind = "clone"
+    optional = False
 
     def __init__(self, log: Path) -> None:
         self.log = log

@@ -13,12 +13,14 @@ from artos.clock import Clock
 from artos.plan import Plan
 from artos.runtime.preload import Preloaded
 from artos.scaling.elastic import Elastic
-from artos.system.child import start
+from artos.system.child import Starter, start
 from artos.system.cleanup import image_faults, image_folder
 from triggers.engine import Mailboxes
 from workers.actors.idle_tiers import IdleTiers
-from workers.actors.launchers.clones import Clones, Early
-from workers.actors.launchers.launcher import ColdStart, Forks, Launcher, LaunchStrategy, Place
+from workers.actors.launchers.clones import Clones
+from workers.actors.launchers.early import Early
+from workers.actors.launchers.forks import Forks
+from workers.actors.launchers.launcher import ColdStart, Launcher, LaunchStrategy, Place
 from workers.actors.process_manager import ProcessManager
 from workers.actors.tier_policy import Tier
 from workers.actors.usage import Accounts
@@ -31,7 +33,7 @@ from workers.host.cpus import host_slots
 from workers.host.leased_slots import leased_slots
 from workers.host.slots import Slot, SlotTable
 
-_ORDER = ("clone", "fork", "cold")
+_ORDER = ("auto", "clone", "fork", "cold")
 
 
 def build(
@@ -65,11 +67,17 @@ def build(
     criu, accounts = criu_here(clock), Accounts(clock)
     checkpointer = _checkpointer(node, home, elastic, criu, prefix)
     tiers = IdleTiers(elastic.park, _tiers(), checkpointer, accounts, node.weights.unpin, clock)
-    strategies = _strategies(
-        place, elastic, criu, checkpointer, prefix, most, node.plan.actors, preloaded
-    )
+    begin = start if preloaded is None else preloaded.start
+    strategies = _strategies(place, elastic, criu, checkpointer, prefix, most, begin)
+    early = None
+    # Images of the first forks are large, since only the kernel knows which pages a fork shares.
+    if preloaded is not None and elastic.start == "auto" and elastic.park != "checkpoint":
+        early = Early(
+            preloaded, place, pinning.pin, most, images=_images(criu),
+            others=node.plan.actors > most,
+        )  # fmt: skip
     return ProcessManager(
-        place, node.plan.actors, mail, recover, Launcher(strategies), cpu_slots,
+        place, node.plan.actors, mail, recover, Launcher(strategies, early), cpu_slots,
         SlotTable(slots, clock), tiers, accounts, clock, pin=pin,
     )  # fmt: skip
 
@@ -122,20 +130,24 @@ def _strategies(
     template: Checkpointer,
     prefix: Callable[[Slot | None], Sequence[str]],
     at_once: int,
-    actors: int,
-    preloaded: Preloaded | None,
+    begin: Starter,
 ) -> list[Callable[[], LaunchStrategy]]:
-    """Strategies to launch actors, best first: the one asked for, and those below it."""
-    member, begin = template_member(place.site.members), preloaded.start if preloaded else start
-    early = None
-    if preloaded is not None and elastic.start == "auto":
-        early = Early(preloaded, place, pinning.pin, at_once, others=actors > at_once)
+    """Strategies to launch actors, best first: the one asked for, and those below it.
+
+    Where nothing is asked for, clones are for environments that cannot be forked.
+    """
+    member = template_member(place.site.members)
+    forks = partial(Forks, place, member, pinning.pin, begin, images=_images(criu))
     strategies: dict[str, Callable[[], LaunchStrategy]] = {}
-    if isinstance(criu, Criu) and probe()["clone"].available:
-        strategies["clone"] = lambda: Clones(
-            place, member, criu, template, prefix, at_once, begin, early
-        )
-    strategies["fork"] = lambda: Forks(place, member, pinning.pin, begin)
+    if isinstance(criu, Criu) and _images(criu):
+        strategies["auto"] = partial(forks, optional=True)
+        strategies["clone"] = lambda: Clones(place, member, criu, template, prefix, at_once, begin)
+    strategies["fork"] = forks
     strategies["cold"] = lambda: ColdStart(place, prefix)
     first = elastic.start if elastic.start in strategies else next(iter(strategies))
     return [each for name, each in strategies.items() if _ORDER.index(name) >= _ORDER.index(first)]
+
+
+def _images(criu: Criu | NoCriu) -> bool:
+    """Whether images can be made here of processes that are the first of a PID namespace."""
+    return isinstance(criu, Criu) and probe()["clone"].available

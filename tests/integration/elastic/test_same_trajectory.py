@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.processes, needs_criu]
 
 SMALL = {"envs": 2, "steps": 16, "minibatches": 2, "epochs": 2, "max_lag": 0}
 ROUNDS = 16
-WAYS = [("cold", "memory"), ("fork", "freeze"), ("clone", "checkpoint")]
+WAYS = [("cold", "memory"), ("fork", "freeze"), ("clone", "checkpoint"), ("fork", "checkpoint")]
 
 
 @pytest.mark.long
@@ -36,29 +36,32 @@ def test_weights_learned_are_the_same_to_the_last_bit(
         starts.append({kind: stats["count"] for kind, stats in found["starts"].items()})
         learned.append(checkpointed(run.folder))
         assert_nothing_left(home)
-        run.folder.rename(home / way)
+        run.folder.rename(home / f"{way}-{park}")
     # That all of them did what was asked: else they are the same for no reason.
     assert starts[0] == {"cold": 2, "unpark": starts[0].get("unpark", 0)}
     assert starts[1].items() >= {"fork": 2}.items()
     assert starts[1]["thaw"] >= ROUNDS
     assert starts[2].items() >= {"clone": 2}.items()
-    assert starts[2]["restore"] >= 2 * (ROUNDS - 2)
+    assert starts[3].items() >= {"fork": 2}.items()
+    for restored in starts[2:]:
+        assert restored["restore"] >= 2 * (ROUNDS - 2)
     for other in learned[1:]:
         assert other.keys() == learned[0].keys()
         for name, array in learned[0].items():
             np.testing.assert_array_equal(other[name], array, err_msg=name)
 
 
-def test_each_clone_has_a_stream_a_block_and_a_log_of_its_own(
-    start: Callable[..., ElasticRun], home: Path
+@pytest.mark.parametrize("way", ["clone", "fork"])
+def test_each_has_a_stream_a_block_and_a_log_of_its_own(
+    way: str, start: Callable[..., ElasticRun], home: Path
 ) -> None:
     actors, rounds = 4, 8
     run = start(
         "counted.py:workload", "--actors", actors, "--total-steps", actors * 16 * rounds,
-        park="checkpoint", start="clone",
+        park="checkpoint", start=way,
     )  # fmt: skip
     found = run.done()
-    assert found["starts"]["clone"]["count"] == actors
+    assert found["starts"][way]["count"] == actors
     assert found["starts"]["restore"]["count"] >= actors * (rounds - 2)
     lives = assert_exact(run.folder, actors * 16 * rounds)
     for actor in range(actors):

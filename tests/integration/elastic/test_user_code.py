@@ -10,6 +10,8 @@ import pytest
 from elastic import needs_criu
 from elastic_runs import ElasticRun, assert_exact, assert_nothing_left
 
+from workers.checkpoint.criu import common_memory
+
 pytestmark = [pytest.mark.processes, needs_criu]
 
 Start = Callable[..., ElasticRun]
@@ -48,6 +50,31 @@ def test_a_pool_of_threads_goes_through_images(start: Start, home: Path) -> None
     assert found["starts"]["clone"]["count"] == 2
     assert found["starts"]["restore"]["count"] >= 8
     assert [len(lives) for lives in assert_exact(run.folder, 192).values()] == [1, 1]
+    assert_nothing_left(home)
+
+
+def test_what_cannot_be_forked_is_cloned(start: Start, home: Path) -> None:
+    run = start("hindered.py:threaded", park="checkpoint")
+    found = run.done()
+    assert found["starts"]["clone"]["count"] == 2
+    assert "fork" not in found["starts"]
+    assert "fork" not in run.said, "nothing is missed"
+    assert_exact(run.folder, 192)
+    assert_nothing_left(home)
+
+
+@pytest.mark.skipif(not common_memory.SUPPORTED, reason="images of forks hold all of their memory")
+def test_what_can_be_is_forked_and_its_image_holds_what_the_others_have_not(
+    start: Start, home: Path
+) -> None:
+    run = start(
+        "ppo", "--actors", 3, "--total-steps", 3072, park="checkpoint", image_mb=100,
+        steps=64,
+    )  # fmt: skip
+    found = run.done()
+    assert found["starts"]["fork"]["count"] == 3
+    assert found["starts"]["restore"]["count"] >= 3
+    assert "waits in memory" not in run.said, "an image of all its memory has 150 MB"
     assert_nothing_left(home)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,10 +13,9 @@ import pytest
 from artos.errors import RestoreFailed, TemplateFailed
 from artos.plan import Site
 from artos.protocol.invocations import Ready
-from artos.system.child import Child, ProcessSpec
 from workers.actors.launchers import clones
 from workers.actors.launchers.clones import Clones
-from workers.actors.launchers.launcher import Launched, Place
+from workers.actors.launchers.launcher import Place
 from workers.checkpoint.criu.operation import Outcome
 
 LOST = RestoreFailed("template", "CRIU died in the middle")
@@ -68,24 +66,19 @@ def sleeper() -> Iterator[int]:
         process.kill()
 
 
-def cloning(
-    folder: Path, criu: Scripted, monkeypatch: pytest.MonkeyPatch, started: list[str] | None = None,
-    early: Any = None,
-) -> Clones:  # fmt: skip
-    """Clones two of which run at once; the template is an image already, or ``early`` there are."""
+def cloning(folder: Path, criu: Scripted, monkeypatch: pytest.MonkeyPatch) -> Clones:
+    """Clones; the first is asked for, and the template is an image already."""
     template = type("Template", (), {"pid": 1, "died": lambda self: None, "kill": lambda self: 0})
     monkeypatch.setattr(clones.common_memory, "SUPPORTED", False)
     place = Place(Site(str(folder), 0, 4, str(folder)), folder / "plan")
 
-    def begin(spec: ProcessSpec, *_: Any, **__: Any) -> Any:
-        (started if started is not None else []).append(spec.module)
+    def begin(*_: Any, **__: Any) -> Any:
         return template()
 
-    made = Clones(place, 4, criu, criu, lambda slot: (), 4 if early is None else 2, begin, early)  # type: ignore[arg-type]
-    if early is None:
-        made.request(1, None)
-        made.poll()  # which starts the template
-        made.heard(Ready(0.0))
+    made = Clones(place, 4, criu, criu, lambda slot: (), 4, begin)  # type: ignore[arg-type]
+    made.request(1, None)
+    made.poll()  # which starts the template
+    made.heard(Ready(0.0))
     return made
 
 
@@ -126,35 +119,3 @@ def test_who_is_on_the_way_is_not_made_twice(
     assert len(criu.restores) == 1
     made.close()
     assert criu.restores[0].cancelled
-
-
-class Forking:
-    """An early strategy: makes the first two of what it is asked for."""
-
-    def __init__(self, *, others: bool) -> None:
-        self.others, self._left = others, 2
-
-    def launch(self, member: int, slot: Any) -> Launched | None:
-        del slot
-        self._left -= 1
-        child = Child(os.getpid(), Path(os.devnull))
-        return Launched(member, child, "fork") if self._left >= 0 else None
-
-
-@pytest.mark.parametrize("others", [True, False])
-def test_the_first_actors_do_not_wait_for_the_template(
-    others: bool, tmp_path: Path, sleeper: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[str] = []
-    criu = Scripted(sleeper)
-    made = cloning(tmp_path, criu, monkeypatch, started, early=Forking(others=others))
-    for member in (1, 2):
-        made.request(member, None)
-    assert [(each.member, each.kind) for each in made.poll()] == [(1, "fork"), (2, "fork")]
-    assert len(started) == others  # made ahead if there may be others
-    made.request(3, None)
-    assert made.poll() == []
-    assert started == ["artos.runtime.template"]
-    made.heard(Ready(0.0))
-    launched = [each for _ in range(3) for each in made.poll()]
-    assert [(each.member, each.kind) for each in launched] == [(3, "clone")]

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from artos.errors import ArtosError, RestoreFailed, TemplateFailed
 from artos.protocol.invocations import Failed, FromMember
-from artos.runtime.preload import Preloaded
 from artos.runtime.template import WAKE, Identity, tell
-from artos.system.child import Child, ProcessSpec, Starter, command, start
+from artos.system.child import Child, ProcessSpec, Starter, start
 from artos.system.child_modules import ChildModule
 from workers.actors.launchers.launcher import TEMPLATE, Kind, Launched, Place
 from workers.checkpoint.checkpointer import Checkpointer, Shot
@@ -25,52 +24,17 @@ from workers.host.slots import Slot
 _FAILURES = 3
 
 
-class Early:
-    """Forks the first ``most`` actors. Images can be made of them as of clones.
-
-    No more are forked: only the kernel knows which pages a fork shares, so the image of each fork
-    holds all of its memory. ``others``: there may be more actors than ``most``.
-    """
-
-    def __init__(
-        self,
-        preloaded: Preloaded,
-        place: Place,
-        pin: Callable[[int, Slot], None],
-        most: int,
-        *,
-        others: bool,
-    ) -> None:
-        self._preloaded, self._place, self._pin = preloaded, place, pin
-        self._left, self.others = most, others
-
-    def launch(self, member: int, slot: Slot | None) -> Launched | None:
-        """A new process of that actor; None if another way to launch it must be taken."""
-        if not self._left:
-            return None
-        self._left -= 1
-        arguments = (self._place.text_for(member), str(self._place.plan_file))
-        spec = ProcessSpec(ChildModule.MEMBER, arguments, apart=True)
-        child = self._preloaded.forked(spec, self._place.log_of(member))
-        if child is None:
-            return None
-        if slot is not None:
-            self._pin(child.pid, slot)
-        return Launched(member, child, "fork")
-
-
 class Clones:
     """One template is started and checkpointed, and ends; every actor is a restored copy of it.
 
-    With an ``early`` strategy the first actors are forked and need not wait for the template; it is
-    only started if there may be other actors. Where the machine allows it, the template's memory is
-    first moved to a file that all clones share. Restores run in parallel, ``at_once`` at a time. A
-    clone reads its identity from a file that it inherits in place of the template's identity file;
-    then a signal wakes it. A restore that fails is tried again; after three failures in a row the
-    launcher takes its next strategy.
+    Where the machine allows it, the template's memory is first moved to a file that all clones
+    share. Restores run in parallel, ``at_once`` at a time. A clone reads its identity from a file
+    that it inherits in place of the template's identity file; then a signal wakes it. A restore
+    that fails is tried again; after three failures in a row the launcher takes its next strategy.
     """
 
     kind: Kind = "clone"
+    optional = False
 
     def __init__(
         self,
@@ -81,11 +45,10 @@ class Clones:
         prefix: Callable[[Slot | None], Sequence[str]],
         at_once: int,
         begin: Starter = start,
-        early: Early | None = None,
     ) -> None:
         self._place, self._criu, self._checkpointer = place, criu, checkpointer
         self._prefix = prefix
-        self._at_once, self._early = at_once, early
+        self._at_once = at_once
         self._asked: list[tuple[int, Slot | None]] = []
         self._restores: dict[int, tuple[Operation, Slot | None]] = {}
         self._launched: list[Launched] = []
@@ -103,22 +66,11 @@ class Clones:
 
     def request(self, member: int, slot: Slot | None) -> None:
         """See ``LaunchStrategy.request``. A second request for an actor changes nothing."""
-        if member in self._restores or any(member == asked for asked, _ in self._asked):
-            return
-        if not self._has_forked(member, slot):
+        if member not in self._restores and all(member != asked for asked, _ in self._asked):
             self._asked.append((member, slot))
 
-    def _has_forked(self, member: int, slot: Slot | None) -> bool:
-        if self._early is None or self._image is not None:
-            return False
-        early = self._early.launch(member, slot)
-        if early is not None:
-            self._launched.append(early)
-        return early is not None
-
     def _start_template_if_needed(self) -> None:
-        wanted = self._asked or self._early is None or self._early.others
-        if self._template is not None or self._image is not None or not wanted:
+        if self._template is not None or self._image is not None:
             return
         place = self._place
         site = place.text_for(self._member)
@@ -138,20 +90,10 @@ class Clones:
         except OSError as error:
             self._failed = str(error)
             return
-        self._sharing = self._share() if common_memory.SUPPORTED else None
-        if self._sharing is None:
+        if common_memory.SUPPORTED:
+            self._sharing = common_memory.begin(self._pid, self._place.memory, self._log)
+        else:
             self._take()
-
-    def _share(self) -> subprocess.Popen[bytes]:
-        file = Path(self._place.site.folder) / "template.memory"
-        # In a process of its own, because it would hold up the process manager.
-        with self._log.open("ab") as log:
-            return subprocess.Popen(
-                command(common_memory.__name__, str(self._pid), str(file)),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
 
     def _take(self) -> None:
         try:

@@ -7,23 +7,19 @@ The ways: a clone of a warm template's image, a fork of a warm template, a start
 from __future__ import annotations
 
 import logging
-import os
-import select
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
 from artos.buffer.mailbox import actor_of
 from artos.errors import TemplateFailed
 from artos.plan import Site
-from artos.protocol.invocations import Failed, FromMember
-from artos.runtime.template import Identity
-from artos.system.child import Child, ProcessSpec, Starter, adopt_orphans, adopts_orphans, start
+from artos.protocol.invocations import FromMember
+from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
 from artos.system.logs import rotate
-from workers.checkpoint.criu.suspects import threads
 from workers.host.slots import Slot
 
 _log = logging.getLogger(__name__)
@@ -73,6 +69,11 @@ class Place(NamedTuple):
         """The path of the actor's log file."""
         return self._path(f"actor-{actor_of(member)}")
 
+    @property
+    def memory(self) -> Path:
+        """The file for memory of the template that the actors made from it share."""
+        return Path(self.site.folder) / "template.memory"
+
     def _path(self, name: str) -> Path:
         return Path(self.site.logs) / f"{name}.log"
 
@@ -84,9 +85,13 @@ def _fit_to_append(log: Path) -> Path:
 
 
 class LaunchStrategy(Protocol):
-    """One way to make actor processes."""
+    """One way to make actor processes.
+
+    ``optional``: it is not for every environment, so that it is no news if it fails.
+    """
 
     kind: Kind
+    optional: bool
 
     def request(self, member: int, slot: Slot | None) -> None:
         """Ask for a process, on that slot's CPU if one is given; ``poll`` will return it."""
@@ -109,6 +114,7 @@ class ColdStart:
     """Every actor imports and builds everything itself."""
 
     kind: Kind = "cold"
+    optional = False
 
     def __init__(self, place: Place, prefix: Callable[[Slot | None], Sequence[str]]) -> None:
         self._place, self._prefix = place, prefix
@@ -133,20 +139,40 @@ class ColdStart:
         """Nothing is under way."""
 
 
-class Launcher:
-    """Launches actors by the best of its strategies, and by the next one after it has failed."""
+class EarlyLaunch(Protocol):
+    """A way to make the first actors at once; see ``Early``."""
 
-    def __init__(self, strategies: Sequence[Callable[[], LaunchStrategy]]) -> None:
-        self._later = list(strategies)
+    others: bool
+
+    def launch(self, member: int, slot: Slot | None) -> Launched | None:
+        """A new process of that actor; None if another way to launch it must be taken."""
+
+
+class Launcher:
+    """Launches actors by the best of its strategies, and by the next one after it has failed.
+
+    With an ``early`` launch the first actors need not wait for a template; one is only started if
+    there may be others.
+    """
+
+    def __init__(
+        self, strategies: Sequence[Callable[[], LaunchStrategy]], early: EarlyLaunch | None = None
+    ) -> None:
+        self._later, self._early = list(strategies), early
         self._asked: dict[int, Slot | None] = {}
+        self._begun: list[Launched] = []
         self._strategy: LaunchStrategy | None = None
 
     def request(self, member: int, slot: Slot | None = None) -> None:
         """See ``LaunchStrategy.request``. The first request starts the template."""
-        if self._strategy is None:
-            self._strategy = self._later.pop(0)()
+        first = None if self._early is None else self._early.launch(member, slot)
         self._asked[member] = slot
-        self._strategy.request(member, slot)
+        if first is not None:
+            self._begun.append(first)
+        if self._strategy is None and (first is None or (self._early and self._early.others)):
+            self._strategy = self._later.pop(0)()
+        if first is None and self._strategy is not None:
+            self._strategy.request(member, slot)
 
     def withdraw(self, member: int) -> None:
         """The process is not wanted any more; if it is made anyway, ``poll`` kills it."""
@@ -159,13 +185,20 @@ class Launcher:
 
     def poll(self) -> list[Launched]:
         """Processes made since the last call. Never waits."""
+        begun, self._begun = self._begun, []
+        launched = [each for each in begun if self._is_wanted(each)]
+        return launched + [each for each in self._made() if self._is_wanted(each)]
+
+    def _made(self) -> list[Launched]:
         if self._strategy is None:
             return []
         try:
-            launched = self._strategy.poll()
+            made = self._strategy.poll()
         except TemplateFailed as failed:
-            launched = self._fall_back(self._strategy, failed).poll()
-        return [each for each in launched if self._is_wanted(each)]
+            made = self._fall_back(self._strategy, failed).poll()
+        if made:
+            self._early = None  # what it makes is lighter
+        return made
 
     def _is_wanted(self, launched: Launched) -> bool:
         if launched.member in self._asked:
@@ -179,7 +212,8 @@ class Launcher:
             raise failed
         barred.close()
         strategy = self._strategy = self._later.pop(0)()
-        _log.warning("%s; actors are started by %s instead", failed, strategy.kind)
+        level = logging.DEBUG if barred.optional else logging.WARNING
+        _log.log(level, "%s; actors are started by %s instead", failed, strategy.kind)
         for member, slot in self._asked.items():
             strategy.request(member, slot)
         return strategy
@@ -188,86 +222,3 @@ class Launcher:
         """End every start that is under way."""
         if self._strategy is not None:
             self._strategy.close()
-
-
-class Forks:
-    """One process, the fork server, has imported everything and forks on request.
-
-    This process adopts the forks, so that it hears of their deaths at once. A fork has none of the
-    fork server's other threads, and code that waits for one of them would wait for ever; so this
-    strategy fails if user code has started threads.
-    """
-
-    kind: Kind = "fork"
-
-    def __init__(
-        self, place: Place, member: int, pin: Callable[[int, Slot], None], begin: Starter = start
-    ) -> None:
-        self._place, self._pin = place, pin
-        self._asked: list[tuple[int, Slot | None]] = []
-        self._ready, self._failed = False, ""
-        self._adopted = adopts_orphans()
-        requests, self._requests = _pipe()
-        self._answers, answers = _pipe()
-        with requests, answers:
-            spec = ProcessSpec(
-                ChildModule.TEMPLATE, ("fork", place.text_for(member), str(place.plan_file))
-            )
-            self._server = begin(spec, place.log(TEMPLATE), stdin=requests, stdout=answers)
-
-    def request(self, member: int, slot: Slot | None) -> None:
-        """See ``LaunchStrategy.request``."""
-        self._asked.append((member, slot))
-
-    def heard(self, message: FromMember) -> None:
-        """See ``LaunchStrategy.heard``."""
-        if isinstance(message, Failed):
-            self._failed = message.trace
-        elif others := threads(self._server.pid):
-            self._failed = (
-                f"user code started {len(others)} threads ahead ({', '.join(sorted({*others}))}), "
-                "which a fork would not have: start them in setup instead"
-            )
-        else:
-            self._ready = True
-
-    def poll(self) -> list[Launched]:
-        """See ``LaunchStrategy.poll``."""
-        if self._failed or self._server.died() is not None:
-            raise TemplateFailed(self.kind, self._failed or self._server.log_tail())
-        if not self._ready:
-            return []
-        asked, self._asked = self._asked, []
-        return [self._fork(member, slot) for member, slot in asked]
-
-    def _fork(self, member: int, slot: Slot | None) -> Launched:
-        log = self._place.log_of(member)
-        order = Identity(self._place.site_for(member), str(log))
-        adopt_orphans()
-        try:
-            self._requests.write(msgspec.json.encode(order) + b"\n")
-        except BrokenPipeError:
-            raise TemplateFailed(self.kind, "the fork server is gone") from None
-        pid = int(self._answer())
-        if slot is not None:
-            self._pin(pid, slot)
-        return Launched(member, Child(pid, log), self.kind)
-
-    def _answer(self) -> bytes:
-        ready, _, _ = select.select([self._answers], [], [], _FORK_SECONDS)
-        line = self._answers.readline() if ready else b""
-        if not line:
-            raise TemplateFailed(self.kind, f"the fork server gave no pid in {_FORK_SECONDS:g} s")
-        return line
-
-    def close(self) -> None:
-        """See ``LaunchStrategy.close``."""
-        adopt_orphans(self._adopted)
-        self._requests.close()
-        self._answers.close()
-        self._server.end(_END_SECONDS)
-
-
-def _pipe() -> tuple[IO[bytes], IO[bytes]]:
-    source, sink = os.pipe()
-    return os.fdopen(source, "rb", buffering=0), os.fdopen(sink, "wb", buffering=0)

@@ -19,11 +19,14 @@ import os
 import platform
 import re
 import struct
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+from artos.system.child import command
 
 _SINGLESTEP, _DETACH, _GETREGSET, _SETREGSET, _SEIZE, _INTERRUPT = (
     9,
@@ -157,6 +160,17 @@ def share(pid: int, file: Path) -> int:
         moved = _write(process, pid, stretches, file)
         _map(process, stretches, file)
     return moved
+
+
+def begin(pid: int, file: Path, log: Path) -> subprocess.Popen[bytes]:
+    """``share`` in a process of its own, as it takes a while; it says in ``log`` why it failed."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command(__name__, str(pid), str(file)),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
 
 
 def _stretches(pid: int) -> Iterator[Stretch]:
