@@ -87,6 +87,7 @@ def assert_same(one: Path, other: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # where it compiles: its own code's
 @pytest.mark.parametrize(
     "case",
     [pytest.param(each, marks=needs_compiler if "compiled" in each else ()) for each in CASES],
