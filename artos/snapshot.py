@@ -48,12 +48,16 @@ def taken(part: Any) -> Any:
 
 
 def put_back(part: Any, found: Any) -> None:
-    """Have ``part`` go on from what was ``taken`` from another of its kind."""
+    """Have ``part`` go on from what was ``taken`` from another of its kind.
+
+    What an earlier version of its class did not keep stays as it is.
+    """
     if hasattr(part, "go_on"):
         part.go_on(found)
         return
     for name in part.kept:
-        _set(part, name, found[name])
+        if name in found:
+            _set(part, name, found[name])
 
 
 def _set(part: Any, name: str, found: Any) -> None:

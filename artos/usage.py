@@ -23,10 +23,11 @@ class Usage(msgspec.Struct, frozen=True):
 
     CPU seconds are of slots that actors held, and of what these actors used. Device seconds are
     those in which the learner had its device, and in which it computed; a device that is leased for
-    each update is not held between them. ``parked_mb_seconds`` is memory that idle actors kept and
-    shared with nobody, or their images (MB·s). ``bytes_moved`` counts experience and weights
-    between nodes. ``waits`` has seconds by what was waited for: ``slot``, then its ``process``, and
-    ``room`` by actors, ``device`` by the learner.
+    each update is not held between them, and seconds in which a GPU stood idle, by its driver
+    (NVML), were not used. ``parked_mb_seconds`` is memory that idle actors kept and shared with
+    nobody, or their images (MB·s). ``bytes_moved`` counts experience and weights between nodes.
+    ``waits`` has seconds by what was waited for: ``slot``, then its ``process``, and ``room`` by
+    actors, ``device`` by the learner.
 
     ``starts`` has the number (``count``) and duration (``median_s``, ``p95_s``) of starts by kind
     (cold, fork, clone, restore, prewarm, moved, thaw). On a cluster, ``nodes`` are those that had

@@ -41,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[_FOLDER] = ShmFolder.create("tests")
     os.environ["ARTOS_SHM"] = str(config.stash[_FOLDER].path)
+    os.environ.pop("ARTOS_DEVICES", None)  # those of the user
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from artos.plan import CPU, POOL
-from artos.pool.devices import CPU_DEVICE, DEVICE, device_resource
+from artos.pool.devices import (
+    CPU_DEVICE,
+    DEVICE,
+    VARIABLE,
+    device_faults,
+    device_resource,
+    device_resources,
+    own_devices,
+)
 from artos.pool.resources import Resource
 from artos.pool.view import look
 from artos.system import gpus
@@ -33,9 +41,7 @@ def faults(wanted: str) -> Iterator[str]:
     if wanted in (AUTO, CPU):
         return
     if wanted == POOL:
-        there = [each for each in look().resources if each.kind == DEVICE]
-        if there and not usable(there):
-            yield unusable(there)
+        yield from _pool_faults()
         return
     gpu = _GPU.fullmatch(wanted)
     if gpu is None:
@@ -44,6 +50,17 @@ def faults(wanted: str) -> Iterator[str]:
         yield f"device {wanted!r} needs a GPU that torch can use, and {_lacking()}: use {CPU}"
     elif int(gpu[1] or 0) >= (count := torch.cuda.device_count()):
         yield f"there is no device {wanted!r}, only cuda:0 to cuda:{count - 1}"
+
+
+def _pool_faults() -> Iterator[str]:
+    there: list[Listed] = [each for each in look().resources if each.kind == DEVICE]
+    if not there:
+        if found := [f"{VARIABLE}: {fault}" for fault in device_faults(own_devices())]:
+            yield from found
+            return
+        there = [*own_resources()]
+    if not usable(there):
+        yield unusable(there)
 
 
 class Listed(Protocol):
@@ -76,8 +93,11 @@ def unusable(resources: Iterable[Listed]) -> str:
 def own_resources() -> list[Resource]:
     """What is leased on a machine whose pool has no device: all its GPUs, or else one CPU device.
 
-    The latter has learners take turns. Any number of threads may compute on it.
+    ``ARTOS_DEVICES`` may name others. On a CPU device learners take turns. Any number of threads
+    may compute on it.
     """
+    if named := own_devices():
+        return device_resources(named)
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     there = [device_resource(f"cuda:{n}", uuid_of(n)) for n in range(count)]
     return there or [Resource(f"{CPU_DEVICE}0")]

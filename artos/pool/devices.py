@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from artos.system import gpus
 DEVICE = "device"
 """The kind of these resources."""
 CPU_DEVICE = "cpu:"
+VARIABLE = "ARTOS_DEVICES"
+"""Names the devices that runs without daemons lease, as in ``cuda:0=2,cpu:a``."""
 _GPU, _CPU = re.compile(r"cuda:(\d{1,3})"), re.compile(r"cpu:[A-Za-z0-9][A-Za-z0-9._-]*")
 _log = logging.getLogger(__name__)
 
@@ -65,9 +68,18 @@ def lent(text: str, name: str) -> Iterator[None]:
             "in which order it takes them; set CUDA_DEVICE_ORDER=PCI_BUS_ID, here and for runs",
             ", ".join(wanted),
         )
-    resources = [device_resource(each, share=int(share)) for each, share in listed]
-    with Pool.join(resources, name=name):
+    with Pool.join(device_resources(text), name=name):
         yield
+
+
+def device_resources(text: str) -> list[Resource]:
+    """The devices that a user lists; ``device_faults`` were asked for before."""
+    return [device_resource(each, share=int(share)) for each, share in _listed(text)]
+
+
+def own_devices() -> str:
+    """The devices that ``ARTOS_DEVICES`` lists, "" if none."""
+    return os.environ.get(VARIABLE, "").strip()
 
 
 def places(text: str) -> int:

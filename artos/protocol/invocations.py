@@ -79,7 +79,9 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     of rows that the learner drew with samplers, by actor; with ``unread`` it learned from these
     rows only, and not from the claims. ``stale`` counts rows that ``max_lag`` left out of samples,
     each once. ``nothing`` says why no batch could be drawn for the learner, which then did nothing.
-    ``lost_lease`` is the device that was taken from the learner while it updated.
+    ``lost_lease`` is the device that was taken from the learner while it updated, ``device_idle``
+    for how many seconds of its updates lately the device computed nothing, as far as its driver
+    knows.
 
     The process manager adds for how many seconds the invocation ``waited`` for the actor's process,
     and how long that process took to be ``restored`` from an image for it, beforehand or not.
@@ -97,6 +99,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     stale: Count = 0
     nothing: Line = ""
     lost_lease: Line = ""
+    device_idle: Seconds = 0.0
     waited: Seconds = 0.0
     restored: Seconds = 0.0
 

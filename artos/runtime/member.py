@@ -39,6 +39,7 @@ from artos.snapshot import NotKept, put_back, taken
 
 if TYPE_CHECKING:  # with torch, which the learners of others do without
     from artos.learners.residency import Residency
+    from artos.runtime.device_meter import DeviceMeter
 
 MOST_EPISODES = 1000
 """Episodes a round reports, the newest: more of them would not fit a mailbox."""
@@ -155,7 +156,9 @@ class LearnerRole:
         model: ObjectRegion,
         blocks: Mapping[int, ActorBlock],
         samplers: Mapping[str, Sampler] = MappingProxyType({}),
+        meter: DeviceMeter | None = None,
     ) -> None:
+        self._meter = meter
         self._learner, self._model, self._blocks = learner, model, blocks
         self._samplers = samplers
         self._store, self._drawn = BatchStore(), Drawn()
@@ -239,6 +242,7 @@ class LearnerRole:
             drawn=lags,
             unread=unread,
             stale=self._drawn.stale,
+            device_idle=self._meter.updated(seconds) if self._meter else 0.0,
         )
 
     def _batch(self, call: Invoke) -> Batch | DrawnBatch | None:

@@ -29,6 +29,7 @@ from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
 from artos.plan import Plan, Site
 from artos.protocol.invocations import Failed, Ready, StartKind, Waits
+from artos.runtime.device_meter import meter_of
 from artos.runtime.forkable import survives_a_fork
 from artos.runtime.member import (
     TRACE_BYTES,
@@ -124,7 +125,7 @@ def learner_role(
         draw.target: sampler_of(draw, blocks, seed_of(plan.seed, number, plan.resumes))
         for number, draw in enumerate(plan.draws)
     }
-    return LearnerRole(learner, model[MODEL], blocks, samplers)
+    return LearnerRole(learner, model[MODEL], blocks, samplers, meter_of(device))
 
 
 def any_learner_role(

@@ -74,6 +74,20 @@ def busy_percent(number: int, uuid: str = "") -> int | None:
     return _asked(share)
 
 
+def busy_samples(uuid: str, since: float) -> list[tuple[float, float]]:
+    """When the driver looked at a GPU after ``since``, and for which share it had computed.
+
+    In seconds since the epoch, and between 0 and 1. Empty if nobody knows.
+    """
+
+    def asked(nvml: Any) -> list[tuple[float, float]]:
+        kind = nvml.NVML_GPU_UTILIZATION_SAMPLES
+        _, found = nvml.nvmlDeviceGetSamples(_handle(nvml, 0, uuid), kind, int(since * 1e6))
+        return [(each.timeStamp / 1e6, each.sampleValue.uiVal / 100) for each in found]
+
+    return _asked(asked) or []
+
+
 def _asked(question: Callable[[Any], _Answer]) -> _Answer | None:
     """The driver's answer; None if there is no driver, or it has none."""
     if (nvml := _nvml()) is None:

@@ -8,16 +8,17 @@ from artos.usage import Usage, added
 from head.run.times import Times
 
 
-def bill_of(actors: Usage, times: Times, *, leases_device: bool) -> Usage:
+def bill_of(actors: Usage, times: Times, *, leases_device: bool, idle: float = 0.0) -> Usage:
     """The usage of a run: ``actors`` from their nodes, the learner's share from its own times.
 
     A learner that does not lease its device has it from its first invocation to its last answer.
+    It used what it worked, but for the seconds that the device was ``idle`` meanwhile.
     """
     learner, room = times.of("learner"), times.of("actors").seconds.get("wait_for_room", 0.0)
     waited = learner.seconds.get("wait_for_device", 0.0)
     return msgspec.structs.replace(
         actors,
         device_seconds_held=learner.work if leases_device else learner.wall,
-        device_seconds_used=learner.work,
+        device_seconds_used=max(0.0, learner.work - idle),
         waits=added([actors.waits, {"room": room, "device": waited}]),
     )

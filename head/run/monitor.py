@@ -73,13 +73,14 @@ class Monitor:
     ``actors_by_update`` holds ``(updates, actors)``: for so many updates in a row, so many actors
     took part. ``rows_drawn`` counts rows that samplers handed to the learner, ``rows_stale`` those
     that ``max_lag`` left out of samples, and ``empty_draws`` draws that found no row.
-    ``leases_lost`` counts updates during which the learner's ``device`` was taken from it.
+    ``leases_lost`` counts updates during which the learner's ``device`` was taken from it, and
+    ``device_idle`` seconds of updates in which that GPU computed nothing, by its driver.
     """
 
     kept: ClassVar[tuple[str, ...]] = (
         "returns", "episodes", "updates", "restarts", "rows_lost", "rows_drawn", "rows_stale",
-        "empty_draws", "leases_lost", "lag", "lag_of", "round_lag", "actors_by_update",
-        "metrics", "times",
+        "empty_draws", "leases_lost", "device_idle", "lag", "lag_of", "round_lag",
+        "actors_by_update", "metrics", "times",
     )  # fmt: skip
 
     def __init__(self, window: int = 100) -> None:
@@ -89,7 +90,7 @@ class Monitor:
         self.restarts = 0
         self.rows_lost = 0
         self.rows_drawn = self.rows_stale = self.empty_draws = 0
-        self.leases_lost, self.device = 0, ""
+        self.leases_lost, self.device, self.device_idle = 0, "", 0.0
         self.lag = LagMeter()
         self.lag_of: dict[int, LagMeter] = {}
         self.round_lag = LagMeter()

@@ -193,8 +193,11 @@ class Recorder:
 
     def _bill(self) -> Usage:
         if (now := self._clock.now()) >= self._next_bill:
-            self._next_bill, times = now + _BILL_SECONDS, self._coordinator.monitor.times
-            self._billed = bill_of(self._usage(), times, leases_device=self._plan.leases_device)
+            self._next_bill, monitor = now + _BILL_SECONDS, self._coordinator.monitor
+            leases = self._plan.leases_device
+            self._billed = bill_of(
+                self._usage(), monitor.times, leases_device=leases, idle=monitor.device_idle
+            )
         return self._billed
 
     def _replay_ratio(self) -> float | None:

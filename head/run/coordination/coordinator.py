@@ -266,6 +266,7 @@ class Coordinator:
         # An update that publishes starts from the version before the one it makes.
         began, used = self.state.learned, () if done.unread else call.claims
         self.monitor.rows_stale += done.stale
+        self.monitor.device_idle += done.device_idle
         if done.lost_lease:
             self._recovery.lost_lease(call, done)
         if done.nothing:

@@ -105,6 +105,30 @@ def test_devices_of_the_pool_without_a_gpu(no_gpu: None) -> None:
             assert not list(faults("pool"))
 
 
+def test_a_user_names_the_devices_of_a_pool_that_has_none(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARTOS_DEVICES", " cpu:a=2, cpu:b ")
+    assert own_resources() == [Resource("cpu:a", share=2), Resource("cpu:b")]
+    assert not list(faults("pool"))
+    monkeypatch.setenv("ARTOS_DEVICES", "gpu:1,cpu:b=0,cuda:0")
+    said = list(faults("pool"))
+    assert [each.partition(": ")[0] for each in said] == ["ARTOS_DEVICES"] * len(said)
+    assert len(said) >= 2
+    assert "unknown device 'gpu:1'" in said[0]
+    with Pool.join([Resource("cpu:c")]):  # nobody asks for the variable
+        assert not list(faults("pool"))
+
+
+def test_a_user_names_a_gpu_that_torch_cannot_use(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARTOS_DEVICES", "cuda:0")
+    monkeypatch.setattr(gpus, "count", lambda: None)
+    (said,) = faults("pool")
+    assert "torch can use none" in said
+
+
 def test_on_a_cpu_a_tensor_is_the_array() -> None:
     array = np.zeros(3, np.float32)
     device_of("cpu").tensor(array)[1] = 2

@@ -19,6 +19,7 @@ from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.lag import ActorLag
 from artos.protocol.invocations import Claim, Done, Invoke
 from artos.runtime import member
+from artos.runtime.device_meter import DeviceMeter
 from artos.runtime.member import LearnerRole
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
 
@@ -90,6 +91,20 @@ def test_what_samplers_drew_is_told_with_its_lag(stage: Stage) -> None:
     assert done.drawn == (ActorLag(0, 20, sum(ages), 3, (0, 0, 20)),)
     stage.learner.act = lambda batch: None
     assert stage.update().drawn == ()
+
+
+class Meter(DeviceMeter):
+    """Finds a quarter of each update idle."""
+
+    def updated(self, seconds: float) -> float:
+        return seconds / 4
+
+
+def test_what_the_driver_saw_idle_is_told_with_the_update(stage: Stage) -> None:
+    meter = Meter(lambda since: [])
+    role = LearnerRole(stage.learner, stage.model["model_param"], stage.blocks, {}, meter)
+    done = role.run(Invoke(1, "learner.update", "update"))
+    assert done.device_idle == done.seconds / 4 > 0.0
 
 
 def test_where_no_row_can_be_drawn_the_learner_does_nothing_and_says_why(

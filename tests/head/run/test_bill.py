@@ -32,6 +32,12 @@ def test_a_leased_device_is_held_while_it_computes() -> None:
     assert (bill.device_seconds_held, bill.device_seconds_used) == (4.5, 4.5)
 
 
+def test_what_the_driver_saw_idle_was_held_and_not_used() -> None:
+    bill = bill_of(ACTORS, times(), leases_device=True, idle=1.25)
+    assert (bill.device_seconds_held, bill.device_seconds_used) == (4.5, 3.25)
+    assert bill_of(ACTORS, times(), leases_device=True, idle=9.0).device_seconds_used == 0.0
+
+
 def test_the_actors_part_stays_as_their_nodes_report_it() -> None:
     bill = bill_of(ACTORS, Times(), leases_device=False)
     assert bill.cpu_seconds_held == 10.0
