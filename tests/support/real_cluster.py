@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -193,16 +194,26 @@ class Cluster:
         return {name: command.wait() for name, command in left.items()}
 
     def close(self) -> None:
-        self._client.close()
-        for command in self.others:
-            if _runs(command):
-                command.kill()
-        for process in _of(self.folder):
-            process.kill()
-        psutil.wait_procs(_of(self.folder), PATIENCE)
+        with closing(self._client):
+            for command in self.others:
+                command.process.kill()
+            end_all(self.folder)
+            for command in self.others:
+                command.process.wait(PATIENCE)
         while [*shm_root().glob(f"{PREFIX}*")]:  # a folder must be some 0.1 s old
             reap_orphans()
             time.sleep(0.1)
+
+
+def end_all(folder: Path) -> None:
+    """Kill the processes of a cluster, also those that are started meanwhile."""
+    end = time.monotonic() + PATIENCE
+    while left := _of(folder):
+        assert time.monotonic() < end, f"they cannot be killed: {left}"
+        for process in left:
+            with suppress(psutil.NoSuchProcess):  # another one's end may have been its own
+                process.kill()
+        psutil.wait_procs(left, 1.0)
 
 
 def _runs(command: Command) -> bool:
