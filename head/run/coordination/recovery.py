@@ -14,6 +14,8 @@ from head.run.coordination.ports import Ports
 from head.run.coordination.state import RunState
 
 _log = logging.getLogger(__name__)
+_LOOKS = 20
+"""How many times within the limit for an answer it is looked who waits for others."""
 
 
 class Recovery:
@@ -29,6 +31,7 @@ class Recovery:
         )
         self._failures = Failures(state.limits)
         self._due: dict[int, float] = {}
+        self._look_at = 0.0
         self._wants: dict[int, str] = {}
         self._seldom = Seldom(_log)
 
@@ -119,6 +122,7 @@ class Recovery:
     def late(self) -> Iterator[tuple[int, ExitReport]]:
         """Members that take too long to start or to answer, with their exit reports."""
         start, answer, now = self._limits.start, self._limits.answer, self._clock.now()
+        self._leave_out_waits(now)
         for member in tuple(self._active_actors.late(start)):
             if self._members.unplaced(member):
                 self._active_actors.started(member)
@@ -130,6 +134,16 @@ class Recovery:
             elif self._active_actors.is_ready(member):
                 what = f"{call.trigger} (firing {call.firing})"
                 yield member, ExitReport(f"no answer to {what} within {answer:g} s: {SLOW}")
+
+    def _leave_out_waits(self, now: float) -> None:
+        """Have the time of members begin only when nothing is lacking to them any more."""
+        if now < self._look_at:
+            return
+        # To look at all of them takes a while. Until the next look they may go on waiting.
+        self._look_at = now + self._limits.answer / _LOOKS
+        for member, call in self._invocations.oldest():
+            if self._lacks(member, call):
+                self._invocations.restamp(member, self._look_at)
 
     def _lacks(self, member: int, call: Invoke) -> str:
         """What others have that it needs to answer, in words; "" if it lacks nothing."""

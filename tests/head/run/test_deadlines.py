@@ -74,6 +74,25 @@ def test_who_was_held_back_has_its_full_time_afterwards(players: Troupe) -> None
     assert restarts(players) == 1
 
 
+def test_a_wait_shorter_than_the_limit_does_not_count_either(players: Troupe) -> None:
+    """As on a node whose slots many runs share: an actor waits often, and never for long."""
+    for _ in range(3):
+        players.without_slot = {ACTOR}
+        for _ in range(9):
+            later(players, 0.1)
+        later(players, 0.04)  # the last of it between two looks at who waits
+        players.without_slot = set()
+        for _ in range(9):
+            later(players, 0.1)
+        later(players, 0.08)
+        assert restarts(players) == 0
+        for _ in ("a round", "an update"):
+            players.step()
+    for _ in range(12):
+        later(players, 0.1)
+    assert restarts(players) == 1, "who hangs with its slot is restarted as before"
+
+
 def test_a_learner_that_waited_for_its_device_has_its_full_time_afterwards(
     players: Troupe,
 ) -> None:
