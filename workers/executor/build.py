@@ -59,7 +59,7 @@ def build(
     cpu_slots = host_slots(affinity=cpus)
     most = min(elastic.slots or len(cpu_slots), len(cpu_slots))
     slots = leased_slots(
-        cpu_slots, most, node.site.workload, node.board.doorbell.ring, clock,
+        cpu_slots, min(most, node.plan.actors), node.site.workload, node.board.doorbell.ring, clock,
         weight=node.plan.weight, priority=node.plan.priority,
     )  # fmt: skip
     pin = elastic.pin and probe()["pin"].available

@@ -14,7 +14,8 @@ from xxhash import xxh3_64_hexdigest
 from artos.clock import Clock
 from artos.errors import ArtosError
 from artos.faults import Seldom
-from artos.pool.faults import LeaseRevoked
+from artos.pool.fair_queue import longest_wait as bound
+from artos.pool.faults import LeaseRevoked, PoolFull
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.ringer import Ringer
@@ -30,6 +31,16 @@ _LEASE_SECONDS = 30.0
 
 _SLOTS, _LONGEST = "slots ", 16
 _NOT_SHARED = "this run's CPU slots are not shared with other runs of this machine"
+
+
+def longest_wait(longest: float, runs: int, ahead: int = 0) -> float:
+    """The most seconds an actor waits for a slot of CPUs on which so many ``runs`` take turns.
+
+    ``longest`` are the seconds of the longest invocation (of all together that an actor is given at
+    once while nobody waits), ``ahead`` counts the actors of its run that came before it.
+    """
+    # Who keeps a slot until its turn is over may begin one more invocation just before that.
+    return bound(min(TURN + longest, _LEASE_SECONDS), runs, ahead)
 
 
 @dataclass(slots=True)
@@ -211,13 +222,21 @@ def leased_slots(
     try:
         pool = Pool.join([Resource(name, kind) for name in names])
         enter = partial(pool.enter, workload, kind, weight=weight, priority=priority)
-        seats = [enter() for _ in range(min(most, len(slots)))]
+        seats = _seats(enter, min(most, len(slots)))
         return LeasedSlots(pool, names, seats, ring, clock)
     except (ArtosError, OSError) as error:
         if pool is not None:
             pool.close()
         _log.warning("%s: %s", _NOT_SHARED, error)
         return OwnSlots(slots[:most])
+
+
+def _seats(enter: Callable[[], Seat], most: int) -> list[Seat]:
+    """One seat at least, and as many more as the pool has room for."""
+    seats = [enter()]
+    with suppress(PoolFull):
+        seats += [enter() for _ in range(most - 1)]
+    return seats
 
 
 def _kind(slots: Sequence[Slot]) -> str:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
 from artos.clock import ManualClock
 from artos.errors import ArtosError
+from artos.pool.fair_queue import PATIENCE
+from artos.pool.faults import PoolFull
 from artos.pool.pool import Pool
 from tests.support.worker_hosts import until
 from workers.host import leased_slots
-from workers.host.leased_slots import TURN, LeasedSlots
+from workers.host.leased_slots import TURN, LeasedSlots, longest_wait
 from workers.host.slots import OwnSlots, Slot, Slots, SlotTable
 
 CPUS = tuple(Slot(cpu) for cpu in range(2))
+Name = TypeVar("Name", str, int)
 
 
 @pytest.fixture
@@ -38,10 +42,13 @@ class Machine:
         self.rings: list[str] = []
 
     def run(
-        self, name: str, most: int = 2, slots: tuple[Slot, ...] = CPUS, weight: float = 1.0
-    ) -> SlotTable[int]:
+        self, name: str, most: int = 2, slots: tuple[Slot, ...] = CPUS, weight: float = 1.0,
+        priority: int = 0,
+    ) -> SlotTable[int]:  # fmt: skip
         ring: Callable[[], None] = lambda: self.rings.append(name)  # noqa: E731
-        source = leased_slots.leased_slots(slots, most, name, ring, self.clock, weight=weight)
+        source = leased_slots.leased_slots(
+            slots, most, name, ring, self.clock, weight=weight, priority=priority
+        )
         self.sources.append(source)
         return SlotTable(source, self.clock)
 
@@ -215,6 +222,78 @@ def test_a_run_of_twice_the_weight_has_twice_the_time(shared: Machine) -> None:
     assert had["a"] / had["b"] == pytest.approx(2.0, rel=0.05)
 
 
+def test_three_runs_share_one_slot_by_weight(shared: Machine) -> None:
+    slot, weights = CPUS[:1], {"a": 4.0, "b": 2.0, "c": 1.0}
+    runs = {name: shared.run(name, slots=slot, weight=weights[name]) for name in weights}
+    held: dict[tuple[str, int], Slot] = {}
+    for _ in range(2000):
+        for table in runs.values():
+            for actor in range(2):
+                table.request(actor)
+        _settle(runs, held)
+        assert len(held) == 1
+        shared.clock.advance(TURN)
+        for name, actor in held:
+            runs[name].release(actor)
+        held.clear()
+    had = {name: table.held_seconds for name, table in runs.items()}
+    assert sum(had.values()) == pytest.approx(2000 * TURN), "the slot has no second holder"
+    for name, weight in weights.items():
+        assert had[name] / sum(had.values()) == pytest.approx(weight / 7, rel=0.08)
+
+
+def test_no_actor_waits_longer_than_the_bound(shared: Machine) -> None:
+    """One slot, five runs of two actors that want it always, all urgent but the last."""
+    longest, slot = 2.0, CPUS[:1]
+    runs = {n: shared.run(f"r{n}", slots=slot, priority=4 - n) for n in range(5)}
+    since: dict[tuple[int, int], float] = {}
+    ahead: dict[tuple[int, int], int] = {}
+    waits: dict[int, list[float]] = {n: [] for n in runs}
+    held: dict[tuple[int, int], Slot] = {}
+    while shared.clock.now() < 900.0:
+        for n, table in runs.items():
+            for actor in {0, 1} - {actor for run, actor in since if run == n}:
+                since[n, actor], ahead[n, actor] = shared.clock.now(), len(table.waiting)
+                table.request(actor)
+        before = {*held}
+        _settle(runs, held)
+        for n, actor in held.keys() - before:
+            waited = shared.clock.now() - since[n, actor]
+            assert waited <= longest_wait(longest, len(runs), ahead[n, actor]), (n, actor)
+            waits[n].append(waited)
+        ((n, actor),) = held
+        shared.clock.advance(longest)
+        del held[n, actor], since[n, actor]
+        runs[n].release(actor)
+    assert max(waits[4]) > PATIENCE, "or nothing but the rule for those that are overdue is tested"
+    assert all(len(found) > 5 for found in waits.values())
+
+
+def test_the_bound_of_a_wait_is_what_the_page_says() -> None:
+    assert longest_wait(2.0, 5) == pytest.approx(60 + 4 * 2.03 * 5)
+    assert longest_wait(3600.0, 5) == 60 + 4 * 30 * 5, "no invocation keeps others out for longer"
+    assert longest_wait(2.0, 5, ahead=1) == pytest.approx(2 * longest_wait(2.0, 5))
+
+
+def test_a_pool_with_too_few_seats_gives_those_it_has(
+    shared: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = shared.run("one", most=1)
+    enter, entered = Pool.enter, []
+
+    def almost_full(self: Pool, *arguments: Any, **more: Any) -> Any:
+        if entered:
+            raise PoolFull("seats", 2)
+        entered.append("one")
+        return enter(self, *arguments, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Pool, "enter", almost_full)
+        two = shared.run("two")
+    assert ask(two, 1, 2) == [0]
+    assert ask(one, 1) == [1], "and shares the others"
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_no_cpu_has_two_actors_whatever_the_runs_do(shared: Machine, seed: int) -> None:
     runs = {name: shared.run(name) for name in ("one", "two", "three")}
@@ -246,7 +325,7 @@ def _random_life(chance: random.Random, machine: Machine, runs: dict[str, SlotTa
     assert billed == pytest.approx(sum(each.held_seconds for each in source._pool.usage()))
 
 
-def _settle(runs: dict[str, SlotTable[int]], held: dict[tuple[str, int], Slot]) -> None:
+def _settle(runs: dict[Name, SlotTable[int]], held: dict[tuple[Name, int], Slot]) -> None:
     """Have every run see what it got: what one leaves goes to those that have looked before."""
     for _ in runs:
         for name, table in runs.items():
