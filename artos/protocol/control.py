@@ -22,7 +22,7 @@ from artos.protocol.fields import (
 )
 from artos.protocol.message import Bulk, Message
 
-PROTOCOL = 4
+PROTOCOL = 5
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -122,6 +122,7 @@ class Answer(Message, frozen=True, tag=True):
 class Hello(Message, frozen=True, tag=True):
     """Worker → head: I am here, with ``slots`` CPUs and executors of ``runs`` (run → epoch).
 
+    For each slot there may be ``runs_per_slot`` runs, whose actors take turns on all slots.
     ``replaces`` is the peer name of an earlier daemon of this node that is known to be dead.
     """
 
@@ -132,6 +133,7 @@ class Hello(Message, frozen=True, tag=True):
     memory_mb: Count = 0
     runs: dict[Name, Count] = field(default_factory=dict)
     replaces: Line = ""
+    runs_per_slot: Some = 1
 
 
 class Welcome(Message, frozen=True, tag=True):

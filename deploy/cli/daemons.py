@@ -37,6 +37,13 @@ def add_worker(parser: Parser) -> None:
     parser.add_argument("--name", default=socket.gethostname(), help="default: the host's name")
     parser.add_argument("--slots", type=whole, default=0, metavar="N", help="default: all CPUs")
     parser.add_argument(
+        "--runs-per-slot",
+        type=whole,
+        default=1,
+        metavar="N",
+        help="runs that may be here for each slot; their actors take turns. default: 1",
+    )
+    parser.add_argument(
         "--stop-seconds",
         type=float,
         default=30.0,
@@ -92,7 +99,7 @@ def _worker(options: argparse.Namespace) -> int:
         raise Refused(missing)
     wanted = WorkerOptions(
         options.head, options.keys, options.name, options.slots, options.stop_seconds,
-        options.devices or "",
+        options.devices or "", options.runs_per_slot,
     )  # fmt: skip
     with (
         logging_to(_form(options)),

@@ -24,6 +24,9 @@ def add_to(parser: Parser) -> None:
     parser.add_argument("--nodes", type=whole, default=1, metavar="N", help="worker nodes; 1")
     parser.add_argument("--slots", type=whole, default=1, metavar="S", help="CPU slots of each; 1")
     parser.add_argument(
+        "--runs-per-slot", type=whole, default=1, metavar="N", help="as of artos worker; 1"
+    )
+    parser.add_argument(
         "--devices",
         type=whole,
         default=0,
@@ -61,7 +64,9 @@ def _simulate(options: argparse.Namespace) -> int:
     if bool(folders) == (options.mix is not None):
         raise Refused(["say what is to run: --journal RUN ..., or --mix FILE"])
     quotas = quotas_in(options.quotas) if options.quotas else None
-    cluster = Cluster(options.nodes, options.slots, options.devices, options.seed, quotas)
+    cluster = Cluster(
+        options.nodes, options.slots, options.devices, options.seed, quotas, options.runs_per_slot
+    )
     forecast = cluster.run(mix(options.mix) if options.mix else recorded(folders))
     if options.json:
         print_json(forecast)
@@ -72,10 +77,10 @@ def _simulate(options: argparse.Namespace) -> int:
 
 def text(forecast: Forecast) -> str:
     """The forecast as a table, and what it comes to."""
-    held = forecast.utilisation
+    held, many = forecast.utilisation, forecast.runs_per_slot
     lines = [
         f"makespan     {forecast.makespan:,.1f} s on {forecast.nodes:,} x {forecast.slots} slots "
-        f"and {forecast.devices} devices",
+        f"{f'with {many} runs each ' if many > 1 else ''}and {forecast.devices} devices",
         f"utilisation  slots {held['slots']:.0%}, devices {held['devices']:.0%}",
     ]
     lines += [

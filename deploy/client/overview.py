@@ -59,8 +59,13 @@ def nodes(found: Iterable[Mapping[str, Any]]) -> RenderableType:
             state = node["leaves"]
         shares = (f"{node['cpu']:.0%}", f"{node['memory']:.0%}") if node["alive"] else ("", "")
         counts = ", ".join(f"{run} {count}" for run, count in node["runs"].items())
-        _add(table, node["name"], state, node["slots"], node["actors"], *shares, counts)
+        _add(table, node["name"], state, _slots(node), node["actors"], *shares, counts)
     return table if table.row_count else Text("there are no workers")
+
+
+def _slots(node: Mapping[str, Any]) -> str:
+    slots, runs = node["slots"], node["slots"] * node.get("runs_per_slot", 1)
+    return f"{slots}" if runs == slots else f"{slots} for {runs} runs"
 
 
 def runs(found: Iterable[Mapping[str, Any]], nothing: str = _NOTHING) -> RenderableType:

@@ -257,7 +257,8 @@ class HeadDaemon(Closing):
         if before not in ("", peer):
             self._scheduler.gone([node.name], f"the worker daemon of {node.name} was started anew")
             self._messenger.forget(before)
-        _log.info("worker %s joined with %d slots", node.name, node.slots)
+        most = (node.slots, node.most_runs)
+        _log.info("worker %s joined with %d slots for at most %d runs", node.name, *most)
         self._to(peer, control.Welcome(control.PROTOCOL, VERSION, self._options.deadline))
         self._perform(self._scheduler.joined(node, hello))
         self._dirty = True

@@ -120,8 +120,8 @@ class Nodes:
         if (entry := self._entries.get(name)) is None:
             return
         node, there = entry.node, self.actors_on(name)
-        slots = node.slots if node.usable else 0
-        self._book(entry, max(0, slots - len(there)), slots)
+        slots, runs = (node.slots, node.most_runs) if node.usable else (0, 0)
+        self._book(entry, max(0, runs - len(there)), slots)
         if entry.free:
             self._orders.put(name, entry.number, slots, sum(there.values()))
         else:

@@ -29,6 +29,7 @@ class Known(msgspec.Struct, frozen=True):
     name: str
     slots: int
     leaves: str = ""
+    runs_per_slot: int = 1
 
 
 @dataclass(slots=True)
@@ -46,11 +47,17 @@ class Node:
     alive: bool = True
     leaves: str = ""
     load: Load = field(default_factory=Load)
+    runs_per_slot: int = 1
 
     @property
     def usable(self) -> bool:
         """Whether actors may be placed here."""
         return self.alive and not self.leaves and self.slots > 0
+
+    @property
+    def most_runs(self) -> int:
+        """How many runs may have actors here; those of more than ``slots`` take turns."""
+        return self.slots * self.runs_per_slot
 
 
 class Roster:
@@ -91,8 +98,9 @@ class Roster:
         # A drained node stays drained if only the link was cut or the head was restarted.
         leaves = old.leaves if old and old.peer in ("", peer) else ""
         node = Node(
-            hello.node, hello.slots, self._clock.now(), peer, hello.memory_mb, leaves=leaves
-        )
+            hello.node, hello.slots, self._clock.now(), peer, hello.memory_mb, leaves=leaves,
+            runs_per_slot=hello.runs_per_slot,
+        )  # fmt: skip
         self._nodes[node.name] = self._by_peer[peer] = node
         return node
 
@@ -155,12 +163,16 @@ class Roster:
 
     def known(self) -> tuple[Known, ...]:
         """The nodes that are alive."""
-        return tuple(Known(n.name, n.slots, n.leaves) for n in self._nodes.values() if n.alive)
+        alive = [node for node in self._nodes.values() if node.alive]
+        return tuple(Known(n.name, n.slots, n.leaves, n.runs_per_slot) for n in alive)
 
     def expect(self, known: Iterable[Known]) -> None:
         """Count these nodes as just heard: the head was restarted, and they may come back, too."""
         now = self._clock.now()
-        self._nodes |= {k.name: Node(k.name, k.slots, now, leaves=k.leaves) for k in known}
+        self._nodes |= {
+            k.name: Node(k.name, k.slots, now, leaves=k.leaves, runs_per_slot=k.runs_per_slot)
+            for k in known
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +232,10 @@ def shares(
 ) -> dict[str, int]:
     """Slots of a node that each run on it is expected to hold: by weight, at most its ``actors``.
 
-    Each run gets one at least, and the others go one by one to the run that has the fewest for its
-    weight with that one (D'Hondt's method), of equal ones to that with the fewest actors, then the
-    first. What one run does not need goes to the others (max-min fairness).
+    Each run gets one at least, also where runs are more than slots. The others go one by one to the
+    run that has the fewest for its weight with that one (D'Hondt's method), of equal ones to that
+    with the fewest actors, then the first. What one run does not need goes to the others (max-min
+    fairness).
     """
     weights = weights or {}
     given = {run: min(1, wanted) for run, wanted in actors.items()}

@@ -105,6 +105,7 @@ def _node(node: Node, scheduler: Scheduler, now: float) -> dict[str, Any]:
         "name": node.name,
         "alive": node.alive,
         "slots": node.slots,
+        "runs_per_slot": node.runs_per_slot,
         "actors": sum(actors.values()),
         "runs": dict(actors),
         "leaves": node.leaves,

@@ -40,16 +40,18 @@ class Cluster:
 
     def __init__(
         self, nodes: int, slots: int, devices: int = 0, seed: int = 1,
-        quotas: Quotas | None = None,
+        quotas: Quotas | None = None, runs_per_slot: int = 1,
     ) -> None:  # fmt: skip
         self._quotas = quotas or Quotas()
-        faults = [*_faults(nodes, slots, devices)]
+        faults = [*_faults(nodes, slots, devices, runs_per_slot)]
         if faults := faults or self._quotas.beyond(nodes * slots, devices):
             raise Refused(faults)
         self._timeline, self._seed = Timeline(), seed
         peer = "n" if self._quotas else ""  # orders say how many slots a quota leaves
-        self._nodes = [Node(f"n{n}", slots, 0.0, peer) for n in range(nodes)]
-        self._slots, self._count = slots, devices
+        self._nodes = [
+            Node(f"n{n}", slots, 0.0, peer, runs_per_slot=runs_per_slot) for n in range(nodes)
+        ]
+        self._slots, self._count, self._runs_per_slot = slots, devices, runs_per_slot
         self._leases: dict[str, Leases] = {}
         self._gates: dict[tuple[str, str], Gate] = {}  # by run and node
         self._devices = self._made("d", devices, "device") if devices else None
@@ -165,9 +167,9 @@ class Cluster:
             "devices": _share(sum(each.device_seconds_held for each in usage), span * self._count),
         }
         return Forecast(
-            nodes=len(self._nodes), slots=self._slots, devices=self._count,
-            makespan=round(span, 6), utilisation=held, waits=_waits(over), usage=usage,
-            events=self._timeline.count, simulated_in=round(seconds, 3),
+            nodes=len(self._nodes), slots=self._slots, runs_per_slot=self._runs_per_slot,
+            devices=self._count, makespan=round(span, 6), utilisation=held, waits=_waits(over),
+            usage=usage, events=self._timeline.count, simulated_in=round(seconds, 3),
             ended_early={run.name: run.ended_early for run in over if run.ended_early},
             unfinished={r.name: self._why(r) for r in self._runs.values() if r.over < 0},
         )  # fmt: skip
@@ -180,13 +182,15 @@ class Cluster:
         return f"<Cluster nodes={len(self._nodes)} runs={len(self._runs)} {self._timeline!r}>"
 
 
-def _faults(nodes: int, slots: int, devices: int) -> Iterable[str]:
+def _faults(nodes: int, slots: int, devices: int, runs_per_slot: int) -> Iterable[str]:
     if not 1 <= nodes <= MOST_NODES:
         yield f"--nodes must be 1 to {MOST_NODES:,}, not {nodes}"
     if not 1 <= slots <= MOST_SLOTS:
         yield f"--slots must be 1 to {MOST_SLOTS:,}, not {slots}"
     if not 0 <= devices <= MOST_NODES:
         yield f"--devices must be 0 to {MOST_NODES:,}, not {devices}"
+    if not 1 <= runs_per_slot <= MOST_SLOTS:
+        yield f"--runs-per-slot must be 1 to {MOST_SLOTS:,}, not {runs_per_slot}"
 
 
 def _arrivals(workloads: Sequence[Workload]) -> Iterable[tuple[Workload, str, float]]:

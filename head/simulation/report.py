@@ -37,6 +37,7 @@ class Forecast(msgspec.Struct, frozen=True):
 
     nodes: int
     slots: int
+    runs_per_slot: int
     devices: int
     makespan: float
     utilisation: dict[str, float]

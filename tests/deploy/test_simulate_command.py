@@ -45,6 +45,17 @@ def test_what_people_read(mix: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "... and 10 more" in shown
 
 
+def test_more_runs_than_slots(mix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["simulate", "--slots", "10", "--devices", "30", "--mix", mix]
+    assert main([*command, "--runs-per-slot", "3"]) == 0
+    assert "on 1 x 10 slots with 3 runs each and 30 devices" in capsys.readouterr().out
+    assert main([*command, "--runs-per-slot", "3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["runs_per_slot"] == 3
+    assert {run["began"] for run in found["usage"]} == {0.0}, "all at once"
+    assert main([*command, "--runs-per-slot", "0"]) == 2
+
+
 def test_quotas_from_a_file(mix: str, capsys: pytest.CaptureFixture[str]) -> None:
     quotas = Path(mix).with_name("quotas.toml")
     quotas.write_text("[quotas.users]\nowner = { slots = 4 }\n")

@@ -42,7 +42,7 @@ def restarted(world: World, quotas: Quotas | None = None) -> World:
     after.expect(state.nodes)
     after.turn()
     for node in state.nodes:
-        after.join(node.name, node.slots)
+        after.join(node.name, node.slots, runs_per_slot=node.runs_per_slot)
         if node.leaves:
             after.drain(node.name)
     return after
@@ -55,7 +55,8 @@ def happen(world: World, event: str, which: int, number: int) -> World:
     alive, active = known is not None and known.alive, found is not None and found.active
     match event:
         case "join" if not alive:
-            world.join(node, slots=1 + which, life=str(number))
+            many = 1 + number % 3
+            world.join(node, slots=1 + which, life=str(number), runs_per_slot=many)
         case "submit" if found is None or found.over:
             settings = {"weight": 1 + which % 3} | ({"device": "pool"} if number % 2 else {})
             request = {"workload": f"w{number % 2}", "settings": settings}

@@ -150,7 +150,7 @@ class World:
         for name, runs in users.items():
             node = self.roster.get(name)
             assert node is not None
-            assert len(runs) <= node.slots, "each run gets a slot of a node it uses"
+            assert len(runs) <= node.most_runs, "no more than take turns there"
             executors = {
                 run: executor for run, executor in self.executors[name].items() if run in runs
             }

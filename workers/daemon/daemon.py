@@ -15,6 +15,7 @@ from artos.clock import LONGEST, Clock, SystemClock
 from artos.errors import DeadlineExceeded, NoHead, Refused, WrongKeys
 from artos.faults import Faults, Seldom
 from artos.pool.devices import device_faults
+from artos.pool.records import MEMBERS
 from artos.protocol import control
 from artos.protocol.fields import NAME
 from artos.protocol.message import Message, Refusal, Restarted
@@ -42,6 +43,8 @@ _CLOSING = 30.0
 """Seconds for an executor to close: end its actors, send their rows, tell the run."""
 _FAREWELL = 2.0
 _LAST_TICK = 0.1
+_MOST_RUNS = MEMBERS - 28
+"""Executors that share slots: learners and daemons of the machine are members of the pool, too."""
 _NEVER = float("inf")
 _ANY_HOST = re.compile(r"^tcp://(0\.0\.0\.0|\*|\[::\])(?=:)")
 
@@ -50,6 +53,7 @@ _ANY_HOST = re.compile(r"^tcp://(0\.0\.0\.0|\*|\[::\])(?=:)")
 class WorkerOptions:
     """The options of ``artos worker``. ``slots`` 0: all CPUs that may be used here.
 
+    ``runs_per_slot`` runs may be here for each slot; their actors take turns on all of them.
     ``stop_seconds`` is the time from SIGTERM until all executors are gone. ``devices`` are what
     learners on this machine lease, as in ``cuda:0,cpu:a``.
     """
@@ -60,6 +64,7 @@ class WorkerOptions:
     slots: int = 0
     stop_seconds: float = 30.0
     devices: str = ""
+    runs_per_slot: int = 1
 
     def cpus(self) -> tuple[int, ...]:
         """The CPUs that are this node's slots.
@@ -79,10 +84,19 @@ class WorkerOptions:
             faults.append(
                 f"--stop-seconds must be positive, at most {LONGEST:g}, not {self.stop_seconds:g}"
             )
-        faults += device_faults(self.devices)
+        faults += [*self._too_many_runs(len(here)), *device_faults(self.devices)]
         if faults:
             raise Refused(faults)
         return here[: self.slots or None]
+
+    def _too_many_runs(self, cpus: int) -> list[str]:
+        given, slots = f"--runs-per-slot {self.runs_per_slot}", self.slots or cpus
+        if self.runs_per_slot < 1:
+            return [f"{given}: it must be 1 or more"]
+        if self.runs_per_slot > 1 and slots * self.runs_per_slot > _MOST_RUNS:
+            most = max(1, _MOST_RUNS // slots)
+            return [f"{given}: at most {_MOST_RUNS} runs share slots, so {slots} slots take {most}"]
+        return []
 
 
 class WorkerDaemon(Closing):
@@ -105,8 +119,9 @@ class WorkerDaemon(Closing):
             )
             stack.callback(self._executors.kill)
             self._hello = control.Hello(
-                options.name, control.PROTOCOL, VERSION, len(cpus), _memory_mb(), {}, home.before
-            )
+                options.name, control.PROTOCOL, VERSION, len(cpus), _memory_mb(), {}, home.before,
+                options.runs_per_slot,
+            )  # fmt: skip
             self._owned = stack.pop_all()
         self._greeted_at = self._next_load = self._clock.now()
         self._welcome = self._over = False

@@ -15,7 +15,10 @@ from head.daemon.roster import POLICIES, Node, Room, place
 def crowded(random: Random) -> tuple[Nodes, dict[str, Node], dict[str, dict[int, str]]]:
     """Some nodes, some of them leaving, after runs have come, moved and gone."""
     nodes = Nodes()
-    there = {f"n{n}": Node(f"n{n}", random.randint(1, 6), 0.0) for n in range(12)}
+    there = {
+        f"n{n}": Node(f"n{n}", random.randint(1, 6), 0.0, runs_per_slot=random.choice((1, 1, 2)))
+        for n in range(12)
+    }
     for node in there.values():
         nodes.put(node)
     places: dict[str, dict[int, str]] = {}
@@ -42,7 +45,7 @@ def test_places_among_the_candidates_are_those_among_all(policy: str) -> None:
         for node in there.values():
             taken = Counter(at for run in places.values() for at in run.values() if at == node.name)
             runs = sum(node.name in run.values() for run in places.values())
-            if node.usable and runs < node.slots and not given_up(node.name):
+            if node.usable and runs < node.most_runs and not given_up(node.name):
                 rooms.append(Room(node.name, node.slots, taken[node.name]))
         few = nodes.rooms(nodes.candidates(actors, policy, given_up), "new")
         assert place(actors, {}, few, policy) == place(actors, {}, rooms, policy)
@@ -56,7 +59,9 @@ def test_room_is_counted_as_nodes_and_runs_come_and_go() -> None:
     for seed in range(50):
         nodes, there, places = crowded(Random(seed))
         usable = [node for node in there.values() if node.usable]
-        free = (n.slots - sum(n.name in run.values() for run in places.values()) for n in usable)
+        free = (
+            n.most_runs - sum(n.name in run.values() for run in places.values()) for n in usable
+        )
         assert nodes.free == sum(max(0, each) for each in free)
         assert (nodes.usable, nodes.slots) == (len(usable), sum(node.slots for node in usable))
         for name in there:

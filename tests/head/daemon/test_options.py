@@ -103,6 +103,17 @@ def test_all_faults_of_a_worker_are_told_at_once(tmp_path: Path) -> None:
     assert len(WorkerOptions("tcp://h:1", tmp_path, "w1", slots=1).cpus()) == 1
 
 
+@pytest.mark.parametrize(
+    ("many", "fault"), [(0, "it must be 1 or more"), (101, "at most 100 runs")]
+)
+def test_no_fewer_than_one_run_a_slot_and_no_more_than_can_share(
+    tmp_path: Path, many: int, fault: str
+) -> None:
+    with pytest.raises(Refused, match=f"--runs-per-slot {many}: {fault}"):
+        WorkerOptions("tcp://h:1", tmp_path, "w1", slots=1, runs_per_slot=many).cpus()
+    assert WorkerOptions("tcp://h:1", tmp_path, "w1", slots=1, runs_per_slot=100).cpus()
+
+
 COMMANDS = [
     ("submit", "ppo"), ("drain", "w"), ("worker",),
     *((*command, "--head", "") for command in (("list",), ("status",), ("top",), ("logs", "r"))),

@@ -99,13 +99,15 @@ def test_goodbye_frees_the_name(roster: Roster) -> None:
 
 
 def test_a_restarted_head_waits_for_its_nodes(roster: Roster, clock: ManualClock) -> None:
-    roster.admit("w1.a", hello("w1"))
+    roster.admit("w1.a", hello("w1", runs_per_slot=3))
     roster.admit("w2.a", hello("w2"))
     roster.leave("w2", "drained")
     clock.advance(3600)
     after = Roster(VERSION, clock, deadline=15.0)
     after.expect(roster.known())
-    assert roster.known() == after.known() == (Known("w1", 2), Known("w2", 2, "drained"))
+    known = (Known("w1", 2, runs_per_slot=3), Known("w2", 2, "drained"))
+    assert roster.known() == after.known() == known
+    assert [node.most_runs for node in after] == [6, 2]
     clock.advance(14)
     assert after.late() == []
     assert after.admit("w1.a", hello("w1")).usable

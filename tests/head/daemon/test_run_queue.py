@@ -103,6 +103,22 @@ def test_runs_that_share_a_node_are_charged_by_weight(world: World) -> None:
     assert units == {"light": 2, "heavy": 4}
 
 
+def test_a_node_takes_as_many_runs_as_its_worker_says(world: World) -> None:
+    node = world.join("w1", slots=2, runs_per_slot=2)
+    assert node.most_runs == 4
+    for n in range(5):
+        queued(world, f"r{n}")
+        if n < 4:
+            world.up(f"r{n}")
+    assert [*world.processes] == ["r0", "r1", "r2", "r3"]
+    assert {assign.slots for assign in world.executors["w1"].values()} == {2}, "they take turns"
+    assert world.scheduler.waits_for(world.scheduler.runs["r4"]) == "a slot: 4 runs share 2"
+    units = {each.workload: each.units for each in world.scheduler.queue_state().accounts}
+    assert units == {"r0": 1, "r1": 1, "r2": 1, "r3": 1, "r4": 0}, "each counts for one at least"
+    world.ended("r2", 0)
+    assert [*world.processes] == ["r0", "r1", "r3", "r4"]
+
+
 @pytest.mark.parametrize("wrong", ["much", "-1", "nan", "inf", None, [1]])
 def test_what_cannot_be_a_weight_or_a_priority_counts_as_none(wrong: object) -> None:
     """Registration refuses it with words; the head must live until then."""

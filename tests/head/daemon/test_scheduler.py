@@ -357,7 +357,7 @@ class Linear(Scheduler):
     def _room(self) -> int:
         unplaced = sum(run.active and not run.places for run in self.runs.values())
         usable = [each.node for each in self._nodes._entries.values() if each.node.usable]
-        free = sum(max(0, node.slots - len(self.actors_on(node.name))) for node in usable)
+        free = sum(max(0, node.most_runs - len(self.actors_on(node.name))) for node in usable)
         return free - unplaced if usable else 1 - sum(run.active for run in self.runs.values())
 
     def _rooms(self, run: Run, actors: int) -> list[Room]:
@@ -366,7 +366,7 @@ class Linear(Scheduler):
             there = self.actors_on(node.name)
             own = there.get(run.name, 0)
             given_up = self.executors.why_given_up(run.name, node.name)
-            if (own or len(there) < node.slots) and not given_up:
+            if (own or len(there) < node.most_runs) and not given_up:
                 rooms.append(Room(node.name, node.slots, sum(there.values()) - own))
         if not self.books:
             return rooms

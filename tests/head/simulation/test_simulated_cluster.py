@@ -105,6 +105,28 @@ def test_the_head_begins_as_many_runs_as_there_is_room_for() -> None:
     assert found.waits["start"]["longest"] == pytest.approx(6.0)
 
 
+def test_slots_that_wait_for_learners_are_of_use_to_more_runs() -> None:
+    """32 runs of 2 actors on 8 slots; their updates take as long as their rounds."""
+    runs = workload(actors=2, updates=40, round_s=LogNormal(1.0, 0.2), runs=32)
+    runs = replace(runs, durations=runs.durations | {"learner.update": LogNormal(1.0, 0.2)})
+    found = {many: Cluster(2, 4, 32, runs_per_slot=many).run([runs]) for many in (1, 2, 3)}
+    ended = [found[many].makespan for many in (1, 2, 3)]
+    assert ended == pytest.approx([672, 355, 332], rel=0.01), "as the page on clusters says"
+    held = [found[many].utilisation["slots"] for many in (1, 2, 3)]
+    assert held == pytest.approx([0.47, 0.90, 0.96], abs=0.02)
+    assert found[3].waits["slot"]["longest"] < 60.0, "all take turns"
+
+
+def test_runs_of_one_slot_share_it_by_weight() -> None:
+    """Each has as much to do, 40 s of the slot: who is done leaves its share to the others."""
+    runs = [workload(actors=8, updates=10, round_s=0.5, update_s=1e-4)] * 3
+    runs = [replace(run, weight=weight) for run, weight in zip(runs, (4.0, 2.0, 1.0), strict=True)]
+    found = Cluster(1, 1, devices=3, runs_per_slot=3).run(runs)
+    ended = [run.ended for run in found.usage]
+    assert ended == pytest.approx([40 * 7 / 4, 40 * 7 / 4 + 20 * 3 / 2, 120.0], rel=0.05)
+    assert found.utilisation["slots"] == pytest.approx(1.0, abs=0.01)
+
+
 def test_versions_come_every_few_updates_and_clocks_tick() -> None:
     table = {"learner.update": TimeTrigger(2.0), "actors.sample": ObjectKeyTrigger()}
     found = Cluster(2, 1).run([workload(actors=2, updates=6, triggers=table, sync=3)])
@@ -147,7 +169,7 @@ def test_what_cannot_be_simulated_is_refused_all_at_once() -> None:
 
 def test_sizes_out_of_range_are_refused_all_at_once() -> None:
     with pytest.raises(Refused) as refused:
-        Cluster(0, 0, -1)
+        Cluster(0, 0, -1, runs_per_slot=0)
     assert [fault.split()[0] for fault in refused.value.faults] == [
-        "--nodes", "--slots", "--devices",
+        "--nodes", "--slots", "--devices", "--runs-per-slot",
     ]  # fmt: skip

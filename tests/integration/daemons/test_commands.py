@@ -42,6 +42,7 @@ def test_nodes_and_runs_as_tables() -> None:
         ([], [], "there are no workers"),
         ([NODE | {"alive": False, "silent_seconds": 40}], [], "gone for 40 s"),
         ([NODE | {"leaves": "it is drained"}], [], "it is drained"),
+        ([NODE | {"runs_per_slot": 3}], [], "4 for 12 runs"),
         ([NODE], [RUN | {"waits_for": "a worker"}], "waits for a worker"),
         ([NODE], [RUN | {"state": "failed", "outcome": "refused", "why": "no\nmore"}], "refused"),
         ([NODE], [RUN | {"facts": {"steps": 12}}], "steps 12"),

@@ -77,6 +77,7 @@ def test_a_frame_of_a_key_holder_ends_in_a_refusal(kind: str, head: Head) -> Non
         control.Submit({"ticket": "t", "workload": "ppo"}, placement="\x1b[2J"),
         control.Hello("\x1b[31mred", control.PROTOCOL, "1", 2),
         control.Hello("w1", control.PROTOCOL, "1", 0),
+        control.Hello("w1", control.PROTOCOL, "1", 2, runs_per_slot=0),
         control.Hello("w1", control.PROTOCOL, "1", 2**63),
         control.Load(cpu=float("nan")),
         control.ReadLogs("r", -(2**63)),
