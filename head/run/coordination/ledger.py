@@ -192,12 +192,6 @@ class Invocations:
             for entry in queue:
                 yield member, entry.call
 
-    def oldest(self) -> Iterator[tuple[int, Invoke]]:
-        """The oldest unanswered invocation of each member that has any."""
-        for member, queue in self._queues.items():
-            if queue:
-                yield member, queue[0].call
-
     def overdue(self, now: float, seconds: float) -> Iterator[tuple[int, Invoke]]:
         """Members whose oldest invocation was sent more than ``seconds`` ago."""
         for member, queue in self._queues.items():

@@ -14,8 +14,11 @@ from head.run.coordination.ports import Ports
 from head.run.coordination.state import RunState
 
 _log = logging.getLogger(__name__)
-_LOOKS = 20
-"""How many times within the limit for an answer it is looked who waits for others."""
+_LOOKS = 40
+"""How many times within the limit for an answer it is looked who waits for others.
+
+Of a wait that ends within two looks of its invocation that much may count.
+"""
 
 
 class Recovery:
@@ -139,9 +142,10 @@ class Recovery:
         """Have the time of members begin only when nothing is lacking to them any more."""
         if now < self._look_at:
             return
-        # To look at all of them takes a while. Until the next look they may go on waiting.
-        self._look_at = now + self._limits.answer / _LOOKS
-        for member, call in self._invocations.oldest():
+        pause = self._limits.answer / _LOOKS
+        self._look_at = now + pause
+        for member, call in self._invocations.overdue(now, pause):  # few of many: to ask costs
+            # Until the next look it may go on waiting.
             if self._lacks(member, call):
                 self._invocations.restamp(member, self._look_at)
 

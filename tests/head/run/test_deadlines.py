@@ -80,11 +80,11 @@ def test_a_wait_shorter_than_the_limit_does_not_count_either(players: Troupe) ->
         players.without_slot = {ACTOR}
         for _ in range(9):
             later(players, 0.1)
-        later(players, 0.04)  # the last of it between two looks at who waits
+        later(players, 0.02)  # the last of it between two looks at who waits
         players.without_slot = set()
         for _ in range(9):
             later(players, 0.1)
-        later(players, 0.08)
+        later(players, 0.09)
         assert restarts(players) == 0
         for _ in ("a round", "an update"):
             players.step()
