@@ -29,8 +29,10 @@ def go_on(run: ElasticRun) -> None:
 def everybody_is_back(run: ElasticRun) -> bool:
     """They were ordered back in this update; all have a process, none an image, CRIU is done."""
     fired = [line["trigger"] for line in journal(run.folder) if "trigger" in line]
-    images = [*run.images.glob("actor-*")]
-    ordered = fired[-1] == "actors.prewarm"
+    # A dump that hit another one, and was done again, leaves its log beside the images.
+    images = [path for path in run.images.glob("actor-*") if path.is_dir()]
+    # Nothing yet if the run is younger than the journal's first flush.
+    ordered = fired[-1:] == ["actors.prewarm"]
     return ordered and len(run.actors()) == ACTORS and not images and not [*run.requests()]
 
 
