@@ -71,7 +71,8 @@ def _early(axes: Axes, report: Report, which: str) -> None:
     for way in (WINDOW, QUANTILES):
         found = _series(report, which, way)
         axes.plot(found.get("early", []), color=_COLOURS[way], linewidth=1.3, label=way)
-        axes.plot(found.get("restore", []), color=_COLOURS[way], linewidth=0.8, linestyle="--")
+        restore = found.get("restore", [])
+        axes.plot(restore, color=_COLOURS[way], linewidth=0.8, linestyle="--", label="its restores")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("update", fontsize=8, color=_INK)
 
@@ -83,6 +84,8 @@ def _waits(axes: Axes, report: Report, which: str) -> None:
         shares = [(number + 1) / len(waits) for number in range(len(waits))]
         axes.step([1e3 * wait for wait in waits], shares, color=_COLOURS[way], label=way)
     axes.axvline(1e3 * LIMIT, color=_INK, linewidth=0.6, linestyle=":", label=IN_TIME)
+    axes.set_xscale("symlog", linthresh=10)
+    axes.set_xlim(left=0)
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("ms", fontsize=8, color=_INK)
 
