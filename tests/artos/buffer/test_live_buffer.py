@@ -148,7 +148,10 @@ def test_sequences_under_a_fast_writer_are_whole(folder: ShmFolder) -> None:
 
 
 def test_a_writer_killed_anywhere_loses_no_committed_row(folder: ShmFolder) -> None:
-    """Thirty kills: the consumer sees every step once, in order, each row whole."""
+    """Thirty kills: the consumer sees every step once, in order, each row whole.
+
+    A commit cut short by a kill is finished by the executor or by the next writer, in turn.
+    """
     names = tuple(key.name for key in KEYS)
     block = new_block(
         folder.path, KEYS, 40, envs=ENVS, consumers=(Consumer("learner", names),), on_full="wait"
@@ -166,7 +169,9 @@ def test_a_writer_killed_anywhere_loses_no_committed_row(folder: ShmFolder) -> N
                         taken += 1
                 block.acknowledge("learner", taken, taken)
             child.kill()
-        seen = block.written
-        assert block.free() <= block.spec.capacity
-        assert seen >= taken
+        assert block.committed(names) >= taken
+        if kill % 2:
+            block.recover()
+            assert block.written >= taken
+            assert block.free() <= block.spec.capacity
     assert block.incarnation == 30
