@@ -97,6 +97,32 @@ def choose(
     return _fairest(table, here.kind, among, held, heads, now)
 
 
+def heirs(table: Table, here: Present, now: int) -> dict[int, int]:
+    """Who gets what a seat holds once it gives that back, by seat, as far as that is certain.
+
+    It is where a single queue waits: whatever time brings, its first one is compared with nobody.
+    """
+    if not here.waiting or not here.held or len(heads := _heads(here, 1)) > 1:
+        return {}
+    head = heads[0]
+    return {
+        seat: head.seat
+        for seat, each in here.held
+        if head.record.wants in (NONE, each.resource)
+        and (
+            not table.resources[each.resource].memory_mb
+            or inherited(table, here, seat, each.resource, now).granted
+        )
+    }
+
+
+def inherited(table: Table, here: Present, seat: int, resource: int, now: int) -> Choice:
+    """The first that waits gets the resource of a seat that holds no more, if there is memory."""
+    among = {resource: resources_of(table, here.kind)[resource]}
+    others = [pair for pair in here.held if pair[1].resource == resource and pair[0] != seat]
+    return _alone(table, here.kind, among, others, _heads(here, 1)[0], now)
+
+
 def lead_on_arrival(
     table: Table, record: SeatRecord, present: Seats, held: Seats, now: int
 ) -> float:

@@ -6,23 +6,26 @@ it is given back, and what was taken from whom, is collected in ``News``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from artos.pool.choice import (
     NANO,
     Choice,
     Present,
     Seats,
     choose,
+    heirs,
+    inherited,
     lead_on_arrival,
     resources_of,
     wanted,
 )
 from artos.pool.meter import held_at, in_use, started
+from artos.pool.news import News, Revoked
 from artos.pool.records import (
     BUSY,
     DOOR,
     FREE,
+    GRANTED,
+    HEIR,
     HELD,
     MEMORY,
     METER,
@@ -41,29 +44,31 @@ from artos.pool.resources import Places
 from artos.pool.table import Table
 
 
-@dataclass(frozen=True, slots=True)
-class Revoked:
-    """A lease that was taken away: its process (as seen where it runs), and how late it was."""
-
-    workload: str
-    resource: str
-    pid: int
-    late_seconds: float
-
-
-@dataclass(slots=True)
-class News:
-    """What follows from a change: members to wake, leases that were taken away."""
-
-    wake: set[int] = field(default_factory=set)
-    revoked: list[Revoked] = field(default_factory=list)
-
-
 class Clerk:
-    """Changes the table by the rules; one for each change."""
+    """Changes the table by the rules; one for each change.
+
+    It begins with what was handed over without one (``hand_overs``).
+    """
 
     def __init__(self, table: Table, now: int) -> None:
         self.table, self.now, self.news = table, now, News()
+        if (handed := table.hand_overs.unbooked) is not None:
+            seat, self.now = handed
+            self._book_hand_over(seat)
+            self.now = now
+
+    def _book_hand_over(self, seat: int) -> None:
+        """What was promised to the heir of a seat (``heirs``) was given to it at that time."""
+        record = self.table.seats.edit(seat)
+        resource, kind = record.resource, record.kind
+        self._settle(seat, record)
+        record.state = FREE
+        choice = inherited(self.table, Present.of(self.table, kind), seat, resource, self.now)
+        self._book(kind, choice)
+        self.table.booked()
+        if not self._all_live(choice):
+            return  # which decided
+        self.decide(kind)
 
     # -- seats ---------------------------------------------------------------------------------
 
@@ -151,6 +156,7 @@ class Clerk:
     def _clear(self, seat: int) -> None:
         """Its door stays shut until it is granted something: it could use its old lease again."""
         self.table.set_live(seat, DOOR, WANTED)
+        self.table.set_live(seat, HEIR, 0)
         self.table.set_live(seat, UNTIL, 0)
         self.table.set_live(seat, METER, 0)
 
@@ -182,7 +188,7 @@ class Clerk:
                 self._book(kind, choice)
                 here.regroup()
                 self._note_causes(here.waiting, choice.places)
-        self._set_doors(here.held, wanted(self.table, here.waiting))
+        self._set_doors(here)
         return True
 
     def _all_live(self, choice: Choice) -> bool:
@@ -239,6 +245,7 @@ class Clerk:
         self.table.accounts.edit(record.account).held += held_at(meter, self.now)
         record.state, record.last, record.resource = REVOKED, resource, NONE
         self.table.set_live(seat, DOOR, REVOKED_DOOR)
+        self.table.set_live(seat, HEIR, 0)
 
     def _book(self, kind: int, choice: Choice) -> None:
         """Write into the table what was decided."""
@@ -265,11 +272,13 @@ class Clerk:
         self.table.accounts.edit(record.account).turns += 1
         record.state, record.resource, record.turn = HELD, resource, self.now
         until = self.now + record.length if record.length else 0
-        self.table.set_live(seat, UNTIL, until)
-        self.table.set_live(seat, SINCE, self.now)
-        self.table.set_live(seat, DOOR, OPEN)
-        self.table.set_live(seat, METER, started(0, self.now))
-        self.news.wake.add(record.member)
+        if not self.table.live_word(seat, METER):  # else it was handed over, and has begun
+            self.table.set_live(seat, UNTIL, until)
+            self.table.set_live(seat, SINCE, self.now)
+            self.table.set_live(seat, DOOR, OPEN)
+            self.table.set_live(seat, GRANTED, resource)
+            self.table.set_live(seat, METER, started(0, self.now))
+            self.news.wake.add(record.member)
         if until:
             self._warn_of(until)
 
@@ -280,11 +289,14 @@ class Clerk:
                 self.table.members.edit(number).alarm = until
                 self.news.wake.add(number)
 
-    def _set_doors(self, held: Seats, sought: set[int]) -> None:
-        for seat, each in held:
+    def _set_doors(self, here: Present) -> None:
+        """Tell those that hold whether others wait for that, and who gets it next."""
+        sought, next_ones = wanted(self.table, here.waiting), heirs(self.table, here, self.now)
+        for seat, each in here.held:
             door = WANTED if each.resource in sought else OPEN
-            if self.table.live_word(seat, DOOR) != door:
-                self.table.set_live(seat, DOOR, door)
+            for word, value in ((DOOR, door), (HEIR, next_ones.get(seat, -1) + 1)):
+                if self.table.live_word(seat, word) != value:
+                    self.table.set_live(seat, word, value)
 
     # -- members -------------------------------------------------------------------------------
 

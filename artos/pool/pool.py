@@ -12,11 +12,12 @@ from pathlib import Path
 from artos.clock import Clock, Deadline, SystemClock
 from artos.pool import records
 from artos.pool.choice import NANO
-from artos.pool.clerk import Clerk, News, Revoked
+from artos.pool.clerk import Clerk
 from artos.pool.entry import account_of, define, least_sought, seat_faults
 from artos.pool.faults import NotInPool, PoolFull, PoolRefused
 from artos.pool.folder import pool_folder
 from artos.pool.memory import Shortage, lacking_mb, shortage
+from artos.pool.news import News, Revoked
 from artos.pool.records import FREE, HELD, NONE, WAITING, MemberRecord, SeatRecord, resource_of
 from artos.pool.resources import Resource
 from artos.pool.seat import Lease, Seat
@@ -190,6 +191,11 @@ class Pool(Closing):
 
     def give_back(self, seat: int) -> bool:
         """End what a seat has; False if it had been taken away."""
+        heir = self.table.hand_overs.hand_over(seat, self.now())
+        if heir is not None:
+            self._wake(self.table.seats.peek(heir).member)
+            with self._changing():
+                return True
         with self._changing() as clerk:
             return clerk.give_back(seat)
 
@@ -210,9 +216,7 @@ class Pool(Closing):
 
     def resource_of(self, seat: int) -> str:
         """The name of what a seat was granted."""
-        record = self.table.seats.peek(seat)
-        number = record.resource if record.resource != NONE else record.last
-        return self.table.resources.peek(number).name
+        return self.table.resources.peek(self.table.live(seat)[records.GRANTED]).name
 
     def holders(self, seat: int) -> list[str]:
         """Who has what this seat waits for, in words."""
@@ -337,6 +341,11 @@ class Pool(Closing):
             clerk = Clerk(self.table, self.now())
             yield clerk
         self._tell(clerk.news)
+
+    def _wake(self, member: int) -> None:
+        """Wake a member without the lock; it may just have left."""
+        if member != self.member:
+            self._bells.ring(member, self.table.members.peek(member))
 
     def _tell(self, news: News) -> None:
         for number in news.wake - {self.member}:

@@ -1,9 +1,9 @@
 """The records of the table in shared memory, and where each lies.
 
 A record is a fixed number of 64-bit words: the number of the change that wrote it last, whether it
-is in use, numbers, and a name. Beside the records every seat has four *live words* in a cache
+is in use, numbers, and a name. Beside the records every seat has six *live words* in a cache
 line of its own: ``METER``, ``UNTIL`` and ``SINCE`` are written by the seat's process without the
-lock while it holds, ``DOOR`` by whoever has the lock.
+lock while it holds, the others by whoever has the lock.
 """
 
 from __future__ import annotations
@@ -20,18 +20,22 @@ from artos.buffer.layout import LINE, PAGE, WORD, align
 from artos.pool.resources import Resource, Want
 
 MAGIC = 0x4152544F_53504F4C  # "ARTOSPOL"
-VERSION = 3
+VERSION = 4
 NONE = -1
 
 MAGIC_AT, VERSION_AT, CHANGES_AT, JOURNAL_AT, CLOSED_AT, MEMBERS_AT, MUTEX_AT = (
     0, 8, 16, 24, 32, 40, 64
 )  # fmt: skip
+HANDED_AT, HANDED_TIME_AT = 48, 56
+"""The seat (its number and 1) whose hand-over is not booked, 0 if none; and when it was (ns)."""
 TOPS_AT = 128
 """For each area a word: how many of its records were ever in use, counted from the first."""
 CHANGED_AT = 192
 """For each area a word: the number of the change that wrote one of its records last."""
 
-METER, UNTIL, DOOR, SINCE = 0, 1, 2, 3
+METER, UNTIL, DOOR, SINCE, HEIR, GRANTED = 0, 1, 2, 3, 4, 5
+"""``HEIR``: the seat (its number and 1) that gets next what this one holds, 0 if that is still to
+be decided. ``GRANTED``: the number of the resource that this seat was granted last."""
 OPEN, WANTED, REVOKED_DOOR = 0, 1, 2
 """The door of a seat that holds: nobody waits; somebody waits; what it had was taken away."""
 

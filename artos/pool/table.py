@@ -20,6 +20,7 @@ from artos.buffer.segment import Segment
 from artos.pool import records
 from artos.pool.faults import PoolStuck, PoolVersion
 from artos.pool.folder import check, file_mode, is_shared, prepare
+from artos.pool.hand_overs import HandOvers
 from artos.pool.records import (
     AccountRecord,
     Area,
@@ -53,6 +54,7 @@ class Table(Closing):
         self.members = Area(memory, at[MemberRecord], MemberRecord, records.MEMBERS)
         self.accounts = Area(memory, at[AccountRecord], AccountRecord, records.ACCOUNTS)
         self.seats = Area(memory, at[SeatRecord], SeatRecord, records.SEATS)
+        self.hand_overs = HandOvers(self._words, self._mutex, self.seats)
         self._areas: tuple[Area[Any], ...] = (
             self.kinds, self.resources, self.members, self.accounts, self.seats
         )  # fmt: skip
@@ -198,6 +200,10 @@ class Table(Closing):
             if words[records.DOOR] == records.OPEN:
                 words[records.DOOR] = records.WANTED
         fence()
+
+    def booked(self) -> None:
+        """The hand-over that was not booked is, with this change."""
+        self._live[records.HANDED_AT] = 0
 
     # -- the journal ---------------------------------------------------------------------------
 

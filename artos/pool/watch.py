@@ -13,6 +13,9 @@ from artos.system.closing import Closing
 from artos.system.pidfd import PidFd
 from artos.system.process_locks import ProcessLocks
 
+_RINGS = 4096
+"""So many are taken at once."""
+
 
 class Bell(Closing):
     """A FIFO that one process sleeps on and others write to. No ring is lost.
@@ -37,8 +40,9 @@ class Bell(Closing):
         """Take all rings without waiting; returns whether there were any."""
         rung = False
         with suppress(BlockingIOError):
-            while os.read(self._descriptor, 4096):
+            while len(os.read(self._descriptor, _RINGS)) == _RINGS:
                 rung = True
+            rung = True
         return rung
 
     def close(self) -> None:

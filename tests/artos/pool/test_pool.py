@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from artos.clock import ManualClock
-from artos.pool.clerk import Clerk, Revoked
+from artos.pool.clerk import Clerk
 from artos.pool.faults import (
     LeasedTwice,
     LeaseRevoked,
     LeaseTimeout,
 )
+from artos.pool.news import Revoked
 from artos.pool.pool import Pool
 from artos.pool.records import SeatRecord
 from artos.pool.resources import Resource

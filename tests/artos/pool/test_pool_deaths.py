@@ -12,8 +12,8 @@ import pytest
 from pool_peer import DEVICE, Peer
 
 from artos.pool import table
-from artos.pool.clerk import Revoked
 from artos.pool.faults import NotInPool, PoolStuck
+from artos.pool.news import Revoked
 from artos.pool.pool import Pool
 from artos.pool.view import look
 
