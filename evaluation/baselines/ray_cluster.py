@@ -54,6 +54,18 @@ def wait_for(calls: Sequence[Any], what: str, seconds: float) -> None:
         raise SystemExit(f"Ray: {what}: {len(late)} of {len(calls)} not done within {seconds:g} s")
 
 
+def first_of(calls: Sequence[Any], what: str, seconds: float) -> Any:
+    """The first call to have ended, well or not.
+
+    Raises:
+        SystemExit: none had ended after ``seconds``.
+    """
+    ended, _ = ray.wait(list(calls), num_returns=1, timeout=seconds)
+    if not ended:
+        raise SystemExit(f"Ray: {what}: not done within {seconds:g} s")
+    return ended[0]
+
+
 def process(pid: int) -> Any:
     """The process in psutil; this is Ray's own copy of psutil, available once Ray is imported."""
     import psutil  # noqa: PLC0415

@@ -19,51 +19,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import ray
 import torch
 
 from evaluation.baselines.one_file_ppo import SETTINGS, Settings
-from evaluation.baselines.ray_cluster import cluster, process, results, wait_for
-from evaluation.baselines.split_ppo import Learner, Round, Sampler, Weights
+from evaluation.baselines.ray_actors import ActiveActors, shared
+from evaluation.baselines.ray_cluster import cluster, results, wait_for
+from evaluation.baselines.split_ppo import Learner, Round, Sampler
 from evaluation.baselines.timing import answer
 from evaluation.elasticity.adaptive import Schedule, Update, line, parse, summary, write
 
 _LEAST_STORE_BYTES, _ROUNDS_KEPT = 512 << 20, 4
 _ROW_BYTES = 4 * 84 * 84 + 64
-
-
-class ActiveActors:
-    """The actors, each of which has one of Ray's CPUs from the moment it is asked for."""
-
-    def __init__(self, settings: Settings, seed: int, deadline: float) -> None:
-        self._settings, self._seed, self._deadline = settings, seed, deadline
-        self._kind: Any = ray.remote(num_cpus=1)(Sampler)
-        self._actors: list[Any] = []
-        self._since: list[float] = []
-        self._processes: list[Any] = []
-
-    def grow(self, number: int) -> None:
-        """Create the actors missing up to ``number``, all at once; wait until they are ready."""
-        new = range(len(self._actors), number)
-        self._since += [time.perf_counter()] * len(new)
-        made = [self._kind.remote(self._settings, self._seed + actor) for actor in new]
-        pids = results([a.pid.remote() for a in made], f"{len(made)} new actors", self._deadline)
-        self._actors += made
-        self._processes += [process(pid) for pid in pids]
-
-    def ask(self, weights: Weights) -> list[Any]:
-        """Have every actor sample a round; returns Ray's references to the rounds."""
-        shared = ray.put(weights)
-        return [actor.sample.remote(shared) for actor in self._actors]
-
-    def held(self) -> float:
-        """CPU-seconds reserved so far."""
-        now = time.perf_counter()
-        return sum(now - since for since in self._since)
-
-    def used(self) -> float:
-        """CPU-seconds used so far, imports and set-up included."""
-        return sum(sum(each.cpu_times()[:2]) for each in self._processes)
 
 
 class Run:
@@ -74,7 +40,7 @@ class Run:
     ) -> None:
         self._schedule, self._updates, self._deadline = schedule, updates, deadline
         self._learner = Learner(settings, seed, torch.get_num_threads())
-        self._active_actors = ActiveActors(settings, seed, deadline)
+        self._active_actors = ActiveActors(Sampler, settings, seed, deadline)
 
     def __iter__(self) -> Iterator[Update]:
         return (self._update(number) for number in range(self._updates))
@@ -83,7 +49,8 @@ class Run:
         actors, laps = self._schedule.at(number), [time.perf_counter()]
         self._active_actors.grow(actors)
         laps.append(time.perf_counter())
-        calls = self._active_actors.ask(self._learner.weights())
+        weights = shared(self._learner.weights())
+        calls = [actor.sample.remote(weights) for actor in self._active_actors]
         laps.append(time.perf_counter())
         wait_for(calls, f"the rounds of update {number}", self._deadline)
         laps.append(time.perf_counter())
