@@ -23,6 +23,7 @@ from evaluation.prewarm import figures as prewarm_figures
 from evaluation.replay import bench as replay
 from evaluation.scheduler import bench as scheduler
 from evaluation.sharing import bench as sharing
+from evaluation.sharing import figures as sharing_figures
 from evaluation.simulation import bench as simulation
 from evaluation.startup import bench as startup
 from evaluation.throughput import bench as throughput
@@ -50,6 +51,7 @@ BENCHMARKS: dict[str, Callable[[int, bool, Say], Results]] = {
 FIGURES: dict[str, Callable[[Report, Path], list[Path]]] = {
     "pipelining": figures.draw_all,
     "prewarm": prewarm_figures.draw_all,
+    "sharing": sharing_figures.draw_all,
 }
 """Functions that draw the reports for which bars are not enough."""
 

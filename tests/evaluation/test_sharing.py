@@ -1,13 +1,16 @@
-"""Several copies of a measurement as one, and the ideal that two are compared with."""
+"""Several copies of a measurement as one, what they are compared with, and the figures."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from evaluation.core.report import Ratio, Results
 from evaluation.core.runner import Answer
+from evaluation.sharing import bench, figures
 from evaluation.sharing.ideal import cpu_seconds, ideal
 from evaluation.sharing.several import at_once, in_turn, merged
 
@@ -50,3 +53,59 @@ def test_cpu_seconds_are_also_those_of_descendants() -> None:
     before = cpu_seconds()
     subprocess.run(["/bin/sh", "-c", f"{sys.executable} -c '{work}'; true"], check=True)
     assert cpu_seconds() - before >= 0.3
+
+
+# -- the benchmark -----------------------------------------------------------------------------
+
+ANSWER = Answer(
+    {"update_s": 2.0, "ideal_s": 2.0, "held_cpu_s": 4.0, "used_cpu_s": 3.0, "held_device_s": 6.0,
+     "used_device_s": 5.0, "run_s": 6.0, "seconds.learn": 5.0},
+    {},
+)  # fmt: skip
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Results:
+    """A full measurement in which every run, ours or Ray's, gives the same answer."""
+    for name in ("ours", "baseline"):
+        monkeypatch.setattr(bench, name, lambda *arguments, **options: lambda: ANSWER)
+    return bench.measure(1, quick=False, say=lambda text: None)
+
+
+def test_each_case_is_measured_once_and_every_ratio_is_about_two_of_them(measured: Results) -> None:
+    report = measured.report()
+    assert {row.n for row in report.rows} == {1}
+    assert all(ratio.median is not None for ratio in report.ratios)
+
+
+def test_ray_has_as_many_sac_scripts_each_with_a_device_to_its_end(measured: Results) -> None:
+    for count in bench.COUNTS:
+        found = {
+            key: measured.median(bench.named("SAC", count, bench.RAY, key))
+            for key in bench.MEASURES
+        }
+        assert (found["held_device_s"], found["used_device_s"]) == (6.0 * count, 5.0 * count)
+        assert (found["held_cpu_s"], found["update_s"]) == (4.0 * count, 2.0)
+
+
+def test_goals_against_ray_are_for_ppo_and_the_makespan_of_four(measured: Results) -> None:
+    def judged(ratio: Ratio) -> bool:
+        return ratio.against.endswith(f": {bench.RAY}") and ratio.goal is not None
+
+    found = {(ratio.case, ratio.goal) for ratio in measured.report().ratios if judged(ratio)}
+    held = {("held_cpu_s", 0.5), ("held_device_s", 0.42)}
+    goals = {(bench.named("PPO", n, bench.OURS, k), g) for n in (1, 2, 4) for k, g in held}
+    assert found == goals | {(bench.named("PPO", 4, bench.OURS, "makespan_s"), 0.6)}
+
+
+def test_scripts_with_ray_get_the_sizes_of_ours() -> None:
+    assert bench.SAC.options() == ("--batch", "256", "--ratio", "64", "--after", "500")
+    assert bench.ppo(3).options()[:4] == ("--envs", "4", "--steps", "128")
+
+
+def test_figures_are_drawn_also_of_what_is_absent(measured: Results, tmp_path: Path) -> None:
+    measured.absent(bench.named("SAC", 4, bench.RAY, "update_s"), "s", "it failed")
+    drawn = figures.draw_all(measured.report(), tmp_path / "sharing.json")
+    names = ["sharing.png", "sharing-figure-13.png", "sharing-figure-14.png"]
+    assert [path.name for path in drawn] == names
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
