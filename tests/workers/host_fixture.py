@@ -98,6 +98,9 @@ class FakeOperation:
     def hurry(self) -> None:
         self.hurried = True
 
+    def lower_priority(self) -> None:
+        self.gently = True
+
     def poll(self) -> Any:
         if isinstance(self.result, Exception):
             raise self.result

@@ -318,10 +318,15 @@ class ActorRecord:
         image, self.image = self.image, None
         return image
 
+    @property
+    def operation(self) -> Operation | None:
+        """The dump or restore that is under way."""
+        return self.revival if self.shot is None else self.shot.operation
+
     def call_off(self) -> Operation | None:
         """Hand over the dump or restore that is under way, if any, to be cancelled."""
-        shot, revival, self.shot, self.revival = self.shot, self.revival, None, None
-        return revival if shot is None else shot.operation
+        operation, self.shot, self.revival = self.operation, None, None
+        return operation
 
     # -- from one node to another --------------------------------------------------------------
 

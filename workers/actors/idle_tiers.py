@@ -138,6 +138,8 @@ class IdleTiers:
     def _checkpoint(self, record: ActorRecord) -> bool:
         try:
             self.checkpoint(record)
+            if record.shot is not None and not record.waiting:
+                record.shot.operation.lower_priority()  # a learner may have begun meanwhile
         except (ArtosError, OSError) as error:
             self._refuse(record, error)
             return False
@@ -204,9 +206,9 @@ class IdleTiers:
         record.restore(revival, lost, began)
 
     def hurry(self, record: ActorRecord) -> None:
-        """An invocation waits for an actor that is being restored."""
-        if record.revival is not None:
-            record.revival.hurry()
+        """An invocation waits for an actor that is being dumped or restored."""
+        if (operation := record.operation) is not None:
+            operation.hurry()
 
     # -- from one node to another --------------------------------------------------------------
 

@@ -95,6 +95,8 @@ class ProcessManager:
             self.start(member)
         elif record.state is State.CHECKPOINTED:
             self._restore(record, self._nominal(record))
+        elif record.state is State.DUMPING:
+            self._tiers.hurry(record)  # it is restored after that
 
     def retire(self, member: int) -> None:
         """The actor is not used any more: once it is done it waits without using anything."""
@@ -337,10 +339,8 @@ class ProcessManager:
                 self._run(record, slot)
             case State.COLD:
                 self.start(record.member)
-            case State.RESTORING:
+            case _:  # it is served again when this state is over
                 self._tiers.hurry(record)
-            case _:
-                pass  # it is served again when this state is over
 
     def _restore(self, record: ActorRecord, slot: Slot) -> None:
         self._tiers.restore(record, slot, self._place.log_of(record.member))

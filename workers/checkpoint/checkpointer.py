@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from workers.checkpoint.facts import Facts
 from workers.checkpoint.foreign_memory import unused
 from workers.checkpoint.images import Image, ImageStore, estimate
 from workers.checkpoint.proc_folder import is_collision, remove_left
+from workers.host.pinning import Prefix
 from workers.host.slots import Slot
 
 
@@ -50,7 +51,7 @@ class Checkpointer:
         site: Site,
         criu: Criu | NoCriu,
         store: ImageStore,
-        prefix: Callable[[Slot | None], Sequence[str]],
+        prefix: Prefix,
         progress: Callable[[int], Progress],
         *,
         gives_back: bool,
@@ -113,14 +114,15 @@ class Checkpointer:
     ) -> Operation:
         """Begin to restore an image on a slot's CPU, with its output going to ``log``.
 
-        ``gently``: with a low priority, as nobody waits for it yet; see ``Operation.hurry``. The
-        process itself has the priority that is in its image.
+        ``gently``: with a low priority and on any CPU, as nobody waits for it yet; see
+        ``Operation.hurry``. The process itself has the priority that is in its image.
 
         Raises:
             ImageUnusable: the image is damaged or does not fit this host.
         """
         with belongings(image, Home(self._site, str(log))) as inherit:
-            operation = self._criu.restore(image, inherit, self._prefix(slot))
+            prefix = self._prefix(slot, any_cpu=gently)
+            operation = self._criu.restore(image, inherit, prefix)
         if gently:
             operation.lower_priority()
         return operation

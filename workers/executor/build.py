@@ -97,8 +97,8 @@ def faults(plan: Plan) -> list[str]:
     return found
 
 
-def _prefix(slot: Slot | None, *, pin: bool) -> Sequence[str]:
-    return pinning.numactl_prefix(slot) if pin and slot is not None else ()
+def _prefix(slot: Slot | None, *, any_cpu: bool = False, pin: bool) -> Sequence[str]:
+    return pinning.numactl_prefix(slot, any_cpu=any_cpu) if pin and slot is not None else ()
 
 
 def _tiers() -> frozenset[Tier]:
@@ -112,7 +112,7 @@ def _checkpointer(
     home: Path,
     elastic: Elastic,
     criu: Criu | NoCriu,
-    prefix: Callable[[Slot | None], Sequence[str]],
+    prefix: pinning.Prefix,
 ) -> Checkpointer:
     def progress(actor: int) -> Progress:
         return Progress(node.blocks[actor].written, node.weights.version)
@@ -128,7 +128,7 @@ def _strategies(
     elastic: Elastic,
     criu: Criu | NoCriu,
     template: Checkpointer,
-    prefix: Callable[[Slot | None], Sequence[str]],
+    prefix: pinning.Prefix,
     at_once: int,
     begin: Starter,
 ) -> list[Callable[[], LaunchStrategy]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from artos.errors import NotPinned
 from workers.host.slots import Slot
@@ -13,14 +15,22 @@ from workers.host.slots import Slot
 _ALLOWED = re.compile(r"^Cpus_allowed_list:\s*(\S*)", re.MULTILINE)
 
 
-def numactl_prefix(slot: Slot) -> list[str]:
-    """The prefix for a command that starts or restores a process on this slot.
+class Prefix(Protocol):
+    """The prefix for a command that starts or restores a process on a slot, if on one."""
+
+    def __call__(self, slot: Slot | None, *, any_cpu: bool = False) -> Sequence[str]:
+        """``any_cpu``: near the slot's memory, wherever a CPU is idle."""
+
+
+def numactl_prefix(slot: Slot, *, any_cpu: bool = False) -> list[str]:
+    """See ``Prefix``.
 
     Affinity and memory policy are inherited and not part of an image: a restored process has
     those of the process that restores it.
     """
-    memory = [] if slot.node is None else [f"--membind={slot.node}"]
-    return ["numactl", f"--physcpubind={slot.cpu}", *memory]
+    words = [] if any_cpu else [f"--physcpubind={slot.cpu}"]
+    words += [] if slot.node is None else [f"--membind={slot.node}"]
+    return ["numactl", *words] if words else []
 
 
 def pin(pid: int, slot: Slot) -> None:

@@ -101,6 +101,19 @@ def test_an_invocation_that_comes_during_the_restore_hurries_it_and_waits_for_th
     assert costs_told(there, 1) == (0.125, 0.375)
 
 
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_dump_takes_little_from_those_who_work_until_the_actor_is_wanted(
+    host: Any, prepared: bool
+) -> None:
+    there = host()
+    there.ask(1)
+    there.answer(1)
+    (dump,) = there.checkpointer.dumps
+    assert (dump.gently, dump.hurried) == (True, False)
+    (there.manager.prepare if prepared else there.ask)(1)
+    assert dump.hurried
+
+
 def test_waiting_for_a_slot_is_not_waiting_for_a_process(host: Any) -> None:
     there = host(2)
     image_of(there, 1)

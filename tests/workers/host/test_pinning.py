@@ -44,6 +44,8 @@ def test_the_prefix_of_a_start_names_cpu_and_memory() -> None:
     assert numactl_prefix(Slot(3)) == ["numactl", "--physcpubind=3"]
     assert numactl_prefix(Slot(3, 1)) == ["numactl", "--physcpubind=3", "--membind=1"]
     assert numactl_prefix(Slot(0, 0)) == ["numactl", "--physcpubind=0", "--membind=0"]
+    assert numactl_prefix(Slot(3, 1), any_cpu=True) == ["numactl", "--membind=1"]
+    assert numactl_prefix(Slot(3), any_cpu=True) == []
 
 
 def test_every_thread_of_a_live_process_is_moved() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from workers.checkpoint.checkpointer import Checkpointer, Shot
 from workers.checkpoint.criu import common_memory
 from workers.checkpoint.criu.driver import Criu, Operation
 from workers.checkpoint.images import Image
+from workers.host.pinning import Prefix
 from workers.host.slots import Slot
 
 _FAILURES = 3
@@ -42,7 +42,7 @@ class Clones:
         member: int,
         criu: Criu,
         checkpointer: Checkpointer,
-        prefix: Callable[[Slot | None], Sequence[str]],
+        prefix: Prefix,
         at_once: int,
         begin: Starter = start,
     ) -> None:

@@ -20,6 +20,7 @@ from artos.protocol.invocations import FromMember
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
 from artos.system.logs import rotate
+from workers.host.pinning import Prefix
 from workers.host.slots import Slot
 
 _log = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ class ColdStart:
     kind: Kind = "cold"
     optional = False
 
-    def __init__(self, place: Place, prefix: Callable[[Slot | None], Sequence[str]]) -> None:
+    def __init__(self, place: Place, prefix: Prefix) -> None:
         self._place, self._prefix = place, prefix
         self._launched: list[Launched] = []
 
