@@ -148,8 +148,8 @@ def head(place: Place) -> Target:
         user.until(lambda: user.last(control.Answer), "the head's answer")
         answer = user.last(control.Answer)
         assert isinstance(answer, control.Answer)
-        file = runs / ".head" / "state.json"
-        kept = file.read_bytes() if file.exists() else b""
+        files = sorted((runs / ".head").glob("state.sqlite*"))
+        kept = b"".join(file.read_bytes() for file in files)
         found = sorted(path.name for path in runs.iterdir())
         if not kept:
             return state()  # the file is written after the first request

@@ -30,10 +30,12 @@ from head.daemon.client_api import ClientApi
 from head.daemon.effects import Begin, Effect, Finish, Order, Tell
 from head.daemon.options import HeadOptions, see_quotas
 from head.daemon.roster import Node, Roster
-from head.daemon.run import Run, State
+from head.daemon.run import Run
 from head.daemon.run_host import Ended, RunHost
 from head.daemon.scheduler import Scheduler
 from head.daemon.state import HeadState
+from head.daemon.store import Store
+from head.daemon.unsaved import Unsaved
 
 _log = logging.getLogger(__name__)
 _TICK = 0.5
@@ -43,7 +45,7 @@ _SETTLED = 1.0
 class HeadDaemon(Closing):
     """The head of a cluster. Sleeps until a worker, a run, a user or a signal wakes it.
 
-    Its decisions are in the state file before they are carried out, so a head that was killed and
+    Its decisions are saved before they are carried out, so a head that was killed and
     started again goes on from there. Workers and runs go on without a head.
     """
 
@@ -59,17 +61,19 @@ class HeadDaemon(Closing):
             opened, ring = stack.enter_context, self._waker.ring
             self._messenger = opened(Messenger.serve(options.listen, keys, ring, self._clock))
             self._inside = opened(Messenger.serve(head_state.socket, None, ring, self._clock))
-            state, self._archives = head_state.load(), Archives(head_state.folder / "code")
+            self._store, self._unsaved = opened(Store(head_state.folder)), Unsaved()
+            state, self._archives = self._store.load(), Archives(head_state.folder / "code")
             orders, where = head_state.folder / "orders", options.keys.resolve()
             self._host = opened(
                 RunHost(orders, self._archives, head_state.socket, options.host, where, run_process)
             )
-            self._roster = Roster(VERSION, self._clock, options.deadline)
+            self._roster = Roster(VERSION, self._clock, options.deadline, self._unsaved)
             self._roster.expect(state.nodes)
             see_quotas(options, state)
             self._scheduler = Scheduler(
-                state.runs, state.queue, self._clock.now(), options.quotas, state.spent
-            )
+                state.runs, state.queue, self._clock.now(), options.quotas, state.spent,
+                self._unsaved,
+            )  # fmt: skip
             self._scheduler.expect(self._roster)
             self._client_api = ClientApi(
                 self._scheduler, self._roster, self._host, self._archives, options, self._clock,
@@ -84,6 +88,7 @@ class HeadDaemon(Closing):
 
     def close(self) -> None:
         """Release everything; workers and runs live on. May be called twice."""
+        self._head_state.needed = any(run.active for run in self._scheduler.runs.values())
         self._owned.close()
 
     def run(self) -> None:
@@ -97,7 +102,7 @@ class HeadDaemon(Closing):
                 "the head listens at %s, runs are in %s", self.endpoint, self._head_state.runs
             )
             while not (self._stopping and not self._host.runs):
-                self._waker.wait(_TICK, self._host.descriptors)
+                self._waker.wait(_TICK, [self._host.fileno()])
                 with requests.undisturbed():
                     self.turn()
             self._save()
@@ -170,9 +175,7 @@ class HeadDaemon(Closing):
 
     def _save(self) -> None:
         try:
-            runs, queue = tuple(self._scheduler.runs.values()), self._scheduler.queue_state()
-            quotas, spent = self._options.quotas, self._scheduler.books.spent
-            self._head_state.save(State(runs, self._roster.known(), queue, quotas, spent))
+            self._store.save(self._unsaved)
         except (OSError, ValueError) as error:
             # A full disk must not stop the cluster; the save is tried again with every tick.
             _log.warning("the state file cannot be written: %s; make room", error)

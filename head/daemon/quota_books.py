@@ -10,6 +10,7 @@ import msgspec
 
 from head.daemon.quotas import WORDS, Quota, Quotas
 from head.daemon.run import Run, Seconds
+from head.daemon.unsaved import Table, Unsaved
 
 _IN_ALL = ("cpu_seconds", "device_seconds")
 
@@ -40,8 +41,12 @@ class QuotaBooks:
     ``count`` counts anew what is held of its quotas, and of those that others share with it.
     """
 
-    def __init__(self, quotas: Quotas, spent: Mapping[str, Seconds]) -> None:
+    def __init__(
+        self, quotas: Quotas, spent: Mapping[str, Seconds], unsaved: Unsaved | None = None
+    ) -> None:
         self.quotas, self.spent = quotas, dict(spent)
+        self._unsaved = Unsaved() if unsaved is None else unsaved
+        self._unsaved.put(Table.QUOTAS, "", quotas)
         self.held: dict[str, Held] = {}
         self._slots: dict[str, dict[str, int]] = {}  # by run and node
         self._under: dict[str, dict[str, Run]] = {}  # those that are not over, by quota
@@ -141,6 +146,7 @@ class QuotaBooks:
         """The process of a run has ended: what it held stays counted."""
         for name, _ in self.quotas.of(run.user, run.workload):
             self.spent[name] = self.spent.get(name, Seconds()).plus(run.held)
+            self._unsaved.put(Table.SPENT, name, self.spent[name])
 
     def facts(self) -> dict[str, dict[str, dict[str, float]]]:
         """``held`` and ``limit`` of each quota, by user or workload."""

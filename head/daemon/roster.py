@@ -13,6 +13,7 @@ from artos.clock import Clock
 from artos.errors import Refused
 from artos.protocol.control import PROTOCOL, Assign, ExecutorEnded, Hello, Load, Unassign
 from artos.protocol.message import Message
+from head.daemon.unsaved import Table, Unsaved
 
 _MOST_GONE = 100
 """Nodes that are gone and still listed; a node with the same name replaces its entry."""
@@ -24,7 +25,7 @@ _LONG_LIVED = 60.0
 
 
 class Known(msgspec.Struct, frozen=True):
-    """A node in the state file: a head that is started again waits for it."""
+    """A node as it is saved: a head that is started again waits for it."""
 
     name: str
     slots: int
@@ -55,6 +56,11 @@ class Node:
         return self.alive and not self.leaves and self.slots > 0
 
     @property
+    def known(self) -> Known:
+        """What a restarted head must know of it."""
+        return Known(self.name, self.slots, self.leaves, self.runs_per_slot)
+
+    @property
     def most_runs(self) -> int:
         """How many runs may have actors here; those of more than ``slots`` take turns."""
         return self.slots * self.runs_per_slot
@@ -63,10 +69,13 @@ class Node:
 class Roster:
     """All nodes. A node that is silent for ``deadline`` seconds is gone until it says ``Hello``."""
 
-    def __init__(self, version: str, clock: Clock, deadline: float = 15.0) -> None:
+    def __init__(
+        self, version: str, clock: Clock, deadline: float = 15.0, unsaved: Unsaved | None = None
+    ) -> None:
         self._version, self._clock, self.deadline = version, clock, deadline
         self._nodes: dict[str, Node] = {}
         self._by_peer: dict[str, Node] = {}
+        self._unsaved = Unsaved() if unsaved is None else unsaved
 
     def __repr__(self) -> str:
         alive = sum(node.alive for node in self)
@@ -101,8 +110,13 @@ class Roster:
             hello.node, hello.slots, self._clock.now(), peer, hello.memory_mb, leaves=leaves,
             runs_per_slot=hello.runs_per_slot,
         )  # fmt: skip
-        self._nodes[node.name] = self._by_peer[peer] = node
+        self._by_peer[peer] = node
+        self._put(node)
         return node
+
+    def _put(self, node: Node) -> None:
+        self._nodes[node.name] = node
+        self._unsaved.put(Table.NODE, node.name, node.known)
 
     def _foreign(self, hello: Hello) -> list[str]:
         if (hello.protocol, hello.version) == (PROTOCOL, self._version):
@@ -137,13 +151,16 @@ class Roster:
 
     def leave(self, name: str, why: str) -> None:
         """The node gets no more actors; it stays until it says goodbye or falls silent."""
-        self._nodes[name].leaves = why
+        node = self._nodes[name]
+        node.leaves = why
+        self._put(node)
 
     def remove(self, name: str) -> None:
         """The node said goodbye."""
         node = self._nodes[name]
         node.alive, node.load = False, Load()
         self._by_peer.pop(node.peer, None)
+        self._unsaved.drop(Table.NODE, name)
         self._forget_the_oldest()
 
     def late(self) -> list[Node]:
@@ -159,20 +176,11 @@ class Roster:
         for node in gone[:-_MOST_GONE]:
             del self._nodes[node.name]
 
-    # -- the state file ------------------------------------------------------------------------
-
-    def known(self) -> tuple[Known, ...]:
-        """The nodes that are alive."""
-        alive = [node for node in self._nodes.values() if node.alive]
-        return tuple(Known(n.name, n.slots, n.leaves, n.runs_per_slot) for n in alive)
-
     def expect(self, known: Iterable[Known]) -> None:
         """Count these nodes as just heard: the head was restarted, and they may come back, too."""
         now = self._clock.now()
-        self._nodes |= {
-            k.name: Node(k.name, k.slots, now, leaves=k.leaves, runs_per_slot=k.runs_per_slot)
-            for k in known
-        }
+        for k in known:
+            self._put(Node(k.name, k.slots, now, leaves=k.leaves, runs_per_slot=k.runs_per_slot))
 
 
 @dataclass(frozen=True, slots=True)

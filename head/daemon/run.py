@@ -139,7 +139,7 @@ def _amount(value: Any) -> float:
 
 
 class State(msgspec.Struct, frozen=True):
-    """The contents of the state file: what a restarted head must know.
+    """What a restarted head must know.
 
     ``spent`` has the seconds of runs that have ended, by user and workload with a quota.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import shutil
 import signal
 from dataclasses import dataclass
@@ -72,6 +73,8 @@ class RunHost(Closing):
         self._folder, self._archives, self._process = folder, archives, process
         self._head, self._host, self._keys = head, host, keys
         self._processes: dict[str, _Process] = {}
+        self._names: dict[int, str] = {}  # of runs, by the descriptor of their process
+        self._ends = select.epoll()  # so nobody looks at processes that live
 
     def __repr__(self) -> str:
         return f"<RunHost { ({run: p.process.pid for run, p in self._processes.items()}) }>"
@@ -81,10 +84,23 @@ class RunHost(Closing):
         """Runs that have a process."""
         return [*self._processes]
 
-    @property
-    def descriptors(self) -> list[int]:
-        """Descriptors that become readable when a process has ended."""
-        return [each.process.fileno() for each in self._processes.values()]
+    def fileno(self) -> int:
+        """A descriptor that is readable while a process has ended and ``ended`` was not called."""
+        return self._ends.fileno()
+
+    def _follow(self, run: str, process: _Process) -> None:
+        self._processes[run], descriptor = process, process.process.fileno()
+        self._names[descriptor] = run
+        self._ends.register(descriptor, select.EPOLLIN)
+
+    def _forget(self, run: str) -> Child | None:
+        """Its process, if it has one that is our child."""
+        if (followed := self._processes.pop(run, None)) is None:
+            return None
+        self._ends.unregister(followed.process)
+        del self._names[followed.process.fileno()]
+        followed.process.close()
+        return followed.child
 
     def begin(self, run: Run) -> None:
         """Start the process of a run.
@@ -105,23 +121,21 @@ class RunHost(Closing):
             child = start(ProcessSpec(self._process, (str(self._file(run)),)), _log(run))
         except OSError as error:
             raise Refused([f"the run cannot begin: {error}"]) from error
-        self._processes[run.name] = _Process(PidFd(child.pid), child, child.log)
+        self._follow(run.name, _Process(PidFd(child.pid), child, child.log))
 
     def adopt(self, run: Run) -> bool:
         """Find the run's process that an earlier head started; False if there is none."""
         file = str(self._file(run))
         for process in find(lambda words: file in words):
-            self._processes[run.name] = _Process(process, None, _log(run))
+            self._follow(run.name, _Process(process, None, _log(run)))
             return True
         return False
 
     def drop(self, run: str) -> None:
         """Kill the process of a run, if it has one, and forget it."""
         self.signal(run, signal.SIGKILL)
-        if dropped := self._processes.pop(run, None):
-            dropped.process.close()
-            if dropped.child is not None:
-                dropped.child.kill()
+        if child := self._forget(run):
+            child.kill()
 
     def signal(self, run: str, number: signal.Signals) -> None:
         """Send the process of a run a signal, if it has one."""
@@ -135,15 +149,11 @@ class RunHost(Closing):
 
     def gone(self) -> list[str]:
         """Runs whose process is gone; call ``ended`` once for each."""
-        return [name for name, each in self._processes.items() if each.process.has_ended()]
+        return [self._names[descriptor] for descriptor, _ in self._ends.poll(0)]
 
     def ended(self, run: Run) -> Ended:
         """How a run's process ended; if it was not our child, by the summary in its folder."""
-        file, ended = self._file(run), self._processes.pop(run.name, None)
-        child = None
-        if ended is not None:
-            ended.process.close()
-            child = ended.child
+        file, child = self._file(run), self._forget(run.name)
         if child is not None and (status := child.died()) is not None:
             words = ExitReport.of_process(child.pid, status, child.log_tail(10)).why
         else:
@@ -156,9 +166,9 @@ class RunHost(Closing):
 
     def close(self) -> None:
         """Release the processes; they live on."""
-        for each in self._processes.values():
-            each.process.close()
-        self._processes.clear()
+        for run in self.runs:
+            self._forget(run)
+        self._ends.close()
 
 
 def _log(run: Run) -> Path:

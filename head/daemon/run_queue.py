@@ -26,6 +26,7 @@ from artos.pool.fair_queue import FairQueue
 from artos.pool.fair_queue import longest_wait as bound
 from artos.pool.resources import Resource, Want
 from artos.run_state import QUEUED
+from head.daemon.unsaved import Table, Unsaved
 
 PATIENCE = 600.0
 """Seconds after which a run that waits is overdue."""
@@ -73,9 +74,14 @@ class QueueState(msgspec.Struct, frozen=True):
 class RunQueue:
     """The runs that wait and those that have begun; ``state`` is that of an earlier head."""
 
-    def __init__(self, state: QueueState | None = None, now: float = 0.0) -> None:
+    def __init__(
+        self, state: QueueState | None = None, now: float = 0.0, unsaved: Unsaved | None = None
+    ) -> None:
         state = state or QueueState()
+        self._unsaved = Unsaved() if unsaved is None else unsaved
         accounts = [_at(now, account) for account in state.accounts]
+        for account in accounts:
+            self._unsaved.put(Table.ACCOUNT, account.workload, account)
         self._queue: FairQueue[str] = FairQueue(
             [Resource(_PLACE, "run", share=0)], accounts, patience=PATIENCE,
             fair_turns=state.fair_turns,
@@ -85,11 +91,6 @@ class RunQueue:
         self._numbers: dict[str, int] = {}
         self._met = 0
         self.now = now
-
-    def state(self) -> QueueState:
-        """To be saved."""
-        accounts = [replace(account) for account in self._queue.accounts.values()]
-        return QueueState(tuple(accounts), self._queue.fair_turns)
 
     def see(self, changed: Iterable[QueuedRun], left: Iterable[str], now: float) -> None:
         """Take in runs that are new, or over; workloads that have ``left`` have no run any more.
@@ -107,6 +108,7 @@ class RunQueue:
             self._meet(run)
         for workload in left:  # its account would be kept for ever
             self._queue.accounts.pop(workload, None)
+            self._unsaved.drop(Table.ACCOUNT, workload)
 
     def _meet(self, run: QueuedRun) -> None:
         self._met += 1
@@ -119,6 +121,7 @@ class RunQueue:
         if run.admitted:
             self._begun.add(run.name)
             self._queue.hold(run.name, account, self.now, want=_WANT, resource=_PLACE)
+            self._account_changed(run)
             return
         if not 0 < run.waits_since <= self.now:  # new, or the machine was started anew since
             run.waits_since = self.now
@@ -127,6 +130,10 @@ class RunQueue:
     def _wait(self, run: QueuedRun, account: Account) -> None:
         self._queue.arrive(account, self.now)
         self._queue.wait(run.name, account, run.waits_since, want=_WANT, priority=run.priority)
+        self._account_changed(run)
+
+    def _account_changed(self, run: QueuedRun) -> None:
+        self._unsaved.put(Table.ACCOUNT, run.workload, self._queue.accounts[run.workload])
 
     def _forget(self, run: QueuedRun) -> None:
         if self._known.get(run.name) is run:
@@ -134,6 +141,7 @@ class RunQueue:
             self._begun.discard(run.name)
             self._queue.withdraw(run.name)
             self._queue.release(run.name, self.now)
+            self._account_changed(run)
 
     def hold_back(self, doubtful: Iterable[str], beyond: Callable[[QueuedRun], bool]) -> None:
         """Of these runs, keep those that are ``beyond`` a limit out of the queue, others in it."""
@@ -144,6 +152,7 @@ class RunQueue:
                     self._queue.withdraw(run.name)
                 else:
                     run.waits_since = self.now
+                    self._unsaved.put(Table.RUN, run.name, run)
                     self._wait(run, self._queue.accounts[run.workload])
 
     @property
@@ -158,14 +167,19 @@ class RunQueue:
         """
         for name in slots.keys() & self._begun:
             self._queue.charge(name, max(1, slots[name]), self.now)
+            self._account_changed(self._known[name])
 
     def next(self, room: int) -> list[str]:
         """The runs that begin now, if there is room for so many; they are ``admitted``."""
         self._queue.resize(_PLACE, len(self._begun) + max(0, room))
+        turns = self._queue.fair_turns
         names = [name for name, _ in self._queue.grants(self.now)]
         self._begun.update(names)
         for name in names:
             self._known[name].admitted = True
+            self._account_changed(self._known[name])
+        if turns != self._queue.fair_turns:
+            self._unsaved.put(Table.FAIR_TURNS, "", self._queue.fair_turns)
         return names
 
     def words(self, run: QueuedRun) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from artos.run_state import QUEUED
 from head.daemon.ranking import Ranking
 from head.daemon.run import Run
+from head.daemon.unsaved import Table, Unsaved
 
 _FEW = 4
 _MOST_OVER = 200
@@ -22,8 +23,9 @@ class Runs:
     a run is told.
     """
 
-    def __init__(self, workloads: Iterable[str] = ()) -> None:
+    def __init__(self, workloads: Iterable[str], unsaved: Unsaved) -> None:
         """``workloads`` once had runs."""
+        self._unsaved = unsaved
         self.by_name: dict[str, Run] = {}
         self.active: set[str] = set()
         self.unplaced: set[str] = set()
@@ -59,6 +61,7 @@ class Runs:
         self._over.discard((self._numbers.pop(name), name))
         self._workloads[run.workload] -= 1
         self._left.add(run.workload)
+        self._unsaved.drop(Table.RUN, name)
 
     def changed(self, run: Run) -> None:
         """Something of a run is another now: its state, process or places."""
@@ -73,6 +76,7 @@ class Runs:
         if run.over:
             self._over.add((self._numbers[name], name))
         self._changed[id(run)] = run
+        self._unsaved.put(Table.RUN, name, run)
 
     def take_changed(self) -> list[Run]:
         """Those that changed since this was last asked, in order; before them those now over."""

@@ -22,6 +22,7 @@ from head.daemon.roster import Executors, Node, Room, place
 from head.daemon.run import Run, Seconds
 from head.daemon.run_queue import QueueState, RunQueue
 from head.daemon.runs import Runs
+from head.daemon.unsaved import Unsaved
 
 MOST_IN_A_ROW = 3
 """After so many deaths of its process without progress a run is not started again."""
@@ -41,19 +42,22 @@ class _Moves:
 class Scheduler:
     """All runs of a cluster, in the order they were submitted, and its nodes.
 
-    ``queue`` and ``spent`` are what an earlier head saved of it, ``now`` the time. Runs and nodes
-    that no event named are not looked at, so a decision takes as long with ten thousand nodes as
-    with ten, but for the logarithm. Only runs that share a quota are looked at together.
+    ``queue`` and ``spent`` are what an earlier head saved of it, ``now`` the time; what is to be
+    saved next is named in ``unsaved``. Runs and nodes that no event named are not looked at, so a
+    decision takes as long with ten thousand nodes as with ten, but for the logarithm. Only runs
+    that share a quota are looked at together.
     """
 
     def __init__(
         self, runs: Iterable[Run] = (), queue: QueueState | None = None, now: float = 0.0,
         quotas: Quotas | None = None, spent: Mapping[str, Seconds] | None = None,
+        unsaved: Unsaved | None = None,
     ) -> None:  # fmt: skip
+        self.unsaved = unsaved = Unsaved() if unsaved is None else unsaved
         accounts = queue.accounts if queue else ()
-        self._runs, self._nodes = Runs(each.workload for each in accounts), Nodes()
-        self._queue = RunQueue(queue, now)
-        self.books = QuotaBooks(quotas or Quotas(), spent or {})
+        self._runs, self._nodes = Runs((each.workload for each in accounts), unsaved), Nodes()
+        self._queue = RunQueue(queue, now, unsaved)
+        self.books = QuotaBooks(quotas or Quotas(), spent or {}, unsaved)
         self._finishing: dict[str, int] = {}  # epochs of runs that were told to end
         self.executors = Executors()
         self._moves: dict[str, _Moves] = {}
@@ -272,6 +276,7 @@ class Scheduler:
             told = self._finishing.get(run.name) == run.epoch
             if run.state == RUNNING and not told and (why := self.books.why_ended(run)):
                 self._finishing[run.name], run.why = run.epoch, why
+                self._runs.changed(run)
                 yield Finish(run)
 
     def _room(self) -> int:
@@ -286,10 +291,6 @@ class Scheduler:
         run.outcome = run.why = run.waits_for = ""
         self._changed(run)
         return Begin(run)
-
-    def queue_state(self) -> QueueState:
-        """What a restarted head must know of the queue, beside the runs."""
-        return self._queue.state()
 
     # -- places --------------------------------------------------------------------------------
 

@@ -14,11 +14,9 @@ import pytest
 
 from artos.buffer.segment import ShmFolder, reap_orphans
 from artos.errors import CriuUnavailable, NotOurs, Refused
-from artos.run_state import RUNNING
 from artos.system import private_folder
 from artos.system.archives import Archives
 from artos.system.cleanup import image_folder, remove_images
-from head.daemon.run import Run, State
 from head.daemon.state import HeadState
 from head.records.run_folder import RunFolder
 from workers.checkpoint.criu import find
@@ -196,10 +194,10 @@ def test_runs_that_live_on_find_the_next_head_at_the_same_socket(
 ) -> None:
     runs = long_runs(tmp_path)
     with HeadState(runs) as first:
-        first.save(State((Run("r1", {}, "r1", state=RUNNING),)))
+        first.needed = True
     with HeadState(runs) as second:
         assert second.socket == first.socket
-        second.save(State())
+        second.needed = False
     assert list(place.iterdir()) == []
 
 
@@ -208,13 +206,12 @@ def test_a_head_does_not_meet_its_runs_where_a_neighbour_is_by_now(
 ) -> None:
     runs = long_runs(tmp_path)
     with HeadState(runs) as first:
-        first.save(State((Run("r1", {}, "r1", state=RUNNING),)))
+        first.needed = True
     sockets = Path(first.socket.removeprefix("ipc://")).parent
     shutil.rmtree(sockets)  # as when the machine was started anew
     folder_of_the_neighbours(sockets)
     with HeadState(runs) as second:
         assert second.socket != first.socket
-        second.save(State())
     assert list(place.iterdir()) == [sockets]
 
 

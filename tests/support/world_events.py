@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import msgspec
 from hypothesis import strategies as st
 from worlds import World
 
 from head.daemon.quotas import Quota, Quotas
-from head.daemon.run import Run, State
+from head.daemon.run import Run
 
 QUOTAS = Quotas(
     users={"u0": Quota(slots=2, devices=1), "u1": Quota(slots=3), "*": Quota(slots=4)},
@@ -30,14 +29,9 @@ def events(min_size: int = 0, max_size: int = 60) -> st.SearchStrategy[list[tupl
 
 def restarted(world: World, quotas: Quotas | None = None) -> World:
     """The head was killed and is started again, with other ``quotas`` if given."""
-    scheduler, runs = world.scheduler, tuple(world.scheduler.runs.values())
-    quotas = quotas or scheduler.books.quotas
-    state = State(
-        runs, world.roster.known(), scheduler.queue_state(), quotas, scheduler.books.spent
-    )
-    state = msgspec.json.decode(msgspec.json.encode(state), type=State)
-    now = world.clock.now()
-    scheduler = type(scheduler)(state.runs, state.queue, now, state.quotas, state.spent)
+    state, now = world.saved(), world.clock.now()
+    quotas = quotas or state.quotas
+    scheduler = type(world.scheduler)(state.runs, state.queue, now, quotas, state.spent)
     after = replace(world, scheduler=scheduler)
     after.expect(state.nodes)
     after.turn()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -19,13 +20,21 @@ from artos.protocol.control import (
     Unassign,
 )
 from artos.protocol.message import Message
+from head.daemon import rows
 from head.daemon.effects import Begin, Order, Tell
 from head.daemon.roster import Known, Node, Roster
-from head.daemon.run import Run
+from head.daemon.run import Run, State
 from head.daemon.scheduler import Scheduler
 
 VERSION = "1.0"
 DEADLINE = 15.0
+
+
+def empty() -> sqlite3.Connection:
+    """Rows in memory, where to save costs little."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    db.execute(rows.CREATE)
+    return db
 
 
 @dataclass
@@ -41,9 +50,10 @@ class World:
     told: list[tuple[str, Placed]] = field(default_factory=list)
     ordered: list[Message] = field(default_factory=list)
     began: list[tuple[str, int, bool]] = field(default_factory=list)
+    db: sqlite3.Connection = field(default_factory=empty)
 
     def __post_init__(self) -> None:
-        self.roster = Roster(VERSION, self.clock, DEADLINE)
+        self.roster = Roster(VERSION, self.clock, DEADLINE, self.scheduler.unsaved)
 
     # -- what happens --------------------------------------------------------------------------
 
@@ -113,7 +123,18 @@ class World:
         self.turn()
 
     def turn(self) -> None:
-        self._carry_out(self.scheduler.turn(self.clock.now()))
+        effects = self.scheduler.turn(self.clock.now())
+        self._save()
+        self._carry_out(effects)
+
+    def _save(self) -> None:
+        rows.put(self.db, self.scheduler.unsaved)
+        self.scheduler.unsaved.clear()
+
+    def saved(self) -> State:
+        """What the next head finds: saved are only rows that were named."""
+        self._save()
+        return rows.read(self.db)
 
     # -- what is done --------------------------------------------------------------------------
 

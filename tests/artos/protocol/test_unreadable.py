@@ -12,7 +12,7 @@ from artos.errors import BadMessage, CheckpointFault, ImageUnusable, Refused
 from artos.protocol import invocations
 from artos.protocol.orders import RunOrder, read_order
 from head.daemon.options import head_options
-from head.daemon.state import HeadState
+from head.daemon.store import Store
 from head.records.run_folder import RunFolder
 from workers.checkpoint.bundle import moved
 from workers.checkpoint.images import ImageStore
@@ -60,9 +60,15 @@ def config(folder: Path, content: bytes) -> None:
 
 
 def state(folder: Path, content: bytes) -> None:
-    with HeadState(folder) as home:
-        (home.folder / "state.json").write_bytes(content.replace(b"file", b"runs"))
-        home.load()
+    (folder / "state.json").write_bytes(content.replace(b"file", b"runs"))
+    with Store(folder) as store:
+        store.load()
+
+
+def database(folder: Path, content: bytes) -> None:
+    (folder / "state.sqlite").write_bytes(content)
+    with Store(folder) as store:
+        store.load()
 
 
 def order(folder: Path, content: bytes) -> None:
@@ -86,6 +92,7 @@ READERS: dict[Callable[[Path, bytes], None], type[Exception]] = {
     manifest: CheckpointFault,
     config: CheckpointFault,
     state: Refused,
+    database: Refused,
     order: BadMessage,
     options: Refused,
     mail: BadMessage,

@@ -48,7 +48,7 @@ def killed(host: RunHost, run: Run) -> None:
     """Begin the run, and kill its process at once."""
     host.begin(run)
     host.signal(run.name, signal.SIGKILL)
-    assert select.select(host.descriptors, [], [], 60.0)[0]
+    assert select.select([host], [], [], 60.0)[0]
     assert host.gone() == [run.name]
     assert host.ended(run).status == -signal.SIGKILL
     assert host.gone() == []

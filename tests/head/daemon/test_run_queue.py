@@ -7,13 +7,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-import msgspec
 import pytest
 from worlds import World
 
 from artos.clock import ManualClock
 from artos.run_state import QUEUED
-from head.daemon.run import Run, State
+from head.daemon.run import Run
 from head.daemon.run_queue import PATIENCE, RunQueue, longest_wait
 from head.daemon.scheduler import Scheduler
 
@@ -88,7 +87,7 @@ def test_the_slots_of_its_actors_are_charged(world: World) -> None:
     world.up("narrow")
     world.clock.advance(10)
     world.ended("narrow", 0)
-    held = {each.workload: each.seconds for each in world.scheduler.queue_state().accounts}
+    held = {each.workload: each.seconds for each in world.saved().queue.accounts}
     assert held == pytest.approx({"wide": 40.0, "narrow": 10.0})
 
 
@@ -99,7 +98,7 @@ def test_runs_that_share_a_node_are_charged_by_weight(world: World) -> None:
         queued(world, name, weight=weight)
     world.up("light")
     world.up("heavy")
-    units = {each.workload: each.units for each in world.scheduler.queue_state().accounts}
+    units = {each.workload: each.units for each in world.saved().queue.accounts}
     assert units == {"light": 2, "heavy": 4}
 
 
@@ -113,7 +112,7 @@ def test_a_node_takes_as_many_runs_as_its_worker_says(world: World) -> None:
     assert [*world.processes] == ["r0", "r1", "r2", "r3"]
     assert {assign.slots for assign in world.executors["w1"].values()} == {2}, "they take turns"
     assert world.scheduler.waits_for(world.scheduler.runs["r4"]) == "a slot: 4 runs share 2"
-    units = {each.workload: each.units for each in world.scheduler.queue_state().accounts}
+    units = {each.workload: each.units for each in world.saved().queue.accounts}
     assert units == {"r0": 1, "r1": 1, "r2": 1, "r3": 1, "r4": 0}, "each counts for one at least"
     world.ended("r2", 0)
     assert [*world.processes] == ["r0", "r1", "r3", "r4"]
@@ -154,7 +153,7 @@ def test_what_a_run_waits_for_is_said(busy: World) -> None:
 
 
 def test_a_head_that_was_killed_goes_on_where_it_stopped(busy: World) -> None:
-    """Accounts, times of arrival and turns are in the state file; so is who has begun."""
+    """Accounts, times of arrival and turns are saved; so is who has begun."""
     for n in range(3):
         queued(busy, f"a{n}", "a", weight=2.0)
         queued(busy, f"b{n}", "b")
@@ -162,9 +161,7 @@ def test_a_head_that_was_killed_goes_on_where_it_stopped(busy: World) -> None:
     busy.up("first")
     busy.clock.advance(7)
     busy.ended("first", 0)
-    runs = tuple(busy.scheduler.runs.values())
-    saved = msgspec.json.encode(State(runs, busy.roster.known(), busy.scheduler.queue_state()))
-    state = msgspec.json.decode(saved, type=State)
+    state = busy.saved()
     again = World(
         busy.clock, Scheduler(state.runs, state.queue, busy.clock.now()),
         executors=busy.executors, processes=dict(busy.processes),
@@ -189,7 +186,7 @@ def test_accounts_of_forgotten_workloads_are_dropped(world: World) -> None:
     for n in range(300):
         queued(world, f"r{n}")
         world.ended(f"r{n}", 0)
-    assert len(world.scheduler.queue_state().accounts) <= 201
+    assert len(world.saved().queue.accounts) <= 201
 
 
 # -- the bound -------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from artos.errors import Refused
 from head.daemon.effects import Effect
 from head.daemon.quotas import Quotas
 from head.daemon.roster import Room
-from head.daemon.run import Run, State
+from head.daemon.run import Run
 from head.daemon.scheduler import MOST_IN_A_ROW, Scheduler
 
 # -- the queue -------------------------------------------------------------------------------------
@@ -307,8 +307,7 @@ def test_what_is_stored_is_what_goes_on(world: World) -> None:
     world.join("w2")
     world.begin("r1")
     world.submit("r2")
-    stored = msgspec.json.encode(State(tuple(world.scheduler.runs.values()), world.roster.known()))
-    state = msgspec.json.decode(stored, type=State)
+    state = world.saved()
     after = World(
         world.clock, Scheduler(state.runs), executors=world.executors, processes=world.processes
     )

@@ -293,6 +293,11 @@ def test_asking_again_does_not_submit_again(head: Head) -> None:
     assert len(head.ask(user, control.ListRuns()).data["runs"]) == 1
 
 
+def saved(head: Head) -> bytes:
+    folder = head.folder / "runs" / ".head"
+    return b"".join(file.read_bytes() for file in folder.glob("state.sqlite*"))
+
+
 # -- a head that is started again ------------------------------------------------------------------
 
 
@@ -323,15 +328,14 @@ def test_a_full_disk_stops_neither_answers_nor_the_head(head: Head, monkeypatch)
         raise OSError(28, "No space left on device")
 
     user = head.peer("user:owner/1")
-    monkeypatch.setattr("head.daemon.state.write_durably", full)
+    monkeypatch.setattr("head.daemon.rows.put", full)
     monkeypatch.setattr("artos.system.archives.Archives.put", full)
     peer = joined(head, "w1")
     assert any("No space left" in line for line in head.said)
     answer = head.ask(user, control.Archive("0" * 64, bytes(1024)))
     assert "No space left" in answer.fault
     monkeypatch.undo()
-    file = head.folder / "runs" / ".head" / "state.json"
-    head.until(lambda: file.exists() and b"w1" in file.read_bytes(), peer)
+    head.until(lambda: b"w1" in saved(head), peer)
 
 
 def test_runs_have_one_head(head: Head) -> None:
@@ -342,9 +346,9 @@ def test_runs_have_one_head(head: Head) -> None:
 def test_a_damaged_state_file_is_refused_and_kept(head: Head) -> None:
     joined(head, "w1")
     head.stop()
-    file = head.folder / "runs" / ".head" / "state.json"
+    file = head.folder / "runs" / ".head" / "state.sqlite"
     assert b"w1" in file.read_bytes()
-    file.write_bytes(b'{"runs": [')
-    with pytest.raises(Refused, match=r"state\.json is damaged"):
+    file.write_bytes(b"no SQLite")
+    with pytest.raises(Refused, match=r"state\.sqlite is damaged"):
         head.start("tcp://127.0.0.1:*")
-    assert file.read_bytes() == b'{"runs": ['
+    assert file.read_bytes() == b"no SQLite"

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-import msgspec
 import pytest
 import zmq
 from test_archive import HOSTILE as ARCHIVES
@@ -23,7 +22,9 @@ from artos.transport.channel import Envelope, framed
 from artos.transport.keys import Keys
 from artos.transport.roles import SAYS, KeyRole
 from deploy.client.overview import cluster, text
+from head.daemon import rows
 from head.daemon.run import Run, State
+from head.daemon.store import Store
 
 
 @pytest.fixture
@@ -159,8 +160,9 @@ POISONED = [
 
 def test_a_state_file_full_of_poison_fails_its_runs_and_no_more(head: Head) -> None:
     head.stop()
-    state = head.folder / "runs" / ".head" / "state.json"
-    state.write_bytes(msgspec.json.encode(State(tuple(POISONED))))
+    with Store(head.folder / "runs" / ".head") as store:
+        store.load()
+        store.save(rows.all_of(State(tuple(POISONED))))
     head.start("tcp://127.0.0.1:*")
     joined(head, "w1")
     user = head.peer("user:owner/1")

@@ -1,0 +1,47 @@
+"""What of the head's state is not saved yet: rows that were named when they changed. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+
+class Table(StrEnum):
+    """What a row holds: ``Run``, ``Known``, ``Account``, ``Seconds``, ``Quotas`` or a number."""
+
+    RUN = "run"
+    NODE = "node"
+    ACCOUNT = "account"
+    SPENT = "spent"
+    QUOTAS = "quotas"
+    FAIR_TURNS = "fair turns"
+
+
+class Unsaved:
+    """Rows by table and name, in the order in which they came, and the names of rows to delete.
+
+    Whoever changes a row names it here, so that nobody has to look for what changed. A row is
+    encoded only when it is saved: until then it may go on changing. Deletions come first, so a row
+    that was dropped and put again is now the last one.
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[Table, str], Any] = {}
+        self.gone: dict[tuple[Table, str], None] = {}
+
+    def __repr__(self) -> str:
+        return f"<Unsaved rows={len(self.rows)} gone={len(self.gone)}>"
+
+    def put(self, table: Table, name: str, row: Any) -> None:
+        """A row is new, or another than before."""
+        self.rows[table, name] = row
+
+    def drop(self, table: Table, name: str) -> None:
+        """A row is to be deleted, if there is one."""
+        self.rows.pop((table, name), None)
+        self.gone[table, name] = None
+
+    def clear(self) -> None:
+        """All of it is saved."""
+        self.rows.clear()
+        self.gone.clear()
