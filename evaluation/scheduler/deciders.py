@@ -92,20 +92,23 @@ def least_held(actors: int, workloads: int) -> Callable[[], None]:
     return decide
 
 
-def microseconds(decide: Callable[[], None], seconds: float) -> float:
+def microseconds(
+    decide: Callable[[], None], seconds: float, clock: Callable[[], float] = time.process_time
+) -> float:
     """Microseconds of one decision, on average over so many seconds after a warm-up.
 
-    They are of CPU time, as nothing here waits, and others may use the machine.
+    They are of CPU time unless ``clock`` counts others, as what only decides never waits, and
+    others may use the machine.
     """
-    _count(decide, min(_WARM_UP, seconds))
-    began = time.process_time()
-    count = _count(decide, seconds)
-    return (time.process_time() - began) / count * 1e6
+    _count(decide, min(_WARM_UP, seconds), clock)
+    began = clock()
+    count = _count(decide, seconds, clock)
+    return (clock() - began) / count * 1e6
 
 
-def _count(decide: Callable[[], None], seconds: float) -> int:
-    count, until = 0, time.process_time() + seconds
-    while time.process_time() < until:
+def _count(decide: Callable[[], None], seconds: float, clock: Callable[[], float]) -> int:
+    count, until = 0, clock() + seconds
+    while clock() < until:
         for _ in range(50):
             decide()
         count += 50
