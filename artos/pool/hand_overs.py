@@ -8,7 +8,7 @@ of the same process, books what has happened, as of the time when it did.
 
 from __future__ import annotations
 
-from artos.buffer.layout import LINE, WORD
+from artos.buffer.layout import WORD
 from artos.buffer.mailbox import ordered
 from artos.pool import records
 from artos.pool.meter import started
@@ -62,4 +62,4 @@ class HandOvers:
 
 
 def _line(seat: int) -> int:
-    return (records.LIVE_START + seat * LINE) // WORD
+    return records.live_at(seat) // WORD

@@ -309,6 +309,13 @@ def _layout() -> tuple[dict[type[Record], int], int]:
 
 OFFSETS, LIVE_START = _layout()
 """Where the records of each type begin, and behind them the live words."""
+
+
+def live_at(seat: int, word: int = 0) -> int:
+    """Where a live word of a seat is, in bytes."""
+    return LIVE_START + seat * LINE + word * WORD
+
+
 JOURNAL_START = LIVE_START + SEATS * LINE
 JOURNAL_BYTES = 2 * JOURNAL_START
 """Enough to change everything at once."""

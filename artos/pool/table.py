@@ -181,17 +181,17 @@ class Table(Closing):
 
     def live(self, seat: int) -> memoryview:
         """The live words of a seat."""
-        start = (records.LIVE_START + seat * LINE) // WORD
+        start = records.live_at(seat) // WORD
         return self._words[start : start + LINE // WORD]
 
     def live_word(self, seat: int, word: int) -> int:
         """A live word as it will be after this change."""
-        at = records.LIVE_START + seat * LINE + word * WORD
+        at = records.live_at(seat, word)
         return self._live.get(at, self._words[at // WORD])
 
     def set_live(self, seat: int, word: int, value: int) -> None:
         """Change a live word together with everything else of this change."""
-        self._live[records.LIVE_START + seat * LINE + word * WORD] = value
+        self._live[records.live_at(seat, word)] = value
 
     def shut(self, seats: list[int]) -> None:
         """Shut doors at once: from now on these seats neither begin nor end a lease unseen."""

@@ -5,7 +5,7 @@ Series have one panel per name and one line per contestant.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -13,10 +13,29 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from evaluation.core.report import OURS, Report, Row, grouped, number
+from evaluation.core.report import OURS, Report, Row, grouped, number, read_json
 
 _OURS, _THEIRS, _INK = "#0b6e99", "#b8c4cc", "#22303a"
 _WIDTH_INCHES, _BAR_INCHES, _PANEL_INCHES = 8.0, 0.32, 0.75
+
+
+def redraw(draw_all: Callable[[Report, Path], list[Path]], paths: Iterable[str]) -> int:
+    """Draw the figures of reports again, beside their files; says where they are."""
+    for path in map(Path, paths):
+        print(*draw_all(read_json(path), path), sep="\n")
+    return 0
+
+
+def save(figure: Figure, report: Report, path: Path, title: str = "", size: float = 11) -> None:
+    """Write a figure as PNG, making its folder; above it stand its title and the machine.
+
+    ``title`` is followed by a new line; without one there is the report's name.
+    """
+    what = f"{title}\n" if title else f"{report.name} – "
+    machine = f"{report.machine['cpu']}, {report.machine['cores']} cores"
+    figure.suptitle(what + machine, fontsize=size, color=_INK)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
 
 
 def draw(report: Report, path: Path) -> None:
@@ -28,10 +47,7 @@ def draw(report: Report, path: Path) -> None:
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for panel, rows in zip(axes, panels, strict=True):
         _panel(panel, rows)
-    what = f"{report.name} – {report.machine['cpu']}, {report.machine['cores']} cores"
-    figure.suptitle(what, fontsize=11, color=_INK)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    save(figure, report, path)
 
 
 def _panel(axes: Axes, rows: Sequence[Row]) -> None:
@@ -81,10 +97,7 @@ def draw_series(report: Report, path: Path) -> None:
         _lines(panel, name, report)
     axes[0].legend(fontsize=8, frameon=False)
     axes[-1].set_xlabel("update", fontsize=8, color=_INK)
-    what = f"{report.name} – {report.machine['cpu']}, {report.machine['cores']} cores"
-    figure.suptitle(what, fontsize=11, color=_INK)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    save(figure, report, path)
 
 
 def _lines(axes: Axes, name: str, report: Report) -> None:

@@ -7,7 +7,7 @@ All are drawn from a report, so they can be drawn again from its JSON:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,8 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from evaluation.core.figure import draw
-from evaluation.core.report import OURS, Report, Row, number, read_json
+from evaluation.core.figure import draw, redraw, save
+from evaluation.core.report import OURS, Report, Row, number
 from evaluation.pipelining.cases import (
     CONTROL_CPU,
     CONTROL_DEAD,
@@ -240,19 +240,9 @@ def _plain(axes: Axes) -> None:
 
 
 def _write(figure: Figure, report: Report, path: Path) -> Path:
-    what = f"{report.name} – {report.machine['cpu']}, {report.machine['cores']} cores"
-    figure.suptitle(what, fontsize=9, color=_INK)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    save(figure, report, path, size=9)
     return path
 
 
-def main(paths: Iterable[str]) -> int:
-    """Draw the figures of every report."""
-    for path in paths:
-        print(*draw_all(read_json(Path(path)), Path(path)), sep="\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(redraw(draw_all, sys.argv[1:]))

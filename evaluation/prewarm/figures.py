@@ -6,15 +6,14 @@ Drawn from a report, so they can be drawn again: ``python -m evaluation.prewarm.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from evaluation.core.figure import draw
-from evaluation.core.report import OURS, Report, read_json
+from evaluation.core.figure import draw, redraw, save
+from evaluation.core.report import OURS, Report
 from evaluation.prewarm.artos_side import IN_TIME as LIMIT
 from evaluation.prewarm.bench import (
     APART,
@@ -60,10 +59,7 @@ def _panels(report: Report, path: Path, panel: object, title: str) -> None:
         axes.tick_params(labelsize=7, colors=_INK)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(fontsize=7, frameon=False)
-    what = f"{title}\n{report.machine['cpu']}, {report.machine['cores']} cores"
-    figure.suptitle(what, fontsize=10, color=_INK)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    save(figure, report, path, title, 10)
 
 
 def _early(axes: Axes, report: Report, which: str) -> None:
@@ -90,12 +86,5 @@ def _waits(axes: Axes, report: Report, which: str) -> None:
     axes.set_xlabel("ms", fontsize=8, color=_INK)
 
 
-def main(paths: Sequence[str]) -> int:
-    """Draw the figures of reports again."""
-    for path in map(Path, paths):
-        print(*draw_all(read_json(path), path), sep="\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(redraw(draw_all, sys.argv[1:]))

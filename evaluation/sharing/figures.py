@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from evaluation.core.figure import draw
-from evaluation.core.report import OURS, Report, Row, number, read_json
+from evaluation.core.figure import draw, redraw, save
+from evaluation.core.report import OURS, Report, Row, number
 from evaluation.sharing.bench import COUNTS, IN_TURN, RAY, named
 
 _COLOURS = {OURS: "#0b6e99", IN_TURN: "#8fbfd4", RAY: "#b8c4cc"}
@@ -73,10 +73,7 @@ def _draw(report: Report, path: Path, title: str, panels: Sequence[Panel]) -> No
     for workload, line in zip(workloads, grid, strict=True):
         for axes, panel in zip(line, panels, strict=True):
             _fill(axes, rows, workload, panel)
-    what = f"{title}\n{report.machine['cpu']}, {report.machine['cores']} cores"
-    figure.suptitle(what, fontsize=10, color=_INK)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    save(figure, report, path, title, 10)
 
 
 def _fill(axes: Axes, rows: dict[str, Row], workload: str, panel: Panel) -> None:
@@ -140,12 +137,5 @@ def _bars(
         )  # fmt: skip
 
 
-def main(paths: Sequence[str]) -> int:
-    """Draw the figures of reports again."""
-    for path in map(Path, paths):
-        print(*draw_all(read_json(path), path), sep="\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(redraw(draw_all, sys.argv[1:]))

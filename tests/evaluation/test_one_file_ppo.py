@@ -25,14 +25,6 @@ def test_an_episode_that_just_ended_is_not_bootstrapped():
     assert found.tolist() == [[1.0]]
 
 
-@pytest.fixture
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.long
 def test_it_learns(one_thread):
     loop = Loop(SETTINGS["cartpole"], seed=1, threads=1)

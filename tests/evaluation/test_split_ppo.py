@@ -9,15 +9,9 @@ import torch
 from evaluation.baselines.one_file_ppo import SETTINGS, Loop, Settings
 from evaluation.baselines.split_ppo import Learner, Sampler
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SMALL = Settings("cartpole", 2, 16, 2, 2, 0.2, 0.01)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def handed_over(weights):

@@ -14,17 +14,11 @@ from artos.policies.squashed import SquashedGaussian
 from evaluation.baselines.split_sac import Learner, Policy, Replay, Sampler, Settings
 from triggers.algorithms import sac
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SMALL = Settings(steps=50, batch=32, hidden=(32,), lr=1e-2)
 OBSERVATION, ACTION, REWARD, ENDED = slice(0, 3), 3, 4, 5
 AFTER = slice(6, 9)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_every_size_is_the_one_of_artos_run_sac() -> None:
