@@ -52,6 +52,7 @@ class Settings:
 
 SETTINGS = {
     "cartpole": Settings("cartpole", 8, 128, 4, 4, 0.2, 0.01),
+    "cartpole-vector": Settings("cartpole-vector", 8, 128, 4, 4, 0.2, 0.01),
     "pong": Settings("pong", 8, 128, 4, 4, 0.1, 0.01),
     "pong-ale": Settings("pong-ale", 8, 128, 4, 4, 0.1, 0.01),
 }
@@ -66,6 +67,9 @@ def make_envs(settings: Settings, threads: int) -> Any:
         return AtariVectorEnv(
             "pong", num_envs=settings.envs, num_threads=threads, noop_max=30, autoreset_mode=mode
         )
+    if settings.env == "cartpole-vector":
+        in_one_array = gym.VectorizeMode.VECTOR_ENTRY_POINT
+        return gym.make_vec("CartPole-v1", settings.envs, in_one_array)
     make = make_pong if settings.env == "pong" else lambda: gym.make("CartPole-v1")
     return gym.vector.SyncVectorEnv([make] * settings.envs, autoreset_mode=mode)
 
@@ -198,7 +202,7 @@ class Loop:
         self._running += rewards
         self.returns.extend(self._running[over])
         self._running[over] = 0.0
-        clipped: Array = rewards if self.settings.env == "cartpole" else np.sign(rewards)
+        clipped: Array = rewards if self.settings.env.startswith("cartpole") else np.sign(rewards)
         return clipped
 
     def _forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

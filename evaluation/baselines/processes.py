@@ -55,11 +55,17 @@ Rates = tuple[dict[str, float], dict[str, str]]
 """A script's answer: rates by measure, and the versions of the packages used."""
 
 
-def measure(python: Path, module: str, *arguments: str, seconds: float) -> Rates:
+def measure(
+    python: Path,
+    module: str,
+    *arguments: str,
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+) -> Rates:
     """Run a script of this package with a baseline's interpreter.
 
     The script can import ``evaluation`` and no other package of ours; its temporary files are in a
-    folder that is removed afterwards.
+    folder that is removed afterwards. ``environment``: more variables.
 
     Raises:
         DeadlineExceeded: it took more than ``seconds``.
@@ -67,10 +73,13 @@ def measure(python: Path, module: str, *arguments: str, seconds: float) -> Rates
     """
     with _room() as room:
         command = (str(python), "-P", "-m", f"evaluation.{module}", *arguments)
-        return _answer(module, run(command, seconds, _surroundings(room, room)))
+        env = {**_surroundings(room, room), **(environment or {})}
+        return _answer(module, run(command, seconds, env))
 
 
-def measure_ours(module: str, *arguments: str, seconds: float) -> Rates:
+def measure_ours(
+    module: str, *arguments: str, seconds: float, environment: Mapping[str, str] | None = None
+) -> Rates:
     """Run a script of ``evaluation`` in the same way, with this interpreter and all our packages.
 
     Raises:
@@ -79,7 +88,8 @@ def measure_ours(module: str, *arguments: str, seconds: float) -> Rates:
     """
     with _room() as room:
         command = (sys.executable, "-P", "-m", f"evaluation.{module}", *arguments)
-        return _answer(module, run(command, seconds, _surroundings(room, PACKAGE.parent)))
+        env = {**_surroundings(room, PACKAGE.parent), **(environment or {})}
+        return _answer(module, run(command, seconds, env))
 
 
 def _answer(module: str, printed: str) -> Rates:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from artos.closest import closest
 from artos.errors import Refused
 from evaluation.buffer import bench as buffer
+from evaluation.core import sources
 from evaluation.core.figure import draw, draw_series
 from evaluation.core.report import Report, Results, print_table, read_json, write_json
 from evaluation.core.runner import Say
@@ -33,27 +37,56 @@ FOLDER = Path("bench-results")
 REPEATS = 3
 ALL = "all"
 
-BENCHMARKS: dict[str, Callable[[int, bool, Say], Results]] = {
-    "buffer": buffer.measure,
-    "triggers": triggers.measure,
-    "throughput": throughput.measure,
-    "replay": replay.measure,
-    "startup": startup.measure,
-    "sharing": sharing.measure,
-    "gpu": gpu.measure,
-    "elasticity": elasticity.measure,
-    "prewarm": prewarm.measure,
-    "pipelining": pipelining.measure,
-    "learning": pipeline_learning.measure,
-    "scheduler": scheduler.measure,
-    "simulation": simulation.measure,
+_MEMBERS = (
+    "artos/actors", "artos/buffer", "artos/envs", "artos/learners", "artos/losses",
+    "artos/policies", "artos/runtime", "triggers", "head/run",
+)  # fmt: skip
+_POOL = ("artos/pool",)
+_ELASTIC = (*_POOL, "workers/actors", "workers/checkpoint")
+_CLUSTER = ("artos/protocol", "artos/transport", "head/replay", "workers/agent")
+
+
+def _bars(report: Report, path: Path) -> list[Path]:
+    """One panel of bars for each group, and the series if there are any."""
+    figures = [path.with_suffix(".png")]
+    draw(report, figures[0])
+    if report.series:
+        figures.append(path.with_name(f"{path.stem}-series.png"))
+        draw_series(report, figures[1])
+    return figures
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """``measures``: folders and files whose change makes its figures those of older code.
+
+    ``draw`` writes the figures beside the path of a report's file, and says where they are.
+    """
+
+    measure: Callable[[int, bool, Say], Results]
+    measures: tuple[str, ...] = ()
+    draw: Callable[[Report, Path], list[Path]] = _bars
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "buffer": Benchmark(buffer.measure, ("artos/buffer",)),
+    "triggers": Benchmark(triggers.measure, ("artos/buffer", "triggers", "head/run/coordination")),
+    "throughput": Benchmark(throughput.measure, _MEMBERS),
+    "replay": Benchmark(replay.measure, _MEMBERS),
+    "startup": Benchmark(startup.measure, (*_MEMBERS, *_POOL, "deploy/cli", "deploy/local")),
+    "sharing": Benchmark(sharing.measure, (*_MEMBERS, *_POOL), sharing_figures.draw_all),
+    "gpu": Benchmark(gpu.measure, ("artos/learners", *_POOL)),
+    "elasticity": Benchmark(elasticity.measure, (*_MEMBERS, *_ELASTIC)),
+    "prewarm": Benchmark(prewarm.measure, (*_MEMBERS, *_ELASTIC), prewarm_figures.draw_all),
+    "pipelining": Benchmark(
+        pipelining.measure,
+        ("artos/buffer", *_CLUSTER, "head/run", "head/daemon"),
+        figures.draw_all,
+    ),
+    "learning": Benchmark(pipeline_learning.measure, _MEMBERS),
+    "scheduler": Benchmark(scheduler.measure, (*_POOL, "head/daemon")),
+    "simulation": Benchmark(simulation.measure, ("head/simulation",)),
 }
-FIGURES: dict[str, Callable[[Report, Path], list[Path]]] = {
-    "pipelining": figures.draw_all,
-    "prewarm": prewarm_figures.draw_all,
-    "sharing": sharing_figures.draw_all,
-}
-"""Functions that draw the reports for which bars are not enough."""
 
 
 def run(
@@ -76,10 +109,14 @@ def run(
         known = (*BENCHMARKS, ALL)
         hint = closest(name, known)
         raise Refused([f"unknown benchmark {name!r}{hint} (have {', '.join(known)})"])
-    report = BENCHMARKS[name](1 if quick else repeats, quick, _say).report()
+    benchmark = BENCHMARKS[name]
+    # Before it runs: what is edited meanwhile was not measured.
+    commit, digests = sources.commit(), sources.digests(benchmark.measures)
+    report = benchmark.measure(1 if quick else repeats, quick, _say).report()
+    report = msgspec.structs.replace(report, commit=commit, sources=digests)
     path = json_path or FOLDER / f"{name}.json"
     write_json(report, path)
-    figures = _figures(report, path)
+    figures = benchmark.draw(report, path)
     print_table(report)
     print(*(path, *figures), sep="\n")
     return 0 if quick or not missed(report) else 1
@@ -90,17 +127,6 @@ def written(name: str) -> Report | dict[str, Report]:
     if name == ALL:
         return {one: read_json(FOLDER / f"{one}.json") for one in BENCHMARKS}
     return read_json(FOLDER / f"{name}.json")
-
-
-def _figures(report: Report, path: Path) -> list[Path]:
-    if report.name in FIGURES:
-        return FIGURES[report.name](report, path)
-    figures = [path.with_suffix(".png")]
-    draw(report, figures[0])
-    if report.series:
-        figures.append(path.with_name(f"{path.stem}-series.png"))
-        draw_series(report, figures[1])
-    return figures
 
 
 def _beside(path: Path | None, name: str) -> Path | None:

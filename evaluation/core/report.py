@@ -23,11 +23,12 @@ OURS = "ARTOS"
 """Name of ARTOS in every case."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """One case, ``group: contestant``, over the ``n`` repetitions that gave a value.
 
     A case that could not be measured has ``n`` 0 and no figures. ``note`` says why, also if single
     repetitions gave no value. ``holds``: the median meets the goal, if the case has one.
+    ``values``: those of all repetitions, in order, None where there is none.
     """
 
     case: str
@@ -40,6 +41,7 @@ class Row(msgspec.Struct, frozen=True):
     goal: float | None = None
     holds: bool | None = None
     bound: Bound = "at least"
+    values: tuple[float | None, ...] = ()
 
     @property
     def group(self) -> str:
@@ -52,7 +54,7 @@ class Row(msgspec.Struct, frozen=True):
         return split(self.case)[1]
 
 
-class Ratio(msgspec.Struct, frozen=True):
+class Ratio(msgspec.Struct, frozen=True, omit_defaults=True):
     """``case`` over ``against``, paired by repetition; ``holds``: the median meets the goal."""
 
     case: str
@@ -69,7 +71,8 @@ class Report(msgspec.Struct, frozen=True):
     """All results of one run of one benchmark: the content of its JSON file.
 
     ``times`` has, by case and activity, the seconds that its last repetition spent. ``series`` has,
-    by contestant and name, the values of its last repetition in order.
+    by contestant and name, the values of its last repetition in order. ``commit`` is the one that
+    was measured, and ``sources`` the digests of what it measured of it (see ``sources.py``).
     """
 
     name: str
@@ -80,6 +83,8 @@ class Report(msgspec.Struct, frozen=True):
     versions: dict[str, dict[str, str]]
     times: dict[str, dict[str, float]] = {}
     series: dict[str, dict[str, list[float]]] = {}
+    commit: str = ""
+    sources: dict[str, str] = {}
 
 
 @dataclass
@@ -132,7 +137,7 @@ class Results:
 
     def median(self, case: str) -> float | None:
         """The median so far; ``None`` without values."""
-        return _spread(self._known(case))[0]
+        return spread(self._known(case))[0]
 
     def _known(self, case: str) -> list[float]:
         return [value for value in self._values.get(case, ()) if value is not None]
@@ -151,10 +156,8 @@ class Results:
         self, case: str, against: str | None, goal: float | None = None, bound: Bound = "at least"
     ) -> None:
         """Add the ratio of two cases; if either has no values, the ratio has no figures."""
-        mine, theirs = self._values.get(case, []), self._values.get(against or "", [])
-        pairs = zip(mine, theirs, strict=False)
-        quotients = [a / b for a, b in pairs if a is not None and b is not None]
-        self._ratios.append(_ratio(case, against or "no baseline", quotients, goal, bound))
+        found = quotients(self._values.get(case, ()), self._values.get(against or "", ()))
+        self._ratios.append(_ratio(case, against or "no baseline", found, goal, bound))
 
     def report(self) -> Report:
         """All rows and ratios so far."""
@@ -166,8 +169,9 @@ class Results:
         )
 
     def _row(self, case: str, unit: str, values: Sequence[float]) -> Row:
-        median, low, high = _spread(values)
-        row = Row(case, unit, median, low, high, len(values), self._notes.get(case, ""))
+        median, low, high = spread(values)
+        note, all_of_them = self._notes.get(case, ""), tuple(self._values[case])
+        row = Row(case, unit, median, low, high, len(values), note, values=all_of_them)
         if case not in self._goals:
             return row
         goal, bound = self._goals[case]
@@ -175,10 +179,16 @@ class Results:
         return msgspec.structs.replace(row, goal=goal, holds=holds, bound=bound)
 
 
+def quotients(mine: Sequence[float | None], theirs: Sequence[float | None]) -> list[float]:
+    """One value over the other, for each repetition that gave both."""
+    pairs = zip(mine, theirs, strict=False)
+    return [a / b for a, b in pairs if a is not None and b is not None]
+
+
 def _ratio(
-    case: str, against: str, quotients: Sequence[float], goal: float | None, bound: Bound
+    case: str, against: str, found: Sequence[float], goal: float | None, bound: Bound
 ) -> Ratio:
-    median, low, high = _spread(quotients)
+    median, low, high = spread(found)
     holds = _holds(median, goal, bound)
     return Ratio(case, against, median, low, high, goal, holds, bound)
 
@@ -189,7 +199,8 @@ def _holds(median: float | None, goal: float | None, bound: Bound) -> bool | Non
     return median >= goal if bound == "at least" else median <= goal
 
 
-def _spread(values: Sequence[float]) -> tuple[float, float, float] | tuple[None, None, None]:
+def spread(values: Sequence[float]) -> tuple[float, float, float] | tuple[None, None, None]:
+    """Median, smallest and largest; None without values."""
     if not values:
         return None, None, None
     return statistics.median(values), min(values), max(values)

@@ -75,7 +75,12 @@ def _note_absence(results: Results, contestant: Contestant, why: str) -> None:
 
 
 def baseline(
-    name: str, module: str, *arguments: str, seconds: float, say: Say
+    name: str,
+    module: str,
+    *arguments: str,
+    seconds: float,
+    say: Say,
+    environment: Mapping[str, str] | None = None,
 ) -> Callable[[], Answer]:
     """A measurement in a baseline's own environment (made if needed), each in a fresh process.
 
@@ -85,12 +90,18 @@ def baseline(
         python = environments.prepare(name, say).python
     except environments.BaselineAbsent as absent:
         return _raising(absent)
-    return lambda: Answer(*processes.measure(python, module, *arguments, seconds=seconds))
+    return lambda: Answer(
+        *processes.measure(python, module, *arguments, seconds=seconds, environment=environment)
+    )
 
 
-def ours(module: str, *arguments: str, seconds: float) -> Callable[[], Answer]:
+def ours(
+    module: str, *arguments: str, seconds: float, environment: Mapping[str, str] | None = None
+) -> Callable[[], Answer]:
     """A measurement of ARTOS in a fresh process, with the interpreter that runs the benchmark."""
-    return lambda: Answer(*processes.measure_ours(module, *arguments, seconds=seconds))
+    return lambda: Answer(
+        *processes.measure_ours(module, *arguments, seconds=seconds, environment=environment)
+    )
 
 
 def _raising(error: ArtosError) -> Callable[[], Answer]:

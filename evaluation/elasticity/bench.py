@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
 
+from artos.system import heap
 from evaluation.core.report import OURS, Bound, Results
 from evaluation.core.runner import TIMES, Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.elasticity import adaptive
@@ -204,7 +205,17 @@ class Contestants:
         )
         yield Contestant(f"{OURS}, adaptive", _adaptive_cases(OURS), mine)
         rays = self._updates(
-            RAY, lambda *more: self._ray("elasticity.ray_adaptive", *arguments, *more)
+            RAY,
+            # The allocator's settings that our learner has.
+            lambda *more: baseline(
+                "ray",
+                "elasticity.ray_adaptive",
+                *arguments,
+                *more,
+                seconds=_DEADLINE_SECONDS,
+                say=self._say,
+                environment=heap.ENVIRONMENT,
+            ),
         )
         yield Contestant(f"{RAY}, adaptive", _adaptive_cases(RAY), rays)
 

@@ -1,7 +1,8 @@
 """Workloads that share two CPU slots and one device, beside Ray (paper Figures 13 and 14).
 
 Ours run at once, taking slots and device in turns, and one after the other. Ray has as many
-scripts side by side, each of which keeps its CPUs and its learner's device to its end.
+scripts, each of which keeps its CPUs and its learner's device to its end: side by side, with
+learners that use all cores or one, and one after the other. The way that is done first counts.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from artos.system import heap
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.sharing.several import at_once, in_turn
 
 RAY, IN_TURN = "Ray", f"{OURS}, in turn"
+RAY_NARROW, RAY_IN_TURN = f"{RAY}, one thread a learner", f"{RAY}, in turn"
 IDEAL = f"{OURS}, ideal for two"
 COUNTS = (1, 2, 4)
 UPDATES, QUICK, SLOTS, ENVS, STEPS = 12, 2, 2, 4, 128
@@ -28,8 +31,15 @@ MEASURES = {
     "held_device_s": "device held",
     "used_device_s": "device used by learners",
 }
-AGAINST_RAY = {"makespan_s": MAKESPAN_GOAL, "held_cpu_s": CPU_GOAL, "held_device_s": DEVICE_GOAL}
+AGAINST_RAY = {
+    "makespan_s": MAKESPAN_GOAL,
+    "held_cpu_s": CPU_GOAL,
+    "used_cpu_s": None,
+    "held_device_s": DEVICE_GOAL,
+    "used_device_s": None,
+}
 """Measures that are compared with Ray's, with the goals of PPO; the makespan's is that of four."""
+RAYS = (RAY, RAY_NARROW, RAY_IN_TURN)
 Single = Callable[[], Answer]
 
 
@@ -77,8 +87,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     contestants = [
         *_ours(ppo(updates), counts),
         *([] if quick else _ours(SAC, counts)),
-        *_rays("PPO", ray_ppo(updates, say), counts),
-        *([] if quick else _rays("SAC", ray_sac(say), counts)),
+        *_rays("PPO", RAY, ray_ppo(updates, say), counts),
+        *([] if quick else _rays("PPO", RAY_NARROW, ray_ppo(updates, say, "1"), counts)),
+        *([] if quick else _rays("SAC", RAY, ray_sac(say), counts)),
     ]
     alternate(results, contestants, repeats, say)
     if not quick:
@@ -87,14 +98,20 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
 
 
 def compare(results: Results) -> None:
-    """Add all ratios: ours over the ideal of two, over Ray's and over ours in turn."""
+    """Add all ratios: ours over the ideal of two, over Ray's best and over ours in turn.
+
+    Ray's best is what is done first; its measures are those that are compared. In turn each script
+    holds what one alone does.
+    """
     for workload in ("PPO", "SAC"):
         ideal = named(workload, 1, IDEAL, "update_s")
         results.compare(named(workload, 2, OURS, "update_s"), ideal, UPDATE_GOAL, "at most")
     for workload, count, key in product(("PPO", "SAC"), COUNTS, AGAINST_RAY):
-        mine, theirs = (named(workload, count, who, key) for who in (OURS, RAY))
+        rays = {named(workload, count, who, "makespan_s"): who for who in RAYS}
+        best = rays.get(results.lowest(rays) or "", RAY)
+        mine, theirs = (named(workload, count, who, key) for who in (OURS, best))
         results.compare(mine, theirs, _goal(workload, count, key), "at most")
-    for workload, count in product(("PPO", "SAC"), COUNTS[1:]):
+    for workload, count in product(("PPO", "SAC"), COUNTS[-1:]):
         mine, turn = (named(workload, count, who, "makespan_s") for who in (OURS, IN_TURN))
         results.compare(mine, turn, None, "at most")
 
@@ -116,17 +133,19 @@ def _ours(workload: Workload, counts: tuple[int, ...]) -> Iterator[Contestant]:
         if count == 1:
             case = {"ideal_s": (named(name, 1, IDEAL, "update_s"), "s")}
             yield Contestant(f"{IDEAL} {name}", case, workload.single(ideal=True))
-        else:
+        elif count == COUNTS[-1]:
             makespan = {"makespan_s": _cases(name, count, IN_TURN)["makespan_s"]}
             yield Contestant(f"{IN_TURN}, {count} {name}", makespan, in_turn(single, count))
 
 
-def ray_ppo(updates: int, say: Say) -> Single:
-    """A measurement of one script of Ray's with PPO."""
+def ray_ppo(updates: int, say: Say, threads: str = "") -> Single:
+    """A measurement of one script of Ray's with PPO; its learner has all cores by default."""
     arguments = ("--schedule", f"{SLOTS}:0", "--count", str(updates), *ppo(updates).options())
+    arguments += ("--threads", threads) if threads else ()
     return baseline(
-        "ray", "elasticity.ray_adaptive", *arguments, seconds=_DEADLINE_SECONDS, say=say
-    )
+        "ray", "elasticity.ray_adaptive", *arguments, seconds=_DEADLINE_SECONDS, say=say,
+        environment=heap.ENVIRONMENT,
+    )  # fmt: skip
 
 
 def ray_sac(say: Say) -> Single:
@@ -135,7 +154,7 @@ def ray_sac(say: Say) -> Single:
     return baseline("ray", "sharing.ray_sac", *arguments, seconds=_DEADLINE_SECONDS, say=say)
 
 
-def _rays(name: str, single: Single, counts: tuple[int, ...]) -> Iterator[Contestant]:
+def _rays(name: str, who: str, single: Single, counts: tuple[int, ...]) -> Iterator[Contestant]:
     def told() -> Answer:
         """Its learner has its device as long as the script runs."""
         rates, versions = single()
@@ -143,7 +162,10 @@ def _rays(name: str, single: Single, counts: tuple[int, ...]) -> Iterator[Contes
         return Answer({**rates, **device}, versions)
 
     for count in counts:
-        yield Contestant(f"{RAY}, {count} {name}", _cases(name, count, RAY), at_once(told, count))
+        yield Contestant(f"{who}, {count} {name}", _cases(name, count, who), at_once(told, count))
+        if count == COUNTS[-1] and who == RAY:
+            cases = _cases(name, count, RAY_IN_TURN)
+            yield Contestant(f"{RAY_IN_TURN}, {count} {name}", cases, in_turn(told, count))
 
 
 def _cases(workload: str, count: int, who: str) -> dict[str, tuple[str, str]]:

@@ -2,7 +2,8 @@
 
 ``python -m evaluation.startup.artos_side run ppo --env CartPole-v1 --total-steps 2048`` answers
 with ``first_s``, seconds from the command to the first step of an environment, ``all_s``, seconds
-until the prompt is back, and ``bare_s``, the seconds of ``python -c "import torch, gymnasium"``.
+until the prompt is back, ``return``, the mean of the last 100 episodes' returns (0 before the first
+one ends), and ``bare_s``, the seconds of ``python -c "import torch, gymnasium"``.
 """
 
 from __future__ import annotations
@@ -49,7 +50,12 @@ def main() -> None:
         ]
         taken = seconds(command)
         summary = json.loads((folder / "summary.json").read_text())
-    rates = {"first_s": summary["first_step_seconds"], "all_s": taken, "bare_s": seconds(BARE)}
+    rates = {
+        "first_s": summary["first_step_seconds"],
+        "all_s": taken,
+        "return": summary["mean_return_100"] or 0.0,
+        "bare_s": seconds(BARE),
+    }
     answer(rates, ("torch", "gymnasium"))
 
 

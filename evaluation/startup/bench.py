@@ -1,12 +1,15 @@
-"""Start-up and total time of a short run: ``artos`` and a script with Stable-Baselines3."""
+"""Start-up and total time of a short run, beside a script with Stable-Baselines3; the first run."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from evaluation.core.report import OURS, Results
-from evaluation.core.runner import Contestant, Say, alternate, baseline, ours
+from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 
 STEPS = 2_048
 """Two updates of eight environments with 128 steps each."""
+FIRST_RUN, FIRST_STEPS = "CartPole-v1, 500,000 steps as by `make run`", 500_000
 UNIT = "s"
 SB3, BARE = "Stable-Baselines3", 'python -c "import torch, gymnasium"'
 WHOLE_GOAL, FIRST_GOAL = 1.2, 1.4
@@ -18,7 +21,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     """Measure the environments in turn; ``quick`` measures only the small one."""
     games = ("cartpole",) if quick else tuple(_GAMES)
     results = Results("startup", repeats)
-    alternate(results, [c for game in games for c in _contestants(game, say)], repeats, say)
+    contestants = [] if quick else [_first_run()]
+    contestants += [c for game in games for c in _contestants(game, say)]
+    alternate(results, contestants, repeats, say)
     for game in games:
         whole, first = _whole(game, OURS), _first(game, OURS)
         results.compare(whole, _whole(game, SB3), WHOLE_GOAL, "at most")
@@ -27,10 +32,21 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
+def _first_run() -> Contestant:
+    cases = {
+        "all_s": (f"{FIRST_RUN}, command to prompt: {OURS}", UNIT),
+        "return": (f"{FIRST_RUN}, mean of the last 100 returns: {OURS}", ""),
+    }
+    return Contestant(f"{OURS}, first run", cases, _ours("CartPole-v1", FIRST_STEPS))
+
+
+def _ours(env: str, steps: int) -> Callable[[], Answer]:
+    arguments = ("run", "ppo", "--env", env, "--actors", "2", "--total-steps", str(steps))
+    return ours("startup.artos_side", *arguments, seconds=_DEADLINE_SECONDS)
+
+
 def _contestants(game: str, say: Say) -> list[Contestant]:
-    env, steps = _GAMES[game], str(STEPS)
-    arguments = ("run", "ppo", "--env", env, "--actors", "2", "--total-steps", steps)
-    call = ours("startup.artos_side", *arguments, seconds=_DEADLINE_SECONDS)
+    env = _GAMES[game]
     cases = {
         "all_s": (_whole(game, OURS), UNIT),
         "first_s": (_first(game, OURS), UNIT),
@@ -42,12 +58,15 @@ def _contestants(game: str, say: Say) -> list[Contestant]:
         "--env",
         game,
         "--steps",
-        steps,
+        str(STEPS),
         seconds=_DEADLINE_SECONDS,
         say=say,
     )
     sb3 = {"all_s": (_whole(game, SB3), UNIT), "first_s": (_first(game, SB3), UNIT)}
-    return [Contestant(f"{OURS}, {game}", cases, call), Contestant(f"{SB3}, {game}", sb3, theirs)]
+    return [
+        Contestant(f"{OURS}, {game}", cases, _ours(env, STEPS)),
+        Contestant(f"{SB3}, {game}", sb3, theirs),
+    ]
 
 
 def _whole(game: str, who: str) -> str:

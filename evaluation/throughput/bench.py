@@ -2,7 +2,8 @@
 
 Every group has runs that may be compared: the same environment and either the same
 hyper-parameters (8 environments × 128 steps, 4 epochs of 4 minibatches of 256, two layers of 64 or
-the Nature network) or each library's own best settings.
+the Nature network) or each library's own best settings. Rivals that learn in one process get the
+allocator's settings that our learner has, which are worth a quarter of an update of the CNN.
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from artos.system import heap
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.workloads import acting
 
 CARTPOLE = "CartPole-v1, same hyper-parameters"
 CARTPOLE_BEST = "CartPole-v1, own best settings"
+CARTPOLE_VECTOR = "CartPole-v1, all environments in one array, 128 of them, two epochs"
 PONG = "Pong, same hyper-parameters"
 PONG_BFLOAT16 = "Pong, same hyper-parameters, learner in bfloat16"
 PONG_BEST = "Pong, own best settings (one epoch)"
 ACTING = "Pong, acting alone, 2 × 4 environments"
-ONE_FILE = "one file"
+ONE_FILE, SB3 = "one file", "Stable-Baselines3"
+RIVALS = (ONE_FILE, SB3, "RLlib", "Sample Factory")
+OVERLAPPED = f"{OURS}, overlapped"
 
 UNIT = "steps/s"
 _DEADLINE_SECONDS = 400.0
@@ -48,7 +53,7 @@ class Goal:
 
     mine: tuple[str, ...]
     theirs: tuple[str, ...]
-    goal: float | None
+    goal: float | None = None
 
 
 def measure(repeats: int, quick: bool, say: Say = print) -> Results:
@@ -72,6 +77,7 @@ class Contestants:
     def __iter__(self) -> Iterator[Contestant]:
         yield from self.cartpole()
         yield from self.cartpole_best()
+        yield from self.cartpole_vector()
         yield from self.pong()
         if _has_bfloat16():
             yield from self.pong_bfloat16()
@@ -94,13 +100,8 @@ class Contestants:
     def cartpole_best(self) -> Iterator[Contestant]:
         """Each library's own best settings on CartPole-v1: many environments, one epoch."""
         wide = ("envs=64", "epochs=1", "minibatches=16", "max_lag=1")
-        short = ("envs=64", "steps=32", "epochs=2", "minibatches=4", "max_lag=1")
         steps = self._scale.wide_steps
         yield self._ours(CARTPOLE_BEST, "2 × 64 envs", "CartPole-v1", steps, *wide)
-        vector = "vector:CartPole-v1"
-        yield self._ours(
-            CARTPOLE_BEST, "2 × 64 envs, two epochs, vectorised", vector, steps, *short
-        )
         yield self._sample_factory(
             CARTPOLE_BEST, "2 × 32 envs, batched", "cartpole-wide", steps // 4
         )
@@ -109,6 +110,14 @@ class Contestants:
         many = ("--envs", "64", "--epochs", "1")
         yield self._sb3(CARTPOLE_BEST, "64 envs", *many, "--minibatch", "1024")
         yield self._one_file(CARTPOLE_BEST, "64 envs", *many, "--minibatches", "8")
+
+    def cartpole_vector(self) -> Iterator[Contestant]:
+        """Gymnasium's CartPole that steps all environments in one array, on both sides."""
+        settings = ("envs=64", "steps=32", "epochs=2", "minibatches=4", "max_lag=1")
+        steps = self._scale.wide_steps
+        yield self._ours(CARTPOLE_VECTOR, "", "vector:CartPole-v1", steps, *settings)
+        sizes = ("--envs", "128", "--steps", "32", "--epochs", "2", "--minibatches", "4")
+        yield self._one_file(CARTPOLE_VECTOR, "", "--env", "cartpole-vector", *sizes)
 
     def pong(self) -> Iterator[Contestant]:
         """Same hyper-parameters on Pong, float32."""
@@ -185,13 +194,24 @@ class Contestants:
         )
 
     def _one_file(self, group: str, label: str, *arguments: str) -> Contestant:
-        module = "baselines.one_file_ppo"
-        call = ours(module, *self._seconds, *arguments, seconds=_DEADLINE_SECONDS)
+        call = ours(
+            "baselines.one_file_ppo",
+            *(*self._seconds, *arguments),
+            seconds=_DEADLINE_SECONDS,
+            environment=heap.ENVIRONMENT,
+        )
         return _contestant(group, _named(ONE_FILE, label), call)
 
     def _sb3(self, group: str, label: str, *arguments: str) -> Contestant:
-        call = self._baseline("sb3", "throughput.sb3_side", *self._seconds, *arguments)
-        return _contestant(group, _named("Stable-Baselines3", label), call)
+        call = baseline(
+            "sb3",
+            "throughput.sb3_side",
+            *(*self._seconds, *arguments),
+            seconds=_DEADLINE_SECONDS,
+            say=self._say,
+            environment=heap.ENVIRONMENT,
+        )
+        return _contestant(group, _named(SB3, label), call)
 
     def _rllib(self, group: str, label: str, case: str, threads: str) -> Contestant:
         arguments = (*self._seconds, "--case", case, "--threads", threads)
@@ -225,23 +245,31 @@ def _has_bfloat16() -> bool:
 
 
 def goals(cases: Sequence[str]) -> list[Goal]:
-    """The goals over the cases that were measured."""
+    """The goals over the cases that were measured.
 
-    def of(group: str, mine: bool) -> tuple[str, ...]:
-        inside = [case for case in cases if case.startswith(f"{group}: ")]
-        return tuple(case for case in inside if case.startswith(f"{group}: {OURS}") == mine)
+    Like is compared with like: what samples and learns in turn with what does so, the same kind of
+    environments, the same precision. Each rival is at its best: the fastest of its ways.
+    """
+
+    def of(group: str, who: str) -> tuple[str, ...]:
+        named = (f"{group}: {who}", f"{group}: {who}, ")
+        return tuple(case for case in cases if case == named[0] or case.startswith(named[1]))
 
     found = []
-    for group, goal in ((CARTPOLE, 1.25), (CARTPOLE_BEST, 3.0), (PONG, 1.1), (ACTING, 0.95)):
-        theirs = of(group, False)
-        if group == CARTPOLE_BEST:
-            floor = tuple(case for case in theirs if f": {ONE_FILE}" in case)
-            theirs = tuple(case for case in theirs if case not in floor)
-            # One process with 64 environments is not a baseline's setting, but should be shown.
-            found.append(Goal(of(group, True), floor, None))
-        found.append(Goal(of(group, True), theirs, goal))
-    if faster := of(PONG_BFLOAT16, True):
-        found.append(Goal(faster, of(PONG, False), 2.0))
-        found.append(Goal(faster, of(PONG_BFLOAT16, False), None))
-    found.append(Goal(of(PONG_BEST, True), of(PONG_BEST, False), None))
-    return found
+    for group, wanted in (
+        (CARTPOLE, {ONE_FILE: 1.25}),
+        (PONG, {SB3: 1.1}),
+    ):
+        mine = (f"{group}: {OURS}",)
+        found += [Goal(mine, of(group, rival), wanted.get(rival)) for rival in RIVALS]
+        found.append(Goal((f"{group}: {OVERLAPPED}",), mine))
+    found += [
+        Goal(of(CARTPOLE_BEST, OURS), of(CARTPOLE_BEST, rival), 3.0 if rival == SB3 else None)
+        for rival in RIVALS
+    ]
+    found += [
+        Goal(of(group, OURS), of(group, ONE_FILE), wanted)
+        for group, wanted in ((CARTPOLE_VECTOR, None), (PONG_BFLOAT16, 2.0), (PONG_BEST, None))
+    ]
+    found.append(Goal(of(ACTING, OURS), of(ACTING, "bare loop"), 0.95))
+    return [goal for goal in found if goal.mine[:1] and goal.theirs and goal.mine[0] in cases]

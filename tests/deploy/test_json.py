@@ -82,7 +82,7 @@ def test_the_readme_says_which_commands_do_not_take_it(capsys: pytest.CaptureFix
 def test_what_is_printed_is_json(
     command: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(registry.BENCHMARKS, "toy", toy)
+    monkeypatch.setitem(registry.BENCHMARKS, "toy", registry.Benchmark(toy))
     if command == "eval":
         assert main(["run", "ppo", *LEARNED]) == 0
         capsys.readouterr()

@@ -49,7 +49,7 @@ def test_a_missed_goal_is_an_error_unless_the_run_was_quick(tmp_path, monkeypatc
         results.compare("speed: ARTOS", "speed: baseline", 2.0)
         return results
 
-    monkeypatch.setitem(registry.BENCHMARKS, "toy", measure)
+    monkeypatch.setitem(registry.BENCHMARKS, "toy", registry.Benchmark(measure))
     assert registry.run("toy", tmp_path / "a.json") == 1
     assert registry.run("toy", tmp_path / "b.json", quick=True) == 0
 
@@ -64,7 +64,7 @@ def test_a_case_that_misses_its_own_goal_is_an_error_and_series_have_a_figure(
         results.followed("ARTOS", {"actors": [2, 4]})
         return results
 
-    monkeypatch.setitem(registry.BENCHMARKS, "toy", measure)
+    monkeypatch.setitem(registry.BENCHMARKS, "toy", registry.Benchmark(measure))
     assert registry.run("toy", tmp_path / "a.json") == 1
     figures = sorted(path.name for path in tmp_path.glob("*.png"))
     assert figures == ["a-series.png", "a.png"]
@@ -82,16 +82,25 @@ def test_every_goal_of_the_buffer_is_about_a_case_that_is_measured():
         assert against in cases
 
 
-def test_throughput_compares_within_a_group_and_with_the_floor_apart():
-    names = (OURS, "Sample Factory", "one file, 64 envs")
-    cases = [f"{throughput.CARTPOLE_BEST}: {name}" for name in names]
-    cases += [f"{throughput.PONG}: {name}" for name in (OURS, "one file")]
-    cases += [f"{throughput.PONG_BFLOAT16}: {name}" for name in (OURS, "one file")]
-    found = {(goal.theirs, goal.goal) for goal in throughput.goals(cases) if goal.mine}
+def test_throughput_compares_like_with_like_and_each_rival_at_its_best():
+    names = (
+        OURS,
+        f"{OURS}, overlapped",
+        "one file, 1 thread",
+        "one file, 2 threads",
+        throughput.SB3,
+    )
+    cases = [f"{throughput.CARTPOLE}: {name}" for name in names]
+    cases += [f"{throughput.CARTPOLE_BEST}: {name}" for name in (f"{OURS}, wide", "RLlib, PPO")]
+    cases += [f"{throughput.PONG}: {name}" for name in (OURS, throughput.SB3)]
+    cases += [f"{throughput.PONG_BFLOAT16}: {name}" for name in (OURS, "one file, fast")]
+    found = {(goal.mine, goal.theirs): goal.goal for goal in throughput.goals(cases)}
+    ours, overlapped, one, two, sb3, wide, rllib, pong, pong_sb3, bfloat16, one_bfloat16 = cases
     assert found == {
-        ((cases[2],), None),
-        ((cases[1],), 3.0),
-        ((cases[4],), 1.1),
-        ((cases[4],), 2.0),
-        ((cases[6],), None),
+        ((ours,), (one, two)): 1.25,
+        ((ours,), (sb3,)): None,
+        ((overlapped,), (ours,)): None,
+        ((wide,), (rllib,)): None,
+        ((pong,), (pong_sb3,)): 1.1,
+        ((bfloat16,), (one_bfloat16,)): 2.0,
     }

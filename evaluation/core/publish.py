@@ -1,0 +1,266 @@
+"""Published results: the JSON in ``evaluation/results/``, and the tables made from it.
+
+``python -m evaluation.core.publish [bench-results/NAME.json ...]`` publishes these reports with
+their figures, and writes the tables of ``README.md`` and ``docs/benchmarks.md`` anew. Without
+reports it only does the latter, for figures that a change of the code has made those of older code.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from artos.errors import Refused
+from evaluation.core.registry import BENCHMARKS
+from evaluation.core.report import Ratio, Report, Row, quotients, read_json, spread, write_json
+from evaluation.core.sources import ROOT, changed
+
+RESULTS = ROOT / "evaluation" / "results"
+LINES = RESULTS / "readme.toml"
+README, PAGE = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
+FIGURES = ROOT / "docs" / "figures"
+ENOUGH = 3
+"""Repetitions from which a median says something."""
+_WIDE = 1.5
+"""Largest over smallest ratio from which both are told."""
+
+Reports = Mapping[str, Report]
+
+
+def published() -> dict[str, Report]:
+    """All published reports, by name."""
+    return {path.stem: read_json(path) for path in sorted(RESULTS.glob("*.json"))}
+
+
+def is_older(report: Report) -> bool:
+    """Whether what was measured differs from what is here now."""
+    return bool(changed(report.sources, BENCHMARKS[report.name].measures) or not report.sources)
+
+
+# -- README ------------------------------------------------------------------------------------
+
+
+class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One row of the README: ``result`` with ``{0}``, ``{1}``, ... for its figures.
+
+    Each figure is ``[case]``, the median of a case of the benchmark, with its unit, or ``[case,
+    other]``, that of the ratio of two, by repetition. A case that starts with a colon is of
+    ``group``.
+    """
+
+    measured: str
+    benchmark: str
+    result: str
+    figures: tuple[tuple[str, ...], ...]
+    group: str = ""
+
+
+class Lines(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The rows of the README, in their order."""
+
+    line: tuple[Line, ...]
+
+
+def lines() -> tuple[Line, ...]:
+    """The rows that the README has."""
+    return msgspec.toml.decode(LINES.read_bytes(), type=Lines).line
+
+
+def readme_table(chosen: Iterable[Line], reports: Reports) -> str:
+    """The README's table, with a mark at each row of older code or of few repetitions.
+
+    Raises:
+        Refused: figures that no published report has; lists them all.
+    """
+    rows, notes, faults = [], set[str](), list[str]()
+    for line in chosen:
+        report = reports.get(line.benchmark)
+        found = [_figure(line, figure, report) for figure in line.figures] if report else []
+        known = [text for text in found if text is not None]
+        if report is None or len(known) < len(line.figures):
+            absent = [f for f, text in zip(line.figures, found, strict=False) if text is None]
+            faults.append(
+                f"README, {line.measured!r}: {line.benchmark}.json lacks {absent or 'everything'}: "
+                f"publish a report that has it, or change {LINES.name}"
+            )
+            continue
+        marks = [_OLDER] * is_older(report) + [_FEW] * (_repetitions(line, report) < ENOUGH)
+        notes.update(marks)
+        result = " ".join((line.result.format(*known), *marks))
+        rows.append((line.measured, result, f"`artos bench {line.benchmark}`"))
+    if faults:
+        raise Refused(faults)
+    table = _table([("measured on " + _machines(reports), "result", "reproduce"), *rows])
+    said = [f"{mark} {_NOTES[mark]}" for mark in _NOTES if mark in notes]
+    return "\n\n".join([table, *said])
+
+
+_OLDER, _FEW = "†", "‡"
+_NOTES = {
+    _OLDER: "Measured on older code: what the benchmark measures has changed since.",
+    _FEW: f"Fewer than {ENOUGH} repetitions.",
+}
+
+
+def _case(line: Line, name: str) -> str:
+    return line.group + name if name.startswith(":") else name
+
+
+def _figure(line: Line, figure: tuple[str, ...], report: Report) -> str | None:
+    """A figure in words; None if the report does not have it."""
+    rows = {row.case: row for row in report.rows}
+    case, other = _case(line, figure[0]), _case(line, figure[-1])
+    if case not in rows or other not in rows:
+        return None
+    return _with_unit(rows[case]) if len(figure) == 1 else _ratio(rows[case], rows[other], report)
+
+
+def _with_unit(row: Row) -> str | None:
+    if row.median is None:
+        return None
+    short = row.unit == "s" and row.median < 0.1
+    return (
+        f"{_number(row.median * 1e3)} ms" if short else f"{_number(row.median)} {row.unit}".rstrip()
+    )
+
+
+def _ratio(row: Row, other: Row, report: Report) -> str | None:
+    """As the report has it; else by repetition; else of medians, where nothing else was kept.
+
+    Where repetitions differ much, a median alone would hide it.
+    """
+    known = {(r.case, r.against): (r.median, r.min, r.max) for r in report.ratios}
+    measured = spread(quotients(row.values, other.values))
+    median, low, high = known.get((row.case, other.case), measured)
+    if median is None and row.median and other.median:
+        median = row.median / other.median
+    if median is None:
+        return None
+    if low and high and high > _WIDE * low:
+        return f"{_number(median)} × ({_number(low)} to {_number(high)})"
+    return f"{_number(median)} ×"
+
+
+def _repetitions(line: Line, report: Report) -> int:
+    cases = {_case(line, name) for figure in line.figures for name in figure}
+    return min(row.n for row in report.rows if row.case in cases)
+
+
+def _machines(reports: Reports) -> str:
+    machines = {f"{r.machine['cores']} cores ({r.machine['cpu']})" for r in reports.values()}
+    dates = sorted(report.date[:10] for report in reports.values())
+    span = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    return f"{', '.join(sorted(machines))}, {span}"
+
+
+# -- the page ----------------------------------------------------------------------------------
+
+
+def section(report: Report) -> str:
+    """One report: its date, machine and commit, the rows, and the ratios with their goals."""
+    machine = ", ".join(f"{name} {value}" for name, value in report.machine.items())
+    facts = f"{report.date[:16].replace('T', ' ')} UTC, commit {report.commit[:7]}. {machine}."
+    if is_older(report):
+        facts += " **Measured on older code.**"
+    tables = [_table(_rows(report.rows))] + [_table(_ratios(report.ratios))] * bool(report.ratios)
+    return "\n\n".join([facts, *tables])
+
+
+def _rows(rows: Iterable[Row]) -> Iterator[tuple[str, ...]]:
+    rows = list(rows)
+    goals = any(row.goal is not None for row in rows)
+    yield "case", "median", "smallest to largest", "unit", "n", *(("goal", "holds") * goals)
+    for row in rows:
+        verdict = (_goal(row), _HOLDS[row.holds]) * goals
+        if row.median is None:
+            yield row.case, "absent", row.note, "", "", *verdict
+        else:
+            spread = f"{_number(row.min)} to {_number(row.max)}"
+            yield row.case, _number(row.median), spread, row.unit, str(row.n), *verdict
+
+
+def _ratios(ratios: Iterable[Ratio]) -> Iterator[tuple[str, ...]]:
+    yield "ratio of", "over", "median", "smallest to largest", "goal", "holds"
+    for ratio in ratios:
+        spread = f"{_number(ratio.min)} to {_number(ratio.max)}"
+        verdict = (_goal(ratio), _HOLDS[ratio.holds])
+        yield ratio.case, ratio.against, _number(ratio.median), spread, *verdict
+
+
+_HOLDS = {True: "yes", False: "**no**", None: ""}
+
+
+def _goal(judged: Row | Ratio) -> str:
+    sign = "≥" if judged.bound == "at least" else "≤"
+    return "" if judged.goal is None else f"{sign} {judged.goal:g}"
+
+
+def _table(lines: Iterable[tuple[str, ...]]) -> str:
+    head, *body = lines
+    rule = ("---",) * len(head)
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *body))
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "—"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+# -- both --------------------------------------------------------------------------------------
+
+
+def filled(text: str, contents: Mapping[str, str]) -> str:
+    """The text, with the contents between ``<!-- NAME -->`` and ``<!-- /NAME -->``.
+
+    Raises:
+        Refused: there is no such place for some of them.
+    """
+    missing = []
+    for name, content in contents.items():
+        place = re.compile(rf"(?s)(<!-- {name} -->\n).*?(\n<!-- /{name} -->)")
+        text, found = place.subn(lambda m, c=content: f"{m[1]}\n{c}\n{m[2]}", text)  # type: ignore[misc]
+        missing += [f"no place for {name}: write <!-- {name} --> and <!-- /{name} -->"] * (
+            not found
+        )
+    if missing:
+        raise Refused(missing)
+    return text
+
+
+def pages() -> dict[Path, str]:
+    """README and benchmark page as they should be, by path."""
+    reports = published()
+    return {
+        README: filled(README.read_text(), {"figures": readme_table(lines(), reports)}),
+        PAGE: filled(PAGE.read_text(), {name: section(r) for name, r in reports.items()}),
+    }
+
+
+def publish(report: Report) -> None:
+    """Keep a report, and draw those of its figures that the page shows."""
+    write_json(report, RESULTS / f"{report.name}.json")
+    shown = PAGE.read_text()
+    with tempfile.TemporaryDirectory() as folder:
+        for figure in BENCHMARKS[report.name].draw(report, Path(folder, f"{report.name}.json")):
+            if f"(figures/{figure.name})" in shown:
+                shutil.copy(figure, FIGURES)
+
+
+def main(paths: Iterable[str]) -> int:
+    """Publish these reports, and write both pages."""
+    for path in map(Path, paths):
+        publish(read_json(path))
+    for path, text in pages().items():
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
