@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from artos.clock import LONGEST
-from artos.errors import DeadlineExceeded, Refused
+from artos.errors import DeadlineExceeded, NoAnswer, Refused
 from artos.plan import Plan
 from artos.protocol.fields import MOST
 from artos.protocol.unreadable import UNREADABLE
@@ -57,12 +57,15 @@ def register_apart(
     """Register in a process of its own, so that user code never runs in a daemon.
 
     Raises:
-        Refused: the process did not answer within ``deadline`` seconds, or ended without an answer.
+        Refused: the environment did not answer to a call within ``deadline`` seconds, the process
+            took much longer, or it ended without an answer.
     """
     arguments = (msgspec.json.encode(reference).decode(), str(seed))
     seconds = max(START_SECONDS, deadline)
     try:
-        answer = preloaded.answer(ChildModule.REGISTER, arguments, seconds)
+        answer = preloaded.answer(ChildModule.REGISTER, arguments, seconds, each=deadline)
+    except NoAnswer as error:
+        raise Refused([f"{error}: {SLOW}"]) from None
     except DeadlineExceeded:
         why = f"building {reference.source} took more than {seconds:g} s: {SLOW}"
         raise Refused([why]) from None

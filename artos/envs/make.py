@@ -7,20 +7,21 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from artos.envs import hints, stacks
 from artos.envs.serial import SerialVectorEnv
-from artos.envs.spec import CHOSEN, MASK, EnvSpec, spec_of
+from artos.envs.spec import CHOSEN, EnvSpec, spec_of
+from artos.envs.trial import try_out
 from artos.errors import Refused
+from artos.system.under_way import under_way
 
 AnyVectorEnv = VectorEnv[Any, Any, Any]
 
@@ -61,31 +62,28 @@ def make_vector(
 
 
 def describe(env: str) -> EnvSpec:
-    """Describe an environment as plain data; builds it once, resets it, and closes it.
+    """Describe an environment as plain data; builds it once, resets and steps it, and closes it.
 
     Raises:
-        Refused: it cannot be made, or its spaces cannot be stored.
+        Refused: it cannot be made, its spaces cannot be stored, or what it returns is not what they
+            say.
     """
-    made = _open(env, 1, 0, AutoresetMode.SAME_STEP)
+    with under_way(f"environment {env}", "being made"):
+        made = _open(env, 1, 0, AutoresetMode.SAME_STEP)
     try:
         spec = spec_of(env, made)
         if is_atari(env):
             return spec
-        masks = () if spec.masked else _masks(made)
-        stacks.declare(made, masked=len(masks) > 0)
+        masks = try_out(env, made, spec)
+        stacks.declare(made, masked=masks is not None)
         spec = spec_of(env, made)
-        return spec.masked_by_info(np.shape(masks[0])) if len(masks) else spec
+        return spec if masks is None else spec.masked_by_info(masks)
+    except Refused:
+        raise
+    except Exception as error:
+        raise Refused([f"environment {env} fails: {_tail(error)}"]) from error
     finally:
         made.close()
-
-
-def _masks(env: AnyVectorEnv) -> Sequence[Any]:
-    """What its ``info`` says about the actions that may be chosen, by environment."""
-    try:
-        found: Sequence[Any] = env.reset(seed=0)[1].get(MASK, ())
-    except Exception:
-        return ()  # it fails in the actor once more, which reports it
-    return found
 
 
 def _open(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> AnyVectorEnv:

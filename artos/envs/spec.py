@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, TypeVar
 
 import gymnasium as gym
 import msgspec
@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from artos.envs.shown import Path
 from artos.errors import Refused
 from artos.spec import AGES_KEY, MASK_KEY, OBSERVATIONS, VALID_KEY, DataKey, Padding
 
@@ -27,7 +28,9 @@ AGES = DataKey(AGES_KEY, (), "uint8")
 MASK = "action_mask"
 """Where environments say which actions may be chosen: in a Dict observation, or in ``info``."""
 
-Path = tuple[str, ...]
+
+STORABLE = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+"""Spaces of numbers in arrays of a fixed shape."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -35,8 +38,9 @@ class Part(msgspec.Struct, frozen=True):
 
     ``shape`` is what is stored per step. With ``stack=k`` the policy sees ``(k, *shape)``: the last
     k frames, oldest first, and ``padding`` where the episode was younger. ``sizes`` is set for
-    categories: one count per element, each element in ``0 … size-1``. ``low`` and ``high`` bound
-    all elements where they are known.
+    categories: one count per element, each element in ``0 … size-1``; the environment's own numbers
+    are larger by ``start``, one per element, empty if all are 0. ``low`` and ``high`` bound all
+    elements where they are known.
     """
 
     name: str
@@ -47,6 +51,7 @@ class Part(msgspec.Struct, frozen=True):
     low: float | None = None
     high: float | None = None
     padding: Padding = "zero"
+    start: tuple[int, ...] = ()
 
     @property
     def value_shape(self) -> tuple[int, ...]:
@@ -174,7 +179,8 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     if faults:
         raise Refused(faults)
     mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.DISABLED))
-    is_dict, by_mask = isinstance(space, spaces.Dict), mode is AutoresetMode.DISABLED
+    is_dict = isinstance(space, spaces.Dict | spaces.Tuple)
+    by_mask = mode is AutoresetMode.DISABLED
     mode = AutoresetMode.SAME_STEP if by_mask else mode
     chosen = by_mask or CHOSEN in env.metadata
     masked: Literal["", "observation"] = "observation" if masks else ""
@@ -182,35 +188,51 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
 
 
 def leaves(space: gym.Space[Any], path: Path = ()) -> Iterator[tuple[Path, gym.Space[Any]]]:
-    """Walk nested Dict spaces: ``(path, space)`` of every part, in the space's own order."""
-    if isinstance(space, spaces.Dict):
-        for name, inner in space.spaces.items():
+    """Walk nested Dict and Tuple spaces: ``(path, space)`` of every part, in their own order."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        inside = space.spaces
+        for name, inner in inside.items() if isinstance(inside, Mapping) else enumerate(inside):
             yield from leaves(inner, (*path, name))
     else:
         yield path, space
 
 
+T = TypeVar("T")
+
+
+def parts_of(
+    space: gym.Space[Any], make: Callable[[str, gym.Space[Any]], T]
+) -> Iterator[tuple[Path, T]]:
+    """``make`` of key and space of every part that can be stored, with its path."""
+    for path, leaf in leaves(space):
+        if isinstance(leaf, STORABLE):
+            yield path, make(key_of(path), leaf)
+
+
 def key_of(path: Path) -> str:
     """The data key of a part."""
-    return ".".join((OBSERVATIONS, *path))
+    return ".".join((OBSERVATIONS, *map(str, path)))
 
 
 def _part(key: str, space: gym.Space[Any], stack: int, padding: Padding) -> Part:
+    if 0 in (space.shape or ()):
+        raise TypeError(f"{key} has no elements, shape {space.shape}: leave it out")
     match space:
         case spaces.Box():
             return _box_part(key, space, stack, padding)
         case spaces.Discrete():
-            low, count = int(space.start), int(space.n)
-            # A shifted range is stored as it is; only 0-based categories become one-hot inputs.
-            return Part(key, (), "int64", 1, () if low else (count,), low, low + count - 1)
+            count, first = int(space.n), int(space.start)
+            start = (first,) if first else ()
+            return Part(key, (), "int64", 1, (count,), 0, count - 1, start=start)
         case spaces.MultiDiscrete():
-            counts = () if space.start.any() else tuple(int(n) for n in space.nvec.flat)
-            return Part(key, tuple(space.nvec.shape), "int64", 1, counts)
+            counts = tuple(int(n) for n in space.nvec.flat)
+            firsts = tuple(int(n) for n in space.start.flat) if space.start.any() else ()
+            return Part(key, tuple(space.nvec.shape), "int64", 1, counts, start=firsts)
         case spaces.MultiBinary():
             return Part(key, tuple(int(n) for n in space.shape), "int8", 1, (), 0, 1)
     raise TypeError(
-        f"{key} is a {type(space).__name__} space; use Box, Discrete, MultiDiscrete, MultiBinary "
-        "or Dict of these (a wrapper can turn Tuple into Dict)"
+        f"{key} is a {type(space).__name__} space; use Box, Discrete, MultiDiscrete, MultiBinary, "
+        "or Dict or Tuple of these"
     )
 
 
@@ -243,8 +265,10 @@ def action_spec(space: gym.Space[Any]) -> ActionSpec:
     """Describe an action space.
 
     Raises:
-        TypeError: not Discrete, MultiDiscrete, MultiBinary or Box of numbers.
+        TypeError: not Discrete, MultiDiscrete, MultiBinary or Box of numbers, or of no elements.
     """
+    if 0 in (space.shape or ()):
+        raise TypeError(f"actions have no elements, {space}: nothing can be chosen")
     match space:
         case spaces.Discrete():
             start = (int(space.start),) if space.start else ()

@@ -11,10 +11,10 @@ from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import FrameStackObservation
 from numpy.typing import NDArray
 
-from artos.envs.masks import ActionMasks
-from artos.envs.spec import PADDING, STACK, ActionSpec, leaves
+from artos.envs.spec import PADDING, STACK, leaves
 from artos.envs.stepper import Stepper
-from artos.spec import MASK_KEY, Padding
+from artos.envs.trial import some_actions
+from artos.spec import Padding
 
 _PADDINGS: dict[str, Padding] = {"reset": "first", "zero": "zero"}
 _ROUNDS = 3
@@ -57,18 +57,13 @@ def _wrapper(env: VectorEnv[Any, Any, Any]) -> FrameStackObservation[Any, Any, A
 def _stacked(stepper: Stepper, stack: int, padding: Padding) -> bool:
     """Whether all observations are stacks of frames shown before."""
     rng = np.random.default_rng(0)
-    masks = ActionMasks(stepper.spec, stepper.envs) if stepper.spec.masked else None
     names = [part.name for part in stepper.spec.features]
     obs, before = stepper.reset(0), dict[str, NDArray[Any]]()
     for _ in range(_ROUNDS * stack):
         if not all(_follows(obs[name], before.get(name), stepper.ages, padding) for name in names):
             return False
         before = {name: obs[name].copy() for name in names}
-        if masks is None:
-            actions = _anything(stepper.spec.actions, stepper.envs, rng)
-        else:
-            actions = masks.first(obs[MASK_KEY])
-        obs = stepper.step(actions).obs
+        obs = stepper.step(some_actions(stepper, obs, rng)).obs
     return True
 
 
@@ -84,11 +79,3 @@ def _follows(
         if not np.array_equal(now[env, :-1], older):
             return False
     return True
-
-
-def _anything(actions: ActionSpec, envs: int, rng: np.random.Generator) -> NDArray[Any]:
-    """Random actions, as they are stored."""
-    shape = (envs, *actions.shape)
-    if actions.kind == "box":
-        return rng.uniform(-1, 1, shape).astype(np.float32)
-    return rng.integers(0, np.array(actions.sizes).reshape(actions.shape), shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,15 +12,18 @@ from numpy.typing import NDArray
 
 from artos.envs.environment_state import environment_state, set_environment_state
 from artos.envs.masks import ActionMasks
-from artos.envs.spec import MASK, ActionSpec, EnvSpec, Path, key_of, leaves, spec_of
+from artos.envs.serial import SerialVectorEnv
+from artos.envs.shown import Mismatch, Stored, at, column, five_of, pair_of, require_finite
+from artos.envs.spec import MASK, ActionSpec, EnvSpec, parts_of, spec_of
 from artos.errors import BadRow, Refused
-from artos.spec import MASK_KEY
+from artos.spec import MASK_KEY, OBSERVATIONS
 
 Array = NDArray[Any]
 Parts = dict[str, Array]
 Flags = NDArray[np.bool_]
 
 _OLDEST = 255
+_FLOATS, _FLAGS = np.dtype(np.float64), np.dtype(bool)
 _KEPT = ("ages", "_returns", "_lengths", "_resetting", "_lives", "_done_returns", "_done_lengths")
 
 
@@ -80,6 +82,7 @@ class Stepper:
         self.env, self.envs = env, env.num_envs
         self.spec: EnvSpec = spec_of(name, env)
         self._masks = mode is AutoresetMode.DISABLED
+        self._checked = type(env) is SerialVectorEnv  # which has looked at each environment's
         if self._masks:
             self.spec = self.spec.resetting(autoreset)
         if masked:
@@ -88,9 +91,11 @@ class Stepper:
         self._waits = self.spec.skips_rows
         self.actor = self.step_number = 0
         self._clip, self._terminal_lives = clip_rewards, terminal_lives
-        self._paths = [path for path, _ in leaves(env.single_observation_space)]
-        self._only = key_of(()) if not self.spec.dict_observations else ""
-        self._floats = [p.name for p in self.spec.parts if np.dtype(p.dtype).kind == "f"]
+        self._stored = [
+            (path, stored)
+            for path, stored in parts_of(env.single_observation_space, Stored)
+            if path != (MASK,)
+        ]
         self._to_env = action_writer(self.spec.actions)
         self._all_valid = np.ones(self.envs, bool)
         self._all_valid.flags.writeable = False
@@ -118,12 +123,18 @@ class Stepper:
         """Begin anew with seeds ``seed … seed + E - 1``, kept below 2³¹ as emulators need.
 
         Returns the first observations, data key → (E, …).
+
+        Raises:
+            BadRow: they are not what the environment's space says.
         """
         self._start()
         seed = None if seed is None else seed % (2**31 - self.envs)
-        obs, info = self.env.reset(seed=seed)
-        self._lives = info.get("lives")
-        return self._seen(obs, info)
+        try:
+            obs, info = pair_of(self.env.reset(seed=seed))
+            self._lives = info.get("lives")
+            return self._seen(obs, info)
+        except Mismatch as error:
+            raise self._bad_row(error) from error
 
     def step(self, actions: Array) -> Step:
         """Take one step in every environment.
@@ -131,11 +142,21 @@ class Stepper:
         ``actions`` are stored values: int64 from 0, or float32 unclipped.
 
         Raises:
-            BadRow: an observation or a reward is NaN or infinite, or a mask allows no action.
+            BadRow: an observation or a reward is not what the environment's space says, NaN or
+                infinite, or a mask allows no action.
         """
+        try:
+            return self._step(actions)
+        except Mismatch as error:
+            raise self._bad_row(error) from error
+
+    def _bad_row(self, error: Mismatch) -> BadRow:
+        return BadRow(error.key, self.actor, self.step_number, f"{self.spec.name}: {error.why}")
+
+    def _step(self, actions: Array) -> Step:
         obs, rewards, terminations, truncations, info = self._stepped(actions)
-        if not math.isfinite(np.vdot(rewards, rewards)):
-            self._refuse("rewards", rewards)
+        if MASK in info and self._allowed is None:
+            raise Mismatch(MASK_KEY, _LATE)
         valid = self._all_valid
         if self._waits:
             valid = ~self._resetting
@@ -155,15 +176,28 @@ class Stepper:
         """One step of the environment; with masks, the reset of what ended in the step before."""
         over = self._resetting
         if not (self._masks and over.any()):
-            return self.env.step(self._to_env(actions))
+            return self._columns(self.env.step(self._to_env(actions)))
         begun: dict[str, Any] = {}
         obs = self._restarted(over, begun)
         if self._allowed is not None:  # what was chosen in the last state may be forbidden here
             instead = self._allowed.first(self._seen(obs, begun, np.flatnonzero(~over))[MASK_KEY])
             actions = np.where(over.reshape(-1, *[1] * (actions.ndim - 1)), instead, actions)
-        _, rewards, terminations, truncations, info = self.env.step(self._to_env(actions))
+        stepped = self.env.step(self._to_env(actions))
+        _, rewards, terminations, truncations, info = self._columns(stepped)
         obs = self._restarted(over, info)
         return obs, np.where(over, 0.0, rewards), terminations & ~over, truncations & ~over, info
+
+    def _columns(self, stepped: Any) -> tuple[Any, Array, Flags, Flags, dict[str, Any]]:
+        if self._checked:
+            require_finite("rewards", stepped[1])
+            return stepped  # type: ignore[no-any-return]
+        obs, rewards, terminations, truncations, info = five_of(stepped)
+        rewards = column("rewards", rewards, self.envs, _FLOATS)
+        terminations = column("terminations", terminations, self.envs, _FLAGS)
+        truncations = column("truncations", truncations, self.envs, _FLAGS)
+        if self._masks:  # they are read after a reset, which may write into these arrays
+            rewards, terminations, truncations = map(np.copy, (rewards, terminations, truncations))
+        return obs, rewards, terminations, truncations, info
 
     def _after(
         self, step: Step, over: Flags, ended: NDArray[np.int64] | None, info: dict[str, Any]
@@ -189,7 +223,7 @@ class Stepper:
         if self._masks or self._waits:
             step.final = {name: part[ended] for name, part in step.obs.items()}
         else:
-            step.final = self._checked(final_parts(info["final_obs"], ended, self._paths), ended)
+            step.final = self._finals(ended, info)
             self._open_final(step.final, ended, info)
         if self._waits:
             return
@@ -199,7 +233,7 @@ class Stepper:
 
     def _restarted(self, over: Flags, info: dict[str, Any]) -> Any:
         """Reset the environments that ended; put their new lives into ``info``."""
-        obs, begun = self.env.reset(options={"reset_mask": over.astype(bool)})
+        obs, begun = pair_of(self.env.reset(options={"reset_mask": over.astype(bool)}))
         if "lives" in info and "lives" in begun:
             info["lives"] = np.where(over, begun["lives"], info["lives"])
         if self._allowed is not None:
@@ -229,7 +263,12 @@ class Stepper:
         self, obs: Any, info: dict[str, Any], final: NDArray[np.int64] | None = None
     ) -> Parts:
         """Observations by data key, checked; ``final`` are the rows that end an episode."""
-        parts = self._checked(self._split(obs))
+        rows, parts = (self.envs,), {}
+        for path, stored in self._stored:
+            part = at(obs, path, stored.key) if path else obs
+            parts[stored.key] = stored.rows(part) if self._checked else stored(part, rows)
+        if self.spec.masked == "observation":
+            parts[MASK_KEY] = np.asarray(at(obs, (MASK,), MASK_KEY))
         if self._allowed is not None:
             self._allowed.put(parts, info)
             if final is not None:
@@ -249,33 +288,38 @@ class Stepper:
             final[MASK_KEY] = np.not_equal(said, 0)
             self._allowed.open(final[MASK_KEY])
 
-    def _split(self, obs: Any) -> Parts:
-        if self._only:
-            return {self._only: obs}
-        return {key_of(path): _at(obs, path) for path in self._paths}
+    def _finals(self, ended: NDArray[np.int64], info: dict[str, Any]) -> Parts:
+        """Last observations (k, …) of the episodes that ended, from any layout of ``final_obs``.
 
-    def _checked(self, parts: Parts, rows: NDArray[np.int64] | None = None) -> Parts:
-        for name in self._floats:
-            part = parts[name]
-            if part.dtype == np.float64:
-                parts[name] = part = part.astype(np.float32)
-            # A sum of squares is only finite if everything is; if it overflows, look closer.
-            if not math.isfinite(np.vdot(part, part)):
-                self._refuse(name, part, rows)
-        return parts
-
-    def _refuse(self, key: str, values: Array, rows: NDArray[np.int64] | None = None) -> None:
-        bad = np.argwhere(~np.isfinite(values))
-        if len(bad):
-            env = int(bad[0][0] if rows is None else rows[bad[0][0]])
-            value = values[tuple(bad[0])]
-            where = "".join(f"[{i}]" for i in bad[0][1:])
-            why = (
-                f"environment {env} of {self.spec.name} returned {value}{where and ' at ' + where}"
-            )
-            raise BadRow(key, self.actor, self.step_number, f"{why}: repair the environment")
+        That is an object array of single observations, a batched array, or a Dict of batched ones.
+        """
+        last = info.get("final_obs", info.get("final_observation"))
+        if last is None:
+            raise Mismatch(OBSERVATIONS, _NO_LAST)
+        each = isinstance(last, np.ndarray) and last.dtype == object
+        paths = [(path, stored.key) for path, stored in self._stored]
+        if self.spec.masked == "observation":
+            paths.append(((MASK,), MASK_KEY))
+        found: Parts = {
+            key: np.stack([at(last[i], path, key) for i in ended])
+            if each
+            else at(last, path, key)[ended]
+            for path, key in paths
+        }
+        rows = (len(ended),)
+        return {
+            **found,
+            **{stored.key: stored(found[stored.key], rows) for _, stored in self._stored},
+        }
 
 
+_LATE = (
+    "info says which actions may be chosen, as it did not at the first reset: let reset say it, too"
+)
+_NO_LAST = (
+    "an episode ended and began anew without final_obs in the info, the observation that its last "
+    "step led to: give it, or make the environment with AutoresetMode.NEXT_STEP or DISABLED"
+)
 _EMPTY = (
     "environment {} of {} allows no action, or does not say which: let its action_mask allow at "
     "least one in every state, in the info of reset and of every step if it is there"
@@ -294,37 +338,22 @@ def _mode(name: str, env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
 
 
 def action_writer(spec: ActionSpec) -> Callable[[Array], Array]:
-    """How stored actions become what the environment takes: shifted, clipped, cast."""
-    if spec.kind == "box":
-        low = _bounds(spec.low, -np.inf, spec.shape)
-        high = _bounds(spec.high, np.inf, spec.shape)
-        dtype = np.dtype(spec.dtype)
-        return lambda actions: np.clip(actions, low, high).astype(dtype, copy=False)
-    if spec.start:
-        start = np.array(spec.start, np.int64).reshape(spec.shape or ())
-        return lambda actions: actions + start
-    return lambda actions: actions
+    """How stored actions become what the environment takes: shifted, clipped, cast.
 
-
-def _bounds(bounds: tuple[float | None, ...], default: float, shape: tuple[int, ...]) -> Array:
-    return np.array([default if b is None else b for b in bounds], np.float32).reshape(shape)
-
-
-def final_parts(final_obs: Any, ended: NDArray[np.int64], paths: list[Path]) -> Parts:
-    """Last observations of ended episodes, from any layout Gymnasium uses for ``final_obs``.
-
-    That is an object array of single observations, a batched array, or a Dict of batched arrays.
-    Returns data key → (k, …) for the k environments in ``ended``.
+    The array is a new one: the environment may keep it, and change it.
     """
-    if isinstance(final_obs, np.ndarray) and final_obs.dtype == object:
-        rows = [final_obs[i] for i in ended]
-        return {
-            key_of(path): np.stack([np.asarray(_at(row, path)) for row in rows]) for path in paths
-        }
-    return {key_of(path): _at(final_obs, path)[ended] for path in paths}
-
-
-def _at(obs: Any, path: Path) -> Any:
-    for name in path:
-        obs = obs[name]
-    return obs
+    if spec.kind == "box":
+        dtype = np.dtype(spec.dtype)
+        # Bounds of the space's own dtype, in one that also holds the policy's numbers: clipped at
+        # float32's idea of a float64 bound, an action may be outside.
+        wide, most = np.promote_types(dtype, np.float32), float(np.finfo(dtype).max)
+        low, high = (
+            np.array([outside if b is None else b for b in bounds], wide).reshape(spec.shape)
+            for bounds, outside in ((spec.low, -most), (spec.high, most))
+        )
+        return lambda actions: np.clip(actions.astype(wide), low, high).astype(dtype, copy=False)
+    dtype = np.dtype(spec.dtype)
+    if not spec.start:
+        return lambda actions: np.array(actions, dtype)
+    start = np.array(spec.start, np.int64).reshape(spec.shape)
+    return lambda actions: (actions + start).astype(dtype, copy=False)

@@ -19,6 +19,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, NoReturn
@@ -26,13 +27,14 @@ from typing import IO, NamedTuple, NoReturn
 import msgspec
 
 from artos.clock import Deadline
-from artos.errors import DeadlineExceeded, Refused
+from artos.errors import DeadlineExceeded, NoAnswer, Refused
 from artos.reference import Reference
 from artos.system import child, heap
 from artos.system.child import Child, ProcessSpec, adopt_orphans, adopts_orphans, fork_aside
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
 from artos.system.exit_report import START_SECONDS
+from artos.system.under_way import last
 
 STREAMS = 3
 _MOST = 1 << 17
@@ -194,11 +196,14 @@ class Preloaded(Closing):
             pid = self._ask(spec, streams, START_SECONDS)
         return Child(pid, log) if pid else None
 
-    def answer(self, module: str, arguments: Sequence[str], seconds: float) -> ProcessAnswer:
-        """Run a process to its end.
+    def answer(
+        self, module: str, arguments: Sequence[str], seconds: float, each: float
+    ) -> ProcessAnswer:
+        """Run a process to its end; its output has all lines but those of ``under_way``.
 
         Raises:
-            DeadlineExceeded: it took longer than ``seconds``; it was killed.
+            NoAnswer: code of the user's did not return within ``each`` seconds; it was killed.
+            DeadlineExceeded: all of it took longer than ``seconds``; it was killed.
         """
         deadline, spec = Deadline(seconds), ProcessSpec(module, tuple(arguments))
         with _memory() as out, Path(os.devnull).open("rb") as nothing:
@@ -206,11 +211,18 @@ class Preloaded(Closing):
             pid = self._ask(spec, streams, seconds)
             made = Child(pid or child.spawn(spec, streams), Path(os.devnull))
             try:
-                if not made.ends_within(deadline.left):
-                    raise DeadlineExceeded(module, seconds)
+                look = each
+                while not made.ends_within(min(deadline.left, look)):
+                    begun = last(_content(out))
+                    look = each - (time.monotonic() - begun.since) if begun.who else each
+                    if look <= 0:
+                        raise NoAnswer(begun.who, begun.call, each)
+                    if deadline.passed:
+                        raise DeadlineExceeded(module, seconds)
             finally:
                 made.kill()
-            return ProcessAnswer(made.died() or 0, _content(out), _content(self._said))
+            answer = _content(out).strip().rpartition(b"\n")[2]
+            return ProcessAnswer(made.died() or 0, answer, _content(self._said))
 
     def _ask(self, spec: ProcessSpec, streams: child.Streams, seconds: float) -> int:
         """The process id of a new process; 0 if none can be forked, see ``why_not``."""

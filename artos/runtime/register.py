@@ -1,8 +1,9 @@
 """Registration: turns a reference into a plan, or into all reasons why it cannot be one.
 
 It runs user code (it builds the environment, the policy and the learner once), so it has a process
-of its own: ``python -P -m artos.runtime.register REFERENCE_JSON SEED``. The answer goes to standard
-output as JSON; whatever user code prints goes to standard error.
+of its own: ``python -P -m artos.runtime.register REFERENCE_JSON SEED``. Standard output has a line
+of JSON whenever code of the user's that may never return is called or has returned (``UnderWay``),
+and the answer as the last one; whatever user code prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from artos.spec import (
     Workload,
 )
 from artos.system.child import end_with_parent
+from artos.system.under_way import tell
 
 T = TypeVar("T")
 _PLAYS = ("env", "spec", "build_module", "make_policy")
@@ -313,6 +315,7 @@ def main() -> int:
     answer = os.dup(1)
     os.dup2(2, 1)  # C code prints too, and must not mix with the answer
     with os.fdopen(answer, "wb") as out:
+        tell(out)
         out.write(register_text(sys.argv[1], int(sys.argv[2])))
     return 0
 

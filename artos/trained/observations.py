@@ -20,17 +20,18 @@ def batch_of(obs: Any, spec: EnvSpec, mask: Any = None) -> tuple[dict[str, Array
     """Observations as arrays (B, *value_shape) by data key, and whether it was a single one.
 
     ``obs`` is an array, or for a Dict space a dict of arrays, nested or by dotted names
-    (``camera.left``). Numbers are cast as ``Stepper`` casts them. ``mask`` is what ``info`` says
-    about the actions that may be chosen, if it does.
+    (``camera.left``), for a Tuple space a tuple. Numbers are cast as ``Stepper`` casts them, and
+    categories counted from 0. ``mask`` is what ``info`` says about the actions that may be chosen,
+    if it does.
 
     Raises:
         Refused: parts are missing or unknown, or do not have the shape, kind or range that the
             environment has, or a mask allows nothing; all faults.
     """
-    given = dict(_flat(obs, OBSERVATIONS))
+    names = {part.name for part in spec.parts}
+    given = dict(_flat(obs, OBSERVATIONS, names))
     if mask is not None:
         given[MASK_KEY] = mask
-    names = {part.name for part in spec.parts}
     hint = {MASK_KEY: ': give act mask=info["action_mask"]' * (spec.masked == "info")}
     faults = [f"{name} is missing{hint.get(name, '')}" for name in names - given.keys()]
     faults += [f"{name} is none of {', '.join(sorted(names))}" for name in given.keys() - names]
@@ -50,12 +51,14 @@ def batch_of(obs: Any, spec: EnvSpec, mask: Any = None) -> tuple[dict[str, Array
     return {part.name: _batched(part, arrays[part.name]) for part in spec.parts}, count is None
 
 
-def _flat(obs: Any, name: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(obs, Mapping):
-        for key, value in obs.items():
-            yield from _flat(value, f"{name}.{key}")
-    else:
+def _flat(obs: Any, name: str, names: set[str]) -> Iterator[tuple[str, Any]]:
+    if isinstance(obs, tuple) and name not in names:  # of a Tuple space
+        obs = dict(enumerate(obs))
+    if not isinstance(obs, Mapping):
         yield name, obs
+        return
+    for key, value in obs.items():
+        yield from _flat(value, f"{name}.{key}", names)
 
 
 def _count(part: Part, value: Array) -> int | None:
@@ -64,7 +67,9 @@ def _count(part: Part, value: Array) -> int | None:
 
 
 def _batched(part: Part, value: Array) -> Array:
-    return np.ascontiguousarray(value.reshape(-1, *part.value_shape).astype(part.dtype, copy=False))
+    rows = value.reshape(-1, *part.value_shape)
+    counted = rows - _start(part) if part.start else rows
+    return np.ascontiguousarray(counted.astype(part.dtype, copy=False))
 
 
 def _faults(part: Part, value: Array) -> Iterator[str]:
@@ -72,12 +77,15 @@ def _faults(part: Part, value: Array) -> Iterator[str]:
     if shape not in (value.shape, value.shape[1:]) or (value.ndim != len(shape) and not len(value)):
         batch = ", ".join(("B", *map(str, shape)))
         yield f"{part.name} has shape {value.shape}; give {shape}, or ({batch}) for a batch"
-    elif not np.can_cast(value.dtype, part.dtype, "same_kind"):
+    elif value.dtype.kind not in "biuf" or _changes(part, value):
         yield f"{part.name} has dtype {value.dtype}; the environment shows {part.dtype}"
     elif value.dtype.kind == "f" and not np.isfinite(value).all():
         yield f"{part.name} holds NaN or infinity"
     elif part.sizes and _beyond(part, value):
-        yield f"{part.name} goes from {value.min()} to {value.max()}; it has {part.sizes} choices"
+        yield (
+            f"{part.name} goes from {value.min()} to {value.max()}; it has {part.sizes} choices"
+            + (f" from {part.start}" * bool(part.start))
+        )
 
 
 def _empty(mask: Array, spec: EnvSpec) -> bool:
@@ -86,8 +94,21 @@ def _empty(mask: Array, spec: EnvSpec) -> bool:
 
 
 def _beyond(part: Part, value: Array) -> bool:
-    sizes = np.array(part.sizes).reshape(part.shape)
-    return bool(((value < 0) | (value >= sizes)).any())
+    counted, sizes = value - _start(part), np.array(part.sizes).reshape(part.shape)
+    return bool(((counted < 0) | (counted >= sizes)).any())
+
+
+def _start(part: Part) -> Any:
+    """The environment's first category, which policies see as 0; one for each element."""
+    return np.array(part.start).reshape(part.shape) if part.start else np.int64(0)
+
+
+def _changes(part: Part, value: Array) -> bool:
+    """Whether a cast to the part's integers would change numbers."""
+    if np.dtype(part.dtype).kind == "f":
+        return False
+    with np.errstate(all="ignore"):
+        return bool((value.astype(part.dtype) != value).any())
 
 
 def state_of(

@@ -41,7 +41,9 @@ class Aimless(RolloutActor):
 class Life:
     """An actor, its block, and what the episodes in it were."""
 
-    def __init__(self, folder: ShmFolder, maker: str, capacity: int) -> None:
+    def __init__(
+        self, folder: ShmFolder, maker: str, capacity: int, seed: int, chance: float
+    ) -> None:
         self.stacked = maker.endswith("stacked")
         self.env = f"told_env:{maker}"
         self.actor = Aimless(self.env, envs=ENVS, final_observations=True)
@@ -50,11 +52,14 @@ class Life:
         spec = BlockSpec(0, keys, capacity, ENVS, (), "overwrite")
         self.block = ActorBlock.create(folder.path / "block", spec)
         self.stored: dict[int, int] = {}
+        told_env.begin(seed, chance)  # only now, as registration has stepped environments, too
         self.restart()
 
     def restart(self) -> None:
         """Another process takes over: episodes that were going on are given up."""
+        facts = self.actor.spec
         self.actor = Aimless(self.env, envs=ENVS, final_observations=True)
+        self.actor.adopt(facts)
         plan = SimpleNamespace(seed=0, actors=1)
         self.actor.setup(SimpleNamespace(plan=plan, actor=0, block=self.block, seed=0))  # type: ignore[arg-type]
 
@@ -126,9 +131,8 @@ def learnable(life: Life) -> set[tuple[int, int, int]]:
 @contextmanager
 def lives(maker: str, capacity: int, seed: int, chance: float) -> Iterator[Life]:
     folder = ShmFolder.create("test")
-    told_env.begin(seed, chance)
     try:
-        yield Life(folder, maker, capacity)
+        yield Life(folder, maker, capacity, seed, chance)
     finally:
         folder.remove()
 

@@ -29,6 +29,7 @@ from artos.buffer.samplers.batch import Batch
 from artos.buffer.samplers.uniform import UniformSampler
 from artos.buffer.segment import ShmFolder
 from artos.envs.make import describe
+from artos.errors import Refused
 from artos.protocol.invocations import Claim, Invoke
 from artos.spec import MASK_KEY, VERSION_KEY, DataKey
 
@@ -107,7 +108,7 @@ FOUND = {
     reset_padding: "first", zero_padding: "zero", limited: "first", halved: "first",
     masked: "first", next_step: "first", disabled: "first",
 }  # fmt: skip
-WHOLE = [own_padding, scaled, turned, switched_off, failing]
+WHOLE = [own_padding, scaled, turned, switched_off]
 
 
 @pytest.mark.parametrize("make", FOUND)
@@ -124,6 +125,11 @@ def test_a_stack_is_stored_frame_by_frame(make: Callable[..., Any]) -> None:
 def test_what_is_no_stack_or_is_not_to_be_one_is_stored_whole(make: Callable[..., Any]) -> None:
     (part,) = describe(f"test_stacks:{make.__name__}").parts
     assert (part.stack, part.shape) == (1, (K, 2))
+
+
+def test_one_that_fails_in_its_first_step_is_refused_with_the_place() -> None:
+    with pytest.raises(Refused, match=r"(?s)test_stacks:failing fails: .*1 / 0.*ZeroDivision"):
+        describe("test_stacks:failing")
 
 
 def pong() -> Env:

@@ -191,7 +191,7 @@ def test_what_is_not_finite_is_refused_by_place(value: float, where: str) -> Non
     stepper.actor, stepper.step_number = 4, 77
     stepper.reset(0)
     stepper.step(np.zeros(2, np.int64))
-    with pytest.raises(BadRow, match="environment 1 of poison") as caught:
+    with pytest.raises(BadRow, match="poison: environment 1 returned") as caught:
         stepper.step(np.zeros(2, np.int64))
     assert (caught.value.actor, caught.value.step) == (4, 77)
     assert caught.value.key == ("rewards" if where == "reward" else "observations")

@@ -112,11 +112,11 @@ class Poisoned(Counting):
 
 
 class Listening(Counting):
-    """A Tuple space, which cannot be stored, and text actions, which cannot either."""
+    """Observations of any length, which cannot be stored, and text actions, which cannot either."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.observation_space = spaces.Tuple((spaces.Discrete(2), spaces.Discrete(2)))
+        self.observation_space = spaces.Sequence(spaces.Discrete(2))
         self.action_space = spaces.Text(3)
 
 

@@ -122,19 +122,19 @@ def test_an_import_that_hangs(module: Path) -> None:
         Preloaded(reference(module)) as preloaded,
         pytest.raises(DeadlineExceeded, match="waiting for the import of the workload's code"),
     ):
-        preloaded.answer(PEER, [], 0.5)
+        preloaded.answer(PEER, [], 0.5, each=PATIENCE)
 
 
 def test_what_hangs_after_the_import_is_killed(preloaded: Preloaded, tmp_path: Path) -> None:
     facts(preloaded.start(ALONE, tmp_path / "log"))  # the import is done
     with pytest.raises(DeadlineExceeded, match=PEER):
-        preloaded.answer(PEER, ["stay"], 0.5)
+        preloaded.answer(PEER, ["stay"], 0.5, each=0.2)
 
 
 def test_an_answer_apart_from_what_is_said(module: Path) -> None:
     module.write_text("print('imported')\n")
     with Preloaded(reference(module)) as preloaded:
-        answer = preloaded.answer(PEER, ["x"], PATIENCE)
+        answer = preloaded.answer(PEER, ["x"], PATIENCE, each=PATIENCE)
     assert answer.status == 5
     assert json.loads(answer.out)["arguments"] == ["x"]
     assert answer.said.decode().split() == ["imported"]
