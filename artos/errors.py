@@ -135,15 +135,6 @@ class DeadlineExceeded(ArtosError):
         super().__init__(f"gave up after {seconds:g} s waiting for {waited_for}")
 
 
-class NoAnswer(DeadlineExceeded):
-    """Code of the user's, ``who``, did not return from ``call`` within ``seconds``."""
-
-    def __init__(self, who: str, call: str, seconds: float) -> None:
-        super().__init__(f"{who} to answer to {call}", seconds)
-        self.who, self.call = who, call
-        self.args = (f"{who}: no answer to {call} within {seconds:g} s",)
-
-
 class NoHead(ArtosError):
     """There is no head of a cluster at the address ``head``. ``why`` is the reason."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from artos.clock import LONGEST
-from artos.errors import DeadlineExceeded, NoAnswer, Refused
+from artos.errors import DeadlineExceeded, Refused
 from artos.plan import Plan
 from artos.protocol.fields import MOST
 from artos.protocol.unreadable import UNREADABLE
@@ -25,6 +25,7 @@ from artos.scaling.policy import Custom, ScalingPolicy
 from artos.settings import Setting, settings_of
 from artos.system.child_modules import ChildModule
 from artos.system.exit_report import SLOW, START_SECONDS
+from artos.system.under_way import NoAnswer
 from triggers.table import Table, decode_table
 from triggers.verify import verifier
 from triggers.wiring import completed

@@ -27,14 +27,14 @@ from typing import IO, NamedTuple, NoReturn
 import msgspec
 
 from artos.clock import Deadline
-from artos.errors import DeadlineExceeded, NoAnswer, Refused
+from artos.errors import DeadlineExceeded, Refused
 from artos.reference import Reference
 from artos.system import child, heap
 from artos.system.child import Child, ProcessSpec, adopt_orphans, adopts_orphans, fork_aside
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
 from artos.system.exit_report import START_SECONDS
-from artos.system.under_way import last
+from artos.system.under_way import NoAnswer, last
 
 STREAMS = 3
 _MOST = 1 << 17

@@ -9,7 +9,18 @@ from typing import IO
 
 import msgspec
 
+from artos.errors import DeadlineExceeded
+
 _told: list[IO[bytes]] = []
+
+
+class NoAnswer(DeadlineExceeded):
+    """Code of the user's, ``who``, did not return from ``call`` within ``seconds``."""
+
+    def __init__(self, who: str, call: str, seconds: float) -> None:
+        super().__init__(f"{who} to answer to {call}", seconds)
+        self.who, self.call = who, call
+        self.args = (f"{who}: no answer to {call} within {seconds:g} s",)
 
 
 class UnderWay(msgspec.Struct, frozen=True):

@@ -124,7 +124,7 @@ def test_a_restart_is_logged_once_and_apart_from_what_users_log(
 def test_nan_observation_names_actor_step_and_key(home: Path) -> None:
     message, _ = fails(home, env="toys_to_run:NotANumber", **{**SETTINGS, "steps": 64})
     assert "data key 'observations', actor 0, step 39" in message
-    assert "environment 0 of toys_to_run:NotANumber returned nan at [1]" in message
+    assert "toys_to_run:NotANumber: environment 0 returned nan at [1]" in message
 
 
 @pytest.mark.processes

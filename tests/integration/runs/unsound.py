@@ -19,14 +19,24 @@ from triggers.algorithms import dqn, ppo
 KEYS = ("observations", "actions", "rewards", "terminations", "truncations")
 
 
-class Unbounded(gym.Env[Any, Any]):
+class Still(gym.Env[Any, Any]):
+    """Nothing happens."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return 0, {}
+
+    def step(self, action: Any) -> Any:
+        return 0, 0.0, False, False, {}
+
+
+class Unbounded(Still):
     """Takes any number."""
 
     observation_space = spaces.Discrete(3)
     action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
 
 
-class Knobs(gym.Env[Any, Any]):
+class Knobs(Still):
     """Several choices at once; shows a category."""
 
     observation_space = spaces.Discrete(3)
