@@ -99,6 +99,16 @@ class Left(msgspec.Struct, frozen=True):
     rows: int = 0
 
 
+class Ungranted(msgspec.Struct, frozen=True):
+    """A round that the trigger of this target asked an actor for is not granted: nobody samples it.
+
+    It may be asked for again once something else has happened.
+    """
+
+    trigger: str
+    actor: int
+
+
 class Learned(msgspec.Struct, frozen=True):
     """The learner is done with an invocation that the trigger of this target fired.
 
@@ -118,8 +128,8 @@ class Recheck(msgspec.Struct, frozen=True):
 
 
 Event = (
-    Committed | Began | Arrived | Rewound | Resumed | Published | Joined | Left | Learned | Tick
-    | Recheck
+    Committed | Began | Arrived | Rewound | Resumed | Published | Joined | Left | Ungranted
+    | Learned | Tick | Recheck
 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -20,6 +20,7 @@ from triggers.base import (
     Resumed,
     Rewound,
     Trigger,
+    Ungranted,
 )
 
 _UNDER_WAY = 2
@@ -157,50 +158,80 @@ class ReplayTrigger(Trigger):
 class RoundTrigger(Trigger):
     """Fires one round of sampling after the other: each actor samples on, without waiting.
 
-    An actor is asked for ``ahead`` rounds at first, and for one more whenever one is there. Beside
-    a ``ReplayTrigger`` it waits where more rows would exceed that one's ratio.
+    An actor has ``ahead`` rounds to sample: one is sampled, the others wait. It is asked for one
+    more whenever one is there, in all ``keys`` of its rows (empty: keys come together, as they do
+    without a transfer). Beside a ``ReplayTrigger`` it waits where more rows would exceed that one's
+    ratio.
     """
 
     ahead: int = 2
     limits: tuple[RateLimit, ...] = field(init=False, repr=False, compare=False, default=())
     steps: int = field(init=False, repr=False, compare=False, default=1)
     envs: int = field(init=False, repr=False, compare=False, default=1)
+    keys: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
+    target: str = field(init=False, repr=False, compare=False, default="actors.sample")
     _members: set[int] = field(init=False, repr=False, compare=False, default_factory=set)
-    _done: dict[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
-    _turns: deque[tuple[int, int]] = field(
-        init=False, repr=False, compare=False, default_factory=deque
+    _arrived: dict[int, dict[str, int]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
     )
+    _asked: Counter[int] = field(init=False, repr=False, compare=False, default_factory=Counter)
+    _done: Counter[int] = field(init=False, repr=False, compare=False, default_factory=Counter)
+    _turns: deque[int] = field(init=False, repr=False, compare=False, default_factory=deque)
 
     def check(self, event: Event, now: float) -> Firing | None:
         """Rounds of one actor at a time, in the order in which actors became free."""
         match event:
             case Joined():
                 self._members.add(event.actor)
-                self._turns.append((event.actor, self.ahead))
+                self._line_up(event.actor)
             case Left():
                 self._members.discard(event.actor)
-                self._turns = deque(turn for turn in self._turns if turn[0] != event.actor)
+                self._turns = deque(actor for actor in self._turns if actor != event.actor)
             case Resumed():
-                self._done[event.actor] = event.rows // self.steps
+                self._asked[event.actor] = self._done[event.actor] = event.rows // self.steps
+                self._arrived[event.actor] = dict.fromkeys(self.keys, event.rows)
                 for limit in self.limits:
                     limit.granted += event.rows * self.envs
             case Arrived():
-                self._arrived(event.actor, max(event.written.values()) // self.steps)
+                self._count(event.actor, event.written)
+            case Rewound() if event.actor in self._arrived:
+                known = self._arrived[event.actor]
+                known.update((key, min(rows, event.rows)) for key, rows in known.items())
+            case Ungranted(trigger=self.target):
+                self._give_back(event.actor)
+                return None  # until something else has happened
         return self._next() if self._turns else None
 
     def _next(self) -> Firing | None:
         """As many rounds of the actor whose turn it is as may be made now."""
-        actor, wanted = self._turns.popleft()
-        rounds = next((n for n in range(wanted) if not self._may_insert()), wanted)
-        if rounds < wanted:
-            self._turns.appendleft((actor, wanted - rounds))
+        actor, rounds = self._turns.popleft(), 0
+        while self._wants(actor) and self._may_insert():
+            self._asked[actor] += 1
+            rounds += 1
+        if self._wants(actor):
+            self._turns.appendleft(actor)
         return Firing(actors=(actor,), rounds=rounds) if rounds else None
 
-    def _arrived(self, actor: int, rounds: int) -> None:
-        more = rounds - self._done.get(actor, 0)
-        self._done[actor] = max(rounds, self._done.get(actor, 0))  # void rows come once more
-        if more > 0 and actor in self._members:
-            self._turns.append((actor, more))
+    def _wants(self, actor: int) -> bool:
+        return self._asked[actor] - self._done[actor] < self.ahead
+
+    def _line_up(self, actor: int) -> None:
+        if actor in self._members and self._wants(actor) and actor not in self._turns:
+            self._turns.append(actor)
+
+    def _count(self, actor: int, written: Mapping[str, int]) -> None:
+        """Rounds are done as the run's books count them: once they are there in all keys."""
+        known = self._arrived.setdefault(actor, dict.fromkeys(self.keys, 0))
+        known.update(written)
+        rounds = min(known.values()) // self.steps
+        self._done[actor] = max(rounds, self._done[actor])  # void rows come once more
+        self._line_up(actor)
+
+    def _give_back(self, actor: int) -> None:
+        self._asked[actor] -= 1
+        for limit in self.limits:
+            limit.granted -= self.steps * self.envs
+        self._line_up(actor)
 
     def _may_insert(self) -> bool:
         """Whether one more round may be made; it is booked then."""

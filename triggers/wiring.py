@@ -167,6 +167,15 @@ def _limit_rates(plan: Plan, table: Table) -> None:
         if isinstance(part, RoundTrigger):
             part.steps, part.envs = plan.steps, plan.envs
             part.limits = tuple(replay.limit for replay in found.values())
+    if transfers(table):
+        _wait_for_all_keys(plan, table)
+
+
+def _wait_for_all_keys(plan: Plan, table: Table) -> None:
+    """Keys that are transferred come one after the other; a round is there once all of them are."""
+    for part in sampling_parts(table):
+        if isinstance(part, RoundTrigger):
+            part.keys = tuple(key.name for key in plan.data_keys)
 
 
 def _with_draws(plan: Plan, table: Table) -> Plan:
@@ -204,6 +213,7 @@ def with_transfer(plan: Plan, table: Table) -> tuple[Plan, Table]:
         return plan, table
     whole = TransferTrigger(tuple(key.name for key in plan.data_keys), plan.steps)
     triggers = {"transfer": whole.encode(), **plan.triggers}
+    _wait_for_all_keys(plan, table)
     return msgspec.structs.replace(plan, triggers=triggers), {"transfer": whole, **table}
 
 

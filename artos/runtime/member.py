@@ -36,6 +36,7 @@ from artos.protocol.invocations import (
     encode,
 )
 from artos.snapshot import NotKept, put_back, taken
+from artos.spec import VERSION_KEY
 
 if TYPE_CHECKING:  # with torch, which the learners of others do without
     from artos.learners.residency import Residency
@@ -44,6 +45,11 @@ if TYPE_CHECKING:  # with torch, which the learners of others do without
 MOST_EPISODES = 1000
 """Episodes a round reports, the newest: more of them would not fit a mailbox."""
 _IDLE_SECONDS = 3600.0
+_UNWRITTEN = -1
+_LACKING = (
+    "{} of {} rows were not written: sample(start, rows, call) has to write all keys of each row, "
+    "also the version of the policy that made it"
+)
 TRACE_BYTES = 12_000
 """The end of a traceback that a report carries; it must fit a mailbox."""
 
@@ -109,7 +115,12 @@ class ActorRole:
             self._bind()
             began = _until_now(times, "bind", began)
         if rows:
+            unwritten = self._block.views(VERSION_KEY, start, call.stop)
+            for versions in unwritten:
+                versions[...] = _UNWRITTEN
             own = getattr(self._actor, call.method)(start, rows, call)
+            if lacking := sum(int((versions == _UNWRITTEN).sum()) for versions in unwritten):
+                raise BadRow(VERSION_KEY, self._reader, start, _LACKING.format(lacking, rows))
             self._block.commit(call.stop)
             seconds = time.perf_counter() - began
             times |= complete_times(own, seconds, "sample")

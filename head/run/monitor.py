@@ -73,14 +73,15 @@ class Monitor:
     ``actors_by_update`` holds ``(updates, actors)``: for so many updates in a row, so many actors
     took part. ``rows_drawn`` counts rows that samplers handed to the learner, ``rows_stale`` those
     that ``max_lag`` left out of samples, and ``empty_draws`` draws that found no row.
+    ``firings_skipped`` counts, by target, firings that came faster than the learner works.
     ``leases_lost`` counts updates during which the learner's ``device`` was taken from it, and
     ``device_idle`` seconds of updates in which that GPU computed nothing, by its driver.
     """
 
     kept: ClassVar[tuple[str, ...]] = (
         "returns", "episodes", "updates", "restarts", "rows_lost", "rows_drawn", "rows_stale",
-        "empty_draws", "leases_lost", "device_idle", "lag", "lag_of", "round_lag",
-        "actors_by_update", "metrics", "times",
+        "empty_draws", "firings_skipped", "leases_lost", "device_idle", "lag", "lag_of",
+        "round_lag", "actors_by_update", "metrics", "times",
     )  # fmt: skip
 
     def __init__(self, window: int = 100) -> None:
@@ -90,6 +91,7 @@ class Monitor:
         self.restarts = 0
         self.rows_lost = 0
         self.rows_drawn = self.rows_stale = self.empty_draws = 0
+        self.firings_skipped: dict[str, int] = {}
         self.leases_lost, self.device, self.device_idle = 0, "", 0.0
         self.lag = LagMeter()
         self.lag_of: dict[int, LagMeter] = {}
@@ -123,6 +125,11 @@ class Monitor:
     def stepped(self, began: float) -> None:
         """Environments were stepped from the time ``began`` on (seconds of the run's clock)."""
         self.first_step = began if self.first_step is None else self.first_step
+
+    def skipped(self, target: str) -> int:
+        """A firing for which the learner had no time; returns how many its target has had."""
+        self.firings_skipped[target] = self.firings_skipped.get(target, 0) + 1
+        return self.firings_skipped[target]
 
     def helped(self, times: Mapping[str, float]) -> None:
         """The learner finished an invocation that publishes nothing."""

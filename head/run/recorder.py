@@ -186,6 +186,7 @@ class Recorder:
             shares=monitor.times.shares(),
             rows_stale=monitor.rows_stale,
             empty_draws=monitor.empty_draws,
+            skipped=dict(monitor.firings_skipped),
             total_updates=self._plan.total_updates,
             evaluation=coordinator.state.evaluations.newest(),
             usage=flat(self._bill()),

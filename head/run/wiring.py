@@ -11,7 +11,7 @@ from head.run.coordination.failures import FailureLimits
 from head.run.coordination.ports import Ports
 from head.run.coordination.recovery import Recovery
 from head.run.coordination.state import RunState
-from triggers.base import Arrived, Firing
+from triggers.base import Arrived, Event, Firing
 from triggers.engine import DirectPasser, Engine, MessagePasser, TriggerWrapper
 from triggers.prewarm import PREWARM
 from triggers.table import Table
@@ -51,9 +51,12 @@ def connect(
     def clocks() -> set[str]:
         return engine.clocks()
 
+    def feed(event: Event) -> None:
+        engine.feed(event)
+
     state = RunState(plan, table, ports, base_steps, limits, scaler)
     recovery = Recovery(ports, state)
-    dispatcher = Dispatcher(ports, state, recovery, window(plan, table), clocks)
+    dispatcher = Dispatcher(ports, state, recovery, window(plan, table), clocks, feed)
     passers: dict[str, MessagePasser[Firing]] = {
         "transfer": DirectPasser(arrive),
         "learner": DirectPasser(dispatcher.invoke_learner),

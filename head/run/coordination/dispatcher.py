@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable
 from typing import ClassVar
 
@@ -13,9 +14,13 @@ from head.run.coordination.ledger import Invocations
 from head.run.coordination.ports import Ports
 from head.run.coordination.recovery import Recovery
 from head.run.coordination.state import RunState
-from triggers.base import Firing
+from triggers.base import Event, Firing, Ungranted
 from triggers.window import Window
 from triggers.wiring import method_of, samples
+
+_log = logging.getLogger(__name__)
+_MOST_WAITING = 2
+"""Invocations of one target that claim nothing: one is made, the next one waits."""
 
 
 class PullQueue:
@@ -59,8 +64,15 @@ class Sampling:
 
     kept: ClassVar[tuple[str, ...]] = ("window", "_pulls", "_early", "_begun", "_withheld")
 
-    def __init__(self, ports: Ports, state: RunState, pulls: PullQueue, window: Window) -> None:
-        self._model, self._state = ports.model, state
+    def __init__(
+        self,
+        ports: Ports,
+        state: RunState,
+        pulls: PullQueue,
+        window: Window,
+        feed: Callable[[Event], object],
+    ) -> None:
+        self._model, self._state, self._feed = ports.model, state, feed
         self._rounds, self._versions = state.rounds, state.versions
         self._pulls, self.window, self.draining = pulls, window, False
         self._early: dict[str, Firing] = {}
@@ -126,7 +138,10 @@ class Sampling:
         )
         asked, progress, steps = 0, self._state.budget.used, self._state.progress.consumed
         for actor in self.window.in_turn(actors, self._rounds.granted_to):
-            if self.window.admits(actor) and (stop := self._rounds.grant(actor)) is not None:
+            stop = self._rounds.grant(actor) if self.window.admits(actor) else None
+            if stop is None and firing.actors is not None:
+                self._feed(Ungranted(firing.trigger, actor))
+            elif stop is not None:
                 if bind := self._versions.due(actor, trained):
                     self._versions.asked(actor, version)
                 self.window.granted(actor, self._versions.next(actor))
@@ -150,7 +165,8 @@ class Sampling:
 class Dispatcher:
     """Makes invocations of firings, books them and passes them on to the members.
 
-    ``window`` paces sampling; ``clocks`` returns the targets whose triggers fire by the clock.
+    ``window`` paces sampling; ``clocks`` returns the targets whose triggers fire by the clock, and
+    ``feed`` tells triggers what became of what they asked for.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("sampling", "_withheld")
@@ -162,10 +178,11 @@ class Dispatcher:
         recovery: Recovery,
         window: Window,
         clocks: Callable[[], Collection[str]],
+        feed: Callable[[Event], object],
     ) -> None:
         self._ports, self._state, self._recovery, self._clocks = ports, state, recovery, clocks
         self.pulls = PullQueue(state.invocations, self._invoke)
-        self.sampling = Sampling(ports, state, self.pulls, window)
+        self.sampling = Sampling(ports, state, self.pulls, window, feed)
         self._withheld: list[Firing] = []
 
     def again(self) -> None:
@@ -181,9 +198,8 @@ class Dispatcher:
         if firing.dropped:
             self._drop(firing)
             return
-        by_clock = not firing.claims and firing.trigger in self._clocks()
-        if by_clock and state.invocations.includes(LEARNER, firing.trigger):
-            self._in_vain(firing)  # a clock fired while the learner was busy with its last firing
+        if not firing.claims and self._is_busy(firing.trigger):
+            self._skip(firing)
             return
         if not state.budget.admits(firing.trigger):
             self._withheld.append(firing)
@@ -195,6 +211,28 @@ class Dispatcher:
         self._invoke(LEARNER, call)
         state.claims.claim(firing.trigger, firing.claims)
         state.prewarming.called()
+
+    def _is_busy(self, target: str) -> bool:
+        """Whether a firing that claims nothing (so no rows are lost without it) is too early.
+
+        A clock's waits for the last one's end; of others one more may wait, so that the learner
+        goes on at once. A trigger may fire with every event, and whatever is sent to the learner is
+        waited for when the run is to stop.
+        """
+        waiting = self._state.invocations.count(LEARNER, target)
+        return waiting >= (1 if target in self._clocks() else _MOST_WAITING)
+
+    def _skip(self, firing: Firing) -> None:
+        """The learner is busy with what this trigger fired before."""
+        self._ports.journal.take_back(firing.number)
+        if firing.trigger in self._clocks():
+            self._state.standstill.in_vain(firing.trigger)
+        elif self._state.monitor.skipped(firing.trigger) == 1:
+            _log.warning(
+                "%s fires faster than the learner works: while %d of its invocations are under "
+                "way, others are skipped and counted (skipped in summary.json)",
+                firing.trigger, _MOST_WAITING,
+            )  # fmt: skip
 
     def invoke_actors(self, firing: Firing) -> None:
         """An actor trigger fired: grant rounds of sampling, or have weights pulled."""

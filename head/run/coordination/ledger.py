@@ -48,12 +48,13 @@ class Commits:
     def news(self, actor: int) -> tuple[int, list[Rows]]:
         """See ``RowSource.news``."""
         block = self._blocks[actor]
-        written = {name: header.written for name, header in block.headers.items()}
-        rows = min(written.values())
+        # Some keys are further than others while a commit is under way: their rows are not told
+        # before they are counted, or whoever hears of them is ahead of the books.
+        rows = block.written
         told, self._told[actor] = self._told[actor], rows
         events: list[Rows] = []
         for stop, version in _runs(block, told, rows):
-            upto = written if stop == rows else dict.fromkeys(written, stop)
+            upto = dict.fromkeys(block.headers, stop)
             events.append(Committed(actor, upto, version))
             if not self._shipped:
                 events.append(Arrived(actor, upto, version))
@@ -167,9 +168,9 @@ class Invocations:
         """The member answers nothing any more."""
         self._count -= len(self._queues.pop(member, ()))
 
-    def includes(self, member: int, trigger: str) -> bool:
-        """Whether the member has still to answer an invocation of this trigger."""
-        return any(entry.call.trigger == trigger for entry in self._queues.get(member, ()))
+    def count(self, member: int, trigger: str) -> int:
+        """Number of invocations of this trigger that the member has still to answer."""
+        return sum(entry.call.trigger == trigger for entry in self._queues.get(member, ()))
 
     def last(self, member: int) -> Invoke | None:
         """The member's newest unanswered invocation."""

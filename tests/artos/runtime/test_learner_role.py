@@ -16,6 +16,7 @@ from artos import UniformSampler
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.model_block import ModelBlock, ObjectSpec
+from artos.errors import BadRow
 from artos.lag import ActorLag
 from artos.protocol.invocations import Claim, Done, Invoke
 from artos.runtime import member
@@ -171,13 +172,30 @@ def test_every_second_of_an_update_is_accounted_for(
     assert times == {**told, "learn": learn, "publish": 1.0}
 
 
-def test_what_an_actor_waits_for_room_is_no_work(tmp_path: Path, ticking: None) -> None:
+@contextmanager
+def a_role(tmp_path: Path, actor: Actor) -> Iterator[member.ActorRole]:
     spec = ObjectSpec.sized("model_param", [ArraySpec("params", (1,))], 1)
     model = ModelBlock.create(tmp_path / "model", [spec])["model_param"]
     model.commit(model.allocate(), 0)
     with a_block(tmp_path) as block:
         context = SimpleNamespace(block=block, actor=0, plan=SimpleNamespace(deadline=1.0))
-        role = member.ActorRole(Actor(), context, model)  # type: ignore[arg-type]
+        yield member.ActorRole(actor, context, model)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("writes", "lacking"), [(0, "4 of 4"), (3, "1 of 4")])
+def test_rows_that_an_actor_did_not_write_are_no_rows(
+    writes: int, lacking: str, tmp_path: Path
+) -> None:
+    """What was in that memory before would be learned from."""
+    with a_role(tmp_path, Actor(writes)) as role:
+        written = role.step()
+        with pytest.raises(BadRow, match=f"{lacking} rows were not written: sample"):
+            role.run(Invoke(1, "actors.sample", "sample", (), written + 4))
+        assert role.step() == written, "nothing is committed"
+
+
+def test_what_an_actor_waits_for_room_is_no_work(tmp_path: Path, ticking: None) -> None:
+    with a_role(tmp_path, Actor()) as role:
         done = role.run(Invoke(1, "actors.sample", "sample", (), 12))
     assert done.times == {"wait_for_room": 1.0, "bind": 1.0, "environment": 0.25, "sample": 0.75}
     assert done.seconds == 1.0
@@ -188,11 +206,17 @@ class Actor:
 
     version = 0
 
-    def setup(self, context: Any) -> None: ...
+    def __init__(self, writes: int = 1 << 30) -> None:
+        self.writes = writes
+
+    def setup(self, context: Any) -> None:
+        self.block = context.block
 
     def bind(self, params: Any, version: int) -> None: ...
 
     def sample(self, start: int, rows: int, call: Any) -> dict[str, float]:
+        for versions in self.block.views(VERSION_KEY, start, start + min(rows, self.writes)):
+            versions[...] = self.version
         return {"environment": 0.25}
 
     def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
