@@ -30,10 +30,16 @@ def _facts(plan: Plan) -> str:
     each = plan.envs * plan.steps
     size = sum(key.row_bytes(plan.envs) for key in plan.data_keys) * plan.capacity / 1e6
     model = plan.objects[0]
+    unlike = (plan.env_spec or {}).get("unlike", "")
     return (
         f"{plan.name}: {_span(plan)} actors x {plan.envs} environments of {plan.env}\n"
         f"{_scaling(plan)}"
-        f"sampling: rounds of {plan.steps} steps ({_span(plan, each)} over all actors and "
+        + (
+            f"environments: made anew in each clone, as two of them differ in {unlike}\n"
+            if unlike
+            else ""
+        )
+        + f"sampling: rounds of {plan.steps} steps ({_span(plan, each)} over all actors and "
         f"environments), {_budget(plan)} in all\n"
         f"buffer: {plan.capacity} rows and {size:.2f} MB per actor, when full: {plan.on_full}\n"
         f"model: {model.slots} slots of {model.slot_bytes / 1e6:.2f} MB"

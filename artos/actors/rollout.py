@@ -140,14 +140,14 @@ class RolloutActor:
     def prepare(self, plan: Plan, *, environments: bool = True) -> None:
         """Do early what is the same for every actor: imports, the network, the environments.
 
-        Environments that take their seed when they are made are left to ``setup``. Without
-        ``environments`` one is made and closed again, for its imports.
+        Environments that take their seed when they are made, or of which two are not alike, are
+        left to ``setup``. Without ``environments`` one is made and closed again, for its imports.
         """
         self._module = self.build_module(plan.seed)
-        if environments:
+        if environments and not self.spec.unlike:
             self._vector = make_ahead(self.env, self.envs, self._autoreset)
         else:
-            describe(self.env)
+            make_vector(self.env, 1, plan.seed, self._autoreset).close()
 
     def setup(self, context: ActorContext) -> None:
         """Become the actor of ``context``: its random streams, its block, its first observation.

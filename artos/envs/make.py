@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import msgspec
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from artos.envs import hints, stacks
+from artos.envs.alike import difference
 from artos.envs.serial import SerialVectorEnv
 from artos.envs.spec import CHOSEN, EnvSpec, spec_of
 from artos.envs.trial import try_out
@@ -74,9 +76,10 @@ def describe(env: str) -> EnvSpec:
         spec = spec_of(env, made)
         if is_atari(env):
             return spec
-        masks = try_out(env, made, spec)
+        masks, shown = try_out(env, made, spec)
+        unlike = _unlike(env, (made, shown), spec)
         stacks.declare(made, masked=masks is not None)
-        spec = spec_of(env, made)
+        spec = msgspec.structs.replace(spec_of(env, made), unlike=unlike)
         return spec if masks is None else spec.masked_by_info(masks)
     except Refused:
         raise
@@ -84,6 +87,17 @@ def describe(env: str) -> EnvSpec:
         raise Refused([f"environment {env} fails: {_tail(error)}"]) from error
     finally:
         made.close()
+
+
+def _unlike(env: str, one: tuple[AnyVectorEnv, Any], spec: EnvSpec) -> str:
+    """See ``EnvSpec.unlike``; ``one`` was tried out just now, and has shown that."""
+    with under_way(f"environment {env}", "being made"):
+        other = _open(env, 1, 0, AutoresetMode.SAME_STEP)
+    try:
+        shown = try_out(env, other, spec).shown
+        return difference(one[0], other, "env") or difference(one[1], shown, "what it shows")
+    finally:
+        other.close()
 
 
 def _open(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> AnyVectorEnv:

@@ -85,7 +85,13 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         return [None if seed is None else seed + i for i in range(self.num_envs)]
 
     def _begin(self, env: int, **options: Any) -> dict[str, Any]:
-        """Reset one environment, keep what it shows, and return its info."""
+        """Reset one environment, keep what it shows, and return its info.
+
+        Its spaces have a generator of their own, which nothing else seeds.
+        """
+        if (seed := options.get("seed")) is not None:
+            self.envs[env].action_space.seed(seed)
+            self.envs[env].observation_space.seed(seed)
         obs, info = pair_of(self.envs[env].reset(**options))
         self._keep(env, obs)
         return info

@@ -90,7 +90,9 @@ class EnvSpec(msgspec.Struct, frozen=True):
     ``autoreset`` is when an episode that ended begins anew, in its rows; ``chosen`` whether that is
     for us to say, as it is not where a vector environment of the user's own resets itself.
     ``masked`` is where it says which actions may be chosen, if it does: then one of the parts is
-    ``MASK_KEY``, bool (choices,), those of all sub-actions side by side.
+    ``MASK_KEY``, bool (choices,), those of all sub-actions side by side. ``unlike`` names what
+    differs between two that are made in the same way and reset with one seed, such as a generator
+    of its own that is not seeded: clones would share it. Empty if nothing was found.
     """
 
     name: str
@@ -100,6 +102,7 @@ class EnvSpec(msgspec.Struct, frozen=True):
     autoreset: str = AutoresetMode.SAME_STEP.value
     chosen: bool = False
     masked: Literal["", "observation", "info"] = ""
+    unlike: str = ""
 
     @property
     def features(self) -> tuple[Part, ...]:

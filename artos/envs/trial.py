@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.vector import VectorEnv
@@ -17,32 +21,65 @@ from artos.spec import MASK_KEY
 from artos.system.under_way import under_way
 
 
-def try_out(name: str, env: VectorEnv[Any, Any, Any], spec: EnvSpec) -> tuple[int, ...] | None:
-    """Reset and step each environment once.
+class Tried(NamedTuple):
+    """``masks``: the shape of one environment's ``action_mask`` in ``info``, None without one.
 
-    Returns the shape of one environment's ``action_mask`` in ``info``, None if there is none.
+    ``shown``: the first observations, those of the first step, and its rewards.
+    """
+
+    masks: tuple[int, ...] | None
+    shown: tuple[Any, ...]
+
+
+def try_out(name: str, env: VectorEnv[Any, Any, Any], spec: EnvSpec) -> Tried:
+    """Reset each environment with seed 0, and step it once.
+
+    The global generators, which are seeded anew for each actor, are the same each time meanwhile.
 
     Raises:
         Refused: ``reset`` or ``step`` fails, or returns what its spaces do not say, by name.
     """
     try:
-        masks: tuple[int, ...] | None = None
-        if not spec.masked:
-            with under_way(f"environment {name}", "reset"):
-                _, info = pair_of(env.reset(seed=0))
-            if MASK in info:
-                masks = np.shape(info[MASK][0])
-                spec.masked_by_info(masks)
-        stepper = Stepper(env, name, masked=masks is not None)
-        with under_way(f"environment {name}", "reset"):
-            obs = stepper.reset(0)
-        with under_way(f"environment {name}", "step"):
-            stepper.step(some_actions(stepper, obs, np.random.default_rng(0)))
+        with _seeded_globals():
+            return _tried(name, env, spec)
     except Mismatch as error:
         raise Refused([f"environment {name}: {error}"]) from error
     except BadRow as error:
         raise Refused([f"environment {name}: {error.__cause__ or error}"]) from error
-    return masks
+
+
+def _tried(name: str, env: VectorEnv[Any, Any, Any], spec: EnvSpec) -> Tried:
+    masks: tuple[int, ...] | None = None
+    if not spec.masked:
+        with under_way(f"environment {name}", "reset"):
+            _, info = pair_of(env.reset(seed=0))
+        if MASK in info:
+            masks = np.shape(info[MASK][0])
+            spec.masked_by_info(masks)
+    stepper = Stepper(env, name, masked=masks is not None)
+    with under_way(f"environment {name}", "reset"):
+        obs = stepper.reset(0)
+    began = {key: part.copy() for key, part in obs.items()}
+    with under_way(f"environment {name}", "step"):
+        step = stepper.step(some_actions(stepper, obs, np.random.default_rng(0)))
+    return Tried(masks, (began, step.obs, step.rewards))
+
+
+@contextmanager
+def _seeded_globals() -> Iterator[None]:
+    torch = sys.modules.get("torch")
+    before = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()
+    random.seed(0)
+    np.random.seed(0)
+    if torch:
+        torch.manual_seed(0)
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+        if torch:
+            torch.set_rng_state(before[2])
 
 
 def some_actions(

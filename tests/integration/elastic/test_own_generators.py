@@ -1,0 +1,98 @@
+"""Clones and forks have generators and names of their own, where environments make these."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from elastic import needs_criu
+from helpers import PATIENCE, ROOT
+
+pytestmark = pytest.mark.processes
+
+ALGORITHM = """
+import json, random, uuid
+import gymnasium as gym
+import numpy as np
+from artos import PPO, RolloutActor, Workload
+from triggers import DataKeyTrigger, ObjectKeyTrigger
+
+KEYS = ("observations", "actions", "rewards", "terminations", "truncations", "log_probs", "values",
+        "bootstraps")
+
+
+class Draws(gym.Env):
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (5,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self):
+        self.own, self.old = np.random.default_rng(), np.random.RandomState()
+        self.name = uuid.uuid4().int % 100_000
+
+    def shown(self):
+        mine = (self.own.random(), self.old.rand(), self.name)
+        return np.array([np.random.rand(), random.random(), *mine], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.shown(), {}
+
+    def step(self, action):
+        self.t += 1
+        return self.shown(), 0.0, self.t == 10, False, {}
+
+
+class Comparing(PPO):
+    def update(self, batch, call):
+        shown = batch.gather("observations")
+        distinct = [len(np.unique(shown[..., i])) for i in range(5)]
+        with open("distinct.json", "w") as file:
+            json.dump([int(shown[..., 0].size), shown.shape[0] * shown.shape[2], distinct], file)
+        return super().update(batch, call)
+
+
+def workload(actors: str = "3", total_steps: int = 192):
+    return Workload(
+        name="draws", actors=actors, steps=32, total_steps=total_steps,
+        actor=RolloutActor("draws:Draws", envs=2), learner=Comparing(minibatches=1, epochs=1),
+        triggers={"learner.update": DataKeyTrigger(KEYS, size=32),
+                  "actors.sample": ObjectKeyTrigger("model_param")},
+    )
+"""
+ANYWHERE = {
+    "more actors than slots": ("--actors", "6", "--set", "slots=2", "--total-steps", "384"),
+    "forks": ("--set", "start=fork"),
+    "cold": ("--set", "start=cold"),
+}
+BY_IMAGES = {
+    "clones": ("--set", "start=clone"),
+    "images between rounds": ("--set", "park=checkpoint", "--total-steps", "384"),
+}
+
+
+def distinct(folder: Path, *options: str) -> None:
+    (folder / "draws.py").write_text(ALGORITHM)
+    command = [sys.executable, "-P", "-m", "deploy.cli", "run", "draws.py:workload", *options]
+    subprocess.run(
+        [*command, "--json"], cwd=folder, check=True, timeout=PATIENCE, capture_output=True
+    )
+    draws, environments, found = json.loads((folder / "distinct.json").read_text())
+    assert found == [draws, draws, draws, draws, environments]
+
+
+@pytest.mark.parametrize("way", ANYWHERE)
+def test_every_draw_is_its_own(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    distinct(tmp_path, *ANYWHERE[way])
+
+
+@needs_criu
+@pytest.mark.long
+@pytest.mark.parametrize("way", BY_IMAGES)
+def test_of_clones_too(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    distinct(tmp_path, *BY_IMAGES[way])
