@@ -199,6 +199,11 @@ class TorchLearner:
     ) -> Network:
         return Network(module, optimiser, max_grad_norm, stepped, self.place.device)
 
+    @property
+    def threads_follow(self) -> bool:
+        """Whether it may compute with fewer threads while others use the cores: none were set."""
+        return not self._threads
+
     def threads(self, module: nn.Module, cores: int) -> int:
         """Compute threads: as set, else one for small networks and all cores for large ones.
 

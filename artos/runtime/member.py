@@ -41,6 +41,7 @@ from artos.spec import VERSION_KEY
 if TYPE_CHECKING:  # with torch, which the learners of others do without
     from artos.learners.residency import Residency
     from artos.runtime.device_meter import DeviceMeter
+    from artos.runtime.shared_cores import SharedCores
 
 MOST_EPISODES = 1000
 """Episodes a round reports, the newest: more of them would not fit a mailbox."""
@@ -168,8 +169,9 @@ class LearnerRole:
         blocks: Mapping[int, ActorBlock],
         samplers: Mapping[str, Sampler] = MappingProxyType({}),
         meter: DeviceMeter | None = None,
+        cores: SharedCores | None = None,
     ) -> None:
-        self._meter = meter
+        self._meter, self._cores = meter, cores
         self._learner, self._model, self._blocks = learner, model, blocks
         self._samplers = samplers
         self._store, self._drawn = BatchStore(), Drawn()
@@ -244,6 +246,8 @@ class LearnerRole:
             self._model.publish(self._learner.live(), call.firing)
             ended = _until_now(times, "publish", ended)
         seconds = ended - began
+        if self._cores is not None:
+            self._cores.updated(seconds)
         return Done(
             call.firing,
             self._model.version,

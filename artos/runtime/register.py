@@ -44,6 +44,7 @@ from artos.spec import (
 )
 from artos.system.child import end_with_parent
 from artos.system.under_way import tell
+from artos.system.usable_cpus import usable_cpus
 
 T = TypeVar("T")
 _PLAYS = ("env", "spec", "build_module", "make_policy")
@@ -285,7 +286,7 @@ def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
     device = (
         learner.device_for(workload.device, module) if hasattr(learner, "device_for") else "cpu"
     )
-    cores = len(os.sched_getaffinity(0)) if _on_cpu(device) else 1
+    cores = len(usable_cpus()) if _on_cpu(device) else 1
     threads = learner.threads(module, cores)
     publish = Publisher(published(workload))
     learner.setup(LearnerContext(plan, module, plan.seed, threads, publish=publish))

@@ -41,6 +41,7 @@ from artos.runtime.member import (
     serve,
 )
 from artos.runtime.reference import load_workload
+from artos.runtime.shared_cores import SharedCores
 from artos.spec import Workload
 from artos.system import child
 
@@ -125,7 +126,10 @@ def learner_role(
         draw.target: sampler_of(draw, blocks, seed_of(plan.seed, number, plan.resumes))
         for number, draw in enumerate(plan.draws)
     }
-    return LearnerRole(learner, model[MODEL], blocks, samplers, meter_of(device))
+    cores = None
+    if plan.threads > 1 and getattr(learner, "threads_follow", False):
+        cores = SharedCores(plan.threads, sys.modules["torch"].set_num_threads)
+    return LearnerRole(learner, model[MODEL], blocks, samplers, meter_of(device), cores)
 
 
 def any_learner_role(

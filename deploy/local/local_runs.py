@@ -15,13 +15,13 @@ from artos.errors import NoSuchRun, Refused
 from artos.run_state import FAILED, RUNNING, STARTING, STOPPING, at_the_end
 from artos.runtime import control
 from artos.system.closing import Closing
+from artos.system.usable_cpus import usable_cpus
 from artos.version import VERSION
 from head.daemon import status_api
 from head.records.progress_log import last_status
 from head.records.run_folder import LOGS
 from head.records.run_lock import is_live, owner
 from head.records.status import Status
-from workers.host.cpus import usable_cpus
 
 _CONFIG, _PROGRESS = "config.json", "progress.csv"
 _LOOK = 0.1  # seconds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from artos.protocol.message import Message, Refusal
 from artos.protocol.orders import REPLAY_COUNTS, ReplayOrders
 from artos.system.closing import Closing
 from artos.system.exit_report import START_SECONDS
+from artos.system.usable_cpus import usable_cpus
 from artos.transport import sockets
 from artos.transport.authorizer import Authorizer
 from artos.transport.bfloat16 import BFLOAT16, narrow
@@ -129,7 +129,7 @@ class Replay(Closing):
         self._keys = Keys.load(Path(orders.keys)) if orders.keys else None
         self._authorizer = Authorizer(self._keys.register if self._keys else None)
         # Each thread encrypts for some of the nodes.
-        threads = min(_THREADS, len(os.sched_getaffinity(0)))
+        threads = min(_THREADS, len(usable_cpus()))
         self._context: sockets.Context = zmq.Context(threads)
         self._poller = zmq.Poller()
         self._handlers: dict[object, Callable[[], None]] = {}

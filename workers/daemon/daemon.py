@@ -23,6 +23,7 @@ from artos.system.archives import Archives
 from artos.system.closing import Closing
 from artos.system.loop import Waker
 from artos.system.signals import StopRequests
+from artos.system.usable_cpus import usable_cpus
 from artos.system.user_cache import user_cache
 from artos.transport.handshakes import LinkFault
 from artos.transport.keys import Keys
@@ -31,7 +32,6 @@ from artos.transport.messenger import HEAD, Messenger
 from artos.version import VERSION
 from workers.daemon.executor_host import ExecutorHost
 from workers.daemon.state import WorkerState
-from workers.host.cpus import usable_cpus
 
 _log = logging.getLogger(__name__)
 _LOAD_PERIOD = 1.0

@@ -10,8 +10,9 @@ from pathlib import Path
 import msgspec
 
 from artos.buffer.segment import free_bytes, shm_root
+from artos.system.usable_cpus import cpu_quota, usable_cpus
 from workers.checkpoint.tiers import Tier, probe
-from workers.host.cpus import cpu_quota, numa_nodes, usable_cpus
+from workers.host.cpus import numa_nodes
 
 _LEAST_SHM = 256 * 2**20
 _LEAST_FILES = 1024

@@ -11,8 +11,8 @@ from counted import CPU, ROUND, WHEN
 from elastic import needs_criu
 from elastic_runs import ElasticRun, assert_exact, assert_nothing_left
 
+from artos.system.usable_cpus import usable_cpus
 from workers.checkpoint.tiers import probe
-from workers.host.cpus import usable_cpus
 
 pytestmark = [
     pytest.mark.processes,

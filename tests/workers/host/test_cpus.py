@@ -9,7 +9,8 @@ import pytest
 from worker_hosts import V1, V2, make_host
 
 from artos.system.cgroups import groups, numbers
-from workers.host.cpus import cpu_quota, host_slots, memory_nodes, numa_nodes, usable_cpus
+from artos.system.usable_cpus import cpu_quota, usable_cpus
+from workers.host.cpus import host_slots, memory_nodes, numa_nodes
 from workers.host.slots import Slot
 
 EIGHT = range(8)
