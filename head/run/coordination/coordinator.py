@@ -85,15 +85,15 @@ class Coordinator:
     def trained(self) -> bool:
         """Whether actors and learner are done with all that was and will be granted.
 
-        While draining, and after the last update, an actor that waits for room is not waited for:
-        only more updates would make that room. While draining, neither is an update that waits for
-        its device.
+        While draining, and after the last update, an actor that waits for room is not waited for,
+        as only more updates would make that room, and neither is one without a place to run. While
+        draining, neither is an actor that has not begun, nor an update that waits for its device.
         """
         if self.version < 0:
             return False
         spent = self.state.budget.spent
         if self.draining or spent == UPDATES:
-            return self._recovery.nobody_works(but_waits=self.draining)
+            return self._recovery.nobody_works(but_unplaced=True, but_waits=self.draining)
         return bool(spent) and self.state.invocations.only(self.state.evaluations.member)
 
     def has_booked(self, firing: int) -> bool:

@@ -156,10 +156,13 @@ class Recovery:
         room = "room in its block" if self._waits_for_room(member, call) else ""
         return self._wants.get(member, room)
 
-    def nobody_works(self, *, but_pulls: bool = False, but_waits: bool = False) -> bool:
+    def nobody_works(
+        self, *, but_pulls: bool = False, but_unplaced: bool = False, but_waits: bool = False
+    ) -> bool:
         """Whether every member with an invocation waits for room.
 
-        ``but_pulls``: or only pulls. ``but_waits``: or waits for something else (``told``).
+        ``but_pulls``: or only pulls. ``but_unplaced``: or has no place to run. ``but_waits``: or
+        waits for something else: what it ``told``; or, an actor, for a slot or to be set up.
 
         The evaluator does not count: neither learner nor actors wait for it.
         On other nodes an actor that waits for room still works: rows under way may make room.
@@ -167,10 +170,16 @@ class Recovery:
         return all(
             (self._ports.row_source.in_place and self._waits_for_room(member, call))
             or member == self._state.evaluations.member
+            or (but_unplaced and self._members.unplaced(member))
             or (but_pulls and member != LEARNER and not call.stop)
-            or (but_waits and member in self._wants)
+            or (but_waits and self._waits(member))
             for member, call in self._invocations
         )
+
+    def _waits(self, member: int) -> bool:
+        if member == LEARNER:  # what it began has used rows, and is made again
+            return member in self._wants
+        return not self._active_actors.is_ready(member) or self._members.waits_for_slot(member)
 
     def _waits_for_room(self, member: int, call: Invoke) -> bool:
         # An actor waits if the learner still holds rows that its round would overwrite.

@@ -83,6 +83,7 @@ class Troupe:
         self._version_of: dict[int, int] = {}
         self.sleepers: set[int] = set()
         self.without_slot: set[int] = set()
+        self.without_place: set[int] = set()
         self.used: list[tuple[Claim, ...]] = []
         self.lags: list[int] = []
         self.said: list[tuple[str, int]] = []
@@ -100,7 +101,7 @@ class Troupe:
         return member in self.without_slot
 
     def unplaced(self, member: int) -> str:
-        return ""
+        return "a node with a free slot" if member in self.without_place else ""
 
     def prepare(self, member: int, within: float = 0.0) -> None:
         if member in self._up:
