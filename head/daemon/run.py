@@ -42,6 +42,7 @@ class Run(msgspec.Struct):
     killed since the run last got further than ever before (``reached``, in steps). ``admitted``:
     it has begun and is not over; until then it waits since ``waits_since`` (0: not known yet).
     ``user`` submitted it; ``device`` is that of its learner, "" until its plan is known.
+    ``accepted``: a process of it was up, so its workload is not to be refused any more.
     """
 
     name: str
@@ -64,13 +65,22 @@ class Run(msgspec.Struct):
     waits_since: float = 0.0
     user: str = ""
     device: str = ""
+    accepted: bool = False
 
     def is_up(self, up: RunUp) -> None:
         """Its process is registered."""
-        self.up = up
+        self.up, self.accepted = up, True
         self.state = RUNNING if self.state == STARTING else self.state
         with suppress(*UNREADABLE):
             self.device = msgspec.json.decode(up.plan, type=_Planned).device
+
+    @property
+    def begins_again(self) -> bool:
+        """Whether it is to be up again: if its process cannot begin now, that is an accident.
+
+        Somebody killed its registration, say, or the machine was short of memory.
+        """
+        return self.accepted and self.up is None
 
     @property
     def workload(self) -> str:

@@ -26,6 +26,7 @@ from head.daemon.unsaved import Unsaved
 
 MOST_IN_A_ROW = 3
 """After so many deaths of its process without progress a run is not started again."""
+_REFUSED = ExitStatus.REFUSED.outcome
 _MOVE_SECONDS = 60.0
 """How long the actors of a leaving node may take to end their rounds."""
 _NO_WORKER = "a worker: none is there; start one with `artos worker --head ...`"
@@ -117,7 +118,9 @@ class Scheduler:
         steps = int(run.facts.get("steps") or 0)
         if steps > run.reached:
             run.reached, run.deaths = steps, 0
-        if news.state in OUTCOMES:
+        if news.state == _REFUSED and run.begins_again:
+            run.why = news.waits_for
+        elif news.state in OUTCOMES:
             run.outcome, run.why = news.state, news.waits_for or run.why
         if news.state == STOPPING or run.outcome:
             run.state = STOPPING
@@ -127,14 +130,19 @@ class Scheduler:
     def run_ended(self, name: str, status: int | None, words: str) -> None:
         """A run's process ended with ``status``: negative for a signal, None if unknown.
 
-        A run whose process was killed goes on from its last checkpoint, unless it died too often.
+        A run whose process was killed, or could not begin again, goes on from its last checkpoint,
+        unless it died too often.
         """
         run = self.runs[name]
         self.books.ended(run)
         self._finishing.pop(name, None)
+        outcome = run.outcome
+        if not outcome and status is not None and status >= 0:
+            outcome = ExitStatus(status).outcome
+        if outcome == _REFUSED and run.begins_again:
+            outcome, words = "", run.why or words
         stopping, run.up = run.state == STOPPING, None
-        if run.outcome or (status is not None and status >= 0):
-            outcome = run.outcome or ExitStatus(status or 0).outcome
+        if outcome:
             as_asked = {"done": "", "interrupted": run.why}
             self._over(run, outcome, as_asked.get(outcome, run.why or words))
         elif stopping:
