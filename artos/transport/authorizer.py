@@ -14,6 +14,7 @@ from artos.transport.roles import KeyRole, Register, forbidden
 
 _LIVES = 15.0  # seconds of silence after which a name is free for another key
 _MOST_NAMES = 10_000
+_MOST_OF_A_KEY = 5_000
 
 
 @dataclass(slots=True)
@@ -93,8 +94,11 @@ class Authorizer:
         owner = self._owners.get(name)
         if owner and owner.key in register.holders and now - owner.heard_at < _LIVES:
             raise NotAllowed(f"a live peer with another key is called {name}: wait, or stop it")
-        if len(self._owners) >= _MOST_NAMES:
+        if len(self._owners) >= min(_MOST_NAMES, _MOST_OF_A_KEY):
             self._forget_the_silent(now)
+            mine = sum(owner.key == key for owner in self._owners.values())
+            if mine >= _MOST_OF_A_KEY:
+                raise NotAllowed(f"this key has {_MOST_OF_A_KEY} names in use here already")
         if len(self._owners) >= _MOST_NAMES:
             raise NotAllowed(f"{_MOST_NAMES} names are in use here already")
         return register.holders[key].role

@@ -117,6 +117,11 @@ class Channel:
         """Whether the peer has taken everything."""
         return not self._queue
 
+    @property
+    def queued(self) -> int:
+        """Bytes that the peer has not taken yet."""
+        return self._bytes
+
     def put(self, message: bytes) -> None:
         """Queue a message.
 

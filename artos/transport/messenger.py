@@ -290,10 +290,10 @@ class Messenger(Closing):
             self._waiting.add(peer)
             self._wake()
 
-    def take(self) -> list[tuple[str, Message]]:
-        """Messages since the last call, with the peers' names. Never blocks."""
+    def take(self, most: int | None = None) -> list[tuple[str, Message]]:
+        """Messages since the last call, with the peers' names; see ``Peers.take``. Never blocks."""
         with self._change:
-            came = self._peers.take()
+            came = self._peers.take(most)
             if not came:
                 self._check()
             return came

@@ -12,10 +12,12 @@ from artos.protocol import codec
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.transport.authorizer import Authorizer
 from artos.transport.channel import Channel, Envelope, opened
+from artos.transport.untaken import Untaken
 
-_MOST_UNTAKEN = 100_000  # messages; peers must send any more of them again
-_MOST_UNTAKEN_BYTES = 1 << 28
+_PILE = 1 << 26  # bytes queued for a peer that does not read them
 _FORGET = 300.0  # seconds of silence; one-time peers (`artos status`) must be forgotten
+_MANY = 20_000  # peers, beyond which the silent are forgotten sooner
+_FORGET_OF_MANY = 15.0
 _USURPED = "another peer has connected under your name: every node needs a name of its own"
 
 
@@ -48,8 +50,7 @@ class Peers:
         self._sessions, self._forget_after = sessions, forget_after
         self._authorizer = authorizer or Authorizer()
         self._peers: dict[str, _Peer] = {}
-        self._came: list[tuple[str, Message]] = []
-        self._bytes = 0  # of the messages in ``_came``
+        self._came = Untaken()
         self._cut: list[bytes] = []
 
     @property
@@ -71,10 +72,17 @@ class Peers:
         """Look up the valid keys; call it before ``hear`` and ``speak``, once a turn."""
         self._authorizer.refresh()
 
-    def take(self) -> list[tuple[str, Message]]:
-        """Messages since the last call, with their senders."""
-        came, self._came, self._bytes = self._came, [], 0
-        return came
+    def take(self, most: int | None = None) -> list[tuple[str, Message]]:
+        """Messages since the last call, with their senders; holders of keys take turns.
+
+        ``most`` of them at most, if it is given, and then of those alone who read what they are
+        sent: who asks and does not hear the answers is asked to wait.
+        """
+        return self._came.take() if most is None else self._came.take(most, self._reads)
+
+    def _reads(self, name: str) -> bool:
+        peer = self._peers.get(name)
+        return peer is None or peer.channel.queued < _PILE
 
     def cut(self) -> list[bytes]:
         """Routes of connected peers whose key is no longer valid."""
@@ -103,9 +111,11 @@ class Peers:
         self._authorizer.forget(name)
 
     def forget_silent(self, now: float) -> None:
-        """Forget peers that have not been heard for minutes."""
+        """Forget peers that have not been heard for minutes, or if they are many for seconds."""
+        few = len(self._peers) <= _MANY
+        longest = self._forget_after if few else min(self._forget_after, _FORGET_OF_MANY)
         for name, seconds in self.silent(now).items():
-            if seconds > self._forget_after:
+            if seconds > longest:
                 self.forget(name)
 
     def usurped(self, name: str) -> bool:
@@ -127,8 +137,8 @@ class Peers:
                 self._reassign(sender.name, now)
             if not isinstance(first, Refusal):
                 return self._listen(sender, first, now)
-            if self._has_room:
-                self._came.append((sender.name, first))
+            if self._came.has_room(sender.name):
+                self._came.put(sender.name, first)
         except BadMessage as error:
             return self._refused(error)
         return None
@@ -152,10 +162,6 @@ class Peers:
             self._peers[name] = _Peer(Channel(self._sessions(), name), now)
         return self._peers[name]
 
-    @property
-    def _has_room(self) -> bool:
-        return len(self._came) < _MOST_UNTAKEN and self._bytes < _MOST_UNTAKEN_BYTES
-
     def _cut_off(self, name: str) -> None:
         """Drop everything kept for a peer whose key is no longer valid, and cut its connection."""
         if name in self._peers and self._authorizer.has_claimed(name):
@@ -166,7 +172,7 @@ class Peers:
         """The name belongs to a peer with another key from now on."""
         if self._peers.pop(name, None):
             self._peer(name, now)
-            self._came.append((name, Restarted()))
+            self._came.put(name, Restarted())
 
     def _refused(self, error: BadMessage) -> Refusal:
         self.malformed += 1
@@ -175,18 +181,17 @@ class Peers:
     def _listen(self, sender: FrameSource, envelope: Envelope, now: float) -> Envelope | None:
         name, peer = sender.name, self._peer(sender.name, now)
         if peer.channel.meet(envelope):
-            self._came.append((name, Restarted()))
+            self._came.put(name, Restarted())
         elif peer.channel.is_former(envelope) and sender.route != peer.route:
             return peer.channel.beat()  # a former session, or one whose clock is behind
         peer.route, peer.heard_at = sender.route, now
         if peer.channel.usurped and not peer.usurped:
             peer.usurped = True
-            self._came.append((name, Refusal(_USURPED)))
+            self._came.put(name, Refusal(_USURPED))
         try:
-            whole = peer.channel.hear(envelope, now, self._has_room)
+            whole = peer.channel.hear(envelope, now, self._came.has_room(name))
             if whole is not None:
-                self._came.append((name, self._opened(name, whole)))
-                self._bytes += len(whole)
+                self._came.put(name, self._opened(name, whole), len(whole))
         except BadMessage as error:
             with suppress(MailboxFull):
                 peer.channel.put(codec.encode(self._refused(error)))

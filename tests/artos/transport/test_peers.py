@@ -13,7 +13,7 @@ from postbox import fill
 from artos.errors import MailboxFull
 from artos.protocol import codec, control, steering
 from artos.protocol.message import Message, Refusal, Restarted
-from artos.transport import peers
+from artos.transport import peers, untaken
 from artos.transport.authorizer import Authorizer
 from artos.transport.channel import Channel, Envelope, framed, opened
 from artos.transport.peers import FrameSource, Peers
@@ -190,7 +190,7 @@ def test_silence_is_counted_from_the_last_beat(head: Peers) -> None:
 
 
 def test_what_nobody_takes_is_bounded(head: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "_MOST_UNTAKEN", 2)
+    monkeypatch.setattr(untaken, "_MOST", 2)
     worker = Worker(head)
     for number in range(4):
         worker.channel.put(encoded(steering.End(number)))
@@ -210,6 +210,34 @@ def test_a_peer_that_takes_nothing_is_an_error(
         fill(lambda: head.put("w1", LOAD, 0.0))
     head.forget("w1")
     head.put("w1", LOAD, 0.0)
+
+
+def test_who_does_not_read_the_answers_is_not_asked_what_else_it_wants(
+    head: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the answers of somebody who only ever asks fill the memory."""
+    monkeypatch.setattr(peers, "_PILE", 100)
+    worker = Worker(head)
+    for _ in range(3):
+        worker.channel.put(encoded(LOAD))
+    worker.exchange()
+    assert len(head.take(1)) == 1
+    head.put("w1", control.Leaving("x" * 200), 0.0)
+    assert head.take(10) == []
+    worker.exchange(now=1.0)
+    worker.exchange(now=2.0)
+    assert len(head.take(10)) == 2
+
+
+def test_of_very_many_peers_the_silent_are_forgotten_soon(
+    head: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has a key may call itself by ever new names."""
+    monkeypatch.setattr(peers, "_MANY", 2)
+    for number in range(3):
+        head.meet(f"w{number}", 10.0 * number)
+    head.forget_silent(21.0)
+    assert head.names == ["w1", "w2"]
 
 
 # -- who is who ------------------------------------------------------------------------------------
@@ -385,12 +413,14 @@ def test_a_claim_to_know_the_last_of_our_lives_is_refused(head: Peers) -> None:
 def test_unread_messages_are_bounded_by_their_bytes_and_refusals_are_too(
     head: Peers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers, "_MOST_UNTAKEN_BYTES", 100)
+    monkeypatch.setattr(untaken, "_MOST_BYTES", 100)
     worker = Worker(head)
     for _ in range(10):
         worker.channel.put(encoded(control.Leaving("x" * 60)))
     worker.exchange()
-    head.hear(FrameSource("w2"), [encoded(Refusal("x"))], 0.0)
-    assert [type(message) for _, message in head.take()] == [control.Leaving] * 2
+    for name in ("w1", "w2"):
+        head.hear(FrameSource(name), [encoded(Refusal("x"))], 0.0)
+    came = [(name, type(message)) for name, message in head.take()]
+    assert came == [("w1", control.Leaving), ("w2", Refusal), ("w1", control.Leaving)]
     worker.exchange(now=10.0)
     assert head.untaken > 0, "they are sent again"

@@ -139,6 +139,17 @@ def test_names_are_bounded_and_those_of_the_silent_are_forgotten(
     assert [known.knows(name) for name in ("a", "b", "c")] == [False, True, True]
 
 
+def test_one_key_does_not_take_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authorizer, "_MOST_OF_A_KEY", 2)
+    known = Authorizer(lambda: Register(KEYS))
+    for name in ("a", "b"):
+        known.claim(name, "any", 0.0)
+    with pytest.raises(NotAllowed, match="this key has 2 names"):
+        known.claim("c", "any", 1.0)
+    known.claim("user:ann", "ann", 1.0)
+    assert not known.claim("c", "any", 16.0), "the silent ones gave way"
+
+
 def test_without_keys_everybody_may_do_anything() -> None:
     known = Authorizer()
     assert known.accepts("")
