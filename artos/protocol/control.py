@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import field
+from msgspec import Meta, field
 
 from artos.protocol.fields import (
     Count,
@@ -22,8 +22,16 @@ from artos.protocol.fields import (
 )
 from artos.protocol.message import Bulk, Message
 
-PROTOCOL = 5
+PROTOCOL = 6
 """Raised with every change of a message; peers with another number are refused at hello."""
+
+
+MOST_SLOTS = 4096
+"""Slots of a node; no machine has more CPUs."""
+MOST_SHARING = 100
+"""Runs on a node that share slots: learners and daemons are members of its pool, too."""
+MOST_NAMED = 10_000
+"""Runs that a node may name in a message."""
 
 
 # -- user (artos submit, list, ...) <-> head daemon ------------------------------------------------
@@ -119,6 +127,9 @@ class Answer(Message, frozen=True, tag=True):
 # -- worker daemon <-> head daemon -----------------------------------------------------------------
 
 
+Named = Annotated[dict[Name, Count], Meta(max_length=MOST_NAMED)]
+
+
 class Hello(Message, frozen=True, tag=True):
     """Worker → head: I am here, with ``slots`` CPUs and executors of ``runs`` (run → epoch).
 
@@ -131,7 +142,7 @@ class Hello(Message, frozen=True, tag=True):
     version: Line
     slots: Some
     memory_mb: Count = 0
-    runs: dict[Name, Count] = field(default_factory=dict)
+    runs: Named = field(default_factory=dict)
     replaces: Line = ""
     runs_per_slot: Some = 1
 
@@ -150,7 +161,7 @@ class Load(Message, frozen=True, tag=True):
     ``faults`` counts those the worker survived, ``malformed`` the messages that it refused.
     """
 
-    actors: dict[Name, Count] = field(default_factory=dict)
+    actors: Named = field(default_factory=dict)
     cpu: Share = 0.0
     memory: Share = 0.0
     faults: Small = 0
@@ -191,6 +202,12 @@ class ExecutorEnded(Message, frozen=True, tag=True):
 
 class Leaving(Message, frozen=True, tag=True):
     """Worker → head: I am being stopped (SIGTERM) or drained; take my actors elsewhere."""
+
+    why: Text
+
+
+class Leave(Message, frozen=True, tag=True):
+    """Head → worker: you are drained and nothing is left to do; say goodbye and end."""
 
     why: Text
 

@@ -24,6 +24,12 @@ def add_head(parser: Parser) -> None:
     )
     parser.add_argument("--keys", type=Path, metavar="DIR", help="made by `artos keys DIR`")
     parser.add_argument("--runs", type=Path, metavar="DIR", help="run folders; default: runs")
+    parser.add_argument(
+        "--runs-at-once",
+        type=whole,
+        metavar="N",
+        help="runs that this machine carries; others wait. default: by its cores and memory",
+    )
     _add_devices(parser)
     _add_json(parser)
     parser.set_defaults(command=_head, starts=True)
@@ -75,7 +81,7 @@ def _head(options: argparse.Namespace) -> int:
     from head.daemon.daemon import HeadDaemon  # noqa: PLC0415
     from head.daemon.options import head_options  # noqa: PLC0415
 
-    named = ("listen", "keys", "runs", "devices")
+    named = ("listen", "keys", "runs", "runs_at_once", "devices")
     wanted = head_options(options.config, {name: getattr(options, name) for name in named})
     with (
         logging_to(_form(options)),

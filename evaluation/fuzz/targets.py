@@ -175,8 +175,9 @@ def worker(place: Place) -> Target:
         found = sorted(path.name for path in home.iterdir())
         return (load.faults, found, len(process.children())), load.malformed
 
-    # A well-formed Assign opens an executor, as a head may do.
-    kinds = tuple(kind for kind in codec.TYPES if kind is not control.Assign)
+    # A well-formed Assign opens an executor and Leave ends the daemon, as a head may do.
+    ordered = (control.Assign, control.Leave)
+    kinds = tuple(kind for kind in codec.TYPES if kind not in ordered)
     return Target("worker", process, kinds, lambda body: host.say(body, peer), host.settle, state)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ import msgspec
 
 from artos.clock import Clock
 from artos.closest import closest
-from artos.errors import NoSuchRun, Refused
+from artos.errors import Refused
 from artos.faults import Faults
 from artos.protocol import control
-from artos.protocol.control import Submit
-from artos.protocol.fields import NAME, Line, Number, Seconds
+from artos.protocol.fields import NAME
+from artos.protocol.message import Message, Refusal
 from artos.system.archives import Archives
 from artos.system.unpack import read
 from artos.transport.messenger import Messenger
@@ -27,143 +28,59 @@ from artos.version import VERSION
 from head.daemon import status_api
 from head.daemon.options import HeadOptions
 from head.daemon.remote_logs import RemoteLogs
-from head.daemon.roster import POLICIES, Roster
+from head.daemon.roster import Roster
 from head.daemon.run import Run
 from head.daemon.run_host import RunHost
 from head.daemon.scheduler import Scheduler
-from head.records.run_folder import default_path
+from head.daemon.submissions import admitted, find, request_of
+from head.daemon.unsaved import Table
 
 _SCALE_SECONDS = 10.0
+_MOST_QUEUED = 10_000
+"""Runs of one user that wait to begin."""
 _ACTOR = re.compile(r"actor-(\d{1,9})")
 
 Data = dict[str, Any]
 
 
-class Submission(msgspec.Struct, forbid_unknown_fields=True):
-    """The contents of ``Submit.request``: the flags of ``artos run`` as plain data.
-
-    ``ticket`` is made once per submission by the user's side, so that a request repeated because
-    its answer was lost does not start a second run. ``run_dir`` is below the head's folder of runs.
-    """
-
-    ticket: Line
-    workload: Line = ""
-    settings: dict[Line, Any] = {}
-    seed: Number = 1
-    deadline: Seconds = 300.0
-    origin: dict[Line, Any] = {}
-    run_dir: Line = ""
-    resume: Line = ""
-
-    def kept(self) -> dict[str, Any]:
-        """The fields kept with the run: all but ``run_dir`` and ``resume``, which are settled."""
-        names = ("ticket", "workload", "settings", "seed", "deadline", "origin")
-        return {name: getattr(self, name) for name in names}
-
-
-def request_of(submit: Submit) -> Submission:
-    """The request in a message.
-
-    Raises:
-        Refused: lists everything that is wrong with the request.
-    """
-    try:
-        request = msgspec.convert(submit.request, Submission)
-    except msgspec.ValidationError as error:
-        raise Refused([f"the request is malformed: {error}"]) from None
-    faults = []
-    if not request.workload and not request.resume:
-        faults.append("name a workload: an algorithm (ppo) or FILE.py:OBJECT")
-    if submit.placement not in POLICIES:
-        faults.append(f"--placement {submit.placement}: take one of {', '.join(POLICIES)}")
-    if faults:
-        raise Refused(faults)
-    return request
-
-
-def admitted(
-    request: Submission, submit: Submit, scheduler: Scheduler, root: Path, user: str
-) -> Run:
-    """The run that ``user`` requests, to be queued; ``root`` is the head's folder of runs.
-
-    Raises:
-        Refused: the folder already holds a run, or there is no run to be resumed.
-    """
-    if request.resume:
-        return _continued(request, find(scheduler, request.resume), user)
-    path = _folder(request, scheduler, root)
-    if (path / "config.json").exists():
-        raise Refused([f"{path} already holds a run: choose another --run-dir, or --resume it"])
-    return Run(path.name, request.kept(), str(path), submit.archive, submit.placement, user=user)
-
-
-def find(scheduler: Scheduler, name: str) -> Run:
-    """The run of that name, or in that folder.
-
-    Raises:
-        NoSuchRun: there is no such run.
-    """
-    run = scheduler.runs.get(name) or scheduler.runs.get(Path(name).name)
-    if run is None:
-        near = closest(name, list(scheduler.runs))
-        raise NoSuchRun(name, f"that this head knows of{near}")
-    return run
-
-
-def _folder(request: Submission, scheduler: Scheduler, root: Path) -> Path:
-    if request.run_dir:
-        return _inside(root, request.run_dir)
-    file, _, name = request.workload.rpartition(":")
-    about = str(request.settings.get("env") or (name if file else "default"))
-    path = default_path(root, Path(file).stem or name, about, request.seed)
-    while path.name in scheduler.runs:  # a queued run has no folder yet
-        stem, _, number = path.name.rpartition("-")
-        path = path.with_name(f"{stem}-{int(number) + 1}")
-    return _named(path)
-
-
-def _named(path: Path) -> Path:
-    if not NAME.fullmatch(path.name):
-        words = "at most 128 letters, digits, dots and dashes"
-        raise Refused([f"--run-dir {path}: the last part must be a name of {words}"])
-    return path
-
-
-def _inside(root: Path, run_dir: str) -> Path:
-    """The folder ``run_dir`` below ``root``, links resolved; never a hidden folder of the head.
-
-    Raises:
-        Refused: the folder is not below ``root``.
-    """
-    path = root / run_dir
-    if path == root or not all(NAME.fullmatch(part) for part in Path(run_dir).parts):
-        how = "write one or more names with / between them, of letters, digits, dots and dashes"
-        raise Refused([f"--run-dir {run_dir!r} is not in the head's folder of runs: {how}"])
-    if not Path(os.path.realpath(path)).is_relative_to(root):
-        raise Refused([f"--run-dir {run_dir!r}: a link leads out of the head's folder of runs"])
-    return path
-
-
-def _continued(request: Submission, old: Run, user: str) -> Run:
-    settings = {**old.request.get("settings", {}), **request.settings}
-    stored = {**old.request, "settings": settings, "ticket": request.ticket}
-    stored["origin"] = request.origin
-    return Run(old.name, stored, old.folder, old.archive, old.placement, resume=True, user=user)
-
-
 @dataclass(frozen=True, slots=True)
 class _Scaling:
-    """A user who waits until the time ``due`` for a run to be scaled."""
+    """A user who waits until the time ``due`` for a run to be scaled; "" for the head itself."""
 
     user: str
     due: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Scaled:
+    """A run has answered a request to scale it."""
+
+    run: Run
+    told: control.RunScaled
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The answer to a request that changed something; ``unsaved`` if that cannot be saved.
+
+    ``take_back`` takes back what was changed, None: nothing was.
+    """
+
+    answer: control.Answer
+    take_back: Callable[[], None] | None = None
+    unsaved: str = "nothing was changed"
+
+
+Request = control.UserRequest | control.Archive | _Scaled
+
+
 class ClientApi:
     """Answers users: one method per message.
 
-    If a request is refused, the ``fault`` of the answer says why. ``messenger`` serves users and
-    workers, ``inside`` serves run processes; ``faults`` counts the faults that the head survived.
+    No answer is sent before what it says is on the disk: requests are heard one by one, and
+    served together. If a request is refused, the ``fault`` of the answer says why. ``messenger``
+    serves users and workers, ``inside`` serves run processes; ``faults`` counts the faults that the
+    head survived.
     """
 
     def __init__(
@@ -174,41 +91,94 @@ class ClientApi:
         self._archives, self._options, self._clock = archives, options, clock
         self._messenger, self._inside, self._faults = messenger, inside, faults
         self._scalings: dict[str, deque[_Scaling]] = {}  # by run, in the order of the requests
+        self._heard: list[tuple[str, Request]] = []
+        self._shown: dict[type[Message], control.Answer] = {}  # the same for all who ask now
         self.logs = RemoteLogs(messenger, clock)
 
-    def serve(self, user: str, message: control.UserRequest | control.Archive) -> None:
-        """Answer a user, now or once the run or the worker has answered."""
+    def hear(self, user: str, message: Request) -> None:
+        """A user asks for something."""
+        self._heard.append((user, message))
+
+    def serve(self, save: Callable[[], str]) -> bool:
+        """Do what users have asked for and answer, each in order; returns whether much changed.
+
+        First all changes are made, which ``save`` then writes at once. It returns why they cannot
+        be saved, "" if they are: then they are taken back. What only looks sees what is saved.
+        """
+        heard, self._heard = self._heard, []
+        changes: dict[int, _Change | None] = {}
+        for number, (user, message) in enumerate(heard):
+            if isinstance(message, _CHANGING):
+                changes[number] = None
+                with self._contained(user, message):
+                    changes[number] = self._changed(user, message)
+        made = [each.take_back for each in changes.values() if each and each.take_back]
+        why = save() if made else ""
+        if why:
+            for take_back in reversed(made):
+                take_back()
+        self._shown.clear()
+        for number, (user, message) in enumerate(heard):
+            with self._contained(user, message):
+                answer = (
+                    self._told(changes[number], why)
+                    if number in changes
+                    else self._answered(user, message)
+                )
+                if answer is not None:
+                    self._messenger.send(user, answer)
+        return bool(made)
+
+    def _contained(self, user: str, message: object) -> AbstractContextManager[None]:
+        what = f"{type(message).__name__} from {user}"
+        return self._faults.contained(what, lambda why: self._messenger.send(user, Refusal(why)))
+
+    def _changed(self, user: str, message: Request) -> _Change:
+        """Carry out a request that changes something."""
+        try:
+            match message:
+                case control.Submit():
+                    return self._submit(user, message)
+                case control.StopRun(run=name):
+                    return self._stop(find(self._scheduler, name))
+                case control.DrainNode(node=name):
+                    return self._drain(name)
+                case _Scaled():
+                    return self._note_scaled(message)
+        except (Refused, OSError) as error:
+            return _Change(_fault(error))
+        raise TypeError(type(message).__name__)
+
+    def _told(self, change: _Change | None, why: str) -> control.Answer | None:
+        if change is None:
+            return None  # it failed, and its user was told so
+        if not (why and change.take_back):
+            return change.answer
+        how = f"not saved: {why}; make room on the disk of the head's runs and ask again"
+        return control.Answer(fault=f"{how}: {change.unsaved}")
+
+    def _answered(self, user: str, message: Request) -> control.Answer | None:
         try:
             answer = self._answer(user, message)
         except (Refused, OSError) as error:
-            faults = error.faults if isinstance(error, Refused) else (f"the head: {error}",)
-            answer = control.Answer(fault="\n".join(faults))
-        if answer is not None:
-            self._messenger.send(
-                user, answer if isinstance(answer, control.Answer) else control.Answer(answer)
-            )
+            return _fault(error)
+        return control.Answer(answer) if isinstance(answer, dict) else answer
 
-    def _answer(
-        self, user: str, message: control.UserRequest | control.Archive
-    ) -> control.Answer | Data | None:
+    def _answer(self, user: str, message: Request) -> control.Answer | Data | None:
         answer: control.Answer | Data | None = None
         match message:
-            case control.Submit():
-                answer = self._submit(user, message)
             case control.Archive():
                 answer = self._keep(message)
             case control.ReadLimits():
                 answer = self._limits()
             case control.ListRuns():
-                answer = self._list()
+                answer = self._shown_to_all(message, self._list)
+            case control.ReadStatus(run=""):
+                answer = self._shown_to_all(message, self._everything)
             case control.ReadStatus(run=name):
-                answer = self._status(find(self._scheduler, name)) if name else self._everything()
+                answer = self._status(find(self._scheduler, name))
             case control.ReadLogs(run=name):
                 answer = self._logs(user, find(self._scheduler, name), message)
-            case control.StopRun(run=name):
-                answer = self._stop(find(self._scheduler, name))
-            case control.DrainNode(node=name):
-                answer = self._drain(name)
             case control.ScaleRun(run=name, actors=actors):
                 self._scale(user, find(self._scheduler, name), actors)
             case _:
@@ -217,18 +187,21 @@ class ClientApi:
 
     # -- submitting ----------------------------------------------------------------------------
 
-    def _submit(self, peer: str, submit: control.Submit) -> control.Answer | Data:
+    def _submit(self, peer: str, submit: control.Submit) -> _Change:
         request = request_of(submit)
-        known = {run.request.get("ticket"): run for run in self._scheduler.runs.values()}
-        run = known.get(request.ticket)
-        if run is None:
-            if submit.archive and not self._archives.content(submit.archive):
-                return control.Answer(missing=submit.archive)
-            holder, root = holder_of(peer), self._options.runs.resolve()
-            user = holder.name if holder else ""
-            run = admitted(request, submit, self._scheduler, root, user)
-            self._scheduler.submit(run)
-        return {"run": run.name, "folder": run.folder}
+        if run := self._scheduler.all_runs.with_ticket(request.ticket):
+            is_saved = (Table.RUN, run.name) not in self._scheduler.unsaved.rows
+            return _Change(_submitted(run), None if is_saved else lambda: None)
+        if submit.archive and not self._archives.content(submit.archive):
+            return _Change(control.Answer(missing=submit.archive))
+        holder, root = holder_of(peer), self._options.runs.resolve()
+        user = holder.name if holder else ""
+        if self._scheduler.all_runs.queued(user) >= _MOST_QUEUED:
+            raise Refused([f"{_MOST_QUEUED} runs of user {user} wait already: stop some of them"])
+        run = admitted(request, submit, self._scheduler, root, user)
+        old = self._scheduler.runs.get(run.name)
+        self._scheduler.submit(run)
+        return _Change(_submitted(run), partial(self._scheduler.withdraw, run, old))
 
     def _keep(self, archive: control.Archive) -> Data:
         if len(archive.content) > 2 * self._options.archive_mb * 1e6:  # an archive has some padding
@@ -241,6 +214,13 @@ class ClientApi:
         return {"archive_mb": self._options.archive_mb}
 
     # -- showing -------------------------------------------------------------------------------
+
+    def _shown_to_all(self, asked: Message, show: Callable[[], Data]) -> control.Answer:
+        """What everybody who asks for it now is shown: made once, however often it is asked for."""
+        kind = type(asked)
+        if kind not in self._shown:
+            self._shown[kind] = control.Answer(show())
+        return self._shown[kind]
 
     def _list(self) -> Data:
         return {"runs": [self._line(run) for run in self._scheduler.runs.values()]}
@@ -277,25 +257,29 @@ class ClientApi:
 
     # -- changing ------------------------------------------------------------------------------
 
-    def _stop(self, run: Run) -> Data:
-        self.stop(run)
-        return self._line(run)
-
-    def stop(self, run: Run) -> None:
-        """Have a run finish and save; a second call ends it at once (by the second signal)."""
-        self._host.signal(run.name, signal.SIGTERM)
+    def _stop(self, run: Run) -> _Change:
+        """Have a run finish and save; a second request ends it at once (by the second signal)."""
+        before = msgspec.structs.replace(run)
         self._scheduler.stop(run)
+        answer = control.Answer(self._line(run))
+        return _Change(answer, partial(self._scheduler.restore, run, before))
 
-    def _drain(self, name: str) -> Data:
+    def _drain(self, name: str) -> _Change:
         node = self._roster.get(name)
         if node is None or not node.alive:
             near = closest(name, [each.name for each in self._roster if each.alive])
             raise Refused([f"there is no node {name!r}{near}"])
         actors = sum(self._scheduler.actors_on(node.name).values())
-        if not node.leaves:
-            self._roster.leave(node.name, "it is drained")
-            self._scheduler.leaves(node.name, f"node {node.name} is drained")
-        return {"node": node.name, "actors": actors}
+        answer = control.Answer({"node": node.name, "actors": actors})
+        if node.leaves:
+            return _Change(answer)
+        self._roster.leave(node.name, "it is drained")
+        self._scheduler.leaves(node.name, f"node {node.name} is drained")
+        return _Change(answer, partial(self._stays, node.name))
+
+    def _stays(self, node: str) -> None:
+        self._roster.leave(node, "")
+        self._scheduler.leaves(node, "")
 
     def _scale(self, user: str, run: Run, actors: int) -> None:
         if run.up is None:
@@ -304,18 +288,47 @@ class ClientApi:
         self._scalings.setdefault(run.name, deque()).append(_Scaling(user, due))
         self._inside.send(run.name, control.ScaleRun(run.name, actors))
 
-    def scaled(self, run: str, scaled: control.RunScaled) -> None:
+    def scale_again(self, run: Run) -> None:
+        """A run that was scaled is up anew, from a checkpoint that may be older than that."""
+        if run.by_hand:
+            self._scale("", run, run.by_hand)
+
+    def scaled(self, run: str, told: control.RunScaled) -> None:
         """A run answers the oldest unanswered request to scale it."""
-        if waiting := self._scalings.get(run):
-            data = {"actors": scaled.actors, "most": scaled.most}
-            answer = control.Answer(fault=scaled.fault) if scaled.fault else control.Answer(data)
-            self._messenger.send(waiting.popleft().user, answer)
+        waiting, found = self._scalings.get(run), self._scheduler.runs.get(run)
+        if waiting and found and (user := waiting.popleft().user):
+            self._heard.append((user, _Scaled(found, told)))
+
+    def _note_scaled(self, scaled: _Scaled) -> _Change:
+        told, run = scaled.told, scaled.run
+        if told.fault:
+            return _Change(control.Answer(fault=told.fault))
+        self._scheduler.scaled(run, told.actors)
+        until = f"run {run.name} goes on with {told.actors} actors until it is started again"
+        return _Change(
+            control.Answer({"actors": told.actors, "most": told.most}), lambda: None, until
+        )
 
     def give_up(self) -> None:
         """Tell users whose run or worker has not answered in time."""
         self.logs.give_up()
         now = self._clock.now()
-        for run, waiting in self._scalings.items():
+        for run, waiting in [*self._scalings.items()]:
             while waiting and waiting[0].due <= now:
                 why = f"run {run} did not answer within {_SCALE_SECONDS:g} s; ask again"
-                self._messenger.send(waiting.popleft().user, control.Answer(fault=why))
+                if user := waiting.popleft().user:
+                    self._messenger.send(user, control.Answer(fault=why))
+            if not waiting:
+                del self._scalings[run]
+
+
+_CHANGING = (control.Submit, control.StopRun, control.DrainNode, _Scaled)
+
+
+def _submitted(run: Run) -> control.Answer:
+    return control.Answer({"run": run.name, "folder": run.folder})
+
+
+def _fault(error: Refused | OSError) -> control.Answer:
+    faults = error.faults if isinstance(error, Refused) else (f"the head: {error}",)
+    return control.Answer(fault="\n".join(faults))

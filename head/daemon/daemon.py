@@ -12,9 +12,11 @@ from pathlib import Path
 from artos.buffer.segment import reap_orphans
 from artos.clock import Clock, SystemClock
 from artos.errors import BadMessage, MailboxFull, Refused
+from artos.exit_status import ExitStatus
 from artos.faults import Faults, Seldom
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
+from artos.run_state import STARTING
 from artos.system.archives import Archives
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
@@ -40,6 +42,8 @@ from head.daemon.unsaved import Unsaved
 _log = logging.getLogger(__name__)
 _TICK = 0.5
 _SETTLED = 1.0
+_MOST_A_TURN = 100
+"""Messages that are heard before what they change is saved: enough for one commit to serve many."""
 
 
 class HeadDaemon(Closing):
@@ -72,7 +76,7 @@ class HeadDaemon(Closing):
             see_quotas(options, state)
             self._scheduler = Scheduler(
                 state.runs, state.queue, self._clock.now(), options.quotas, state.spent,
-                self._unsaved,
+                self._unsaved, options.at_once,
             )  # fmt: skip
             self._scheduler.expect(self._roster)
             self._client_api = ClientApi(
@@ -80,6 +84,8 @@ class HeadDaemon(Closing):
                 self._messenger, self._inside, self._faults,
             )  # fmt: skip
             self._dirty, self._next_tick = True, self._clock.now()
+            self._due: list[Effect] = []
+            self._unsavable = ""
             self._stopping, self._stop_at = False, float("inf")
             self._tidy_at = self._clock.now()
             self.endpoint = self._messenger.endpoint
@@ -111,6 +117,7 @@ class HeadDaemon(Closing):
         """Take all messages, and do everything that is due."""
         self._take(self._messenger, self._from_outside)
         self._take(self._inside, self._from_run)
+        self._dirty |= self._client_api.serve(self._save)
         for run in self._host.gone():
             with self._faults.contained(f"the end of run {run}", partial(self._give_up, run)):
                 self._run_ended(self._host.ended(self._scheduler.runs[run]))
@@ -125,7 +132,10 @@ class HeadDaemon(Closing):
         self._decide(now)
 
     def _take(self, messenger: Messenger, handle: Callable[[str, Message], None]) -> None:
-        for peer, message in messenger.take():
+        came = messenger.take(_MOST_A_TURN)
+        if len(came) == _MOST_A_TURN:  # others wait; what is decided now is saved before
+            self._waker.ring()
+        for peer, message in came:
             try:
                 handle(peer, message)
             except Exception as error:
@@ -135,11 +145,21 @@ class HeadDaemon(Closing):
     def _decide(self, now: float) -> None:
         effects: list[Effect] = []
         with self._faults.contained("the schedule"):
-            effects = self._scheduler.turn(now, begin=not self._stopping)
+            effects = self._scheduler.turn(now, hold=self._hold())
         if self._dirty or effects:
             self._dirty = False
-            self._save()
-            self._perform(effects)
+            self._due += effects
+            due, self._due = self._due, []
+            if self._save():  # a full disk must not stop the cluster; but no run begins twice
+                self._due = [effect for effect in due if isinstance(effect, Begin)]
+                due = [effect for effect in due if not isinstance(effect, Begin)]
+            self._perform(due)
+
+    def _hold(self) -> str:
+        """Why no run may begin, as what those that are queued wait for; "" if some may."""
+        if self._stopping:
+            return "the next start of the head, which is stopping"
+        return f"room on the head's disk ({self._unsavable})" if self._unsavable else ""
 
     def _refuse(self, messenger: Messenger, peer: str, why: str) -> None:
         messenger.send(peer, Refusal(why))
@@ -173,13 +193,19 @@ class HeadDaemon(Closing):
             self._tidy_at = float("inf")
             reap_orphans()
 
-    def _save(self) -> None:
+    def _save(self) -> str:
+        """Save what has changed; returns why it cannot be saved, "" if it is."""
+        before, self._unsavable = self._unsavable, ""
         try:
             self._store.save(self._unsaved)
         except (OSError, ValueError) as error:
-            # A full disk must not stop the cluster; the save is tried again with every tick.
-            _log.warning("the state file cannot be written: %s; make room", error)
-            self._dirty = True
+            found = error.strerror if isinstance(error, OSError) else None
+            self._unsavable, self._dirty = found or str(error), True  # tried again with every tick
+        if self._unsavable and self._unsavable != before:
+            _log.warning("the state cannot be saved: %s; make room: no run begins", self._unsavable)
+        elif before and not self._unsavable:
+            _log.info("the state is saved again")
+        return self._unsavable
 
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -190,18 +216,23 @@ class HeadDaemon(Closing):
                     with self._faults.contained(f"a message to run {run.name}"):
                         self._inside.send(run.name, message)
                 case Finish(run=run):
-                    _log.info("run %s is to save and end: %s", run.name, run.why)
+                    _log.info("run %s is to save and end: %s", run.name, run.why or "it is stopped")
                     self._host.signal(run.name, signal.SIGTERM)
                 case Order(node=node, message=message):
                     self._to(node.peer, message)
 
     def _begin(self, name: str) -> None:
         with self._faults.contained(f"the start of run {name}", partial(self._give_up, name)):
+            run = self._scheduler.runs[name]
             try:
-                self._host.begin(self._scheduler.runs[name])
+                if run.state == STARTING:
+                    self._host.begin(run)
+                    return
+                ended = Ended(name, ExitStatus.INTERRUPTED, "it was stopped before it began")
             except Refused as refused:
-                self._run_ended(Ended(name, 2, str(refused)))
-                self._waker.ring()
+                ended = Ended(name, ExitStatus.REFUSED, str(refused))
+            self._run_ended(ended)
+            self._waker.ring()
 
     def _adopt(self) -> None:
         """Find the run processes that an earlier head started, and how the others ended."""
@@ -226,8 +257,7 @@ class HeadDaemon(Closing):
             case control.Hello():
                 self._admit(peer, message)
             case control.UserRequest() | control.Archive():
-                self._client_api.serve(peer, message)
-                self._dirty = True
+                self._client_api.hear(peer, message)
             case control.FetchArchive(archive=name):
                 self._to(peer, control.Archive(name, self._archives.content(name)))
             case control.LogPiece() if node is not None:
@@ -262,8 +292,8 @@ class HeadDaemon(Closing):
             self._messenger.forget(before)
         most = (node.slots, node.most_runs)
         _log.info("worker %s joined with %d slots for at most %d runs", node.name, *most)
-        self._to(peer, control.Welcome(control.PROTOCOL, VERSION, self._options.deadline))
-        self._perform(self._scheduler.joined(node, hello))
+        welcome = control.Welcome(control.PROTOCOL, VERSION, self._options.deadline)
+        self._due += [Order(node, welcome), *self._scheduler.joined(node, hello)]
         self._dirty = True
 
     def _admitted(self, peer: str, hello: control.Hello) -> Node:
@@ -288,7 +318,7 @@ class HeadDaemon(Closing):
                 _log.info("worker %s said goodbye", node.name)
                 self._scheduler.gone([node.name], "it said goodbye")
                 self._roster.remove(node.name)
-                self._to(node.peer, control.Bye())
+                self._due.append(Order(node, control.Bye()))
 
     # -- runs ----------------------------------------------------------------------------------
 
@@ -297,9 +327,12 @@ class HeadDaemon(Closing):
             case control.RunNews():
                 self._dirty |= self._scheduler.run_news(message)
             case control.RunUp():
+                again = self._is_new(message)
                 if not self._scheduler.run_up(message):
                     why = f"the head knows of no run {message.run} of epoch {message.epoch}"
                     self._inside.send(name, Refusal(why))
+                elif again:
+                    self._client_api.scale_again(self._scheduler.runs[message.run])
                 self._dirty = True
             case control.RunScaled():
                 self._client_api.scaled(name, message)
@@ -310,6 +343,11 @@ class HeadDaemon(Closing):
             case _:
                 why = f"the head takes no {type(message).__name__} from a run"
                 self._inside.send(name, Refusal(why))
+
+    def _is_new(self, up: control.RunUp) -> bool:
+        """Whether this process of a run was not up before."""
+        run = self._scheduler.runs.get(up.run)
+        return run is not None and run.up is None
 
     def _run_ended(self, ended: Ended) -> None:
         self._take_usage(self._scheduler.runs[ended.run])
@@ -340,8 +378,7 @@ class HeadDaemon(Closing):
         if self._stop_at == float("inf"):
             self._stop_at = now + self._options.stop_seconds
             _log.info("stopping: runs finish their work and save (a second signal: they live on)")
-            for run in self._host.runs:
-                self._client_api.stop(self._scheduler.runs[run])
+            self._scheduler.stop_all(self._host.runs)
             self._dirty = True
         elif now >= self._stop_at:
             for run in self._host.runs:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import msgspec
+import psutil
 
 from artos.clock import LONGEST
 from artos.closest import closest
 from artos.errors import Refused
 from artos.pool.devices import device_faults, places
 from artos.system.archives import LIMIT_MB
+from artos.system.memory_limit import memory_left
 from head.daemon.quotas import Quotas, quotas_of
 from head.daemon.run import State
 
+_RUN_BYTES = 512 << 20
+"""What a run takes on the head: its process, learner, evaluator and replay process."""
+_RUNS_A_CORE = 16
+_FEWEST_RUNS = 2
 _POSITIVE = ("deadline", "archive_mb", "stop_seconds")
 
 
@@ -26,6 +33,7 @@ class HeadOptions(msgspec.Struct, frozen=True):
     ``deadline``: seconds of silence after which a node counts as gone. ``archive_mb``: the largest
     size of a run's code. ``stop_seconds``: how long runs may take to finish and save when the head
     is told to stop. ``devices``: what the learners on this machine lease, as in ``cuda:0=2,cpu:a``.
+    ``runs_at_once``: how many runs may have a process here, 0: as many as cores and memory carry.
     ``quotas``: what runs of a user, and of a workload, may hold; only in the file.
     """
 
@@ -36,12 +44,22 @@ class HeadOptions(msgspec.Struct, frozen=True):
     archive_mb: float = LIMIT_MB
     stop_seconds: float = 60.0
     devices: str = ""
+    runs_at_once: int = 0
     quotas: Quotas = Quotas()
 
     @property
     def host(self) -> str:
         """The host part of ``listen``."""
         return self.listen.removeprefix("tcp://").rpartition(":")[0]
+
+    @property
+    def at_once(self) -> int:
+        """How many runs this head carries, by what its machine has if nobody has said so."""
+        allowed = memory_left()
+        memory = psutil.virtual_memory().total
+        memory = memory if allowed is None else min(memory, allowed)
+        carried = min(_RUNS_A_CORE * (os.cpu_count() or 1), memory // _RUN_BYTES)
+        return self.runs_at_once or max(_FEWEST_RUNS, carried)
 
 
 def head_options(config: Path | None, flags: Mapping[str, Any]) -> HeadOptions:
@@ -115,6 +133,8 @@ def _converted(name: str, value: Any, kind: Any) -> Any:
     value = msgspec.convert(value, kind)
     if name in _POSITIVE and not 0 < value <= LONGEST:
         raise ValueError(f"must be positive, at most {LONGEST:g}")
+    if name == "runs_at_once" and value < 1:
+        raise ValueError("must be 1 or more")
     if name == "listen" and not (value.startswith("tcp://") and value.count(":") >= 2):
         raise ValueError("write tcp://ip:port")
     return value

@@ -43,6 +43,7 @@ class Run(msgspec.Struct):
     it has begun and is not over; until then it waits since ``waits_since`` (0: not known yet).
     ``user`` submitted it; ``device`` is that of its learner, "" until its plan is known.
     ``accepted``: a process of it was up, so its workload is not to be refused any more.
+    ``by_hand`` is the number of actors that a user asked for while it went on, 0 if nobody did.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Run(msgspec.Struct):
     user: str = ""
     device: str = ""
     accepted: bool = False
+    by_hand: int = 0
 
     def is_up(self, up: RunUp) -> None:
         """Its process is registered."""
@@ -86,6 +88,11 @@ class Run(msgspec.Struct):
     def workload(self) -> str:
         """The name that it is charged under, with other runs of the same workload."""
         return str(self.request.get("workload") or self.name)
+
+    @property
+    def ticket(self) -> str:
+        """That of its submission."""
+        return str(self.request.get("ticket", ""))
 
     @property
     def weight(self) -> float:

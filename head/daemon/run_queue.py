@@ -15,8 +15,10 @@ different workloads and priorities, then the first run of each of these p waits 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import accumulate
 from typing import Protocol
 
 import msgspec
@@ -90,6 +92,7 @@ class RunQueue:
         self._begun: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._met = 0
+        self._line: _Line | None = None  # as it is now, once somebody has asked
         self.now = now
 
     def see(self, changed: Iterable[QueuedRun], left: Iterable[str], now: float) -> None:
@@ -97,7 +100,7 @@ class RunQueue:
 
         Those that are over come first: another run may have the name of one.
         """
-        self.now = now
+        self.now, self._line = now, None
         fresh = []
         for run in changed:
             if run.over:
@@ -145,6 +148,7 @@ class RunQueue:
 
     def hold_back(self, doubtful: Iterable[str], beyond: Callable[[QueuedRun], bool]) -> None:
         """Of these runs, keep those that are ``beyond`` a limit out of the queue, others in it."""
+        self._line = None
         names = [name for name in doubtful if name in self._known and name not in self._begun]
         for run in [self._known[name] for name in sorted(names, key=self._numbers.__getitem__)]:
             if beyond(run) == (run.name in self._queue):
@@ -165,12 +169,14 @@ class RunQueue:
 
         Whoever is not named holds as many as before.
         """
+        self._line = None
         for name in slots.keys() & self._begun:
             self._queue.charge(name, max(1, slots[name]), self.now)
             self._account_changed(self._known[name])
 
     def next(self, room: int) -> list[str]:
         """The runs that begin now, if there is room for so many; they are ``admitted``."""
+        self._line = None
         self._queue.resize(_PLACE, len(self._begun) + max(0, room))
         turns = self._queue.fair_turns
         names = [name for name, _ in self._queue.grants(self.now)]
@@ -184,13 +190,10 @@ class RunQueue:
 
     def words(self, run: QueuedRun) -> str:
         """Who is before a run that waits, in words; "" if nobody is known to be."""
-        waiting = [each for each in self._waiting() if each.name in self._queue]
-        above = sum(each.priority > run.priority for each in waiting)
-        equals = [each for each in waiting if each.priority == run.priority]
-        mine = self._virtual(run)
-        less = sum(each.workload != run.workload and self._virtual(each) < mine for each in equals)
-        own = [each for each in equals if each.workload == run.workload]
-        ahead = own.index(run) if run in own else len(own)
+        if self._line is None:
+            waiting = (each for name, each in self._known.items() if name not in self._begun)
+            self._line = _Line([r for r in waiting if r.name in self._queue], self._virtual)
+        above, less, ahead = self._line.before(run, self._virtual(run))
         facts = (
             (above, "of higher priority"),
             (less, "of workloads that have held less"),
@@ -198,15 +201,41 @@ class RunQueue:
         )
         return ", ".join(f"{count} {words}" for count, words in facts if count)
 
-    def _waiting(self) -> list[QueuedRun]:
-        return [run for name, run in self._known.items() if name not in self._begun]
-
     def _virtual(self, run: QueuedRun) -> float:
         account = self._queue.accounts.get(run.workload)
         return account.virtual(self.now) if account else 0.0
 
     def __repr__(self) -> str:
         return f"<RunQueue {self._queue!r}>"
+
+
+class _Line:
+    """Runs that wait, counted once for all who ask how many are before them."""
+
+    def __init__(self, waiting: Iterable[QueuedRun], virtual: Callable[[QueuedRun], float]) -> None:
+        """``waiting`` in the order of their submission."""
+        queues: dict[int, dict[str, list[QueuedRun]]] = {}  # by priority and workload
+        for run in waiting:
+            queues.setdefault(run.priority, {}).setdefault(run.workload, []).append(run)
+        self._ahead = {
+            run.name: ahead
+            for workloads in queues.values()
+            for queue in workloads.values()
+            for ahead, run in enumerate(queue)
+        }
+        self._queues = queues
+        self._counts: dict[int, tuple[list[float], list[int]]] = {}
+        for priority, workloads in queues.items():
+            held = sorted((virtual(queue[0]), len(queue)) for queue in workloads.values())
+            sums = [*accumulate((count for _, count in held), initial=0)]
+            self._counts[priority] = [seconds for seconds, _ in held], sums
+
+    def before(self, run: QueuedRun, virtual: float) -> tuple[int, int, int]:
+        """How many have a higher priority; have held less; are of its workload and came before."""
+        above = sum(sums[-1] for level, (_, sums) in self._counts.items() if level > run.priority)
+        held, sums = self._counts.get(run.priority, ([], [0]))
+        own = self._queues.get(run.priority, {}).get(run.workload, ())
+        return above, sums[bisect_left(held, virtual)], self._ahead.get(run.name, len(own))
 
 
 def _at(now: float, saved: Account) -> Account:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from artos.run_state import QUEUED
 from head.daemon.ranking import Ranking
 from head.daemon.run import Run
 from head.daemon.unsaved import Table, Unsaved
+
+T = TypeVar("T")
 
 _FEW = 4
 _MOST_OVER = 200
@@ -34,6 +37,8 @@ class Runs:
         self._numbers: dict[str, int] = {}
         self._count = 0
         self._over: set[tuple[int, str]] = set()
+        self._queued: dict[str, set[str]] = {}  # by user
+        self._tickets: dict[str, Run] = {}
         self._changed: dict[int, Run] = {}  # by identity: a name may be given to another run
         self._workloads: Counter[str] = Counter()
         self._left = {*workloads}
@@ -43,13 +48,27 @@ class Runs:
         return f"<Runs {' '.join(f'{state}={n}' for state, n in counts.items())}>"
 
     def add(self, run: Run) -> None:
-        """A run is submitted, for the first time or to be resumed; the oldest are forgotten."""
+        """A run is submitted, for the first time or to be resumed."""
         if run.name in self.by_name:
             self._forget(run.name)
         self._count += 1
+        self._tickets[run.ticket] = run
         self._numbers[run.name], self.by_name[run.name] = self._count, run
         self._workloads[run.workload] += 1
         self.changed(run)
+
+    def withdraw(self, run: Run) -> None:
+        """A run that was just added was never there."""
+        self._forget(run.name)
+        self._changed.pop(id(run), None)
+
+    def with_ticket(self, ticket: str) -> Run | None:
+        """The run of the submission with this ticket."""
+        return self._tickets.get(ticket)
+
+    def queued(self, user: str) -> int:
+        """How many runs of a user wait to begin."""
+        return len(self._queued.get(user, ()))
 
     def tidy(self) -> None:
         """Forget the oldest of those that are over, if they are many."""
@@ -59,6 +78,9 @@ class Runs:
     def _forget(self, name: str) -> None:
         run = self.by_name.pop(name)
         self._over.discard((self._numbers.pop(name), name))
+        self._wait(run, there=False)
+        if self._tickets.get(run.ticket) is run:
+            del self._tickets[run.ticket]
         self._workloads[run.workload] -= 1
         self._left.add(run.workload)
         self._unsaved.drop(Table.RUN, name)
@@ -73,10 +95,16 @@ class Runs:
             self._short.put(name, (0, self._numbers[name]))
         else:
             self._short.drop(name)
-        if run.over:
-            self._over.add((self._numbers[name], name))
+        _put(self._over, (self._numbers[name], name), run.over)
+        self._wait(run, run.state == QUEUED)
         self._changed[id(run)] = run
         self._unsaved.put(Table.RUN, name, run)
+
+    def _wait(self, run: Run, there: bool) -> None:
+        waiting = self._queued.setdefault(run.user, set())
+        _put(waiting, run.name, there)
+        if not waiting:
+            del self._queued[run.user]
 
     def take_changed(self) -> list[Run]:
         """Those that changed since this was last asked, in order; before them those now over."""
@@ -123,7 +151,7 @@ class Runs:
         return self._numbers.get(run.name, 0)
 
 
-def _put(names: set[str], name: str, there: bool) -> None:
+def _put(names: set[T], name: T, there: bool) -> None:
     if there:
         names.add(name)
     else:

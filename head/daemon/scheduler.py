@@ -7,75 +7,76 @@ difference as effects, so it may be called at any time and twice in a row.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from math import inf
 
 from artos.errors import Refused
 from artos.exit_status import OUTCOMES, ExitStatus
-from artos.protocol.control import Assign, ExecutorEnded, Hello, Placed, RunNews, RunUp
+from artos.protocol.control import Assign, ExecutorEnded, Hello, Leave, Placed, RunNews, RunUp
 from artos.run_state import QUEUED, RUNNING, STARTING, STOPPING
 from head.daemon.effects import Begin, Effect, Finish, Order, Tell
+from head.daemon.endings import Endings
+from head.daemon.executors import Executors
 from head.daemon.held_slots import HeldSlots
+from head.daemon.moves import Moves
 from head.daemon.nodes import Nodes
 from head.daemon.quota_books import QuotaBooks
 from head.daemon.quotas import Quotas
-from head.daemon.roster import Executors, Node, Room, place
+from head.daemon.rooms import Rooms
+from head.daemon.roster import Node, place
 from head.daemon.run import Run, Seconds
 from head.daemon.run_queue import QueueState, RunQueue
 from head.daemon.runs import Runs
 from head.daemon.unsaved import Unsaved
+from head.daemon.waits import Waits
 
 MOST_IN_A_ROW = 3
 """After so many deaths of its process without progress a run is not started again."""
 _REFUSED = ExitStatus.REFUSED.outcome
 _MOVE_SECONDS = 60.0
 """How long the actors of a leaving node may take to end their rounds."""
-_NO_WORKER = "a worker: none is there; start one with `artos worker --head ...`"
-
-
-@dataclass(slots=True)
-class _Moves:
-    """What the next ``Placed`` to a run says: which nodes are gone, and why actors move."""
-
-    gone: dict[str, None] = field(default_factory=dict)
-    why: str = ""
 
 
 class Scheduler:
     """All runs of a cluster, in the order they were submitted, and its nodes.
 
     ``queue`` and ``spent`` are what an earlier head saved of it, ``now`` the time; what is to be
-    saved next is named in ``unsaved``. Runs and nodes that no event named are not looked at, so a
-    decision takes as long with ten thousand nodes as with ten, but for the logarithm. Only runs
-    that share a quota are looked at together.
+    saved next is named in ``unsaved``. ``at_once`` is how many runs may have a process. Runs and
+    nodes that no event named are not looked at, so a decision takes as long with ten thousand nodes
+    as with ten, but for the logarithm. Only runs that share a quota are looked at together.
     """
 
     def __init__(
         self, runs: Iterable[Run] = (), queue: QueueState | None = None, now: float = 0.0,
         quotas: Quotas | None = None, spent: Mapping[str, Seconds] | None = None,
-        unsaved: Unsaved | None = None,
+        unsaved: Unsaved | None = None, at_once: float = inf,
     ) -> None:  # fmt: skip
         self.unsaved = unsaved = Unsaved() if unsaved is None else unsaved
         accounts = queue.accounts if queue else ()
-        self._runs, self._nodes = Runs((each.workload for each in accounts), unsaved), Nodes()
+        self.all_runs, self._nodes = Runs((each.workload for each in accounts), unsaved), Nodes()
         self._queue = RunQueue(queue, now, unsaved)
         self.books = QuotaBooks(quotas or Quotas(), spent or {}, unsaved)
-        self._finishing: dict[str, int] = {}  # epochs of runs that were told to end
+        self._at_once = at_once
+        self._endings = Endings()
         self.executors = Executors()
-        self._moves: dict[str, _Moves] = {}
+        self._rooms = Rooms(self._nodes, self.executors, self.books)
+        self.waits = Waits(
+            self.all_runs, self._nodes, self._queue, self.books, self.executors, at_once
+        )
+        self._moves: dict[str, Moves] = {}
         self._held = HeldSlots()
         self._to_order: set[str] = set()  # nodes whose executors may be others than ordered
         for run in runs:
             run.admitted |= run.active  # also if an earlier version saved it
-            self._runs.add(run)
+            self.all_runs.add(run)
             self._settle(run, run.places)
 
     def __repr__(self) -> str:
-        return f"<Scheduler {self._runs!r} {self._nodes!r}>"
+        return f"<Scheduler {self.all_runs!r} {self._nodes!r}>"
 
     @property
     def runs(self) -> Mapping[str, Run]:
         """All runs by name. Whoever changes one calls a method here that says so."""
-        return self._runs.by_name
+        return self.all_runs.by_name
 
     def actors_on(self, node: str) -> Mapping[str, int]:
         """How many actors of each run live on a node."""
@@ -94,8 +95,26 @@ class Scheduler:
             raise Refused([f"run {run.name} is {old.state}: choose another --run-dir"])
         if old is not None:
             run.epoch, run.reached = old.epoch, old.reached
-        self._runs.add(run)
-        self._runs.tidy()
+        self.all_runs.add(run)
+
+    def withdraw(self, run: Run, old: Run | None) -> None:
+        """Take a run back that was just submitted, in the place of an ``old`` one or of none."""
+        self.all_runs.withdraw(run)
+        if old is not None:
+            self.all_runs.add(old)
+
+    def restore(self, run: Run, before: Run) -> None:
+        """Take back what was just changed of a run: it is again as it was ``before``."""
+        for name in run.__struct_fields__:
+            if name != "places":
+                setattr(run, name, getattr(before, name))
+        self._endings.forget(run.name)
+        self._settle(run, before.places)
+
+    def scaled(self, run: Run, actors: int) -> None:
+        """A user had the run go on with another number of actors."""
+        run.by_hand = actors
+        self._changed(run)
 
     def run_up(self, up: RunUp) -> bool:
         """A run process is up; False if the run or its epoch is not the one we started."""
@@ -104,7 +123,7 @@ class Scheduler:
             return False
         run.is_up(up)
         self._changed(run)
-        self._moves[up.run] = _Moves(why="the run is up")
+        self._moves[up.run] = Moves(why="the run is up")
         self.executors.forget_failures(up.run)
         return True
 
@@ -124,8 +143,11 @@ class Scheduler:
             run.outcome, run.why = news.state, news.waits_for or run.why
         if news.state == STOPPING or run.outcome:
             run.state = STOPPING
+        untold = run.state == STOPPING and news.state == RUNNING and not self._endings.told(run)
+        if untold:  # an earlier head saved that it is to end, and was killed before it said so
+            self._endings.tell(run)
         self._changed(run)
-        return before != (run.state, run.outcome, run.deaths)
+        return untold or before != (run.state, run.outcome, run.deaths)
 
     def run_ended(self, name: str, status: int | None, words: str) -> None:
         """A run's process ended with ``status``: negative for a signal, None if unknown.
@@ -135,7 +157,7 @@ class Scheduler:
         """
         run = self.runs[name]
         self.books.ended(run)
-        self._finishing.pop(name, None)
+        self._endings.forget(name)
         outcome = run.outcome
         if not outcome and status is not None and status >= 0:
             outcome = ExitStatus(status).outcome
@@ -161,10 +183,17 @@ class Scheduler:
             self._over(run, "interrupted", "it was stopped while it waited in the queue")
         elif run.active:
             run.state = STOPPING
+            self._endings.tell(run)
         self._changed(run)
 
+    def stop_all(self, names: Iterable[str]) -> None:
+        """The head ends: these runs finish and save. Who was told so before is not told again."""
+        for run in self.all_runs.in_order(names):
+            if run.state != STOPPING and not self._endings.told(run):
+                self.stop(run)
+
     def _changed(self, run: Run) -> None:
-        self._runs.changed(run)
+        self.all_runs.changed(run)
         self._to_order |= {*run.places.values()}
 
     def _over(self, run: Run, outcome: str, why: str) -> None:
@@ -191,7 +220,7 @@ class Scheduler:
         """These nodes are gone for good: their actors lose their places."""
         for name in {run for node in nodes for run in self.actors_on(node)}:
             run = self.runs[name]
-            moves = self._moves.setdefault(name, _Moves())
+            moves = self._moves.setdefault(name, Moves())
             moves.gone |= dict.fromkeys(node for node in nodes if name in self.actors_on(node))
             moves.why = why
             self._settle(run, {a: node for a, node in run.places.items() if node not in nodes})
@@ -200,40 +229,45 @@ class Scheduler:
         self.executors.gone(nodes)
 
     def leaves(self, node: str, why: str) -> None:
-        """A node is to have no actors any more; rows that they have committed are still shipped."""
+        """A node is to have no actors any more; rows that they have committed are still shipped.
+
+        "": after all it may have some.
+        """
         self._nodes.changed(node)
         self._look_at(node)
-        for run in self.actors_on(node):
-            self._moves.setdefault(run, _Moves()).why = why
+        for run in self.actors_on(node) if why else ():
+            self._moves.setdefault(run, Moves()).why = why
 
     def executor_ended(self, node: Node, ended: ExecutorEnded, now: float) -> None:
         """An executor is gone. If it ended by itself it is opened again, but not for ever."""
         self.executors.ended(node.name, ended, now)
         self._look_at(node.name)
         if why := self.executors.why_given_up(ended.run, node.name):
-            self._moves.setdefault(ended.run, _Moves()).why = why
+            self._moves.setdefault(ended.run, Moves()).why = why
 
     def _look_at(self, node: str) -> None:
         """A node may need other orders, and have another number of slots."""
         self._to_order.add(node)
         self._held.changed(node)
         for run in self.actors_on(node):
-            self._runs.changed(self.runs[run])
+            self.all_runs.changed(self.runs[run])
 
     # -- decisions -----------------------------------------------------------------------------
 
-    def turn(self, now: float, *, begin: bool = True) -> list[Effect]:
+    def turn(self, now: float, *, hold: str = "") -> list[Effect]:
         """The effects that bring runs and nodes to the wanted state, in order.
 
-        ``begin`` False: queued runs stay in the queue.
+        ``hold``: queued runs stay in the queue and wait for that, in words.
         """
-        changed = self._runs.take_changed()
-        self._queue.see(changed, self._runs.take_left(), now)
+        self.waits.hold = hold
+        self.all_runs.tidy()
+        changed = self.all_runs.take_changed()
+        self._queue.see(changed, self.all_runs.take_left(), now)
         self._count(changed)
         effects: list[Effect] = []
         for run in self._to_place():
             effects += self._place(run)
-        effects += self._begin() if begin else []  # with what those that are up leave
+        effects += self._begin() if not hold else []  # with what those that are up leave
         effects += self._finish()
         effects += self._orders(now)
         self._queue.charge(self._held.take(self._nodes.slots_of, self._demands_on, self._weight))
@@ -243,7 +277,7 @@ class Scheduler:
         if self.books:
             for run in changed:
                 self.books.see(run)
-            for node in self.books.count(self._runs.number, self._nodes.slots_of):
+            for node in self.books.count(self.all_runs.number, self._nodes.slots_of):
                 self._to_order.add(node)
                 self._held.changed(node)
 
@@ -256,7 +290,7 @@ class Scheduler:
 
     def _begin(self) -> list[Begin]:
         # Who was killed has its place still, and does not wait for another.
-        begun = [self._begun(run) for run in self._runs.in_order(self._runs.again)]
+        begun = [self._begun(run) for run in self.all_runs.in_order(self.all_runs.again)]
         if self._queue.waits:
             begun += [self._begun(self.runs[name]) for name in self._next(self._room())]
         return begun
@@ -278,21 +312,23 @@ class Scheduler:
             self.books.admit(self.runs[begins[0]])
 
     def _finish(self) -> Iterator[Finish]:
-        """Runs that have used up a quota save and end. Told once: told twice, they end at once."""
+        """Runs that are stopped, or have used up a quota: told twice, they end at once."""
         counted = [name for name in self.books.take_counted() if name in self.runs]
-        for run in self._runs.in_order(counted):
-            told = self._finishing.get(run.name) == run.epoch
+        for run in self.all_runs.in_order(counted):
+            told = self._endings.told(run)
             if run.state == RUNNING and not told and (why := self.books.why_ended(run)):
-                self._finishing[run.name], run.why = run.epoch, why
-                self._runs.changed(run)
-                yield Finish(run)
+                run.why = why
+                self._endings.tell(run)
+                self.all_runs.changed(run)
+        return (Finish(run) for run in self._endings.take() if run.active)
 
     def _room(self) -> int:
         """How many more runs may begin."""
         # Without any worker one run may begin: its faults then show before a worker is there.
+        active = len(self.all_runs.active)
         if not self._nodes.usable:
-            return 1 - len(self._runs.active)
-        return self._nodes.free - len(self._runs.unplaced)
+            return 1 - active
+        return int(min(self._nodes.free - len(self.all_runs.unplaced), self._at_once - active))
 
     def _begun(self, run: Run) -> Begin:
         run.state, run.epoch = STARTING, run.epoch + 1
@@ -305,40 +341,18 @@ class Scheduler:
     def _to_place(self) -> Iterator[Run]:
         """Those that are up whose actors are to move, or may have a place at last, in order."""
         moved = [name for name in self._moves if self.runs[name].up is not None]
-        return self._runs.to_place(moved, lambda: self._nodes.free > 0)
+        return self.all_runs.to_place(moved, lambda: self._nodes.free > 0)
 
     def _place(self, run: Run) -> list[Tell]:
         assert run.up is not None
         actors, moves = run.up.actors, self._moves.pop(run.name, None)
-        places = place(actors, run.places, self._rooms(run, actors), run.placement)
+        places = place(actors, run.places, self._rooms.of(run, actors), run.placement)
         if moves is None and places == run.places:
             return []
         self._settle(run, places)
         self._count([run])
-        moves = moves or _Moves(why="there is room now")
+        moves = moves or Moves(why="there is room now")
         return [Tell(run, Placed(places, tuple(moves.gone), moves.why))]
-
-    def _rooms(self, run: Run, actors: int) -> list[Room]:
-        """The nodes among which places are chosen: those it is on, and others with a slot for it.
-
-        Under a quota they are at most as many as the run may have slots: the emptiest of them.
-        """
-
-        def given_up(node: str) -> bool:
-            return bool(self.executors.why_given_up(run.name, node))
-
-        keeps = {
-            node.name
-            for node in self._nodes.in_order({*run.places.values()})
-            if node.usable and not given_up(node.name)
-        }
-        there = self._nodes.with_room + len(keeps)
-        more = self.books.more_nodes(run, keeps, there) if self.books else there
-        if more < self._nodes.with_room:
-            names = self._nodes.emptiest(more, lambda node: node in keeps or given_up(node))
-        else:
-            names = self._nodes.candidates(actors + len(keeps), run.placement, given_up)
-        return self._nodes.rooms({*keeps, *names}, run.name)
 
     def _settle(self, run: Run, places: dict[int, str]) -> None:
         touched = self._nodes.settle(run.name, places, {*run.places.values()})
@@ -346,7 +360,7 @@ class Scheduler:
         for node in touched:
             self._held.changed(node)
         self._to_order |= touched
-        self._runs.changed(run)
+        self.all_runs.changed(run)
 
     # -- executors -----------------------------------------------------------------------------
 
@@ -358,6 +372,8 @@ class Scheduler:
                 orders += self._order(node, now)
                 if self.executors.closing(node.name):
                     self._to_order.add(node.name)
+                if node.leaves and self.executors.dismiss(node.name):
+                    orders.append(Order(node, Leave(node.leaves)))
         return orders
 
     def _order(self, node: Node, now: float) -> list[Order]:
@@ -379,28 +395,3 @@ class Scheduler:
                     slots,
                 )  # fmt: skip
         return wanted
-
-    # -- what is shown -------------------------------------------------------------------------
-
-    def waits_for(self, run: Run) -> str:
-        """What a run waits for, in words; "" if it waits for nothing."""
-        usable = self._nodes.usable
-        if run.up is not None and len(run.places) < run.up.actors:
-            return self._wait_for_a_place(run)
-        if run.state == QUEUED and not run.waits_for:
-            if usable and (why := self.books.why_not_begun(run)):
-                return why
-            before = self._queue.words(run)
-            active, slots = len(self._runs.active), self._nodes.slots
-            words = f"a slot: {active} runs share {slots}{before and '; before it: '}{before}"
-            return words if usable else _NO_WORKER
-        if run.state == STARTING and not run.waits_for:
-            return "its registration" if usable else f"its registration, then {_NO_WORKER}"
-        return run.waits_for
-
-    def _wait_for_a_place(self, run: Run) -> str:
-        given_up = self.executors.given_up(run.name)
-        failed = [given_up[node.name] for node in self._nodes.in_order(given_up) if node.usable]
-        if failed:
-            return f"a worker that can run it: {'; '.join(failed)}"
-        return "a worker with a free slot" if self._nodes.usable else _NO_WORKER

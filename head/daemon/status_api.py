@@ -40,7 +40,7 @@ def line(run: Run, scheduler: Scheduler, roster: Roster) -> dict[str, Any]:
         "state": run.state,
         "outcome": run.outcome,
         "why": run.why,
-        "waits_for": scheduler.waits_for(run),
+        "waits_for": scheduler.waits.of(run),
         "folder": run.folder,
         "placement": run.placement,
         "restarts": max(0, run.epoch - 1),

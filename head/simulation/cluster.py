@@ -175,7 +175,7 @@ class Cluster:
         )  # fmt: skip
 
     def _why(self, run: SimulatedRun) -> str:
-        queued = self._scheduler.waits_for(self._scheduler.runs[run.name])
+        queued = self._scheduler.waits.of(self._scheduler.runs[run.name])
         return queued or run.waits_for()
 
     def __repr__(self) -> str:

@@ -15,7 +15,6 @@ from artos.clock import LONGEST, Clock, SystemClock
 from artos.errors import DeadlineExceeded, NoHead, Refused, WrongKeys
 from artos.faults import Faults, Seldom
 from artos.pool.devices import device_faults
-from artos.pool.records import MEMBERS
 from artos.protocol import control
 from artos.protocol.fields import NAME
 from artos.protocol.message import Message, Refusal, Restarted
@@ -43,8 +42,6 @@ _CLOSING = 30.0
 """Seconds for an executor to close: end its actors, send their rows, tell the run."""
 _FAREWELL = 2.0
 _LAST_TICK = 0.1
-_MOST_RUNS = MEMBERS - 28
-"""Executors that share slots: learners and daemons of the machine are members of the pool, too."""
 _NEVER = float("inf")
 _ANY_HOST = re.compile(r"^tcp://(0\.0\.0\.0|\*|\[::\])(?=:)")
 
@@ -93,9 +90,10 @@ class WorkerOptions:
         given, slots = f"--runs-per-slot {self.runs_per_slot}", self.slots or cpus
         if self.runs_per_slot < 1:
             return [f"{given}: it must be 1 or more"]
-        if self.runs_per_slot > 1 and slots * self.runs_per_slot > _MOST_RUNS:
-            most = max(1, _MOST_RUNS // slots)
-            return [f"{given}: at most {_MOST_RUNS} runs share slots, so {slots} slots take {most}"]
+        most = control.MOST_SHARING
+        if self.runs_per_slot > 1 and slots * self.runs_per_slot > most:
+            few = max(1, most // slots)
+            return [f"{given}: at most {most} runs share slots, so {slots} slots take {few}"]
         return []
 
 
@@ -128,13 +126,14 @@ class WorkerDaemon(Closing):
         self._stopping = False
         self._link_fault: LinkFault | None = None
         self._leaving_since = self._bye_since = _NEVER
+        self._why = "its worker was told to stop"
 
     def close(self) -> None:
         """Kill the executors that are left and release everything; closing twice is fine."""
         self._owned.close()
 
     def run(self) -> None:
-        """Serve until told to stop (SIGTERM, Ctrl-C) and all executors are closed.
+        """Serve until told to stop (SIGTERM, Ctrl-C, drained) and all executors are closed.
 
         Raises:
             Refused: the head does not want this node, and why.
@@ -219,6 +218,9 @@ class WorkerDaemon(Closing):
                 self._keep(message)
             case control.ReadNodeLog():
                 self._send(self._executors.log(message))
+            case control.Leave(why=why) if not self._stopping:
+                self._why = why
+                self._stop()
             case control.Bye():
                 self._over = self._bye_since < _NEVER
 
@@ -228,7 +230,7 @@ class WorkerDaemon(Closing):
         self._executors.ask_again()
         self._send(msgspec.structs.replace(self._hello, runs=self._executors.runs))
         if self._leaving_since < _NEVER:
-            self._send(control.Leaving(_WHY))
+            self._send(control.Leaving(self._why))
 
     def _keep(self, archive: control.Archive) -> None:
         try:
@@ -247,7 +249,7 @@ class WorkerDaemon(Closing):
     # -- the end -------------------------------------------------------------------------------
 
     def _stop(self) -> None:
-        """SIGTERM or Ctrl-C, in the handler."""
+        """The head's word; or SIGTERM or Ctrl-C, in the handler."""
         self._stopping = True
         self._waker.ring()
 
@@ -255,8 +257,9 @@ class WorkerDaemon(Closing):
         """Let the head move the actors elsewhere, close the executors that remain, say goodbye."""
         if self._leaving_since == _NEVER:
             self._leaving_since = now
-            _log.info("leaving: actors end and their rows are sent (stop again to leave at once)")
-            self._send(control.Leaving(_WHY))
+            end = "actors end and their rows are sent (stop again to leave at once)"
+            _log.info("%s leaves: %s; %s", self._options.name, self._why, end)
+            self._send(control.Leaving(self._why))
         since, most = now - self._leaving_since, self._options.stop_seconds
         if not self._welcome or since > _HANDOVER * most:
             self._executors.unassign_all()
@@ -274,9 +277,6 @@ class WorkerDaemon(Closing):
 
 class _NotWanted(Refused):
     """The head does not want this node."""
-
-
-_WHY = "its worker was told to stop"
 
 
 def _memory_mb() -> int:

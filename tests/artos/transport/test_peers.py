@@ -212,34 +212,6 @@ def test_a_peer_that_takes_nothing_is_an_error(
     head.put("w1", LOAD, 0.0)
 
 
-def test_who_does_not_read_the_answers_is_not_asked_what_else_it_wants(
-    head: Peers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the answers of somebody who only ever asks fill the memory."""
-    monkeypatch.setattr(peers, "_PILE", 100)
-    worker = Worker(head)
-    for _ in range(3):
-        worker.channel.put(encoded(LOAD))
-    worker.exchange()
-    assert len(head.take(1)) == 1
-    head.put("w1", control.Leaving("x" * 200), 0.0)
-    assert head.take(10) == []
-    worker.exchange(now=1.0)
-    worker.exchange(now=2.0)
-    assert len(head.take(10)) == 2
-
-
-def test_of_very_many_peers_the_silent_are_forgotten_soon(
-    head: Peers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who has a key may call itself by ever new names."""
-    monkeypatch.setattr(peers, "_MANY", 2)
-    for number in range(3):
-        head.meet(f"w{number}", 10.0 * number)
-    head.forget_silent(21.0)
-    assert head.names == ["w1", "w2"]
-
-
 # -- who is who ------------------------------------------------------------------------------------
 
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
+import pytest
 import zmq
+from test_peers import LOAD, Worker, encoded
 
-from artos.transport import sockets
+from artos.protocol import control
+from artos.transport import peers, sockets
+from artos.transport.peers import Peers
+
+
+@pytest.fixture
+def head() -> Peers:
+    sessions = count(100)
+    return Peers(lambda: next(sessions))
 
 
 def test_who_does_not_read_is_sent_no_more(tmp_path: Path) -> None:
@@ -23,3 +34,31 @@ def test_who_does_not_read_is_sent_no_more(tmp_path: Path) -> None:
         assert 0 < sent < 100
     finally:
         context.destroy(linger=0)
+
+
+def test_who_does_not_read_the_answers_is_not_asked_what_else_it_wants(
+    head: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the answers of somebody who only ever asks fill the memory."""
+    monkeypatch.setattr(peers, "_PILE", 100)
+    worker = Worker(head)
+    for _ in range(3):
+        worker.channel.put(encoded(LOAD))
+    worker.exchange()
+    assert len(head.take(1)) == 1
+    head.put("w1", control.Leaving("x" * 200), 0.0)
+    assert head.take(10) == []
+    worker.exchange(now=1.0)
+    worker.exchange(now=2.0)
+    assert len(head.take(10)) == 2
+
+
+def test_of_very_many_peers_the_silent_are_forgotten_soon(
+    head: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has a key may call itself by ever new names."""
+    monkeypatch.setattr(peers, "_MANY", 2)
+    for number in range(3):
+        head.meet(f"w{number}", 10.0 * number)
+    head.forget_silent(21.0)
+    assert head.names == ["w1", "w2"]

@@ -29,7 +29,7 @@ def test_a_node_where_it_always_fails_is_given_up(world: World) -> None:
         world.executor_ended("w1", "r1", why="no room in /dev/shm")
     assert world.executors["w1"] == {}
     run = world.scheduler.runs["r1"]
-    assert "no room in /dev/shm" in world.scheduler.waits_for(run)
+    assert "no room in /dev/shm" in world.scheduler.waits.of(run)
     world.join("w2")
     assert set(world.places["r1"].values()) == {"w2"}
 

@@ -35,7 +35,7 @@ def begun(world: World, name: str, user: str, workload: str = "", **setting: obj
 
 
 def waits_for(world: World, name: str) -> str:
-    return world.scheduler.waits_for(world.scheduler.runs[name])
+    return world.scheduler.waits.of(world.scheduler.runs[name])
 
 
 def slots_of(world: World, run: str) -> dict[str, int]:

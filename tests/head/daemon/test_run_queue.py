@@ -111,7 +111,7 @@ def test_a_node_takes_as_many_runs_as_its_worker_says(world: World) -> None:
             world.up(f"r{n}")
     assert [*world.processes] == ["r0", "r1", "r2", "r3"]
     assert {assign.slots for assign in world.executors["w1"].values()} == {2}, "they take turns"
-    assert world.scheduler.waits_for(world.scheduler.runs["r4"]) == "a slot: 4 runs share 2"
+    assert world.scheduler.waits.of(world.scheduler.runs["r4"]) == "a slot: 4 runs share 2"
     units = {each.workload: each.units for each in world.saved().queue.accounts}
     assert units == {"r0": 1, "r1": 1, "r2": 1, "r3": 1, "r4": 0}, "each counts for one at least"
     world.ended("r2", 0)
@@ -146,7 +146,7 @@ def test_what_a_run_waits_for_is_said(busy: World) -> None:
     queued(busy, "urgent", priority=1)
     busy.clock.advance(5)
     queued(busy, "late")
-    words = {r.name: busy.scheduler.waits_for(r) for r in busy.scheduler.runs.values()}
+    words = {r.name: busy.scheduler.waits.of(r) for r in busy.scheduler.runs.values()}
     assert words["ppo1"] == "a slot: 1 runs share 1; before it: 1 of higher priority"
     assert words["ppo2"].endswith("before it: 1 of higher priority, 1 of its workload")
     assert words["urgent"] == "a slot: 1 runs share 1"

@@ -14,6 +14,7 @@ from worlds import World
 from artos.errors import Refused
 from head.daemon.effects import Effect
 from head.daemon.quotas import Quotas
+from head.daemon.rooms import Rooms
 from head.daemon.roster import Room
 from head.daemon.run import Run
 from head.daemon.scheduler import MOST_IN_A_ROW, Scheduler
@@ -28,10 +29,10 @@ def test_without_a_worker_one_run_begins_and_waits_for_one(world: World) -> None
     r1, r2 = world.scheduler.runs.values()
     assert (r1.state, r2.state) == ("running", "queued")
     for run in (r1, r2):
-        assert "artos worker" in world.scheduler.waits_for(run)
+        assert "artos worker" in world.scheduler.waits.of(run)
     world.join("w1")
     assert Counter(r1.places.values()) == {"w1": 4}
-    assert world.scheduler.waits_for(r1) == ""
+    assert world.scheduler.waits.of(r1) == ""
     assert r2.state == "starting"
 
 
@@ -40,7 +41,7 @@ def test_no_more_runs_than_slots_go_on_at_once(world: World) -> None:
     world.begin("r1", "r2")
     world.submit("r3")
     assert world.scheduler.runs["r3"].state == "queued"
-    assert "slot" in world.scheduler.waits_for(world.scheduler.runs["r3"])
+    assert "slot" in world.scheduler.waits.of(world.scheduler.runs["r3"])
     slots = {run: executor.slots for run, executor in world.executors["w1"].items()}
     assert slots == {"r1": 2, "r2": 2}, "they take turns on all of them"
     world.ended("r1", 0)
@@ -130,46 +131,6 @@ def test_it_is_not_tried_for_ever(world: World) -> None:
     assert "4 times" in run.why
 
 
-def could_not_begin_again(world: World, told: bool) -> None:
-    """Its registration was killed, which a run process takes for a refusal."""
-    if told:
-        refused = msgspec.structs.replace(_news("r1"), state="refused", waits_for="it was killed")
-        world.scheduler.run_news(refused)
-    world.ended("r1", 2, "it was killed")
-
-
-@pytest.mark.parametrize("told", [True, False])
-def test_what_was_accepted_is_never_refused_afterwards(told: bool, world: World) -> None:
-    """It may have learned for days: it is tried again and fails at last, to be resumed."""
-    world.begin("r1")
-    world.ended("r1", -9)
-    could_not_begin_again(world, told)
-    run = world.scheduler.runs["r1"]
-    assert (world.began[-1], run.outcome) == (("r1", 3, True), "")
-    world.up("r1")
-    world.ended("r1", -9)
-    could_not_begin_again(world, told)
-    assert (run.outcome, run.state) == ("failed", "failed")
-    assert "4 times in a row: it was killed" in run.why
-
-
-def test_a_run_that_is_stopped_while_it_begins_again_is_not_refused(world: World) -> None:
-    world.begin("r1")
-    world.ended("r1", -9)
-    world.scheduler.stop(world.scheduler.runs["r1"])
-    could_not_begin_again(world, told=True)
-    assert world.scheduler.runs["r1"].outcome == "interrupted"
-
-
-def test_whoever_resumes_a_run_may_be_refused(world: World) -> None:
-    """With settings, say, that do not fit its checkpoint."""
-    world.begin("r1")
-    world.ended("r1", 130)
-    world.submit("r1", resume=True)
-    world.ended("r1", 2, "that does not fit")
-    assert world.scheduler.runs["r1"].outcome == "refused"
-
-
 def test_progress_in_between_is_forgiven(world: World) -> None:
     world.begin("r1")
     for steps in range(10, 60, 10):
@@ -223,7 +184,7 @@ def test_with_nowhere_to_go_a_run_waits(world: World) -> None:
     world.silence("w1")
     assert world.places["r1"] == {}
     run = world.scheduler.runs["r1"]
-    assert "worker" in world.scheduler.waits_for(run)
+    assert "worker" in world.scheduler.waits.of(run)
     world.join("w2")
     assert set(world.places["r1"].values()) == {"w2"}
     assert world.told[-1][1].gone == ()
@@ -292,7 +253,7 @@ def test_a_node_takes_no_more_runs_than_it_has_slots(world: World) -> None:
     world.silence("w2")
     assert set(world.places["r1"].values()) == {"w1"}
     assert world.places["r2"] == world.places["r3"] == {}
-    waiting = world.scheduler.waits_for(world.scheduler.runs["r2"])
+    waiting = world.scheduler.waits.of(world.scheduler.runs["r2"])
     assert waiting == "a worker with a free slot"
     world.check()
 
@@ -330,9 +291,9 @@ def test_of_many_runs_without_a_place_only_those_that_get_one_are_looked_at(
     short = [name for name in names if not world.places.get(name)]
     assert len(short) == 30, "each of the others is on four nodes"
     looked_at: list[str] = []
-    rooms = Scheduler._rooms
+    rooms = Rooms.of
     monkeypatch.setattr(
-        Scheduler, "_rooms", lambda self, run, n: looked_at.append(run.name) or rooms(self, run, n)
+        Rooms, "of", lambda self, run, n: looked_at.append(run.name) or rooms(self, run, n)
     )
     world.ended("r0", 0)
     assert looked_at == short[:1]
@@ -381,13 +342,13 @@ def test_places_executors_and_slots_always_fit_together(happened) -> None:
 class Linear(Scheduler):
     """Looks at all runs and all nodes in each turn, as the rule is written down."""
 
-    def turn(self, now: float, *, begin: bool = True) -> list[Effect]:
+    def turn(self, now: float, *, hold: str = "") -> list[Effect]:
         for node in [*self._nodes._entries]:
             self._look_at(node)
             self._nodes.changed(node)
         for run in self.runs.values():
             self._changed(run)
-        return super().turn(now, begin=begin)
+        return super().turn(now, hold=hold)
 
     def _to_place(self) -> list[Run]:
         up = [run for run in self.runs.values() if run.up is not None]
@@ -425,4 +386,4 @@ def test_whoever_looks_at_everything_decides_the_same(happened, quotas) -> None:
         assert (one.began, one.told, one.ordered) == (other.began, other.told, other.ordered)
         assert one.scheduler.runs == other.scheduler.runs
         for run in one.scheduler.runs.values():
-            assert one.scheduler.waits_for(run) == other.scheduler.waits_for(run)
+            assert one.scheduler.waits.of(run) == other.scheduler.waits.of(run)

@@ -14,7 +14,7 @@ from head.daemon.scheduler import MOST_IN_A_ROW, Scheduler
 
 
 def waits_for(world: World, run: str) -> str:
-    return world.scheduler.waits_for(world.scheduler.runs[run])
+    return world.scheduler.waits.of(world.scheduler.runs[run])
 
 
 def why(world: World, run: str) -> str:
@@ -175,6 +175,7 @@ def test_a_run_that_is_stopping_stays_so_when_its_process_is_up(world: World) ->
 def test_only_so_many_runs_that_are_over_are_remembered() -> None:
     scheduler = Scheduler([_over(f"old{n}") for n in range(300)])
     scheduler.submit(Run("new", {}, "runs/new"))
+    scheduler.turn(0.0)
     assert [*scheduler.runs] == [*(f"old{n}" for n in range(100, 300)), "new"]
 
 
@@ -255,7 +256,9 @@ def test_actors_of_other_runs_make_a_node_full() -> None:
 
 def test_nobody_begins_while_nobody_may(world: World) -> None:
     world.scheduler.submit(Run("r1", {}, "runs/r1"))
-    assert world.scheduler.turn(0.0, begin=False) == []
+    assert world.scheduler.turn(0.0, hold="room on the disk") == []
+    run = world.scheduler.runs["r1"]
+    assert world.scheduler.waits.of(run) == "room on the disk"
     assert [type(effect) for effect in world.scheduler.turn(0.0)] == [Begin]
 
 

@@ -18,15 +18,19 @@ RUN = "counting-workload-seed1-1"
 ROWS = 4800
 WORKLOAD = "counting.py:workload"
 COUNTING = (WORKLOAD, "--total-steps", ROWS)
+LITTLE = 30.0
+"""Seconds; half of those after which a head kills a run that does not end."""
 LONG = (WORKLOAD, "--total-steps", 38_400)
 
 
-def under_way(cluster: Cluster, code: Path, *workers: str) -> Command:
+def under_way(
+    cluster: Cluster, code: Path, *workers: str, submission: tuple[object, ...] = COUNTING
+) -> Command:
     """A run that somebody waits for, in the middle of its work on these workers."""
     for worker in workers:
         cluster.start_worker(worker)
     cluster.alive(*workers)
-    submit = cluster.submit(*COUNTING, "--json", cwd=code)
+    submit = cluster.submit(*submission, "--json", cwd=code)
     cluster.until_under_way(RUN)
     return submit
 
@@ -195,14 +199,40 @@ def test_an_executor_is_killed_and_opened_again(cluster: Cluster, code: Path) ->
 
 
 @pytest.mark.long
-def test_a_drained_node_is_left_by_all(cluster: Cluster, code: Path) -> None:
+def test_a_drained_node_is_left_by_all_and_its_worker_ends(cluster: Cluster, code: Path) -> None:
     submit = under_way(cluster, code, "w1", "w2")
     assert cluster.ask("drain", "w1") == {"node": "w1", "actors": 1}
     cluster.until(lambda: cluster.status()[1][RUN]["facts"]["nodes"].get("w2") == [0, 1])
+    assert cluster.workers["w1"].wait() == 0, cluster.story()
+    assert "w1 leaves: it is drained" in cluster.workers["w1"].said
     assert finished(cluster, submit)["rows_lost"] == 0
     node = cluster.status()[0]["w1"]
-    assert (node["alive"], node["leaves"]) == (True, "it is drained")
+    assert (node["alive"], node["leaves"]) == (False, "it is drained")
+    cluster.start_worker("w1")  # whoever wants it back
+    cluster.alive("w1", "w2")
+    assert cluster.status()[0]["w1"]["leaves"] == ""
     assert cluster.stop() == {"w1": 0, "w2": 0, "head": 0}
+
+
+def test_a_run_that_waits_for_a_worker_is_stopped_at_once(cluster: Cluster, code: Path) -> None:
+    """None was ever there; then the only one died; then the head is to end."""
+    first = cluster.submit(*COUNTING, "--json", cwd=code)
+    cluster.until(lambda: "artos worker" in cluster.status()[1].get(RUN, {}).get("waits_for", ""))
+    cluster.until(lambda: cluster.status()[1][RUN]["state"] == "running")
+    cluster.ask("stop", RUN)
+    assert first.wait(LITTLE) == 130, cluster.story()
+    second = under_way(cluster, code, "w1", submission=("--resume", RUN))
+    for process in (*cluster.processes("workers.executor"), cluster.workers["w1"]):
+        process.kill()
+    cluster.alive()
+    assert cluster.status()[1][RUN]["state"] == "running"
+    cluster.head.signal(signal.SIGINT)
+    assert cluster.head.wait(LITTLE) == 0, cluster.story()
+    assert "killed" not in cluster.head.said.partition("stopping: runs finish")[2]
+    second.kill()
+    summary = json.loads((cluster.runs / RUN / "summary.json").read_bytes())
+    assert summary["outcome"] == "interrupted"
+    cluster.until(lambda: cluster.left() == [])
 
 
 # -- how runs end ----------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from artos.exit_status import ExitStatus
 from artos.protocol.control import Submit
 from deploy.client import overview
 from deploy.client.submit import Wanted, code_of, outcome_text
-from head.daemon.client_api import admitted, request_of
 from head.daemon.run import Run
 from head.daemon.scheduler import Scheduler
+from head.daemon.submissions import admitted, request_of
 
 NODE = {"name": "w1", "alive": True, "slots": 4, "actors": 3, "runs": {"r1": 3}, "leaves": "",
         "cpu": 0.5, "memory": 0.25, "memory_mb": 1000, "silent_seconds": 0.3}  # fmt: skip

@@ -189,7 +189,7 @@ def test_a_role_is_refused_what_is_the_others(
     user, peer = head.peer("user:owner/1"), head.peer(me)
     before = head.ask(user, control.ListRuns()).data, head.nodes(user)
     assert head.daemon is not None
-    monkeypatch.setattr(head.daemon._client_api, "serve", lambda peer, asked: pytest.fail(peer))
+    monkeypatch.setattr(head.daemon._client_api, "hear", lambda peer, asked: pytest.fail(peer))
     peer.say(message)
     head.until(lambda: peer.heard, peer)
     monkeypatch.undo()

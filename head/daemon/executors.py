@@ -1,0 +1,140 @@
+"""The executors ordered on each node, and those that ended by themselves. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from artos.protocol.control import Assign, ExecutorEnded, Unassign
+from artos.protocol.message import Message
+
+MOST_IN_A_ROW = 3
+"""After so many executors of a run ended by themselves on a node, it gets no other one there."""
+_LONG_LIVED = 60.0
+"""Seconds; an executor that lived longer ends the row."""
+
+
+@dataclass(slots=True)
+class _Ordered:
+    """An executor as it was last ordered. ``closed``: it ended because its run told it to.
+
+    ``until`` is the time at which an executor that is no longer wanted is closed, else None.
+    """
+
+    assign: Assign
+    since: float
+    closed: bool = False
+    until: float | None = None
+
+
+@dataclass(slots=True)
+class _Failures:
+    """How many executors of a run failed in a row on a node, and why the last one did."""
+
+    count: int = 0
+    why: str = ""
+
+
+class Executors:
+    """Orders the difference between the executors a node should have and those ordered so far."""
+
+    def __init__(self) -> None:
+        self._executors: dict[str, dict[str, _Ordered]] = {}
+        self._failures: dict[tuple[str, str], _Failures] = {}  # by run and node
+        self._dismissed: set[str] = set()  # nodes that were told that they may go
+
+    def __repr__(self) -> str:
+        there = self._executors.values()
+        return f"<Executors nodes={len(there)} open={sum(map(len, there))}>"
+
+    def joined(
+        self, node: str, runs: Mapping[str, int], wanted: Mapping[str, int]
+    ) -> list[Message]:
+        """A worker daemon is there (again) with executors of ``runs`` (run → epoch).
+
+        Returns orders to close those that are not ``wanted``. The wanted ones are ordered again by
+        ``orders``: the daemon may have lost some.
+        """
+        self._executors[node] = {}
+        self._dismissed.discard(node)
+        return [Unassign(run) for run, epoch in runs.items() if wanted.get(run) != epoch]
+
+    def gone(self, nodes: Collection[str]) -> None:
+        """These nodes have no executors any more; failures there are forgotten."""
+        for node in nodes:
+            self._executors.pop(node, None)
+            self._dismissed.discard(node)
+        self._failures = {key: each for key, each in self._failures.items() if key[1] not in nodes}
+
+    def forget_failures(self, run: str) -> None:
+        """Forget the failures of a run's executors."""
+        self._failures = {key: each for key, each in self._failures.items() if key[0] != run}
+
+    def ended(self, node: str, ended: ExecutorEnded, now: float) -> None:
+        """An executor is gone; ``orders`` orders another one if it ended by itself."""
+        executors = self._executors.get(node, {})
+        executor = executors.get(ended.run)
+        if executor is None or executor.assign.epoch != ended.epoch:
+            return
+        if not ended.why:
+            executor.closed = True
+            return
+        del executors[ended.run]
+        failures = self._failures.setdefault((ended.run, node), _Failures())
+        failures.count = 1 if now - executor.since > _LONG_LIVED else failures.count + 1
+        failures.why = ended.why
+
+    def why_given_up(self, run: str, node: str) -> str:
+        """Why a run gets no more executors on a node, "" if it does."""
+        failures = self._failures.get((run, node))
+        if failures is None or failures.count < MOST_IN_A_ROW:
+            return ""
+        return f"its executor on {node} ended {failures.count} times in a row: {failures.why}"
+
+    def given_up(self, run: str) -> dict[str, str]:
+        """Why a run gets no more executors on a node, by node."""
+        nodes = [node for name, node in self._failures if name == run]
+        return {node: why for node in nodes if (why := self.why_given_up(run, node))}
+
+    def closing(self, node: str) -> bool:
+        """Whether an executor that is not wanted may stay on a node for a while."""
+        return any(each.until is not None for each in self._executors.get(node, {}).values())
+
+    def dismiss(self, node: str) -> bool:
+        """Whether a node that is to have no executors is to be told that it may go: once."""
+        if self._executors.get(node) or node in self._dismissed:
+            return False
+        self._dismissed.add(node)
+        return True
+
+    def orders(
+        self,
+        node: str,
+        wanted: Mapping[str, Assign],
+        now: float,
+        grace: Callable[[str], float] = lambda run: 0.0,
+    ) -> list[Message]:
+        """Orders after which the node has the wanted executors and no others.
+
+        ``grace`` returns for how many seconds a run's executor may stay once it is not wanted.
+        """
+        executors = self._executors.setdefault(node, {})
+        orders: list[Message] = []
+        for run, executor in [
+            (run, executor) for run, executor in executors.items() if run not in wanted
+        ]:
+            executor.until = now + grace(run) if executor.until is None else executor.until
+            if executor.closed or now >= executor.until:
+                del executors[run]
+                orders += [] if executor.closed else [Unassign(run)]
+        for run, assign in wanted.items():
+            old = executors.get(run)
+            reopened = old is not None and old.closed and old.until is not None
+            if old is None or old.assign.epoch != assign.epoch or reopened:
+                executors[run] = _Ordered(assign, now)
+                orders.append(assign)
+            elif old.assign != assign and not old.closed:
+                old.assign = assign
+                orders.append(assign)
+            executors[run].until = None
+        return orders

@@ -1,0 +1,54 @@
+"""What runs wait for, in words. Pure."""
+
+from __future__ import annotations
+
+from artos.run_state import QUEUED, STARTING
+from head.daemon.executors import Executors
+from head.daemon.nodes import Nodes
+from head.daemon.quota_books import QuotaBooks
+from head.daemon.run import Run
+from head.daemon.run_queue import RunQueue
+from head.daemon.runs import Runs
+
+_NO_WORKER = "a worker: none is there; start one with `artos worker --head ...`"
+
+
+class Waits:
+    """``at_once`` runs may have a process; those that are queued wait for ``hold``, if for that."""
+
+    def __init__(
+        self, runs: Runs, nodes: Nodes, queue: RunQueue, books: QuotaBooks, executors: Executors,
+        at_once: float,
+    ) -> None:  # fmt: skip
+        self._runs, self._nodes, self._queue = runs, nodes, queue
+        self._books, self._executors = books, executors
+        self._at_once, self.hold = at_once, ""
+
+    def of(self, run: Run) -> str:
+        """What a run waits for; "" if it waits for nothing."""
+        if run.up is not None and len(run.places) < run.up.actors:
+            return self._for_a_place(run)
+        if run.state == QUEUED and (self.hold or not run.waits_for):
+            return self.hold or self._to_begin(run)
+        if run.state == STARTING and not run.waits_for:
+            usable = self._nodes.usable
+            return "its registration" if usable else f"its registration, then {_NO_WORKER}"
+        return run.waits_for
+
+    def _to_begin(self, run: Run) -> str:
+        active, slots = len(self._runs.active), self._nodes.slots
+        if not self._nodes.usable:
+            return _NO_WORKER
+        if active >= self._at_once:
+            return f"the head, which carries {self._at_once} runs at once (--runs-at-once)"
+        if why := self._books.why_not_begun(run):
+            return why
+        before = self._queue.words(run)
+        return f"a slot: {active} runs share {slots}{before and '; before it: '}{before}"
+
+    def _for_a_place(self, run: Run) -> str:
+        given_up = self._executors.given_up(run.name)
+        failed = [given_up[node.name] for node in self._nodes.in_order(given_up) if node.usable]
+        if failed:
+            return f"a worker that can run it: {'; '.join(failed)}"
+        return "a worker with a free slot" if self._nodes.usable else _NO_WORKER

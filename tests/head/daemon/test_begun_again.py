@@ -1,0 +1,47 @@
+"""A run that was accepted begins again after its process died, and is not refused then."""
+
+from __future__ import annotations
+
+import pytest
+from worlds import World
+
+from artos.protocol.control import RunNews
+
+
+def could_not_begin_again(world: World, told: bool) -> None:
+    """Its registration was killed, which a run process takes for a refusal."""
+    if told:
+        world.scheduler.run_news(RunNews("r1", "refused", "it was killed"))
+    world.ended("r1", 2, "it was killed")
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_what_was_accepted_is_never_refused_afterwards(told: bool, world: World) -> None:
+    """It may have learned for days: it is tried again and fails at last, to be resumed."""
+    world.begin("r1")
+    world.ended("r1", -9)
+    could_not_begin_again(world, told)
+    run = world.scheduler.runs["r1"]
+    assert (world.began[-1], run.outcome) == (("r1", 3, True), "")
+    world.up("r1")
+    world.ended("r1", -9)
+    could_not_begin_again(world, told)
+    assert (run.outcome, run.state) == ("failed", "failed")
+    assert "4 times in a row: it was killed" in run.why
+
+
+def test_a_run_that_is_stopped_while_it_begins_again_is_not_refused(world: World) -> None:
+    world.begin("r1")
+    world.ended("r1", -9)
+    world.scheduler.stop(world.scheduler.runs["r1"])
+    could_not_begin_again(world, told=True)
+    assert world.scheduler.runs["r1"].outcome == "interrupted"
+
+
+def test_whoever_resumes_a_run_may_be_refused(world: World) -> None:
+    """With settings, say, that do not fit its checkpoint."""
+    world.begin("r1")
+    world.ended("r1", 130)
+    world.submit("r1", resume=True)
+    world.ended("r1", 2, "that does not fit")
+    assert world.scheduler.runs["r1"].outcome == "refused"
