@@ -214,6 +214,21 @@ def test_a_drained_node_is_left_by_all_and_its_worker_ends(cluster: Cluster, cod
     assert cluster.stop() == {"w1": 0, "w2": 0, "head": 0}
 
 
+def test_a_head_ends_soon_while_runs_wait_and_register(cluster: Cluster, code: Path) -> None:
+    runs = [cluster.ask("submit", *COUNTING, "--seed", seed, cwd=code)["run"] for seed in (1, 2)]
+    cluster.until(lambda: cluster.processes("head.run"))
+    cluster.head.signal(signal.SIGINT)
+    assert cluster.head.wait(LITTLE) == 0, cluster.story()
+    cluster.until(lambda: cluster.left() == [])
+    cluster.start_head()
+    first, second = (cluster.status()[1][run] for run in runs)
+    assert first["outcome"] == "interrupted"
+    assert second["outcome"] == "", "it waits for its turn"
+    cluster.ask("stop", runs[1])
+    cluster.until(lambda: cluster.status()[1][runs[1]]["outcome"])
+    assert cluster.stop() == {"head": 0}
+
+
 def test_a_run_that_waits_for_a_worker_is_stopped_at_once(cluster: Cluster, code: Path) -> None:
     """None was ever there; then the only one died; then the head is to end."""
     first = cluster.submit(*COUNTING, "--json", cwd=code)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 import pytest
+from helpers import PATIENCE
 from test_head_daemon import Head, Peer
 
+from artos.clock import Deadline
 from artos.protocol import control
 from artos.protocol.message import Message
 from artos.transport.keys import make_keys
 from artos.transport.roles import Holder, KeyRole
 from artos.usage import Usage
+from head.daemon import status_api
 from head.daemon.quotas import Quota, Quotas
 from head.daemon.run import Run, Seconds
 from head.daemon.run_host import Ended, RunHost
@@ -119,3 +123,60 @@ def test_what_a_run_held_while_the_head_was_away_is_in_the_books(head: Head) -> 
     head.stop()
     head.start("tcp://127.0.0.1:*")
     assert head.daemon._scheduler.books.spent == {"user ann": Seconds(7.5)}
+
+
+def test_many_questions_of_one_user_are_answered_in_turns_with_others(
+    head: Head, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what they all are shown is made once a turn."""
+    make_keys(head.keys, Holder(KeyRole.USER, "ann"))
+    daemon, count = head.daemon, 250
+    assert daemon is not None
+    made: list[float] = []
+    show = status_api.everything
+    monkeypatch.setattr(
+        status_api, "everything", lambda *given: made.append(given[2]) or show(*given)
+    )
+    ann, owner = head.peer("user:ann/1"), head.peer("user:owner/1")
+    head.ask(owner, control.ReadLimits())
+    for _ in range(count):
+        ann.say(control.ReadStatus())
+    untaken(head, count)
+    owner.say(control.ReadLimits())
+    untaken(head, count + 1)
+    daemon.turn()
+    wait_for(owner)
+    assert len(owner.heard) == 2
+    assert len(made) == 1
+    head.until(lambda: len(ann.heard) == count, ann)
+    assert len(made) <= 4
+
+
+def untaken(head: Head, count: int) -> None:
+    """Wait until so many requests have come in."""
+    deadline = Deadline(PATIENCE)
+    while head.daemon._messenger._peers.untaken < count:  # type: ignore[union-attr]
+        assert not deadline.passed
+        time.sleep(0.005)
+
+
+def wait_for(peer: Peer) -> None:
+    """Wait until this peer has heard something else; the head takes no turn meanwhile."""
+    deadline, before = Deadline(PATIENCE), len(peer.heard)
+    while len(peer.heard) == before:
+        assert not deadline.passed
+        time.sleep(0.005)
+        peer.listen()
+
+
+def test_one_user_does_not_fill_the_queue_of_all(
+    head: Head, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RunHost, "begin", lambda *_: None)
+    monkeypatch.setattr("head.daemon.client_api._MOST_QUEUED", 2)
+    user, said = head.peer("user:owner/1"), []
+    for number in range(4):
+        wanted = {"ticket": f"{number}", "workload": "ppo", "run_dir": f"r{number}"}
+        said.append(head.ask(user, control.Submit(wanted)).fault)
+    assert said[:3] == [""] * 3, "one of them begins"
+    assert "2 runs of user owner wait already" in said[3]

@@ -1,0 +1,52 @@
+"""Runs are told to end once by a head that ends, again by a user who asks again."""
+
+from __future__ import annotations
+
+from worlds import World
+
+from head.daemon.effects import Finish
+from head.daemon.quotas import Quota, Quotas
+from head.daemon.scheduler import Scheduler
+
+
+def told(world: World) -> list[str]:
+    effects = world.scheduler.turn(world.clock.now(), hold="the next head")
+    return [effect.run.name for effect in effects if isinstance(effect, Finish)]
+
+
+def test_who_is_stopping_already_is_not_told_again_as_the_head_ends(world: World) -> None:
+    """A second signal ends a run at once, without what it has in flight."""
+    world.join("w1", slots=3)
+    world.begin("r1", "r2", "r3")
+    world.scheduler.stop(world.scheduler.runs["r1"])
+    assert told(world) == ["r1"]
+    world.news("r2", "stopping")
+    world.scheduler.stop_all(["r1", "r2", "r3"])
+    assert told(world) == ["r3"]
+    world.scheduler.stop_all(["r1", "r2", "r3"])
+    assert told(world) == []
+
+
+def test_nor_is_who_has_used_up_a_quota() -> None:
+    world = World(scheduler=Scheduler(quotas=Quotas({"*": Quota(cpu_seconds=1.0)})))
+    world.join("w1")
+    world.begin("r1")
+    world.news("r1", usage={"cpu_seconds_held": 2.0})
+    assert told(world) == ["r1"]
+    world.scheduler.stop_all(["r1"])
+    assert told(world) == []
+
+
+def test_a_user_who_asks_again_is_heard(world: World) -> None:
+    world.begin("r1")
+    for _ in range(2):
+        world.scheduler.stop(world.scheduler.runs["r1"])
+        assert told(world) == ["r1"]
+
+
+def test_who_died_before_it_was_told_is_not_told(world: World) -> None:
+    world.begin("r1")
+    world.scheduler.stop(world.scheduler.runs["r1"])
+    world.scheduler.run_ended("r1", -9, "killed")
+    assert told(world) == []
+    assert world.scheduler.runs["r1"].outcome == "interrupted"
