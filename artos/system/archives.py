@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from artos.errors import Refused
+from artos.system.durable import write_durably
 from artos.system.private_folder import keep
 from artos.system.unpack import read, unpack
 
@@ -156,7 +157,7 @@ class Archives:
         return content
 
     def put(self, name: str, content: bytes) -> None:
-        """Keep an archive; those that were unused for longest make room.
+        """Keep an archive, also over a power cut; those that were unused for longest make room.
 
         Raises:
             Refused: the content is not what the name says.
@@ -165,12 +166,7 @@ class Archives:
         if name_of(content) != name:
             raise Refused([f"the archive {name[:12]} is damaged: submit it again"])
         keep(self.folder)
-        draft = self._file(f".{name}.{os.getpid()}")
-        try:
-            draft.write_bytes(content)
-            draft.replace(self._file(name))
-        finally:
-            draft.unlink(missing_ok=True)
+        write_durably(self._file(name), content)
         self._make_room()
 
     def unpacked(self, name: str) -> Path:

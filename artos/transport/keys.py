@@ -17,6 +17,7 @@ import zmq
 from zmq.utils import z85
 
 from artos.errors import Refused
+from artos.system.durable import sync_folder
 from artos.transport.roles import ANY, OWNER, Holder, KeyRole, Register, holder_of
 
 FOLDERS = {KeyRole.USER: "users", KeyRole.NODE: "nodes"}
@@ -60,6 +61,7 @@ def revoke(folder: Path, holder: Holder) -> None:
         raise Refused([f"{folder} has no key of {holder}; {listed}"])
     try:
         _base(folder, holder, ".key").unlink()
+        sync_folder(folder / FOLDERS[holder.role])  # else it is valid again after a power cut
     except OSError as error:
         raise Refused([f"cannot revoke {holder} in {folder}: {error.strerror}"]) from error
 
@@ -208,7 +210,10 @@ def _write(path: Path, key: bytes, mode: int) -> None:
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(key + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
     new.replace(path)
+    sync_folder(path.parent)
 
 
 def _look(path: Path) -> bytes:

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from artos.errors import BadMessage, MailboxFull
 from artos.protocol import codec
-from artos.protocol.message import Message, Refusal, Restarted
+from artos.protocol.message import MARK, Message, Refusal, Restarted
 from artos.transport.authorizer import Authorizer
 from artos.transport.channel import Channel, Envelope, opened
 from artos.transport.untaken import Untaken
 
 _PILE = 1 << 26  # bytes queued for a peer that does not read them
+_MOST_PACKED = 1 << 26  # bytes of a message that has to be unpacked as a whole
 _FORGET = 300.0  # seconds of silence; one-time peers (`artos status`) must be forgotten
 _MANY = 20_000  # peers, beyond which the silent are forgotten sooner
 _FORGET_OF_MANY = 15.0
@@ -198,6 +199,8 @@ class Peers:
         return None
 
     def _opened(self, name: str, whole: bytes) -> Message:
+        if len(whole) > _MOST_PACKED and whole[0] != MARK:
+            raise BadMessage(f"{len(whole)} bytes, and no bulk message")
         message = codec.decode(whole)
         self._authorizer.permit(name, message)
         return message

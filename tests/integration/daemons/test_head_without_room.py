@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from disks import needs_mount, small_disk
+from disks import full, needs_mount, small_disk
 from real_cluster import Cluster
 
 pytestmark = [pytest.mark.processes, needs_mount]
@@ -39,4 +39,24 @@ def test_an_archive_that_fits_and_its_files_that_do_not(cluster: Cluster, code: 
     assert "Traceback" not in cluster.head.said
     cluster.ask("stop", run)
     cluster.until(lambda: cluster.status()[1][run]["outcome"])
+    assert cluster.stop() == {"head": 0}
+
+
+def test_what_cannot_be_saved_is_refused_and_not_there_later(cluster: Cluster) -> None:
+    first = cluster.ask("submit", "ppo", "--run-dir", "first")["run"]
+    cluster.until(lambda: "artos worker" in cluster.status()[1][first]["waits_for"])
+    with full(cluster.runs):
+        for number in range(3):
+            said = cluster.refused("submit", "ppo", "--run-dir", f"r{number}")
+            assert "not saved" in said
+            assert "nothing was changed" in said
+        assert {*cluster.status()[1]} == {first}
+    last = cluster.ask("submit", "ppo", "--run-dir", "last")["run"]
+    cluster.head.kill()
+    cluster.start_head()
+    assert {*cluster.status()[1]} == {first, last}
+    assert "Traceback" not in cluster.head.said
+    for run in (first, last):
+        cluster.ask("stop", run)
+        cluster.until(lambda run=run: cluster.status()[1][run]["outcome"])
     assert cluster.stop() == {"head": 0}
