@@ -31,7 +31,7 @@ from head.daemon.waits import Waits
 
 MOST_IN_A_ROW = 3
 """After so many deaths of its process without progress a run is not started again."""
-_REFUSED = ExitStatus.REFUSED.outcome
+_IN_VAIN = (ExitStatus.REFUSED.outcome, ExitStatus.FAILED.outcome)
 _MOVE_SECONDS = 60.0
 """How long the actors of a leaving node may take to end their rounds."""
 
@@ -137,7 +137,7 @@ class Scheduler:
         steps = int(run.facts.get("steps") or 0)
         if steps > run.reached:
             run.reached, run.deaths = steps, 0
-        if news.state == _REFUSED and run.begins_again:
+        if news.state in _IN_VAIN and run.begins_again:
             run.why = news.waits_for
         elif news.state in OUTCOMES:
             run.outcome, run.why = news.state, news.waits_for or run.why
@@ -161,7 +161,7 @@ class Scheduler:
         outcome = run.outcome
         if not outcome and status is not None and status >= 0:
             outcome = ExitStatus(status).outcome
-        if outcome == _REFUSED and run.begins_again:
+        if outcome in _IN_VAIN and run.begins_again:
             outcome, words = "", run.why or words
         stopping, run.up = run.state == STOPPING, None
         if outcome:

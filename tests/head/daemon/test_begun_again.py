@@ -8,24 +8,28 @@ from worlds import World
 from artos.protocol.control import RunNews
 
 
-def could_not_begin_again(world: World, told: bool) -> None:
-    """Its registration was killed, which a run process takes for a refusal."""
+def could_not_begin_again(world: World, told: bool, status: int = 2) -> None:
+    """Its registration was killed, which a run process takes for a refusal, or its preload."""
     if told:
-        world.scheduler.run_news(RunNews("r1", "refused", "it was killed"))
-    world.ended("r1", 2, "it was killed")
+        state = {1: "failed", 2: "refused"}[status]
+        world.scheduler.run_news(RunNews("r1", state, "it was killed"))
+    world.ended("r1", status, "it was killed")
 
 
+@pytest.mark.parametrize("status", [1, 2])
 @pytest.mark.parametrize("told", [True, False])
-def test_what_was_accepted_is_never_refused_afterwards(told: bool, world: World) -> None:
+def test_what_was_accepted_is_never_refused_afterwards(
+    told: bool, status: int, world: World
+) -> None:
     """It may have learned for days: it is tried again and fails at last, to be resumed."""
     world.begin("r1")
     world.ended("r1", -9)
-    could_not_begin_again(world, told)
+    could_not_begin_again(world, told, status)
     run = world.scheduler.runs["r1"]
     assert (world.began[-1], run.outcome) == (("r1", 3, True), "")
     world.up("r1")
     world.ended("r1", -9)
-    could_not_begin_again(world, told)
+    could_not_begin_again(world, told, status)
     assert (run.outcome, run.state) == ("failed", "failed")
     assert "4 times in a row: it was killed" in run.why
 

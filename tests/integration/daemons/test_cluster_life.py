@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from helpers import PATIENCE
 from real_cluster import Cluster, Command, assert_each_row_once
 
+from artos.clock import Deadline
 from artos.pool.view import look
 
 pytestmark = pytest.mark.processes
@@ -184,6 +188,30 @@ def test_a_run_process_is_killed_and_goes_on_from_its_checkpoint(
     assert submit.wait() == 0, cluster.story()
     assert json.loads(submit.out)["steps"] == ROWS
     assert cluster.status()[1][RUN]["restarts"] == 1
+    cluster.until(lambda: cluster.left() == [])
+    assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+@pytest.mark.long
+def test_what_a_run_that_begins_again_needs_is_killed_and_it_is_not_refused(
+    cluster: Cluster, code: Path
+) -> None:
+    submit = under_way(cluster, code, "w1")
+    (run,) = cluster.processes("head.run")
+    run.kill()
+    (again,) = cluster.until(lambda: [p for p in cluster.processes("head.run") if p != run])
+
+    deadline = Deadline(PATIENCE)
+    while again in cluster.processes("head.run"):
+        assert not deadline.passed, cluster.story()
+        with suppress(psutil.NoSuchProcess):  # what imports the workload, and what registers it
+            for child in again.children(recursive=True):
+                child.kill()
+    cluster.hurry()
+    assert submit.wait() == 0, cluster.story()
+    assert json.loads(submit.out)["steps"] == ROWS
+    assert cluster.status()[1][RUN]["restarts"] >= 2
+    assert "was killed (SIGKILL)" in cluster.head.said
     cluster.until(lambda: cluster.left() == [])
     assert cluster.stop() == {"w1": 0, "head": 0}
 
