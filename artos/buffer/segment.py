@@ -25,6 +25,7 @@ _NAME_BYTES = 100
 """Bytes of a run's name that its folder's name has, which may have at most 255."""
 _MEMBER = b"artos.runtime."
 """Part of the command line of every process that a run starts for user code."""
+_NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -51,18 +52,24 @@ class Segment:
         self.path, self.memory = path, memory
 
     @classmethod
-    def create(cls, path: Path, size: int) -> Segment:
+    def create(
+        cls, path: Path, size: int, *, mode: int = 0o600, folder: int | None = None
+    ) -> Segment:
         """Create ``path`` with ``size`` bytes, all pages allocated.
+
+        With the descriptor of its ``folder`` it is made there, whatever has its path by now.
 
         Raises:
             ShmTooSmall: the filesystem is too small; nothing is left behind.
         """
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        name = path if folder is None else path.name
+        descriptor = os.open(name, _NEW, 0o600, dir_fd=folder)
         try:
+            os.fchmod(descriptor, mode)
             os.posix_fallocate(descriptor, 0, size)
             return cls(path, _map(descriptor, size))
         except OSError as error:
-            path.unlink()
+            os.unlink(name, dir_fd=folder)
             if error.errno == errno.ENOSPC:
                 raise ShmTooSmall(size, free_bytes(path.parent), str(path.parent)) from error
             raise
@@ -76,7 +83,7 @@ class Segment:
         Raises:
             LayoutMismatch: the file is empty.
         """
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             return cls.over(path, descriptor)
         finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from artos.errors import ArtosError, BufferFault, DeadlineExceeded, Refused
 
 
@@ -29,6 +31,19 @@ class PoolVersion(BufferFault):
             f"{path} has version {found}, this ARTOS reads version {expected}: use the version of "
             f"ARTOS that the runs there use (processes {who}), or wait until they have ended"
         )
+
+
+class PoolDamaged(BufferFault):
+    """What lies in the table's place, ``path``, is not what a pool writes; ``what`` says how.
+
+    ``users`` are the other processes that use it.
+    """
+
+    def __init__(self, path: str, what: str, users: Sequence[int] = ()) -> None:
+        self.path, self.what, self.users = path, what, tuple(users)
+        who = ", ".join(map(str, users))
+        wait = f", once what uses it has ended (processes {who})" if users else ""
+        super().__init__(f"{path} is damaged ({what}): `artos clean` removes it{wait}")
 
 
 class PoolStuck(DeadlineExceeded):

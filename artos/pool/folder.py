@@ -1,59 +1,196 @@
-"""Where a pool lies: in a folder of its user, or in one that a group of users shares."""
+"""A pool's folder: its user's own, or one that an administrator made for a group of users.
+
+In a group's folder others may put anything under any name, and in `/dev/shm` a neighbour may make
+a folder before we do. So it is opened once and checked by its descriptor; whatever lies in it is
+opened by name relative to that descriptor, never through a link, and checked once it is open.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from artos.buffer.segment import shm_root
 from artos.errors import NotOurs
 from artos.system import private_folder
+from artos.system.closing import Closing
 
-_VARIABLE = "ARTOS_POOL"
-_EVERYBODY = stat.S_IRWXO
+VARIABLE = "ARTOS_POOL"
+"""Names the folder of a pool, as an absolute path."""
+TABLE = "table"
+_MADE_HERE = re.compile(rf"{TABLE}(\.[0-9a-f]{{16}})?|bell\.\d{{1,3}}")
+_MADE = stat.S_ISVTX
+"""Means nothing in a folder of one user's: shows that a pool has made it, and is to remove it."""
+_SHOWN = 3
+_KINDS = {
+    stat.S_IFREG: "file", stat.S_IFIFO: "FIFO", stat.S_IFLNK: "link", stat.S_IFDIR: "folder",
+    stat.S_IFSOCK: "socket",
+}  # fmt: skip
 
 
 def pool_folder() -> Path:
     """The pool's folder: what ``ARTOS_POOL`` names, else this user's own, see ``shm_root``."""
-    return Path(os.environ.get(_VARIABLE) or shm_root() / f"artos-pool-{os.geteuid()}")
+    return Path(os.environ.get(VARIABLE) or _default())
 
 
-def is_shared(folder: Path) -> bool:
-    """Whether an administrator made it for a group: what is made there is the group's (setgid)."""
+def _default() -> Path:
+    return shm_root() / f"artos-pool-{os.geteuid()}"
+
+
+def named_faults() -> Iterator[str]:
+    """Why the folder that ``ARTOS_POOL`` names cannot hold a pool, in words; nothing is made."""
+    if not os.environ.get(VARIABLE):
+        return
+    folder = pool_folder()
     try:
-        return bool(folder.stat().st_mode & stat.S_ISGID)
-    except FileNotFoundError:
-        return False
+        if os.path.lexists(folder) or not folder.is_absolute():
+            PoolFolder.open(folder, create=False).close()
+        elif not os.access(folder.parent, os.W_OK | os.X_OK):
+            raise NotOurs(str(folder), f"it cannot be made in {folder.parent}")
+    except OSError as error:
+        yield f"{VARIABLE}: {error}"
 
 
-def file_mode(folder: Path) -> int:
-    """The rights of files in it."""
-    return 0o660 if is_shared(folder) else 0o600
+def bell_name(member: int) -> str:
+    """The name of the bell of a member."""
+    return f"bell.{member}"
 
 
-def prepare(folder: Path) -> None:
-    """Make it for us alone, unless it is there; make sure that only those meant to can enter.
+class PoolFolder(Closing):
+    """An open folder: it stays this one, whatever happens to its name. ``path`` is for words.
+
+    ``group`` is the group that shares it, None if it is one user's.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        """Use ``open``."""
+        self.path, self._descriptor = path, descriptor
+        about = os.fstat(descriptor)
+        self.group = about.st_gid if about.st_mode & stat.S_IWGRP else None
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool = True) -> PoolFolder:
+        """Open it, made if need be, and make sure that only those meant to can enter.
+
+        A group's is one that root, or this user, made with the rights 2770, and that was named:
+        another user's folder is refused, whatever its rights.
+
+        Raises:
+            NotOurs: it is another user's, others may enter it, or it holds what no pool has made.
+            FileNotFoundError: there is none and ``create`` is false.
+            OSError: it cannot be made.
+        """
+        if not path.is_absolute():
+            raise NotOurs(str(path), "its path is not absolute")
+        if why := private_folder.planted(path):
+            raise NotOurs(str(path), why)
+        if create:
+            with suppress(FileExistsError):
+                path.mkdir(mode=0o700 | _MADE)
+        folder = cls(path, private_folder.open_folder(path))
+        if why := folder._strange_rights() or folder._strange_content():
+            folder.close()
+            raise NotOurs(str(path), why)
+        return folder
+
+    def _strange_rights(self) -> str:
+        about = os.fstat(self._descriptor)
+        owner, rights = about.st_uid, stat.S_IMODE(about.st_mode)
+        if self.group is None and not rights & stat.S_IWOTH:
+            return "" if owner == os.geteuid() else f"it belongs to user {owner}"
+        if rights & stat.S_IRWXO:
+            return f"everybody may enter it, not just its group (chmod o= {self.path})"
+        if owner not in (0, os.geteuid()):
+            return f"it belongs to user {owner}, and a group's pool must be root's"
+        if not rights & stat.S_ISGID:
+            return f"its group may write to it, and it is no pool for that (chmod 2770 {self.path})"
+        if self.is_default:
+            return f"a group shares it, so it must be named ({VARIABLE}={self.path})"
+        return ""
+
+    def _strange_content(self) -> str:
+        strange = sorted(name for name in self._names() if not _MADE_HERE.fullmatch(name))
+        if not strange:
+            return ""
+        more = ", ..." if len(strange) > _SHOWN else ""
+        return f"it holds what no pool has made ({', '.join(strange[:_SHOWN])}{more})"
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has named it."""
+        return self.path == _default()
+
+    def _names(self) -> list[str]:
+        return os.listdir(self._descriptor)  # noqa: PTH208 (of a descriptor)
+
+    def fileno(self) -> int:
+        """Its descriptor, -1 once closed."""
+        return self._descriptor
+
+    @property
+    def file_mode(self) -> int:
+        """The rights of files in it."""
+        return 0o600 if self.group is None else 0o660
+
+    @contextmanager
+    def found(self, name: str) -> Iterator[int]:
+        """What has that name, as a descriptor that opens nothing (``O_PATH``): see ``reopened``.
+
+        Raises:
+            FileNotFoundError: there is nothing.
+        """
+        flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, dir_fd=self._descriptor)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def foreign(self, found: int, kind: int) -> str:
+        """Why what was ``found`` is not of this pool, in words; ``kind`` as in ``stat.S_IFMT``."""
+        about = os.fstat(found)
+        if stat.S_IFMT(about.st_mode) != kind:
+            return f"it is a {_KINDS.get(stat.S_IFMT(about.st_mode), 'device')}"
+        if self.group is None:
+            ours, others = about.st_uid == os.geteuid(), stat.S_IWGRP | stat.S_IWOTH
+        else:
+            ours, others = about.st_gid == self.group, stat.S_IRWXO
+        rights = stat.filemode(about.st_mode)
+        if ours and not about.st_mode & others:
+            return ""
+        return f"it belongs to user {about.st_uid} with the rights {rights}"
+
+    def unlink(self, name: str) -> None:
+        """Remove an entry, if there is one."""
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self._descriptor)
+
+    def clear(self) -> None:
+        """Remove what pools have made here, the table last, and the folder if it is such, too."""
+        for name in sorted(self._names()):  # bells and drafts were left by the dead
+            if name != TABLE and _MADE_HERE.fullmatch(name):
+                self.unlink(name)
+        self.unlink(TABLE)
+        made = self.is_default or os.fstat(self._descriptor).st_mode & _MADE
+        if made and self.group is None:
+            with suppress(OSError):  # the next pool may have begun there
+                self.path.rmdir()
+
+    def close(self) -> None:
+        """Close the descriptor; twice is fine."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+def reopened(found: int, flags: int) -> int:
+    """Open what was ``found``, and nothing that has taken its place since.
 
     Raises:
-        NotOurs: others can.
+        OSError: it cannot be opened in that way.
     """
-    if is_shared(folder):
-        check(folder)
-    else:
-        private_folder.keep(folder)
-
-
-def check(folder: Path) -> None:
-    """Make sure that only those meant to can enter.
-
-    Raises:
-        NotOurs: others can.
-        FileNotFoundError: it is not there.
-    """
-    if not is_shared(folder):
-        os.close(private_folder.open_own(folder))
-    elif folder.stat().st_mode & _EVERYBODY:
-        raise NotOurs(
-            str(folder), f"everybody may enter it, not just its group (chmod o= {folder})"
-        )
+    return os.open(f"/proc/self/fd/{found}", flags | os.O_CLOEXEC)

@@ -40,7 +40,7 @@ class HandOvers:
 
     def _handed_over(self, seat: int, now: int) -> int | None:
         words, heir = self._words, self._words[_line(seat) + records.HEIR] - 1
-        if heir < 0 or words[_HANDED] or words[_JOURNAL]:
+        if not 0 <= heir < self._seats.most or words[_HANDED] or words[_JOURNAL]:
             return None
         words[_TIME] = now
         ordered()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import weakref
@@ -14,7 +15,7 @@ from artos.pool import records
 from artos.pool.choice import NANO
 from artos.pool.clerk import Clerk
 from artos.pool.entry import account_of, define, least_sought, seat_faults
-from artos.pool.faults import NotInPool, PoolFull, PoolRefused
+from artos.pool.faults import NotInPool, PoolDamaged, PoolFull, PoolRefused, PoolStuck
 from artos.pool.folder import pool_folder
 from artos.pool.memory import Shortage, lacking_mb, shortage
 from artos.pool.news import News, Revoked
@@ -23,9 +24,10 @@ from artos.pool.resources import Resource
 from artos.pool.seat import Lease, Seat
 from artos.pool.table import Table
 from artos.pool.view import HeldUsage, held_usage
-from artos.pool.watch import Bell, Bells, Watch, bell_path
+from artos.pool.watch import Bell, Bells, Watch
 from artos.system.closing import Closing
 
+_log = logging.getLogger(__name__)
 _NEVER = 1 << 62
 _BLIND_SECONDS = 0.5
 """How often to look for the death of members that cannot be watched."""
@@ -52,7 +54,7 @@ class Pool(Closing):
         self.table, self.member, self.inside = table, member, True
         self._watch, self._clock, self._on_revoked = watch, clock, on_revoked
         self._joined_at = table.members[member].joined
-        self._followed, self._bells = -1, Bells(table.path.parent)
+        self._followed, self._bells = -1, Bells(table.folder)
         self._seats: dict[int, Seat] = {}
         _joined.add(self)
 
@@ -77,7 +79,7 @@ class Pool(Closing):
         Raises:
             PoolRefused: a resource is not possible, or others know it differently.
             PoolFull: too many members or resources.
-            PoolVersion, PoolStuck, ShmTooSmall, NotOurs: see there.
+            PoolVersion, PoolDamaged, PoolStuck, ShmTooSmall, NotOurs: see there.
         """
         clock, wanted = clock or SystemClock(), (tuple(resources), tuple(otherwise))
         folder = folder or pool_folder()
@@ -105,6 +107,8 @@ class Pool(Closing):
         now = int(clock.now() * NANO)
         with table.change():
             if table.closed:
+                if users := table.users:
+                    raise PoolDamaged(str(table.path), "it is closed, and used", users)
                 table.remove()
                 return None
             clerk = Clerk(table, now)
@@ -112,10 +116,13 @@ class Pool(Closing):
             define(table, *wanted)
             text = name.encode()[: records.MEMBER_BYTES].decode(errors="ignore")
             member = table.members.add(MemberRecord(os.getpid(), now, 0, text))
-            if member is None or not table.locks.take(member):
+            if member is None:
                 raise PoolFull("processes", records.MEMBERS)
+            if not table.locks.take(member):
+                why = f"process {table.locks.holder(member)} has a place that it does not know of"
+                raise PoolDamaged(str(table.path), why, table.users)
             try:
-                bell = Bell(bell_path(table.path.parent, member))
+                bell = Bell(table.folder, member)
                 table.count_join()
                 clerk.wake_those_that_wait()
                 pool = cls(table, member, Watch(bell), clock, lambda _: None)
@@ -191,9 +198,11 @@ class Pool(Closing):
 
     def give_back(self, seat: int) -> bool:
         """End what a seat has; False if it had been taken away."""
-        heir = self.table.hand_overs.hand_over(seat, self.now())
+        with self.table.sound():
+            heir = self.table.hand_overs.hand_over(seat, self.now())
+            if heir is not None:
+                self._wake(self.table.seats.peek(heir).member)
         if heir is not None:
-            self._wake(self.table.seats.peek(heir).member)
             with self._changing():
                 return True
         with self._changing() as clerk:
@@ -216,7 +225,8 @@ class Pool(Closing):
 
     def resource_of(self, seat: int) -> str:
         """The name of what a seat was granted."""
-        return self.table.resources.peek(self.table.live(seat)[records.GRANTED]).name
+        with self.table.sound():
+            return self.table.resources.peek(self.table.live(seat)[records.GRANTED]).name
 
     def holders(self, seat: int) -> list[str]:
         """Who has what this seat waits for, in words."""
@@ -361,8 +371,9 @@ class Pool(Closing):
         if not self.inside:
             return
         self.inside = False
+        news = News()
         try:
-            with self.table.change():
+            with self._left_as_dead(), self.table.change():
                 clerk = Clerk(self.table, self.now())
                 clerk.leave(self.member)
                 clerk.bury()
@@ -372,11 +383,20 @@ class Pool(Closing):
                 else:
                     self.table.commit()
                 self.table.locks.drop(self.member)
-            self._tell(clerk.news)
+                news = clerk.news
+            self._tell(news)
         finally:
             self._watch.close()
             self._bells.close()
             self.table.close()
+
+    @contextmanager
+    def _left_as_dead(self) -> Iterator[None]:
+        """If the table cannot be changed, others find that this process has left."""
+        try:
+            yield
+        except (PoolDamaged, PoolStuck) as error:
+            _log.warning("%s", error)
 
     def _abandon(self) -> None:
         self.forked()
@@ -387,6 +407,7 @@ class Pool(Closing):
         self.inside = False
         self._watch.let_go()
         self._bells.close()
+        self.table.folder.close()
 
 
 def _after_fork() -> None:

@@ -8,6 +8,7 @@ lock while it holds, the others by whoever has the lock.
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
 from operator import attrgetter
@@ -45,6 +46,8 @@ BUSY, MEMORY = 0, 1
 """Why a seat waits: others hold all it could use; or too little memory is left."""
 
 
+_LARGE = 1 << 62
+"""More than anything that is counted here: twice as much still fits into a word."""
 _HALVES = struct.Struct(">2q")
 
 
@@ -68,6 +71,11 @@ class Record:
             values[-1] = values[-1].rstrip(b"\0").decode(errors="replace")
         return cls(*values)
 
+    @property
+    def sound(self) -> bool:
+        """Whether its numbers can be those of a pool, as far as they tell by themselves."""
+        return True
+
     def pack(self, change: int) -> bytes:
         """Its bytes, as written by change number ``change``."""
         values = type(self)._values(self)
@@ -83,6 +91,11 @@ class KindRecord(Record):
     STRUCT: ClassVar = struct.Struct("<3q24s")
     fair_turns: int
     name: str
+
+    @property
+    def sound(self) -> bool:
+        """See ``Record``."""
+        return 0 <= self.fair_turns < _LARGE
 
 
 @dataclass(slots=True)
@@ -104,6 +117,11 @@ class ResourceRecord(Record):
         return cls(kind, resource.share, resource.memory_mb, high, low, resource.name)
 
     @property
+    def sound(self) -> bool:
+        """See ``Record``."""
+        return 0 <= self.kind < KINDS and self.share > 0 and 0 <= self.memory_mb < _LARGE
+
+    @property
     def uuid(self) -> str:
         """The GPU's UUID; "" if there is none."""
         halves = self.uuid_high, self.uuid_low
@@ -119,6 +137,11 @@ class MemberRecord(Record):
     joined: int
     alarm: int
     name: str
+
+    @property
+    def sound(self) -> bool:
+        """See ``Record``."""
+        return 0 < self.pid < _LARGE and self.alarm >= 0
 
 
 @dataclass(slots=True)
@@ -140,6 +163,19 @@ class AccountRecord(Record):
     waited_memory: int
     memory_mb: int
     workload: str
+
+    @property
+    def sound(self) -> bool:
+        """See ``Record``."""
+        counts = (self.turn, self.turns, self.waits, self.waited_busy, self.waited_memory)
+        return (
+            0 <= self.kind < KINDS
+            and 0 < self.weight < math.inf
+            and math.isfinite(self.lead)
+            and abs(self.held) < _LARGE
+            and all(0 <= each < _LARGE for each in counts)
+            and 0 <= self.memory_mb < _LARGE
+        )
 
 
 @dataclass(slots=True)
@@ -168,6 +204,22 @@ class SeatRecord(Record):
     cause: int
 
     @property
+    def sound(self) -> bool:
+        """See ``Record``."""
+        numbers = (self.wants, self.resource, self.last)
+        return (
+            FREE <= self.state <= REVOKED
+            and 0 <= self.member < MEMBERS
+            and 0 <= self.account < ACCOUNTS
+            and 0 <= self.kind < KINDS
+            and all(NONE <= each < RESOURCES for each in numbers)
+            and (self.state == HELD) == (self.resource != NONE)
+            and 0 <= self.memory_mb < _LARGE
+            and 0 <= self.left_mb < _LARGE
+            and self.cause in (BUSY, MEMORY)
+        )
+
+    @property
     def more_mb(self) -> int:
         """What it needs beyond what it has there already."""
         return max(0, self.memory_mb - self.left_mb)
@@ -193,14 +245,20 @@ class Area(Generic[Kept]):
         self._dirty: dict[int, None] = {}
 
     def refresh(self, seen: int) -> None:
-        """Read what was changed after change number ``seen``."""
+        """Read what was changed after change number ``seen``.
+
+        Raises:
+            ValueError: no pool has written this.
+        """
         if self._words[self._changed_at // WORD] <= seen:
             return
         self._top = self._words[self._top_at // WORD]
+        if not 0 <= self._top <= self.most:
+            raise ValueError(f"{self._top} records where there are at most {self.most}")
         for number in self._written_after(seen):
             offset = self._offset + number * self.size
             if self._memory[offset + WORD]:
-                self._records[number] = self._of.unpack(self._memory, offset)
+                self._records[number] = self._read(number)
             else:
                 self._records.pop(number, None)
 
@@ -211,8 +269,20 @@ class Area(Generic[Kept]):
         return [number for number, stamp in enumerate(stamps.tolist()) if stamp > seen]
 
     def peek(self, number: int) -> Kept:
-        """A record as it is in memory: without the lock it may just be changing."""
+        """A record as it is in memory: without the lock it may just be changing.
+
+        Raises:
+            IndexError: there is no such record.
+        """
+        if not 0 <= number < self.most:
+            raise IndexError(f"record {number} of {self.most}")
         return self._of.unpack(self._memory, self._offset + number * self.size)
+
+    def _read(self, number: int) -> Kept:
+        record = self.peek(number)
+        if not record.sound:
+            raise ValueError(f"impossible: {record}")
+        return record
 
     def forget(self) -> None:
         """Drop the copy with all that was changed in it."""

@@ -7,19 +7,23 @@ was begun. The lock is a robust mutex: the kernel gives it back when its owner d
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import struct
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from artos.buffer.layout import LINE, WORD
 from artos.buffer.mailbox import fence, ordered
 from artos.buffer.segment import Segment
+from artos.errors import NotOurs
 from artos.pool import records
-from artos.pool.faults import PoolStuck, PoolVersion
-from artos.pool.folder import check, file_mode, is_shared, prepare
+from artos.pool.faults import PoolDamaged, PoolStuck, PoolVersion
+from artos.pool.folder import TABLE, PoolFolder
 from artos.pool.hand_overs import HandOvers
 from artos.pool.records import (
     AccountRecord,
@@ -34,17 +38,23 @@ from artos.system.closing import Closing
 from artos.system.process_locks import ProcessLocks
 from artos.system.shared_mutex import SharedMutex
 
-NAME = "table"
 _LOCK_SECONDS = 5.0
 """Beyond this a process that has the lock must have been stopped: changes take microseconds."""
+_TRIES = 1000
+"""Of opening a table that others remove meanwhile, the last of a pool each time."""
 _ENTRY, _WORD_ENTRY = struct.Struct("<2q"), struct.Struct("<3q")
+_NONSENSE = (LookupError, ArithmeticError, ValueError, AssertionError, struct.error)
+"""What reading, or reckoning with, numbers that no pool has written can raise."""
+_BROKEN_LOCK = (errno.EINVAL, errno.EPERM, errno.ENOTRECOVERABLE)
+"""What the C library says of a mutex that it has not made, or that is not ours though we took it.
+"""
 
 
 class Table(Closing):
     """The mapped table. Read and change it within ``change`` only."""
 
-    def __init__(self, path: Path, segment: Segment, locks: ProcessLocks) -> None:
-        self.path, self.locks = path, locks
+    def __init__(self, folder: PoolFolder, segment: Segment, locks: ProcessLocks) -> None:
+        self.folder, self.path, self.locks = folder, segment.path, locks
         memory = self._memory = segment.memory
         self._words = memory[: records.JOURNAL_START].cast("q")
         self._mutex = SharedMutex(memory, records.MUTEX_AT)
@@ -67,27 +77,33 @@ class Table(Closing):
 
         Raises:
             FileNotFoundError: there is none and ``create`` is false.
+            PoolDamaged: what is there is no table of a pool.
             PoolVersion: it is of another version, and in use.
-            NotOurs: the folder is another user's.
+            NotOurs: the folder is another user's, or holds what no pool has made.
             ShmTooSmall: there is no room for it.
         """
-        while True:
+        for _ in range(_TRIES):
+            opened = PoolFolder.open(folder, create=create)
             try:
                 if create:
-                    prepare(folder)
-                    _make(folder)
-                check(folder)
-                return cls._attach(folder / NAME)
+                    _make(opened)
+                return cls._attach(opened)
             except FileNotFoundError:  # the last member has just left
+                opened.close()
                 if not create:
                     raise
+            except BaseException:
+                opened.close()
+                raise
+        raise PoolDamaged(str(folder / TABLE), "it is removed again and again")
 
     @classmethod
-    def _attach(cls, path: Path) -> Table:
-        locks = ProcessLocks.of(path)
+    def _attach(cls, folder: PoolFolder) -> Table:
+        locks = _locks_of(folder)
+        path = folder.path / TABLE
         try:
-            _check_version(path, locks)
-            return cls(path, Segment.over(path, locks.fileno()), locks)
+            _check_version(folder, locks)
+            return cls(folder, Segment.over(path, locks.fileno()), locks)
         except BaseException:
             locks.close()
             raise
@@ -97,16 +113,20 @@ class Table(Closing):
 
         Raises:
             PoolStuck: another process keeps the lock.
+            PoolDamaged: the table holds what no pool has written; nothing is changed any more.
         """
         return _Change(self)
 
     def begin(self) -> None:
         """See ``change``."""
-        if not self._mutex.acquire(_LOCK_SECONDS):
-            raise PoolStuck(str(self.path), _LOCK_SECONDS, _users(self.locks))
+        with self.sound():
+            self._check_size()
+            if not self._mutex.acquire(_LOCK_SECONDS):
+                self._complain_of_lock()
         try:
-            self._redo()
-            self._refresh()
+            with self.sound():
+                self._redo()
+                self._refresh()
         except BaseException:
             self.end(keep=False)
             raise
@@ -115,7 +135,8 @@ class Table(Closing):
         """See ``change``."""
         try:
             if keep:
-                self.commit()
+                with self.sound():
+                    self.commit()
         except BaseException:
             self._forget()
             raise
@@ -123,7 +144,46 @@ class Table(Closing):
             if not keep:
                 self._forget()
         finally:
-            self._mutex.release()
+            with self.sound():
+                self._mutex.release()
+
+    @contextmanager
+    def sound(self) -> Iterator[None]:
+        """Have what comes of nonsense in the table, within this block, raised as ``PoolDamaged``.
+
+        Raises:
+            PoolDamaged: the table holds what no pool has written.
+        """
+        try:
+            yield
+        except _NONSENSE as error:
+            raise self.damaged(error) from error
+        except OSError as error:
+            if error.errno not in _BROKEN_LOCK:
+                raise
+            raise self.damaged(error) from error
+
+    def damaged(self, error: BaseException) -> PoolDamaged:
+        """That the table is damaged, as this error shows."""
+        return PoolDamaged(str(self.path), f"{type(error).__name__}: {error}", self._others())
+
+    def _check_size(self) -> None:
+        """Who touches pages that a file has no longer is killed by the kernel (SIGBUS)."""
+        if (size := os.fstat(self.locks.fileno()).st_size) != records.TABLE_BYTES:
+            raise ValueError(f"it has {size} bytes, not {records.TABLE_BYTES}")
+
+    def _complain_of_lock(self) -> NoReturn:
+        if not self._others():
+            raise ValueError("its lock is taken, and no other process uses it")
+        raise PoolStuck(str(self.path), _LOCK_SECONDS, self.users)
+
+    @property
+    def users(self) -> list[int]:
+        """The processes that live and use it."""
+        return _users(self.locks)
+
+    def _others(self) -> list[int]:
+        return [pid for pid in self.users if pid != os.getpid()]
 
     def commit(self) -> None:
         """Make true what was changed so far; the lock is kept."""
@@ -166,16 +226,9 @@ class Table(Closing):
         """Close it for good and delete the file; within ``change``, without members."""
         self._live[records.CLOSED_AT] = 1
         self.commit()
-        if not self.locks.is_of(self.path):
-            return  # somebody has removed it already, and the folder may have another one by now
-        folder = self.path.parent
-        for each in folder.iterdir():
-            if each != self.path:  # left by the dead
-                each.unlink(missing_ok=True)
-        self.path.unlink()
-        if not is_shared(folder):
-            with suppress(OSError):  # the next pool may have begun there
-                folder.rmdir()
+        if self.locks.is_of(TABLE, self.folder.fileno()):
+            self.folder.clear()
+        # else somebody has removed it already, and the folder may have another one by now
 
     # -- live words ----------------------------------------------------------------------------
 
@@ -223,21 +276,38 @@ class Table(Closing):
 
     def _redo(self) -> None:
         """Finish the change that a process died in."""
-        length = self._words[records.JOURNAL_AT // WORD]
-        if not length:
+        if not self._words[records.JOURNAL_AT // WORD]:
             return
-        at, end = records.JOURNAL_START, records.JOURNAL_START + length
-        while at < end:
-            to, size = _ENTRY.unpack(self._memory[at : at + _ENTRY.size])
-            new = bytes(self._memory[at + _ENTRY.size : at + _ENTRY.size + size])
-            if size == WORD:  # in one piece: it may be read at any time
+        for to, new in self._read_journal():
+            if len(new) == WORD:  # in one piece: it may be read at any time
                 ordered()
                 self._words[to // WORD] = int.from_bytes(new, "little", signed=True)
             else:
-                self._memory[to : to + size] = new
-            at += _ENTRY.size + size
+                self._memory[to : to + len(new)] = new
         ordered()
         self._words[records.JOURNAL_AT // WORD] = 0
+
+    def _read_journal(self) -> list[tuple[int, bytes]]:
+        """What the change that is written there puts where.
+
+        Raises:
+            ValueError: nobody has written this.
+        """
+        length = self._words[records.JOURNAL_AT // WORD]
+        if not 0 < length <= records.JOURNAL_BYTES:
+            raise ValueError(f"its journal has {length} bytes")
+        text, at, found = self._memory[records.JOURNAL_START :][:length], 0, []
+        while at < length:
+            to, size = _ENTRY.unpack_from(text, at)
+            at += _ENTRY.size
+            if not (0 <= to < to + size <= records.JOURNAL_START and at + size <= length):
+                raise ValueError(f"its journal puts {size} bytes at {to}")
+            found.append((to, bytes(text[at : at + size])))
+            at += size
+        change = dict(found).get(records.CHANGES_AT, b"")
+        if int.from_bytes(change, "little") not in (self.changes, self.changes + 1):
+            raise ValueError("its journal is that of an earlier change")
+        return found
 
     def _refresh(self) -> None:
         if self.changes != self._seen:
@@ -254,6 +324,7 @@ class Table(Closing):
     def close(self) -> None:
         """Let go of it; twice is fine."""
         self.locks.close()
+        self.folder.close()
 
 
 class _Change(AbstractContextManager[None]):
@@ -272,42 +343,103 @@ class _Change(AbstractContextManager[None]):
         trace: TracebackType | None,
     ) -> None:
         self._table.end(keep=kind is None)
+        if isinstance(error, _NONSENSE):
+            raise self._table.damaged(error) from error
 
 
-def _make(folder: Path) -> None:
+def _make(folder: PoolFolder) -> None:
     """Make an empty table unless there is one: complete before anybody can see it."""
-    if (folder / NAME).exists():
+    with suppress(FileNotFoundError), folder.found(TABLE):
         return
-    fresh = private_folder.fresh(folder, f"{NAME}.")
-    segment = Segment.create(fresh, records.TABLE_BYTES)
+    fresh = private_folder.fresh(folder.path, f"{TABLE}.")
+    segment = Segment.create(
+        fresh, records.TABLE_BYTES, mode=folder.file_mode, folder=folder.fileno()
+    )
     try:
         words = segment.memory[: records.MUTEX_AT].cast("q")
         words[records.VERSION_AT // WORD] = records.VERSION
         words[records.MAGIC_AT // WORD] = records.MAGIC
         SharedMutex(segment.memory, records.MUTEX_AT, create=True)
-        fresh.chmod(file_mode(folder))
+        here = folder.fileno()
         with suppress(FileExistsError):
-            os.link(fresh, folder / NAME)
+            os.link(fresh.name, TABLE, src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False)
     finally:
-        fresh.unlink()
+        folder.unlink(fresh.name)
 
 
-def _check_version(path: Path, locks: ProcessLocks) -> None:
+def _locks_of(folder: PoolFolder) -> ProcessLocks:
+    """The locks of the table in a folder.
+
+    Raises:
+        PoolDamaged: what has its name there is no file of this pool.
+        FileNotFoundError: there is none.
+    """
+    with folder.found(TABLE) as found:
+        if why := folder.foreign(found, stat.S_IFREG):
+            raise PoolDamaged(str(folder.path / TABLE), why)
+        return ProcessLocks.over(found)
+
+
+def _check_version(folder: PoolFolder, locks: ProcessLocks) -> None:
     """Remove a table of another version if nobody uses it.
 
     Raises:
         PoolVersion: somebody does.
+        PoolDamaged: it is no table.
         FileNotFoundError: it was removed.
     """
-    head = os.pread(locks.fileno(), 2 * WORD, 0)
-    magic, version = struct.unpack("<2q", head) if len(head) == 2 * WORD else (0, 0)
-    size = os.fstat(locks.fileno()).st_size
+    path, (magic, version), size = folder.path / TABLE, _head(locks), _size(locks)
     if (magic, version, size) == (records.MAGIC, records.VERSION, records.TABLE_BYTES):
         return
-    if users := _users(locks):
+    users = _users(locks)
+    if magic != records.MAGIC:
+        raise PoolDamaged(str(path), "it does not begin as a table does", users)
+    if version == records.VERSION:
+        raise PoolDamaged(str(path), f"it has {size} bytes, not {records.TABLE_BYTES}", users)
+    if users or not locks.take_all(records.MEMBERS):
         raise PoolVersion(str(path), version, records.VERSION, users)
-    path.unlink(missing_ok=True)
+    if locks.is_of(TABLE, folder.fileno()):
+        folder.clear()
     raise FileNotFoundError(path)
+
+
+def discard(folder: PoolFolder) -> None:
+    """Remove a table that is damaged, and all bells; who comes meanwhile begins a new one.
+
+    Raises:
+        PoolDamaged: living processes use it.
+        NotOurs: nothing shows that it was a pool's.
+        FileNotFoundError: there is none.
+    """
+    path = folder.path / TABLE
+    with folder.found(TABLE) as found:
+        kind = stat.S_IFMT(os.fstat(found).st_mode)
+        if kind == stat.S_IFDIR:
+            raise NotOurs(str(path), "it is a folder")
+        if kind != stat.S_IFREG:  # a link is removed, not followed
+            folder.clear()
+            return
+        with ProcessLocks.over(found) as locks:
+            magic, _ = _head(locks)
+            is_table = magic == records.MAGIC or _size(locks) in (0, records.TABLE_BYTES)
+            if not (folder.is_default or is_table):
+                raise NotOurs(str(path), "it is no table of a pool")
+            if not locks.take_all(records.MEMBERS):
+                raise PoolDamaged(str(path), "processes still use it", _users(locks))
+            if _size(locks) > records.CLOSED_AT:  # who has it open already comes anew
+                os.pwrite(locks.fileno(), b"\1", records.CLOSED_AT)
+            if locks.is_of(TABLE, folder.fileno()):
+                folder.clear()
+
+
+def _head(locks: ProcessLocks) -> tuple[int, int]:
+    head = os.pread(locks.fileno(), 2 * WORD, 0)
+    magic, version = struct.unpack("<2q", head) if len(head) == 2 * WORD else (0, 0)
+    return magic, version
+
+
+def _size(locks: ProcessLocks) -> int:
+    return os.fstat(locks.fileno()).st_size
 
 
 def _users(locks: ProcessLocks) -> list[int]:

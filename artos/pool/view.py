@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -9,11 +11,12 @@ import msgspec
 from artos.clock import Clock, SystemClock
 from artos.pool.choice import NANO
 from artos.pool.clerk import Clerk
-from artos.pool.folder import pool_folder
+from artos.pool.faults import PoolDamaged
+from artos.pool.folder import TABLE, PoolFolder, pool_folder
 from artos.pool.memory import shortage
 from artos.pool.meter import held_at
 from artos.pool.records import HELD, MEMORY, METER, NONE, SINCE, UNTIL, WAITING, SeatRecord
-from artos.pool.table import Table
+from artos.pool.table import Table, discard
 from artos.pool.watch import Bells
 from artos.system import gpus
 
@@ -100,20 +103,20 @@ def look(folder: Path | None = None, clock: Clock | None = None) -> PoolView:
     """The pool of this machine and user; empty if there is none. What the dead had is freed.
 
     Raises:
-        PoolVersion, PoolStuck, NotOurs: see there.
+        PoolVersion, PoolDamaged, PoolStuck, NotOurs: see there.
     """
     folder, now = folder or pool_folder(), int((clock or SystemClock()).now() * NANO)
     try:
         table = Table.open(folder, create=False)
     except FileNotFoundError:
         return PoolView(str(folder))
-    with table, Bells(folder) as bells:
+    with table, Bells(table.folder) as bells:
         with table.change():
             clerk = Clerk(table, now)
             clerk.bury()
             lives = bool(len(table.members))
             view = _view(table, folder, now) if lives else PoolView(str(folder))
-            if not lives and not table.closed:
+            if not lives:
                 table.remove()
         for number in clerk.news.wake:
             if number in table.members:
@@ -127,11 +130,22 @@ def _measured(resource: ResourceView) -> ResourceView:
 
 
 def clean() -> list[Path]:
-    """Remove the pool that killed processes left; returns what was removed."""
+    """Remove the pool that killed processes left, or a damaged one; returns what was removed.
+
+    Raises:
+        PoolDamaged: it is, and living processes use it.
+        PoolVersion, PoolStuck, NotOurs: see there.
+    """
     folder = pool_folder()
-    there = folder.exists()
-    look(folder)
-    return [folder] if there and not folder.exists() else []
+    there, table = os.path.lexists(folder), os.path.lexists(folder / TABLE)
+    try:
+        look(folder)
+    except PoolDamaged:
+        with suppress(FileNotFoundError), PoolFolder.open(folder, create=False) as opened:
+            discard(opened)
+    if there and not os.path.lexists(folder):
+        return [folder]
+    return [folder / TABLE] if table and not os.path.lexists(folder / TABLE) else []
 
 
 def _view(table: Table, folder: Path, now: int) -> PoolView:

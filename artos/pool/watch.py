@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 from contextlib import suppress
-from pathlib import Path
 
-from artos.pool.folder import file_mode
+from artos.errors import NotOurs
+from artos.pool.folder import PoolFolder, bell_name, reopened
 from artos.pool.records import Area, MemberRecord
 from artos.system.closing import Closing
 from artos.system.pidfd import PidFd
@@ -23,14 +24,23 @@ class Bell(Closing):
     Unlike a semaphore it can be polled together with the ends of processes.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Make it; what lies there was left by a process that died."""
-        self._path = path
-        path.unlink(missing_ok=True)
-        os.mkfifo(path, 0o600)
-        path.chmod(file_mode(path.parent))
-        # Open for writing, too: else it could be polled at once whenever nobody else had it open.
-        self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    def __init__(self, folder: PoolFolder, member: int) -> None:
+        """Make that of a member; what lies there was left by a process that died.
+
+        Raises:
+            NotOurs: in a group's folder, somebody has put something else there.
+        """
+        self._folder, self._name = folder, bell_name(member)
+        folder.unlink(self._name)
+        os.mkfifo(self._name, 0o600, dir_fd=folder.fileno())
+        with folder.found(self._name) as found:
+            if (why := folder.foreign(found, stat.S_IFIFO)) or os.fstat(
+                found
+            ).st_uid != os.geteuid():
+                raise NotOurs(str(folder.path / self._name), why or "another user has made it")
+            # Open for writing, too: else it could be polled whenever nobody else had it open.
+            self._descriptor = reopened(found, os.O_RDWR | os.O_NONBLOCK)
+        os.fchmod(self._descriptor, folder.file_mode)
 
     def fileno(self) -> int:
         """The descriptor, -1 once closed."""
@@ -49,7 +59,7 @@ class Bell(Closing):
         """Remove it; twice is fine."""
         if self._descriptor >= 0:
             self.let_go()
-            self._path.unlink(missing_ok=True)
+            self._folder.unlink(self._name)
 
     def let_go(self) -> None:
         """Close the descriptor only: a forked child does not remove its parent's bell."""
@@ -58,20 +68,15 @@ class Bell(Closing):
             os.close(descriptor)
 
 
-def bell_path(folder: Path, member: int) -> Path:
-    """Where the bell of a member is."""
-    return folder / f"bell.{member}"
-
-
 class Bells(Closing):
     """The bells of other members, to be rung."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: PoolFolder) -> None:
         self._folder = folder
         self._opened: dict[int, tuple[int, int]] = {}
 
     def ring(self, number: int, member: MemberRecord) -> None:
-        """Wake a member; nothing happens if it is gone."""
+        """Wake a member; nothing happens if it is gone, or if what lies there is no bell."""
         with suppress(OSError):
             os.write(self._descriptor(number, member.joined), b"!")
 
@@ -81,8 +86,10 @@ class Bells(Closing):
             if descriptor >= 0:
                 del self._opened[number]
                 os.close(descriptor)
-            flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
-            descriptor = os.open(bell_path(self._folder, number), flags)
+            with self._folder.found(name := bell_name(number)) as found:
+                if why := self._folder.foreign(found, stat.S_IFIFO):
+                    raise NotOurs(str(self._folder.path / name), why)
+                descriptor = reopened(found, os.O_WRONLY | os.O_NONBLOCK)
             self._opened[number] = joined, descriptor
         return descriptor
 

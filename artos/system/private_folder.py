@@ -59,18 +59,28 @@ def open_own(path: Path) -> int:
         NotOurs: it is a link or a file, belongs to another user, or others may write to it.
         FileNotFoundError: there is no such folder.
     """
-    try:
-        descriptor = os.open(path, _FLAGS)
-    except NotADirectoryError:
-        raise NotOurs(str(path), "it is a link or a file") from None
-    except PermissionError:
-        raise NotOurs(str(path), "it may not be entered") from None
+    descriptor = open_folder(path)
     about = os.fstat(descriptor)
     if about.st_uid == os.geteuid() and not about.st_mode & stat.S_IWOTH:
         return descriptor
     os.close(descriptor)
     mode, owner = stat.filemode(about.st_mode), about.st_uid
     raise NotOurs(str(path), f"it belongs to user {owner} with the rights {mode}")
+
+
+def open_folder(path: Path) -> int:
+    """A descriptor of a folder, whoever owns it: that is to be checked by ``os.fstat``.
+
+    Raises:
+        NotOurs: it is a link or a file, or may not be entered.
+        FileNotFoundError: there is no such folder.
+    """
+    try:
+        return os.open(path, _FLAGS)
+    except NotADirectoryError:
+        raise NotOurs(str(path), "it is a link or a file") from None
+    except PermissionError:
+        raise NotOurs(str(path), "it may not be entered") from None
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from pathlib import Path
 from artos.system.closing import Closing
 
 _FLOCK = struct.Struct("hhqqi4x")  # type, whence, start, length, process: 64-bit Linux
-_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+_FIND, _OPEN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, os.O_RDWR | os.O_CLOEXEC
 
 _opened: dict[tuple[int, int], ProcessLocks] = {}
 _guard = threading.Lock()
@@ -39,14 +39,24 @@ class ProcessLocks(Closing):
         Raises:
             OSError: it cannot be opened.
         """
+        found = os.open(path, _FIND)
+        try:
+            return cls.over(found)
+        finally:
+            os.close(found)
+
+    @classmethod
+    def over(cls, found: int) -> ProcessLocks:
+        """The locks of a file that was found (a descriptor made with ``O_PATH``).
+
+        Raises:
+            OSError: it cannot be opened.
+        """
         with _guard:
-            about = path.stat()
-            locks = _opened.get((about.st_dev, about.st_ino))
-            if locks is None:
-                descriptor = os.open(path, _FLAGS)
-                about = os.fstat(descriptor)  # the file may have been replaced meanwhile
-                key = (about.st_dev, about.st_ino)
-                locks = _opened.setdefault(key, cls(key, descriptor))
+            about = os.fstat(found)
+            key = (about.st_dev, about.st_ino)
+            if (locks := _opened.get(key)) is None:
+                locks = _opened[key] = cls(key, os.open(f"/proc/self/fd/{found}", _OPEN))
             locks._users += 1
             return locks
 
@@ -54,10 +64,10 @@ class ProcessLocks(Closing):
         """The descriptor of the file: to be mapped, not to be closed."""
         return self._descriptor
 
-    def is_of(self, path: Path) -> bool:
-        """Whether the file is still the one at ``path``."""
+    def is_of(self, path: Path | str, folder: int | None = None) -> bool:
+        """Whether the file is still the one at ``path``, which may be relative to a folder's."""
         try:
-            about = path.stat()
+            about = os.stat(path, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return False
         return (about.st_dev, about.st_ino) == self._key
@@ -71,6 +81,16 @@ class ProcessLocks(Closing):
         except (BlockingIOError, PermissionError):
             return False
         self._mine.add(number)
+        return True
+
+    def take_all(self, most: int) -> bool:
+        """Take the first ``most`` locks, to be kept until ``close``; False if any is taken."""
+        if self._mine:
+            return False
+        try:
+            fcntl.fcntl(self._descriptor, fcntl.F_SETLK, self._request(fcntl.F_WRLCK, 0, most))
+        except (BlockingIOError, PermissionError):
+            return False
         return True
 
     def drop(self, number: int) -> None:
@@ -97,8 +117,8 @@ class ProcessLocks(Closing):
                 os.close(descriptor)
 
     @staticmethod
-    def _request(kind: int, number: int) -> bytes:
-        return _FLOCK.pack(kind, os.SEEK_SET, number, 1, 0)
+    def _request(kind: int, number: int, count: int = 1) -> bytes:
+        return _FLOCK.pack(kind, os.SEEK_SET, number, count, 0)
 
 
 def _after_fork() -> None:

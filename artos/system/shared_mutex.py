@@ -39,22 +39,20 @@ class SharedMutex:
     def __init__(self, memory: memoryview, offset: int, *, create: bool = False) -> None:
         self._view = (ctypes.c_char * BYTES).from_buffer(memory, offset)
         self._address = ctypes.addressof(self._view)
+        self._numbers = memory[offset : offset + BYTES].cast("i")
         if create:
-            _check(self._initialise())
-
-    def _initialise(self) -> int:
-        attributes = ctypes.create_string_buffer(BYTES)
-        _check(_quick.pthread_mutexattr_init(attributes))
-        _check(_quick.pthread_mutexattr_setpshared(attributes, _SHARED))
-        _check(_quick.pthread_mutexattr_setrobust(attributes, _ROBUST))
-        _check(_quick.pthread_mutexattr_settype(attributes, _CHECKED))
-        return int(_quick.pthread_mutex_init(self._address, attributes))
+            _check(_initialise(self._address))
 
     def acquire(self, seconds: float) -> bool:
         """Take it, waiting at most ``seconds``; False if another thread kept it.
 
         If the last owner died with it, what it protects may be half changed.
+
+        Raises:
+            OSError: it is no such mutex.
         """
+        if self._numbers[_KIND_AT] != _KIND:  # the C library takes care with those it made only
+            raise OSError(errno.EINVAL, "no mutex")
         status = _try(self._address)
         if status == errno.EBUSY and seconds > 0:
             end = time.monotonic() + seconds
@@ -80,6 +78,27 @@ class SharedMutex:
         _check(_unlock(self._address))
 
 
+def _initialise(address: int) -> int:
+    attributes = ctypes.create_string_buffer(BYTES)
+    _check(_quick.pthread_mutexattr_init(attributes))
+    _check(_quick.pthread_mutexattr_setpshared(attributes, _SHARED))
+    _check(_quick.pthread_mutexattr_setrobust(attributes, _ROBUST))
+    _check(_quick.pthread_mutexattr_settype(attributes, _CHECKED))
+    return int(_quick.pthread_mutex_init(address, attributes))
+
+
 def _check(status: int) -> None:
     if status:
         raise OSError(status, os.strerror(status))
+
+
+def _kind() -> tuple[int, int]:
+    """Where the C library writes what kind of mutex it is, and what it writes there."""
+    made = ctypes.create_string_buffer(BYTES)
+    _check(_initialise(ctypes.addressof(made)))
+    numbers = memoryview(made).cast("B").cast("i")
+    ((at, number),) = [(at, number) for at, number in enumerate(numbers) if number]
+    return at, number
+
+
+_KIND_AT, _KIND = _kind()

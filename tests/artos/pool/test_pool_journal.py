@@ -83,6 +83,5 @@ def test_a_change_is_there_as_a_whole_or_not_at_all(
 
 
 def _free_mutex(folder: Path) -> bytes:
-    table._make(folder)
-    head = (folder / "table").read_bytes()[: records.MUTEX_AT + 64]
-    return head[records.MUTEX_AT :]
+    with Table.open(folder / "fresh") as fresh:
+        return bytes(fresh._memory[records.MUTEX_AT : records.MUTEX_AT + 64])
