@@ -57,6 +57,17 @@ class MemoryTooSmall(ShmTooSmall):
         )
 
 
+class FilesTooSmall(ShmTooSmall):
+    """This process may not write files (``ulimit -f``) as large as the run needs (in bytes)."""
+
+    def __init__(self, needed: int, limit: int) -> None:
+        super().__init__(needed, limit, "")
+        self.args = (
+            f"files may have {limit / 1e6:.1f} MB at most here (ulimit -f), this run needs one of "
+            f"{needed / 1e6:.1f} MB: raise the limit, or use fewer steps, envs or units",
+        )
+
+
 class LayoutMismatch(BufferFault):
     """A file is not a block file, or has another layout version; ``found`` says what it has."""
 
@@ -116,15 +127,18 @@ class NothingToSample(BufferFault):
 class NotOurs(ArtosError, PermissionError):
     """A folder to be used belongs to another user, as ``why`` says; nothing in it was touched.
 
-    It is also an ``OSError``: code that handles folders that cannot be written handles it, too.
+    ``then`` is what to do. It is also an ``OSError``: code that handles folders that cannot be
+    written handles it, too.
     """
 
-    def __init__(self, path: str, why: str) -> None:
-        self.path, self.why = path, why
+    def __init__(
+        self, path: str, why: str, then: str = "remove it, or choose another place"
+    ) -> None:
+        self.path, self.why, self.then = path, why, then
         super().__init__(errno.EPERM, f"not used, because {why}", path)
 
     def __str__(self) -> str:
-        return f"{self.path} is not used, because {self.why}: remove it, or choose another place"
+        return f"{self.path} is not used, because {self.why}: {self.then}"
 
 
 class DeadlineExceeded(ArtosError):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from artos.errors import CheckpointFault, Refused, RunExists, ShmTooSmall
+from artos.errors import CheckpointFault, NotOurs, Refused, RunExists, ShmTooSmall
+from artos.pool.faults import PoolDamaged, PoolVersion
 
-REFUSALS = (Refused, RunExists, ShmTooSmall, CheckpointFault)
+REFUSALS = (Refused, RunExists, ShmTooSmall, CheckpointFault, NotOurs, PoolDamaged, PoolVersion)
 """Errors raised before anything is started."""
 
 

@@ -6,6 +6,8 @@ import ctypes
 import errno
 import mmap
 import os
+import re
+import resource
 import signal
 import time
 import weakref
@@ -13,11 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from artos.buffer.layout import LAYOUT_VERSION
-from artos.errors import LayoutMismatch, ShmTooSmall
+from artos.errors import FilesTooSmall, LayoutMismatch, Refused, ShmTooSmall
 from artos.system import private_folder
 from artos.system.locks import FileLock, is_held
 from artos.system.pidfd import PidFd
 
+_VARIABLE = "ARTOS_SHM"
 PREFIX = "artos."
 IMAGES = "images"
 """In a run's folder, the name of its actors' images, or of a link to them."""
@@ -35,8 +38,31 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 def shm_root() -> Path:
-    """The shared-memory filesystem, /dev/shm unless ``ARTOS_SHM`` names another."""
-    return Path(os.environ.get("ARTOS_SHM", "/dev/shm"))
+    """The shared-memory filesystem, /dev/shm unless ``ARTOS_SHM`` names another.
+
+    Raises:
+        Refused: it is no folder that can be written, or others can rename what we make there.
+    """
+    root = named_root()
+    if why := _unfit(root):
+        then = f"have {_VARIABLE} name a folder of yours in memory by its absolute path"
+        raise Refused([f"shared memory cannot be in {root}: {why}; {then}"])
+    return root
+
+
+def named_root() -> Path:
+    """Where shared memory is to be, whether or not it can be there."""
+    return Path(os.environ.get(_VARIABLE) or "/dev/shm")
+
+
+def _unfit(root: Path) -> str:
+    if not root.is_absolute():
+        return "its path is not absolute"
+    if not os.path.isdir(root):  # noqa: PTH112 (Path.is_dir raises where a parent is closed)
+        return "it is not a folder" if os.path.lexists(root) else "there is no such folder"
+    if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
+        return "it cannot be written"
+    return private_folder.planted(root) or private_folder.loose(root)
 
 
 def free_bytes(folder: Path) -> int:
@@ -61,6 +87,7 @@ class Segment:
 
         Raises:
             ShmTooSmall: the filesystem is too small; nothing is left behind.
+            FilesTooSmall: this process may not write files of that size.
         """
         name = path if folder is None else path.name
         descriptor = os.open(name, _NEW, 0o600, dir_fd=folder)
@@ -72,6 +99,9 @@ class Segment:
             os.unlink(name, dir_fd=folder)
             if error.errno == errno.ENOSPC:
                 raise ShmTooSmall(size, free_bytes(path.parent), str(path.parent)) from error
+            if error.errno == errno.EFBIG:
+                limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+                raise FilesTooSmall(size, limit) from error
             raise
         finally:
             os.close(descriptor)
@@ -158,6 +188,8 @@ def reap_orphans() -> list[Path]:
     """
     reaped = []
     for path in shm_root().glob(f"{PREFIX}*"):
+        if not private_folder.is_fresh(path, PREFIX):
+            continue  # a user's own
         if private_folder.is_ours(path) and _is_orphan(path):
             _kill_users_of(path)
             reaped += _remove(path)
@@ -168,7 +200,12 @@ def _remove(folder: Path) -> list[Path]:
     """Delete the images that a run's folder links to, then the folder; returns what was deleted."""
     images = folder / IMAGES
     linked = [images.readlink()] if images.is_symlink() else []
-    return [path for path in (*linked, folder) if private_folder.remove(path)]
+    return [path for path in (*filter(holds_images, linked), folder) if private_folder.remove(path)]
+
+
+def holds_images(path: Path) -> bool:
+    """Whether a folder has such a name as we give to folders of images."""
+    return re.fullmatch(rf"{IMAGES}-[0-9a-f]+", path.name) is not None
 
 
 def _kill_users_of(folder: Path) -> None:

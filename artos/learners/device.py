@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from artos.errors import ArtosError
 from artos.plan import CPU, POOL
 from artos.pool.devices import (
     CPU_DEVICE,
@@ -53,7 +54,11 @@ def faults(wanted: str) -> Iterator[str]:
 
 
 def _pool_faults() -> Iterator[str]:
-    there: list[Listed] = [each for each in look().resources if each.kind == DEVICE]
+    try:
+        there: list[Listed] = [each for each in look().resources if each.kind == DEVICE]
+    except (ArtosError, OSError) as error:
+        yield f"device {POOL!r}: {error}"
+        return
     if not there:
         if found := [f"{VARIABLE}: {fault}" for fault in device_faults(own_devices())]:
             yield from found

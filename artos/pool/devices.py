@@ -20,6 +20,8 @@ DEVICE = "device"
 CPU_DEVICE = "cpu:"
 VARIABLE = "ARTOS_DEVICES"
 """Names the devices that runs without daemons lease, as in ``cuda:0=2,cpu:a``."""
+_MOST = records.RESOURCES // 2
+"""Devices on one machine: the pool's other records are for the slots of its CPUs."""
 _GPU, _CPU = re.compile(r"cuda:(\d{1,3})"), re.compile(r"cpu:[A-Za-z0-9][A-Za-z0-9._-]*")
 _log = logging.getLogger(__name__)
 
@@ -96,6 +98,9 @@ def _listed(text: str) -> list[tuple[str, str]]:
 def device_faults(text: str) -> Iterator[str]:
     """What is wrong with the devices that a user lists, as in ``cuda:0=2,cpu:a``."""
     listed = _listed(text)
+    if len(listed) > _MOST:
+        yield f"{len(listed):,} devices are listed: {_MOST} at most are lent on one machine"
+        return
     for name, times in Counter(name for name, _ in listed).items():
         gpu = _GPU.fullmatch(name)
         if not (gpu or _CPU.fullmatch(name)) or len(name) > records.NAME_BYTES:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from artos.buffer.segment import shm_root
+from artos.buffer.segment import named_root, shm_root
 from artos.errors import NotOurs
 from artos.system import private_folder
 from artos.system.closing import Closing
@@ -22,6 +22,7 @@ from artos.system.closing import Closing
 VARIABLE = "ARTOS_POOL"
 """Names the folder of a pool, as an absolute path."""
 TABLE = "table"
+_THEN = f"have {VARIABLE} name a folder that is empty, or still to be made, by its absolute path"
 _MADE_HERE = re.compile(rf"{TABLE}(\.[0-9a-f]{{16}})?|bell\.\d{{1,3}}")
 _MADE = stat.S_ISVTX
 """Means nothing in a folder of one user's: shows that a pool has made it, and is to remove it."""
@@ -34,11 +35,11 @@ _KINDS = {
 
 def pool_folder() -> Path:
     """The pool's folder: what ``ARTOS_POOL`` names, else this user's own, see ``shm_root``."""
-    return Path(os.environ.get(VARIABLE) or _default())
+    return Path(os.environ.get(VARIABLE) or _default(shm_root()))
 
 
-def _default() -> Path:
-    return shm_root() / f"artos-pool-{os.geteuid()}"
+def _default(root: Path) -> Path:
+    return root / f"artos-pool-{os.geteuid()}"
 
 
 def named_faults() -> Iterator[str]:
@@ -49,8 +50,10 @@ def named_faults() -> Iterator[str]:
     try:
         if os.path.lexists(folder) or not folder.is_absolute():
             PoolFolder.open(folder, create=False).close()
+            if not os.access(folder, os.W_OK):
+                raise NotOurs(str(folder), "it cannot be written", _THEN)
         elif not os.access(folder.parent, os.W_OK | os.X_OK):
-            raise NotOurs(str(folder), f"it cannot be made in {folder.parent}")
+            raise NotOurs(str(folder), f"it cannot be made in {folder.parent}", _THEN)
     except OSError as error:
         yield f"{VARIABLE}: {error}"
 
@@ -80,21 +83,28 @@ class PoolFolder(Closing):
         another user's folder is refused, whatever its rights.
 
         Raises:
-            NotOurs: it is another user's, others may enter it, or it holds what no pool has made.
+            NotOurs: it is another user's, others may enter it, it holds what no pool has made, or
+                it cannot be made.
             FileNotFoundError: there is none and ``create`` is false.
-            OSError: it cannot be made.
         """
         if not path.is_absolute():
-            raise NotOurs(str(path), "its path is not absolute")
+            raise NotOurs(str(path), "its path is not absolute", _THEN)
         if why := private_folder.planted(path):
             raise NotOurs(str(path), why)
         if create:
-            with suppress(FileExistsError):
-                path.mkdir(mode=0o700 | _MADE)
+            try:
+                path.mkdir(mode=0o700 | _MADE, exist_ok=True)
+            except FileNotFoundError:
+                raise NotOurs(str(path), f"there is no {path.parent}", _THEN) from None
+            except OSError as error:
+                raise NotOurs(str(path), f"it cannot be made ({error.strerror})", _THEN) from error
         folder = cls(path, private_folder.open_folder(path))
-        if why := folder._strange_rights() or folder._strange_content():
+        if why := folder._strange_rights():
             folder.close()
             raise NotOurs(str(path), why)
+        if why := folder._strange_content():
+            folder.close()
+            raise NotOurs(str(path), why, _THEN)
         return folder
 
     def _strange_rights(self) -> str:
@@ -122,7 +132,7 @@ class PoolFolder(Closing):
     @property
     def is_default(self) -> bool:
         """Whether nobody has named it."""
-        return self.path == _default()
+        return self.path == _default(named_root())
 
     def _names(self) -> list[str]:
         return os.listdir(self._descriptor)  # noqa: PTH208 (of a descriptor)
@@ -175,6 +185,10 @@ class PoolFolder(Closing):
             if name != TABLE and _MADE_HERE.fullmatch(name):
                 self.unlink(name)
         self.unlink(TABLE)
+        self.leave()
+
+    def leave(self) -> None:
+        """Remove the folder if it is empty and a pool has made it."""
         made = self.is_default or os.fstat(self._descriptor).st_mode & _MADE
         if made and self.group is None:
             with suppress(OSError):  # the next pool may have begun there

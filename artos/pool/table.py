@@ -93,6 +93,7 @@ class Table(Closing):
                 if not create:
                     raise
             except BaseException:
+                opened.leave()
                 opened.close()
                 raise
         raise PoolDamaged(str(folder / TABLE), "it is removed again and again")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from artos.buffer.segment import IMAGES, PREFIX, reap_orphans, shm_root
+from artos.buffer.segment import IMAGES, PREFIX, holds_images, reap_orphans, shm_root
 from artos.errors import Refused
 from artos.system import private_folder
 from artos.system.locks import FileLock
@@ -63,7 +63,7 @@ def _no_place(folder: Path, why: str) -> str:
 
 def remove_images(run: Path) -> list[Path]:
     """Remove the images in the folder of a run that is not live; returns what was removed."""
-    return [path for path in sorted(run.glob(f"{IMAGES}-*")) if private_folder.remove(path)]
+    return [path for path in _images_in(run) if private_folder.remove(path)]
 
 
 def remove_unlinked_images(folder: Path) -> list[Path]:
@@ -72,10 +72,14 @@ def remove_unlinked_images(folder: Path) -> list[Path]:
     A machine that was started anew has lost these links.
     """
     # A link is made before its images, so links are looked for after images.
-    found = sorted(folder.glob(f"{IMAGES}-*"))
+    found = _images_in(folder)
     linked = {link.resolve() for link in shm_root().glob(f"{PREFIX}*/{IMAGES}")}
     unlinked = [images for images in found if images.resolve() not in linked]
     return [images for images in unlinked if private_folder.remove(images)]
+
+
+def _images_in(folder: Path) -> list[Path]:
+    return sorted(filter(holds_images, folder.glob(f"{IMAGES}-*")))
 
 
 def clean(runs: Sequence[Path] = ()) -> list[Path]:

@@ -11,7 +11,7 @@ from typing import Self
 from artos.clock import Deadline
 from artos.system.closing import Closing
 
-_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+_FLAGS = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 _PAUSE_SECONDS = 0.005
 """Between two tries of a process that waits: ``flock`` has no deadline of its own."""
 _CHECK_SECONDS = 5.0
@@ -51,7 +51,7 @@ class FileLock(Closing):
 
     def _is_of(self, path: Path) -> bool:
         try:
-            return os.path.samestat(path.stat(), os.fstat(self._descriptor))
+            return os.path.samestat(path.lstat(), os.fstat(self._descriptor))
         except FileNotFoundError:
             return False
 
@@ -85,8 +85,11 @@ def is_held(path: Path) -> bool:
     Raises:
         OSError: the file cannot be opened.
     """
-    with path.open("rb") as file:
-        return not _locked(file.fileno(), fcntl.LOCK_SH)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return not _locked(descriptor, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
 
 
 def _locked(descriptor: int, how: int) -> bool:

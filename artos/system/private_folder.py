@@ -8,6 +8,7 @@ is opened without following links and checked before it is used or removed.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -17,12 +18,20 @@ from pathlib import Path
 
 from artos.errors import NotOurs
 
+_RANDOM = 8
+"""Bytes of a name that cannot be guessed."""
+_HEX = rf"[0-9a-f]{{{2 * _RANDOM}}}"
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def fresh(parent: Path, prefix: str) -> Path:
     """A path in ``parent`` that cannot be guessed; nothing is made."""
-    return parent / f"{prefix}{secrets.token_hex(8)}"
+    return parent / f"{prefix}{secrets.token_hex(_RANDOM)}"
+
+
+def is_fresh(path: Path, prefix: str) -> bool:
+    """Whether ``fresh`` has made such a name: what users name themselves is not ours to remove."""
+    return re.fullmatch(rf"{re.escape(prefix)}.*{_HEX}", path.name) is not None
 
 
 def make(parent: Path, prefix: str) -> Path:
@@ -61,7 +70,7 @@ def open_own(path: Path) -> int:
     """
     descriptor = open_folder(path)
     about = os.fstat(descriptor)
-    if about.st_uid == os.geteuid() and not about.st_mode & stat.S_IWOTH:
+    if about.st_uid == os.geteuid() and not about.st_mode & _others_may_write(about.st_gid):
         return descriptor
     os.close(descriptor)
     mode, owner = stat.filemode(about.st_mode), about.st_uid
@@ -81,6 +90,14 @@ def open_folder(path: Path) -> int:
         raise NotOurs(str(path), "it is a link or a file") from None
     except PermissionError:
         raise NotOurs(str(path), "it may not be entered") from None
+
+
+def _others_may_write(group: int) -> int:
+    """The rights that nobody else has in a folder of ours.
+
+    One's own group may have them: many systems give each user a group, and ask for that by umask.
+    """
+    return stat.S_IWOTH if group == os.getegid() else stat.S_IWOTH | stat.S_IWGRP
 
 
 @contextmanager

@@ -46,12 +46,17 @@ def in_utf8(arguments: Sequence[str]) -> None:
     Names are kept and sent as UTF-8, and all processes of a run must read them in the same way.
 
     Raises:
-        Refused: an argument or the working folder is not UTF-8.
+        Refused: an argument or the working folder is not UTF-8, or that folder was deleted.
     """
     if sys.getfilesystemencoding() != "utf-8":
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
-    strange = [text for text in (*arguments, str(Path.cwd())) if not _is_utf8(text)]
+    try:
+        here = str(Path.cwd())
+    except OSError as error:
+        why = f"the working folder cannot be used ({error.strerror})"
+        raise Refused([f"{why}: change to another one"]) from error
+    strange = [text for text in (*arguments, here) if not _is_utf8(text)]
     if strange:
         raise Refused([f"{text!a} is not UTF-8: rename it" for text in strange])
 

@@ -105,7 +105,8 @@ def _strange_kind(member: tarfile.TarInfo) -> str:
 
 def _strange_name(name: str) -> str:
     path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or str(path) != name or "\0" in name or not name:
+    plain = str(path) == name and path.parts and not path.is_absolute()
+    if not plain or ".." in path.parts or "\0" in name:
         return "an unsafe path"
     if max(len(os.fsencode(part)) for part in path.parts) > _LONGEST_NAME:
         return f"a name of more than {_LONGEST_NAME} bytes"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from artos.errors import ArtosError, Refused
 from artos.exit_status import REFUSALS, ExitStatus
-from artos.system import streams
+from artos.system import limits, streams
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.printable import printable
 from deploy.cli import cluster, completion, daemons, evaluate, pool, setup, simulate
@@ -58,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output has closed it; the interpreter's last flush must not fail too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitStatus.DONE
+    except OSError as error:  # a full disk, a limit, rights: no fault of the code's
+        _complain(f"{type(error).__name__}: {error}")
+        return ExitStatus.FAILED
     except KeyboardInterrupt:
         _complain("stopped at once")
         return ExitStatus.INTERRUPTED
@@ -172,6 +175,7 @@ def _add_explain(parser: Parser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    limits.check()
     settings = settings_of(options)
     # Output of user code in this process must not mix with the result.
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
@@ -236,11 +240,14 @@ def _clean(options: argparse.Namespace) -> int:
     from artos.pool import view  # noqa: PLC0415
     from artos.system import cleanup  # noqa: PLC0415
 
-    removed = [str(path) for path in (*cleanup.clean(options.runs), *view.clean())]
-    if options.json:
-        print_json({"removed": removed})
-    else:
-        print("\n".join(f"removed {path}" for path in removed) or "nothing was left behind")
+    removed = cleanup.clean(options.runs)
+    try:
+        removed += view.clean()
+    finally:  # if the pool cannot be removed, what was is told even so
+        if options.json:
+            print_json({"removed": [str(path) for path in removed]})
+        else:
+            print("\n".join(f"removed {path}" for path in removed) or "nothing was left behind")
     return ExitStatus.DONE
 
 

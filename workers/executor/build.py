@@ -11,6 +11,7 @@ from artos.buffer.run_memory import RunMemory
 from artos.buffer.segment import free_bytes
 from artos.clock import Clock
 from artos.plan import Plan
+from artos.pool.folder import named_faults
 from artos.runtime.preload import Preloaded
 from artos.scaling.elastic import Elastic
 from artos.system.child import Starter, start
@@ -84,7 +85,7 @@ def build(
 
 def faults(plan: Plan) -> list[str]:
     """Everything the plan demands for its actors that this host cannot do, in words."""
-    found = image_faults(plan.elastic.images)
+    found = [*image_faults(plan.elastic.images), *named_faults()]
     slots = len(host_slots())
     if plan.elastic.slots > slots:
         return [*found, f"slots={plan.elastic.slots}, but only {slots} CPUs may be used here"]

@@ -224,15 +224,18 @@ def test_a_folder_that_is_just_being_made_is_not_reaped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: int
 ) -> None:
     monkeypatch.setenv("ARTOS_SHM", str(tmp_path))
-    (tmp_path / "artos.starting.1").mkdir()
-    (tmp_path / "artos.unlocked.1").mkdir()
-    (tmp_path / "artos.unlocked.1" / "owner").touch()
-    (tmp_path / "other").mkdir()
+    starting, unlocked = f"artos.starting.{1:016x}", f"artos.unlocked.{2:016x}"
+    (tmp_path / starting).mkdir()
+    (tmp_path / unlocked).mkdir()
+    (tmp_path / unlocked / "owner").touch()
+    for theirs in ("other", "artos.thesis", "artos.results.2024"):
+        (tmp_path / theirs).mkdir()
     assert reap_orphans() == []
     for path in tmp_path.iterdir():
         make_old(path, when)
-    assert sorted(path.name for path in reap_orphans()) == ["artos.starting.1", "artos.unlocked.1"]
-    assert (tmp_path / "other").exists()
+    assert sorted(path.name for path in reap_orphans()) == [starting, unlocked]
+    there = sorted(path.name for path in tmp_path.iterdir())
+    assert there == ["artos.results.2024", "artos.thesis", "other"], "none of them is ours"
 
 
 def test_removing_twice_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

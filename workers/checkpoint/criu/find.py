@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from artos.errors import CriuUnavailable
-from artos.system.private_folder import keep
+from artos.system.private_folder import keep, planted
 from artos.system.user_cache import user_cache
 
 LEAST = (4, 1)
@@ -39,6 +39,8 @@ def find_criu() -> Path:
     """
     if asked := os.environ.get("ARTOS_CRIU"):
         return _checked(Path(asked), "unset ARTOS_CRIU, or name a newer one")
+    if why := planted(cache_folder()):
+        raise CriuUnavailable(why, "have ARTOS_CACHE name a folder that only you can write to")
     for binary in _candidates():
         if version_of(binary) >= LEAST:
             return _checked(binary, _AGAIN)

@@ -1,0 +1,32 @@
+"""The limits that a shell or a service has set for this process (``ulimit``)."""
+
+from __future__ import annotations
+
+import resource
+
+from artos.errors import Refused
+
+_LEAST_FILES = 64
+"""A run process opens some 20, and a few more for each actor."""
+_LEAST_BYTES = 1 << 16
+
+
+def check() -> None:
+    """Make sure that a run can be begun at all.
+
+    Raises:
+        Refused: a limit is so low that not even its failure could be told.
+    """
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    size, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    faults = []
+    if 0 <= files < _LEAST_FILES:
+        faults.append(
+            f"{files} files may be open at once here (ulimit -n): a run needs {_LEAST_FILES}"
+        )
+    if 0 <= size < _LEAST_BYTES:
+        faults.append(
+            f"files may have {size:,} bytes at most here (ulimit -f): a run writes larger ones"
+        )
+    if faults:
+        raise Refused(faults)

@@ -1,0 +1,238 @@
+"""A table that no pool has written is refused by name, and removed once nobody uses it."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import PATIENCE
+from pool_peer import Peer
+
+from artos.errors import ArtosError
+from artos.pool import records as r
+from artos.pool import table
+from artos.pool.faults import PoolDamaged
+from artos.pool.folder import PoolFolder, pool_folder
+from artos.pool.pool import Pool
+from artos.pool.resources import Resource
+from artos.pool.table import discard
+from artos.pool.view import clean, look
+
+DEVICE, SLOT = Resource("cpu:a", "device"), Resource("s0", "slot")
+REGIONS = {
+    "words": (0, r.MUTEX_AT),
+    "mutex": (r.MUTEX_AT, r.MUTEX_AT + 64),
+    "page": (16, 4096),
+    "records": (4096, r.LIVE_START),
+    "live": (r.LIVE_START, r.LIVE_START + 256),
+    "journal": (r.JOURNAL_START, r.JOURNAL_START + 512),
+    **{
+        of.__name__: (r.OFFSETS[of], r.OFFSETS[of] + 2 * of.STRUCT.size)
+        for of in (r.KindRecord, r.ResourceRecord, r.MemberRecord, r.AccountRecord, r.SeatRecord)
+    },
+}
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Where the pool of the tests is."""
+    yield pool_folder()
+    shutil.rmtree(pool_folder(), ignore_errors=True)
+
+
+def flip(place: Path, chance: random.Random) -> None:
+    low, high = REGIONS[chance.choice([*REGIONS])]
+    with (place / "table").open("r+b", buffering=0) as file:
+        for _ in range(chance.choice([1, 3, 20])):
+            file.seek(chance.randrange(low, high))
+            file.write(bytes([chance.choice([0, 1, 2, 255, chance.randrange(256)])]))
+
+
+def use_damaged(place: Path, seed: int) -> None:
+    """Be in a pool, damage its table, and use it, or be killed."""
+    chance = random.Random(seed)
+    pool = Pool.join([DEVICE, SLOT])
+    seats = pool.enter("x", "device"), pool.enter("y", "slot")
+    lease = seats[0].lease(1.0)
+    if chance.random() < 0.3:  # as if a process had died in the midst of a change
+        pool.table._words[r.JOURNAL_AT // 8] = chance.choice([1, 8, 100, 1 << 40, -1])
+    flip(place, chance)
+    if chance.random() < 0.3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if chance.random() < 0.5:
+        lease.close()
+        for seat in seats:
+            seat.lease(1.0, wait=0.5).close()
+    look()
+    pool.close()
+
+
+def told(act: Callable[[], object]) -> str:
+    """How this ends in a process of its own: in peace, with words, or how else."""
+    reader, writer = os.pipe()
+    if (pid := os.fork()) == 0:
+        said = "in peace"
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(int(PATIENCE))
+        try:
+            act()
+        except ArtosError:
+            said = "words"
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as lines:
+        said = lines.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return said if status == 0 else signal.Signals(-status).name
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "seeds", [range(60), pytest.param(range(60, 1000), marks=pytest.mark.long)], ids=["few", "many"]
+)
+def test_whatever_is_damaged_is_told_in_words_and_removed(
+    place: Path, monkeypatch: pytest.MonkeyPatch, seeds: range
+) -> None:
+    monkeypatch.setattr(table, "_LOCK_SECONDS", 0.3)
+    ends = set[str]()
+    for seed in seeds:
+        ends.add(said := told(lambda seed=seed: use_damaged(place, seed)))
+        assert said in ("in peace", "words", "SIGKILL"), seed
+        assert told(clean) == "in peace", seed
+        assert not place.exists(), seed
+    assert ends == {"in peace", "words", "SIGKILL"}
+
+
+def damaged(place: Path, at: int, value: bytes) -> None:
+    """Leave a table with these bytes, whose only user is dead."""
+
+    def leave() -> None:
+        Pool.join([DEVICE, SLOT])
+        with (place / "table").open("r+b") as file:
+            file.seek(at)
+            file.write(value)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert told(leave) == "SIGKILL"
+
+
+KINDS = {
+    "a journal of a terabyte": (r.JOURNAL_AT, struct.pack("<q", 1 << 40)),
+    "a journal below nothing": (r.JOURNAL_AT, struct.pack("<q", -1)),
+    "a journal of an earlier change": (r.JOURNAL_AT, struct.pack("<q", 32)),
+    "more records than there can be": (r.TOPS_AT, struct.pack("<q", 1 << 20)),
+    "a mutex of another kind": (r.MUTEX_AT + 16, b"\1\0\0\0"),
+    "a mutex that nobody gives back": (r.MUTEX_AT, struct.pack("<i", 0x3FFFFFFF)),
+    "another magic": (r.MAGIC_AT, b"x"),
+    "a member without a process": (
+        r.OFFSETS[r.MemberRecord], struct.pack("<5q", 1 << 40, 1, -5, 0, 0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_way_in_says_what_is_damaged_until_it_is_removed(
+    place: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(table, "_LOCK_SECONDS", 0.3)
+    damaged(place, *KINDS[kind])
+    for enter in (lambda: Pool.join([DEVICE]), look):
+        if kind != "a member without a process":  # who joins frees what the dead had
+            with pytest.raises(PoolDamaged, match="artos clean"):
+                enter()
+    assert clean() == [place]
+    with Pool.join([DEVICE]) as pool:
+        assert pool.enter("x").lease(1.0).resource == "cpu:a"
+
+
+@pytest.mark.parametrize("target", ["/nowhere", "/etc/hostname", "table"])
+def test_a_link_in_the_tables_place_is_refused_and_removed(place: Path, target: str) -> None:
+    place.mkdir(0o700)
+    (place / "table").symlink_to(target)
+    for enter in (lambda: Pool.join([DEVICE]), look):
+        with pytest.raises(PoolDamaged, match="it is a link") as caught:
+            enter()
+        assert caught.value.path == str(place / "table")
+    assert clean() == [place]
+    assert Path("/etc/hostname").exists()
+
+
+@pytest.mark.parametrize("size", [0, 1, 4096, r.TABLE_BYTES - 1, r.TABLE_BYTES + 4096])
+def test_a_table_of_another_size_is_refused(place: Path, size: int) -> None:
+    place.mkdir(0o700)
+    (place / "table").touch(0o600)
+    (place / "table").write_bytes(struct.pack("<2q", r.MAGIC, r.VERSION)[:size])
+    os.truncate(place / "table", size)
+    with pytest.raises(PoolDamaged):
+        Pool.join([DEVICE])
+    assert clean() == [place]
+
+
+def test_what_loses_its_end_while_it_is_used_is_found_before_it_is_touched(place: Path) -> None:
+    with Pool.join([DEVICE]) as pool:
+        os.truncate(place / "table", 4096)
+        with pytest.raises(PoolDamaged, match="has 4096 bytes"):
+            pool.enter("x")
+        os.truncate(place / "table", r.TABLE_BYTES)
+
+
+@pytest.mark.processes
+def test_a_damaged_table_is_not_removed_from_under_those_that_use_it(place: Path) -> None:
+    with Peer(place, "lives") as peer:
+        with (place / "table").open("r+b") as file:
+            file.seek(r.JOURNAL_AT)
+            file.write(struct.pack("<q", 1 << 40))
+        with pytest.raises(PoolDamaged, match=str(peer.process.pid)) as caught:
+            clean()
+        assert caught.value.users == (peer.process.pid,)
+        assert (place / "table").exists()
+    assert clean() == [place]
+
+
+@pytest.mark.processes
+def test_who_comes_while_it_is_removed_begins_anew(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last moment for that: it has the old table open when that is removed."""
+    damaged(place, r.JOURNAL_START, b"")  # not at all
+    enter, old = Pool._entered, (place / "table").stat().st_ino
+
+    def late(*arguments: Any) -> Pool | None:
+        if (place / "table").stat().st_ino == old:
+            assert told(lambda: discard(PoolFolder.open(place))) == "in peace"
+        return enter(*arguments)
+
+    monkeypatch.setattr(Pool, "_entered", late)
+    with Pool.join([DEVICE]) as pool:
+        assert pool.enter("x").lease(1.0).resource == "cpu:a"
+        assert (place / "table").stat().st_ino != old
+        assert look().holders
+
+
+@pytest.mark.processes
+def test_a_table_of_another_version_that_nobody_uses_is_replaced(place: Path) -> None:
+    damaged(place, r.VERSION_AT, struct.pack("<q", 99))
+    with Pool.join([DEVICE]) as pool:
+        assert pool.enter("x").lease(1.0).resource == "cpu:a"
+
+
+@pytest.mark.processes
+def test_waits_are_short(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "_LOCK_SECONDS", 0.2)
+    damaged(place, r.MUTEX_AT, struct.pack("<i", 0x3FFFFFFF))
+    began = time.monotonic()
+    with pytest.raises(PoolDamaged, match="no other process uses it"):
+        look()
+    assert time.monotonic() - began < PATIENCE
