@@ -7,14 +7,18 @@ from pathlib import Path
 
 from artos.system.closing import Closing
 
+_FLAGS = (
+    os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    | os.O_NOFOLLOW | os.O_NONBLOCK  # neither through a link, nor waiting for a FIFO's reader
+)  # fmt: skip
+
 
 class AppendFile(Closing):
     """Appends to the file at ``path``; with ``new`` that file must not exist yet."""
 
     def __init__(self, path: Path, *, new: bool = False) -> None:
         self.path = path
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if new else 0)
-        self._file = os.open(path, flags, 0o666)
+        self._file = os.open(path, _FLAGS | (os.O_EXCL if new else 0), 0o666)
 
     def append(self, piece: bytes) -> None:
         """Hand a piece to the kernel, all of it or nothing.

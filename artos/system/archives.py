@@ -46,8 +46,17 @@ def pack(folder: Path, limit_mb: float = LIMIT_MB) -> tuple[str, bytes]:
 
     Raises:
         Refused: the folder is too large (lists the largest files), has links that lead out of it,
-            special files, or entries that no node would unpack; all faults at once.
+            special files, entries that no node would unpack (all faults at once), or such as
+            cannot be read.
     """
+    try:
+        return _packed(folder, limit_mb)
+    except OSError as error:
+        what = f"{error.filename} cannot be read ({error.strerror})"
+        raise Refused([f"{what}: list it in {IGNORE_FILE}"]) from error
+
+
+def _packed(folder: Path, limit_mb: float) -> tuple[str, bytes]:
     paths = sorted(_kept(folder, _patterns(folder), PurePosixPath()))
     faults = [*_unfit(folder, paths), *_too_large(folder, paths, limit_mb)]
     if faults:
@@ -68,9 +77,11 @@ def name_of(content: bytes) -> str:
 
 def _patterns(folder: Path) -> list[str]:
     try:
-        lines = (folder / IGNORE_FILE).read_text().splitlines()
+        lines = (folder / IGNORE_FILE).read_text("utf-8").splitlines()
     except FileNotFoundError:
         return list(_ALWAYS)
+    except UnicodeDecodeError as error:
+        raise Refused([f"{folder / IGNORE_FILE} cannot be read: it is not UTF-8"]) from error
     stripped = (line.partition("#")[0].strip().rstrip("/") for line in lines)
     return [*_ALWAYS, *(line for line in stripped if line)]
 

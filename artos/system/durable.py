@@ -13,7 +13,8 @@ def write_durably(path: Path, data: bytes) -> None:
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with draft.open("wb") as file:
+        draft.unlink(missing_ok=True)  # of a process that had our number, or put there by others
+        with draft.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -15,6 +15,7 @@ from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from artos.buffer.segment import shm_root
 from artos.errors import ArtosError, Refused
 from artos.exit_status import REFUSALS, ExitStatus
 from artos.system import limits, streams
@@ -176,6 +177,7 @@ def _add_explain(parser: Parser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     limits.check()
+    shm_root()  # refused at once, not after the workload's import
     settings = settings_of(options)
     # Output of user code in this process must not mix with the result.
     with redirect_stdout(sys.stderr) if options.json else nullcontext():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-import shutil
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,7 +180,8 @@ def _can_go_on(folder: Path) -> bool:
         return True
     for name in _RECORDS:
         (folder / name).unlink(missing_ok=True)
-    shutil.rmtree(folder / "events", ignore_errors=True)
+    for file in folder.glob("events/events.out.tfevents.*"):
+        file.unlink(missing_ok=True)
     return False
 
 

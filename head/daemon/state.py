@@ -11,6 +11,7 @@ from artos.system import private_folder
 from artos.system.closing import Closing
 from artos.system.locks import FileLock
 
+_PREFIX = "artos-head."
 _LONGEST_SOCKET = 100
 """Most bytes of the path of an ipc socket (the kernel's limit is 107)."""
 
@@ -34,7 +35,7 @@ class HeadState(Closing):
             raise Refused([f"another head uses the runs in {runs}: choose another --runs"])
         self._lock = lock
         self._link = self.folder / "ipc"
-        self.needed = self._link.is_symlink() and private_folder.is_ours(self._link.readlink())
+        self.needed = self._link.is_symlink() and _is_made_here(self._link.readlink())
         self._sockets = self._link.readlink() if self.needed else self._make_sockets()
 
     @property
@@ -46,7 +47,7 @@ class HeadState(Closing):
         if len(os.fsencode(self._link)) + len("/head") <= _LONGEST_SOCKET:
             return private_folder.keep(self._link)
         self._link.unlink(missing_ok=True)
-        folder = private_folder.fresh(shm_root(), "artos-head.")
+        folder = private_folder.fresh(shm_root(), _PREFIX)
         self._link.symlink_to(folder)
         folder.mkdir(mode=0o700)
         return folder
@@ -57,3 +58,7 @@ class HeadState(Closing):
             if not self.needed and private_folder.remove(self._sockets):
                 self._link.unlink(missing_ok=True)
             self._lock.close()
+
+
+def _is_made_here(sockets: Path) -> bool:
+    return private_folder.is_fresh(sockets, _PREFIX) and private_folder.is_ours(sockets)

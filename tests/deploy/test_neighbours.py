@@ -15,8 +15,10 @@ import pytest
 from artos.buffer.segment import ShmFolder, reap_orphans
 from artos.errors import CriuUnavailable, NotOurs, Refused
 from artos.system import private_folder
+from artos.system.append_file import AppendFile
 from artos.system.archives import Archives
 from artos.system.cleanup import image_folder, remove_images
+from artos.system.durable import write_durably
 from head.daemon.state import HeadState
 from head.records.run_folder import RunFolder
 from workers.checkpoint.criu import find
@@ -262,3 +264,58 @@ def test_criu_believes_nothing_of_the_neighbours(
         features.chmod(0o777)
     with pytest.raises(CriuUnavailable, match=r"not used.*rm -r"):
         find.find_criu()
+
+
+# -- named places ----------------------------------------------------------------------------------
+
+
+def test_shared_memory_is_in_no_folder_of_the_neighbours(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = folder_of_the_neighbours(place / "shm")
+    for where in (theirs, theirs / "deeper"):
+        where.mkdir(exist_ok=True)
+        monkeypatch.setenv("ARTOS_SHM", str(where))
+        for use in (lambda: ShmFolder.create("run"), reap_orphans):
+            with pytest.raises(Refused, match=f"belongs to user {NOBODY}.*have ARTOS_SHM name"):
+                use()
+
+
+def test_shared_memory_is_not_where_everybody_may_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o777)
+    monkeypatch.setenv("ARTOS_SHM", str(tmp_path))
+    with pytest.raises(Refused, match="everybody may rename what lies in"):
+        ShmFolder.create("run")
+
+
+def test_no_program_is_run_that_the_neighbours_put_into_a_cache(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = folder_of_the_neighbours(place / "cache")
+    monkeypatch.delenv("ARTOS_CRIU", raising=False)
+    monkeypatch.setenv("ARTOS_CACHE", str(theirs))
+    with pytest.raises(CriuUnavailable, match=f"belongs to user {NOBODY}.*have ARTOS_CACHE name"):
+        find.find_criu()
+
+
+def test_no_record_is_written_through_a_link(tmp_path: Path, precious: Path) -> None:
+    """Where all can write but no kernel setting (protected_symlinks) helps."""
+    (tmp_path / f".config.json.{os.getpid()}.tmp").symlink_to(precious / "thesis")
+    write_durably(tmp_path / "config.json", b"ours")
+    assert (tmp_path / "config.json").read_bytes() == b"ours"
+    assert not (tmp_path / "config.json").is_symlink()
+    (tmp_path / "journal.jsonl").symlink_to(precious / "thesis")
+    with pytest.raises(OSError, match="symbolic links"):
+        AppendFile(tmp_path / "journal.jsonl")
+    assert (precious / "thesis").read_bytes() == b""
+
+
+def test_images_are_trusted_in_no_folder_to_which_a_group_may_write(place: Path) -> None:
+    folder = place / "images"
+    folder.mkdir()
+    folder.chmod(0o770)
+    os.chown(folder, 0, NOBODY)
+    with pytest.raises(NotOurs, match="drwxrwx---"):
+        ImageStore(folder, 1 << 20)

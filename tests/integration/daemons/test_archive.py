@@ -140,6 +140,28 @@ def test_all_that_cannot_travel_is_named_at_once(code: Path) -> None:
     assert [fault.split()[0] for fault in refused.value.faults] == ["out", "pipe", "root"]
 
 
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe", b"caf\xe9\n", None], ids=["BOM", "Latin", "folder"]
+)
+def test_a_list_that_cannot_be_read_is_named(code: Path, content: bytes | None) -> None:
+    listed = code / IGNORE_FILE
+    if content is None:
+        listed.mkdir()
+    else:
+        listed.write_bytes(content)
+    with pytest.raises(Refused, match=rf"{IGNORE_FILE} cannot be read"):
+        pack(code)
+
+
+def test_what_goes_while_it_is_packed_is_named(code: Path, monkeypatch) -> None:
+    def gone(path: Path) -> bytes:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", gone)
+    with pytest.raises(Refused, match=r"algo\.py cannot be read \(No such file"):
+        pack(code)
+
+
 # -- unpacking -------------------------------------------------------------------------------------
 
 
@@ -149,6 +171,10 @@ def test_all_that_cannot_travel_is_named_at_once(code: Path) -> None:
         tarfile.TarInfo("../escaped"),
         tarfile.TarInfo("/tmp/escaped"),
         tarfile.TarInfo("a/../../escaped"),
+        *map(tarfile.TarInfo, (".", "..", "./", "/", "//", "", "a/..", "a/.", "./a", "a//b")),
+        link(".", "algo.py"),
+        link("up", ".."),
+        link("folder", "", tarfile.DIRTYPE),
         link("out", "../escaped"),
         link("a/out", "../../escaped"),
         link("root", "/etc"),
