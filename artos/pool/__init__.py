@@ -31,6 +31,8 @@ their weights, unless they ``renew``: weights can act only between those that wa
   leases, and gets it again later if it is free.
 - A forked child is not a member, has no lease, and keeps none alive.
 - Every wait has a deadline, and its error says who holds what.
+- What no pool has written is refused by name (``PoolDamaged``), and nothing is opened through a
+  link, nor removed that no pool has made.
 
 **Not promised**
 
@@ -44,5 +46,6 @@ their weights, unless they ``renew``: weights can act only between those that wa
   like one that hangs.
 - Held seconds of a process that was killed are counted until somebody looks. All counts are gone
   with the last member.
-- A seat, a pool and a lease belong to one thread. Users do not share a pool: each has their own.
+- A seat, a pool and a lease belong to one thread. Users do not share a pool: each has their own,
+  unless all name a folder that root has made for their group; then they trust one another.
 """

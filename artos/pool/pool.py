@@ -198,7 +198,7 @@ class Pool(Closing):
 
     def give_back(self, seat: int) -> bool:
         """End what a seat has; False if it had been taken away."""
-        with self.table.sound():
+        with self.table.sound:
             heir = self.table.hand_overs.hand_over(seat, self.now())
             if heir is not None:
                 self._wake(self.table.seats.peek(heir).member)
@@ -225,7 +225,7 @@ class Pool(Closing):
 
     def resource_of(self, seat: int) -> str:
         """The name of what a seat was granted."""
-        with self.table.sound():
+        with self.table.sound:
             return self.table.resources.peek(self.table.live(seat)[records.GRANTED]).name
 
     def holders(self, seat: int) -> list[str]:

@@ -11,8 +11,7 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -68,6 +67,8 @@ class Table(Closing):
         self._areas: tuple[Area[Any], ...] = (
             self.kinds, self.resources, self.members, self.accounts, self.seats
         )  # fmt: skip
+        self.sound = _Sound(self)
+        """Has what comes of nonsense in the table, within its block, raised as ``PoolDamaged``."""
         self._live: dict[int, int] = {}
         self._seen = -1
 
@@ -120,12 +121,12 @@ class Table(Closing):
 
     def begin(self) -> None:
         """See ``change``."""
-        with self.sound():
+        with self.sound:
             self._check_size()
             if not self._mutex.acquire(_LOCK_SECONDS):
                 self._complain_of_lock()
         try:
-            with self.sound():
+            with self.sound:
                 self._redo()
                 self._refresh()
         except BaseException:
@@ -136,7 +137,7 @@ class Table(Closing):
         """See ``change``."""
         try:
             if keep:
-                with self.sound():
+                with self.sound:
                     self.commit()
         except BaseException:
             self._forget()
@@ -145,24 +146,8 @@ class Table(Closing):
             if not keep:
                 self._forget()
         finally:
-            with self.sound():
+            with self.sound:
                 self._mutex.release()
-
-    @contextmanager
-    def sound(self) -> Iterator[None]:
-        """Have what comes of nonsense in the table, within this block, raised as ``PoolDamaged``.
-
-        Raises:
-            PoolDamaged: the table holds what no pool has written.
-        """
-        try:
-            yield
-        except _NONSENSE as error:
-            raise self.damaged(error) from error
-        except OSError as error:
-            if error.errno not in _BROKEN_LOCK:
-                raise
-            raise self.damaged(error) from error
 
     def damaged(self, error: BaseException) -> PoolDamaged:
         """That the table is damaged, as this error shows."""
@@ -345,6 +330,23 @@ class _Change(AbstractContextManager[None]):
     ) -> None:
         self._table.end(keep=kind is None)
         if isinstance(error, _NONSENSE):
+            raise self._table.damaged(error) from error
+
+
+class _Sound(AbstractContextManager[None]):
+    """See ``Table.sound``; a class for the same reason, and used again and again."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        broken = isinstance(error, OSError) and error.errno in _BROKEN_LOCK
+        if error is not None and (broken or isinstance(error, _NONSENSE)):
             raise self._table.damaged(error) from error
 
 
