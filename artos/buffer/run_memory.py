@@ -15,12 +15,13 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Layout
 from artos.buffer.mailbox import Board, board_bytes
 from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSlot, block_bytes
-from artos.buffer.segment import ShmFolder, free_bytes, reap_orphans, shm_root
+from artos.buffer.segment import ShmFolder, free_bytes, reap_orphans
 from artos.errors import MemoryTooSmall, ShmTooSmall
 from artos.plan import Plan, Site
 from artos.spec import VALUE
 from artos.system.closing import Closing
 from artos.system.memory_limit import memory_left
+from artos.system.shm import shm_root
 
 MODEL = "model_param"
 

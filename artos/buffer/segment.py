@@ -15,12 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from artos.buffer.layout import LAYOUT_VERSION
-from artos.errors import FilesTooSmall, LayoutMismatch, Refused, ShmTooSmall
+from artos.errors import FilesTooSmall, LayoutMismatch, ShmTooSmall
 from artos.system import private_folder
 from artos.system.locks import FileLock, is_held
 from artos.system.pidfd import PidFd
+from artos.system.shm import shm_root
 
-_VARIABLE = "ARTOS_SHM"
 PREFIX = "artos."
 IMAGES = "images"
 """In a run's folder, the name of its actors' images, or of a link to them."""
@@ -35,34 +35,6 @@ _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _FAILED = ctypes.c_void_p(-1).value
-
-
-def shm_root() -> Path:
-    """The shared-memory filesystem, /dev/shm unless ``ARTOS_SHM`` names another.
-
-    Raises:
-        Refused: it is no folder that can be written, or others can rename what we make there.
-    """
-    root = named_root()
-    if why := _unfit(root):
-        then = f"have {_VARIABLE} name a folder of yours in memory by its absolute path"
-        raise Refused([f"shared memory cannot be in {root}: {why}; {then}"])
-    return root
-
-
-def named_root() -> Path:
-    """Where shared memory is to be, whether or not it can be there."""
-    return Path(os.environ.get(_VARIABLE) or "/dev/shm")
-
-
-def _unfit(root: Path) -> str:
-    if not root.is_absolute():
-        return "its path is not absolute"
-    if not os.path.isdir(root):  # noqa: PTH112 (Path.is_dir raises where a parent is closed)
-        return "it is not a folder" if os.path.lexists(root) else "there is no such folder"
-    if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
-        return "it cannot be written"
-    return private_folder.planted(root) or private_folder.loose(root)
 
 
 def free_bytes(folder: Path) -> int:

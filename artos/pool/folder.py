@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from artos.buffer.segment import named_root, shm_root
 from artos.errors import NotOurs
 from artos.system import private_folder
 from artos.system.closing import Closing
+from artos.system.shm import named_root, shm_root
 
 VARIABLE = "ARTOS_POOL"
 """Names the folder of a pool, as an absolute path."""

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from artos.buffer.segment import IMAGES, PREFIX, holds_images, reap_orphans, shm_root
+from artos.buffer.segment import IMAGES, PREFIX, holds_images, reap_orphans
 from artos.errors import Refused
 from artos.system import private_folder
 from artos.system.locks import FileLock
+from artos.system.shm import shm_root
 
 
 def image_folder(memory: Path, where: str, home: Path) -> Path:

@@ -15,12 +15,12 @@ from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from artos.buffer.segment import shm_root
 from artos.errors import ArtosError, Refused
 from artos.exit_status import REFUSALS, ExitStatus
 from artos.system import limits, streams
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.printable import printable
+from artos.system.shm import shm_root
 from deploy.cli import cluster, completion, daemons, evaluate, pool, setup, simulate
 from deploy.cli.common import (
     add_workload,

@@ -16,7 +16,7 @@ from typing import TypeVar
 import msgspec
 import psutil
 
-from artos.buffer.segment import PREFIX, reap_orphans, shm_root
+from artos.buffer.segment import PREFIX, reap_orphans
 from artos.errors import DeadlineExceeded
 from artos.protocol import codec, control, steering
 from artos.protocol.data import Chunk, Finish, Greet, Pull, Terms, Weights
@@ -24,6 +24,7 @@ from artos.protocol.message import Message
 from artos.protocol.orders import AGENT_COUNTS, ExecutorOrder, RunOrder, write_order
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
+from artos.system.shm import shm_root
 from artos.transport.counters import Counters
 from artos.transport.keys import Keys, make_keys
 from artos.version import VERSION

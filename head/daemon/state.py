@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from artos.buffer.segment import shm_root
 from artos.errors import Refused
 from artos.system import private_folder
 from artos.system.closing import Closing
 from artos.system.locks import FileLock
+from artos.system.shm import shm_root
 
 _PREFIX = "artos-head."
 _LONGEST_SOCKET = 100

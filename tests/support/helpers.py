@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from artos.buffer.segment import PREFIX, shm_root
+from artos.buffer.segment import PREFIX
+from artos.system.shm import shm_root
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"

@@ -20,7 +20,8 @@ import safetensors.numpy
 from helpers import PATIENCE, ROOT, below
 from numpy.typing import NDArray
 
-from artos.buffer.segment import PREFIX, shm_root
+from artos.buffer.segment import PREFIX
+from artos.system.shm import shm_root
 
 TINY = ("--set", "envs=1", "--set", "steps=16", "--set", "minibatches=1", "--set", "epochs=1")
 """Settings that keep PPO's rounds short."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from elastic import Stage
 
-from artos.buffer.segment import shm_root
+from artos.system.shm import shm_root
 
 
 @pytest.fixture

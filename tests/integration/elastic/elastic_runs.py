@@ -16,7 +16,8 @@ from helpers import below
 from numpy.typing import NDArray
 from real_runs import Artos, Outcome, checkpointed, journal, shared_memory, updates
 
-from artos.buffer.segment import IMAGES, PREFIX, shm_root
+from artos.buffer.segment import IMAGES, PREFIX
+from artos.system.shm import shm_root
 from workers.checkpoint.criu.cleanup import MARK
 
 Array = NDArray[np.int64]

@@ -12,9 +12,10 @@ import pytest
 from real_runs import TINY, Artos, Outcome, journal, shared_memory, updates
 
 from artos.buffer.layout import LAYOUT_VERSION
-from artos.buffer.segment import PREFIX, shm_root
+from artos.buffer.segment import PREFIX
 from artos.errors import ActorFailed, LearnerFailed
 from artos.system.exit_report import ExitReport
+from artos.system.shm import shm_root
 from deploy.local.run import run
 from head.run.coordination.failures import FailureLimits, Failures
 from head.run.request import Request
