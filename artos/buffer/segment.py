@@ -24,6 +24,8 @@ from artos.system.shm import shm_root
 PREFIX = "artos."
 IMAGES = "images"
 """In a run's folder, the name of its actors' images, or of a link to them."""
+MOVING = f"{IMAGES}-moving"
+"""In a run's own folder, the name of the folder of images that are between two nodes."""
 _NAME_BYTES = 100
 """Bytes of a run's name that its folder's name has, which may have at most 255."""
 _MEMBER = b"artos.runtime."
@@ -177,7 +179,7 @@ def _remove(folder: Path) -> list[Path]:
 
 def holds_images(path: Path) -> bool:
     """Whether a folder has such a name as we give to folders of images."""
-    return re.fullmatch(rf"{IMAGES}-[0-9a-f]+", path.name) is not None
+    return re.fullmatch(rf"{IMAGES}-[0-9a-f]+|{MOVING}", path.name) is not None
 
 
 def _kill_users_of(folder: Path) -> None:

@@ -167,14 +167,16 @@ class AccountRecord(Record):
     @property
     def sound(self) -> bool:
         """See ``Record``."""
-        counts = (self.turn, self.turns, self.waits, self.waited_busy, self.waited_memory)
+        counts = (
+            self.turn, self.turns, self.waits, self.waited_busy, self.waited_memory, self.memory_mb
+        )  # fmt: skip
         return (
             0 <= self.kind < KINDS
             and 0 < self.weight < math.inf
             and math.isfinite(self.lead)
             and abs(self.held) < _LARGE
-            and all(0 <= each < _LARGE for each in counts)
-            and 0 <= self.memory_mb < _LARGE
+            and min(counts) >= 0
+            and max(counts) < _LARGE
         )
 
 
@@ -212,7 +214,8 @@ class SeatRecord(Record):
             and 0 <= self.member < MEMBERS
             and 0 <= self.account < ACCOUNTS
             and 0 <= self.kind < KINDS
-            and all(NONE <= each < RESOURCES for each in numbers)
+            and min(numbers) >= NONE
+            and max(numbers) < RESOURCES
             and (self.state == HELD) == (self.resource != NONE)
             and 0 <= self.memory_mb < _LARGE
             and 0 <= self.left_mb < _LARGE

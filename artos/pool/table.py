@@ -125,20 +125,18 @@ class Table(Closing):
             self._check_size()
             if not self._mutex.acquire(_LOCK_SECONDS):
                 self._complain_of_lock()
-        try:
-            with self.sound:
+            try:
                 self._redo()
                 self._refresh()
-        except BaseException:
-            self.end(keep=False)
-            raise
+            except BaseException:
+                self.end(keep=False)
+                raise
 
     def end(self, *, keep: bool) -> None:
         """See ``change``."""
         try:
             if keep:
-                with self.sound:
-                    self.commit()
+                self.commit()
         except BaseException:
             self._forget()
             raise
@@ -146,8 +144,7 @@ class Table(Closing):
             if not keep:
                 self._forget()
         finally:
-            with self.sound:
-                self._mutex.release()
+            self._mutex.release()
 
     def damaged(self, error: BaseException) -> PoolDamaged:
         """That the table is damaged, as this error shows."""
@@ -328,7 +325,8 @@ class _Change(AbstractContextManager[None]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._table.end(keep=kind is None)
+        with self._table.sound:
+            self._table.end(keep=kind is None)
         if isinstance(error, _NONSENSE):
             raise self._table.damaged(error) from error
 

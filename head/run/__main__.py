@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from artos.buffer.segment import IMAGES
+from artos.buffer.segment import MOVING
 from artos.clock import Clock, SystemClock, WakingClock
 from artos.errors import ArtosError
 from artos.exit_status import REFUSALS, ExitStatus
@@ -137,7 +137,7 @@ class RunProcess:
     def _session(self, prepared: PreparedRun, requests: StopRequests) -> Session:
         order, clock, node = self._order, WakingClock(), prepared.node
         keys = Path(order.keys) if order.keys else None
-        bundles = prepared.folder.path / f"{IMAGES}-moving"
+        bundles = prepared.folder.path / MOVING
         address = RunAddress(order.run, order.epoch, order.code, bundles, order.host, keys)
         here, there = apart(prepared.registration)
         cluster = ClusterRun(
