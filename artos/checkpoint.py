@@ -24,6 +24,7 @@ from artos.protocol.unreadable import UNREADABLE
 from artos.scaling.actor_count import Kept
 from artos.spec import ArraySpec
 from artos.system.durable import remove_drafts, write_durably
+from artos.system.regular_file import contents
 
 FORMAT = 1
 """Raised when an older ARTOS could not read the checkpoints of this one."""
@@ -215,7 +216,7 @@ def read_manifest(folder: Path) -> Manifest:
         CheckpointFault: it is missing, truncated, foreign or of another format.
     """
     try:
-        text = (folder / MANIFEST).read_bytes()
+        text = contents(folder / MANIFEST)
     except OSError as error:
         why = (
             f"there is no checkpoint ({error.strerror}: {MANIFEST}); give the folder of a saved run"
@@ -258,7 +259,7 @@ def _plain(folder: Path, name: str) -> str:
 
 def _read(folder: Path, name: str, sha256: str) -> bytes:
     try:
-        data = (folder / _plain(folder, name)).read_bytes()
+        data = contents(folder / _plain(folder, name))
     except OSError as error:
         why = f"{name} cannot be read ({error.strerror}); copy the whole checkpoint folder"
         raise CheckpointFault(str(folder), why) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ import msgspec
 
 from artos.closest import closest
 from artos.errors import Refused
+
+_OBJECT = re.compile(r"[\w./-]+:[A-Za-z_][\w.-]*")
+"""A setting that names an object in a module or file: ``my_env:make``."""
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -32,7 +36,9 @@ class Reference(msgspec.Struct, frozen=True):
             Refused: ``workload`` is neither an algorithm nor a file with an object.
         """
         if workload in built_in:
-            return cls(built_in[workload], settings, str(folder))
+            # Nothing else is imported from the user's folder, whoever has chosen it.
+            named = any(_OBJECT.fullmatch(str(value)) for value in settings.values())
+            return cls(built_in[workload], settings, str(folder) if named else "")
         place, name = file_and_object(workload)
         if not place:
             raise Refused([_unknown(workload, folder, list(built_in))])

@@ -12,6 +12,7 @@ import msgspec
 
 from artos.protocol.invocations import Ready
 from artos.system.append_file import AppendFile
+from artos.system.regular_file import opened
 from triggers.base import Firing
 
 _MOST_HELD, _MOST_KEPT = 1_000, 100_000
@@ -107,5 +108,5 @@ class Journal:
 
 def read(path: Path) -> list[dict[str, Any]]:
     """All whole lines of a journal; a last line cut off by a crash is left out."""
-    lines = path.read_bytes().split(b"\n")
-    return [msgspec.json.decode(line) for line in lines[:-1] if line]
+    with opened(path) as file:
+        return [msgspec.json.decode(line) for line in file if line.endswith(b"\n") and line.strip()]

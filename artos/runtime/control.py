@@ -17,6 +17,7 @@ from artos.protocol.unreadable import UNREADABLE
 from artos.run_state import RUNNING
 from artos.system.durable import write_durably
 from artos.system.locks import FileLock
+from artos.system.regular_file import contents
 from artos.version import VERSION
 
 _log = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
 def state_told(run: Path) -> str:
     """The last state that a run reported, even if it was killed since; "" if it is over."""
     try:
-        return msgspec.json.decode(address_file(run).read_bytes(), type=BoardAddress).state
+        return msgspec.json.decode(contents(address_file(run)), type=BoardAddress).state
     except (OSError, *UNREADABLE):
         return ""
 
@@ -102,7 +103,7 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.R
     """
     try:
         with _asker_lock(run, seconds):
-            address = msgspec.json.decode(address_file(run).read_bytes(), type=BoardAddress)
+            address = msgspec.json.decode(contents(address_file(run)), type=BoardAddress)
             if address.state != RUNNING:
                 raise NotRunning(str(run))
             _check_version(address)

@@ -40,8 +40,10 @@ def tell(file: IO[bytes]) -> None:
 def under_way(who: str, call: str) -> Iterator[None]:
     """Call code of the user's, which may never return."""
     _write(UnderWay(who, call, time.monotonic()))
-    yield
-    _write(UnderWay())
+    try:
+        yield
+    finally:
+        _write(UnderWay())
 
 
 def _write(line: UnderWay) -> None:

@@ -15,12 +15,15 @@ from artos import checkpoint
 from artos.checkpoint import Manifest
 from artos.closest import closest
 from artos.envs.known import KNOWN
+from artos.envs.spec import EnvSpec
 from artos.errors import CheckpointFault, NoSuchRun, Refused
 from artos.protocol.unreadable import UNREADABLE
 from artos.reference import Reference
 from artos.runtime.reference import built_in, load_workload
 from artos.scaling.elastic import NAMES as ELASTIC
 from artos.spec import Workload
+from artos.system.regular_file import contents
+from artos.trained.trust import require_trust
 
 Floats = NDArray[np.float32]
 
@@ -55,28 +58,44 @@ class Record(msgspec.Struct, frozen=True):
         return workload
 
 
-def read(path: Path, code: Path | None = None) -> Record:
+class _Config(msgspec.Struct, frozen=True):
+    """What is needed of ``config.json``."""
+
+    workload: str
+    settings: dict[str, Any]
+    folder: str
+    algorithm: str = ""
+    env: str = ""
+    env_spec: EnvSpec | None = None
+
+
+def read(path: Path, code: Path | None = None, *, trust: bool = False) -> Record:
     """Read the run folder ``path``; ``code`` is the folder of the file it ran, if it has moved.
 
     Raises:
         NoSuchRun: it is no run's folder.
         CheckpointFault: the run has not saved anything yet, or what it saved is damaged.
-        Refused: the run's workload is none that can be named.
+        Refused: the run's workload is none that can be named, or is code that may be somebody
+            else's, which neither ``trust`` nor ``code`` says to run.
     """
-    config = _config(path)
-    folder, workload = Path(config["folder"]), str(config["workload"])
+    config, told = _config(path)
+    folder, workload = Path(told.folder), told.workload
     if code is not None:
         folder, workload = code.resolve(), workload.rpartition("/")[2]
-    settings = {n: value for n, value in config["settings"].items() if n not in ELASTIC}
+    settings = {n: value for n, value in told.settings.items() if n not in ELASTIC}
     reference = Reference.of(workload, settings, folder, built_in())
+    if code is None and not trust:
+        require_trust(path, reference)
     arrays, manifest = checkpoint.load(path / "checkpoint")
     state = {n.removeprefix(_PARAMETER): a for n, a in arrays.items() if n.startswith(_PARAMETER)}
     return Record(config, reference, manifest, state)
 
 
-def _config(path: Path) -> dict[str, Any]:
+def _config(path: Path) -> tuple[dict[str, Any], _Config]:
     try:
-        config = msgspec.json.decode((path / CONFIG).read_bytes(), type=dict[str, Any])
+        text = contents(path / CONFIG)
+        config = msgspec.json.decode(text, type=dict[str, Any])
+        return config, msgspec.json.decode(text, type=_Config)
     except OSError as error:
         runs = [found.parent.name for found in Path("runs").glob(f"*/{CONFIG}")]
         hint = closest(path.name, runs)
@@ -84,9 +103,6 @@ def _config(path: Path) -> dict[str, Any]:
         raise NoSuchRun(str(path), why) from error
     except UNREADABLE as error:
         raise CheckpointFault(str(path), f"{CONFIG} is damaged: {error}") from error
-    if lacks := {"workload", "settings", "folder"} - config.keys():
-        raise CheckpointFault(str(path), f"{CONFIG} has no {', '.join(sorted(lacks))}")
-    return config
 
 
 @contextmanager

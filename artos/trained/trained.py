@@ -23,11 +23,15 @@ if TYPE_CHECKING:
     from artos.trained.evaluation import Evaluation, Note
 
 
-def load(path: str | Path, *, seed: int = 0, code: str | Path | None = None) -> Trained:
+def load(
+    path: str | Path, *, seed: int = 0, code: str | Path | None = None, trust: bool = False
+) -> Trained:
     """Load the newest weights of a run, which may be over or live.
 
     ``path`` is the run's folder. The policy is built by the run's own code, which is imported from
-    where it was when the run began; ``code`` is the folder of the file if it has moved since.
+    where it was when the run began; ``code`` is the folder of the file if it has moved since. Where
+    that place may be somebody else's, as in a folder that was received, ``trust`` says to run what
+    is there.
     ``seed`` is for actions that are sampled. The environment is not needed.
 
     Raises:
@@ -35,7 +39,7 @@ def load(path: str | Path, *, seed: int = 0, code: str | Path | None = None) -> 
         CheckpointFault: nothing is saved yet, it is damaged, or it does not fit the code.
         Refused: the code is not there any more, cannot be imported, or has no policy.
     """
-    record = read(Path(path), None if code is None else Path(code))
+    record = read(Path(path), None if code is None else Path(code), trust=trust)
     return Trained(record, record.workload(), str(path), seed)
 
 

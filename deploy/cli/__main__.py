@@ -23,6 +23,7 @@ from artos.system.printable import printable
 from artos.system.shm import shm_root
 from deploy.cli import cluster, completion, daemons, evaluate, pool, setup, simulate
 from deploy.cli.common import (
+    add_trust,
     add_workload,
     print_json,
     settings_of,
@@ -152,6 +153,7 @@ def _add_run(parser: Parser) -> None:
     parser.add_argument(
         "--resume", type=Path, metavar="RUN", help="continue the run in this folder"
     )
+    add_trust(parser)
     parser.set_defaults(command=_run, starts=True)
 
 
@@ -194,7 +196,7 @@ def _summary(options: argparse.Namespace, settings: dict[str, Any]) -> Any:
         raise Refused(["--resume takes no workload and no --run-dir: the run has its own"])
     from deploy.local.run import resume  # noqa: PLC0415
 
-    return resume(options.resume, settings, quiet=options.json)
+    return resume(options.resume, settings, quiet=options.json, trust=options.trust)
 
 
 def _started(request: Request) -> Summary:

@@ -84,6 +84,14 @@ def workload_of(options: argparse.Namespace) -> str:
     return str(options.workload)
 
 
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Add ``--trust``."""
+    parser.add_argument(
+        "--trust", action="store_true",
+        help="run the code that a run's folder names wherever it is, and read its pickled states",
+    )  # fmt: skip
+
+
 def print_json(value: Any, *, indent: int = 1) -> None:
     """Print a result as JSON; ``indent`` -1 puts it on one line."""
     import msgspec  # noqa: PLC0415

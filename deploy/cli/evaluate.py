@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from artos.exit_status import ExitStatus
 from artos.system.printable import printable
-from deploy.cli.common import add_json, print_json
+from deploy.cli.common import add_json, add_trust, print_json
 from deploy.cli.parser import Parser, whole
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def add_to(parser: Parser) -> None:
         metavar="SECONDS",
         help="give up if no episode ends for this long; default: 300",
     )
+    add_trust(parser)
     add_json(parser)
     parser.set_defaults(command=_eval)
 
@@ -55,7 +56,7 @@ def _eval(options: argparse.Namespace) -> int:
     folder = folder_of(options.run, options.runs)
     # Output of user code in this process must not mix with the result.
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
-        trained = load(folder)
+        trained = load(folder, trust=options.trust)
         evaluation = _played(trained, options)
     _show(trained, evaluation, json=options.json)
     return ExitStatus.DONE

@@ -13,6 +13,7 @@ from rich.console import RenderableType
 
 from artos.closest import closest
 from artos.errors import Refused
+from artos.system.regular_file import contents
 from artos.usage import BILL, Usage, added, nested
 from deploy.client.overview import table_of
 
@@ -34,7 +35,7 @@ class Prices(msgspec.Struct, frozen=True):
             Refused: it cannot be read, or everything that is wrong in it.
         """
         try:
-            found = tomllib.loads(file.read_text())
+            found = tomllib.loads(contents(file).decode())
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise Refused([f"prices {file}: {error}"]) from error
         currency = found.pop("currency", "")

@@ -11,6 +11,7 @@ from artos.errors import Refused
 from artos.protocol.unreadable import UNREADABLE
 from artos.run_state import OVER
 from artos.system.logs import piece
+from artos.system.regular_file import contents
 from head.daemon.roster import Node, Roster
 from head.daemon.run import Run
 from head.daemon.scheduler import Scheduler
@@ -57,7 +58,7 @@ def one(run: Run, scheduler: Scheduler, roster: Roster) -> dict[str, Any]:
 def summary(folder: Path) -> dict[str, Any] | None:
     """The summary of a run that is over; None if it could not write any."""
     try:
-        return msgspec.json.decode((folder / "summary.json").read_bytes(), type=dict[str, Any])
+        return msgspec.json.decode(contents(folder / "summary.json"), type=dict[str, Any])
     except (OSError, ValueError, *UNREADABLE):  # ValueError: a NUL in the folder's name
         return None
 

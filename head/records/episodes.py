@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.system.regular_file import contents
+from head.records.reading import reading
+
 HEADER = "step,return,length"
 WINDOW = 100
 """Episodes in the running mean; the environments' reward thresholds refer to 100."""
@@ -26,8 +29,10 @@ class Episodes:
     @classmethod
     def read(cls, path: Path) -> Episodes:
         """Read ``episodes.csv``; a missing file means no episodes, a partial row is left out."""
-        lines = path.read_bytes().split(b"\n")[1:-1] if path.exists() else []
-        rows = np.array([line.split(b",") for line in lines], np.float64).reshape(len(lines), 3)
+        with reading(path):
+            lines = contents(path).split(b"\n")[1:-1] if path.exists() else []
+            cells = [line.split(b",") for line in lines]
+            rows = np.array(cells, np.float64).reshape(len(lines), 3)
         return cls(rows[:, 0], rows[:, 1], rows[:, 2])
 
     def __len__(self) -> int:

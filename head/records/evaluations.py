@@ -11,6 +11,8 @@ import msgspec
 import numpy as np
 
 from artos.protocol.invocations import Done
+from artos.system.regular_file import contents
+from head.records.reading import reading
 
 
 class Evaluated(msgspec.Struct, frozen=True):
@@ -54,7 +56,7 @@ def read(path: Path) -> list[Evaluated]:
     """The rows of ``evaluations.csv``, oldest first; no file: none; a partial row is left out."""
     if not path.exists():
         return []
-    text = path.read_bytes().rpartition(b"\n")[0].decode()
-    return [
-        msgspec.convert(row, Evaluated, strict=False) for row in csv.DictReader(io.StringIO(text))
-    ]
+    with reading(path):
+        text = contents(path).rpartition(b"\n")[0].decode()
+        rows = csv.DictReader(io.StringIO(text))
+        return [msgspec.convert(row, Evaluated, strict=False) for row in rows]

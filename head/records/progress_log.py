@@ -14,9 +14,11 @@ import msgspec
 from artos.system.append_file import AppendFile
 from artos.system.closing import Closing
 from artos.system.durable import write_durably
+from artos.system.regular_file import contents, opened
 from head.records import evaluations
 from head.records.episodes import HEADER, Episodes
 from head.records.evaluations import COLUMNS, Evaluated, lines
+from head.records.reading import reading
 from head.records.run_folder import RunFolder
 from head.records.status import Status
 from head.records.tensorboard import EventFile
@@ -130,7 +132,7 @@ def read_history(path: Path) -> list[Row]:
 def last_status(path: Path) -> Status | None:
     """The newest status in a ``progress.csv``, also of a live run; None if there is no status."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             header = file.readline()
             begin = file.tell()
             file.seek(max(begin, file.seek(0, io.SEEK_END) - _MOST_OF_A_ROW))
@@ -138,8 +140,8 @@ def last_status(path: Path) -> Status | None:
         lines = lines[: lines.rfind(b"\n") + 1].rstrip(b"\n").rpartition(b"\n")[2]
         text = (header + lines).decode()
         return next(map(_status_of, csv.DictReader(io.StringIO(text))), None)
-    except (OSError, UnicodeDecodeError, msgspec.ValidationError):
-        return None
+    except (OSError, ValueError, AttributeError, csv.Error, msgspec.ValidationError):
+        return None  # it is only shown; a run that goes on refuses what is damaged
 
 
 def _status_of(row: Row) -> Status:
@@ -162,16 +164,18 @@ def _read_header(path: Path) -> list[str]:
 
 
 def _whole_lines(path: Path) -> str:
-    text = path.read_bytes()
-    return text[: text.rfind(b"\n") + 1].decode()
+    with reading(path):
+        text = contents(path)
+        return text[: text.rfind(b"\n") + 1].decode()
 
 
 def _rewind(path: Path, steps: float, column: str) -> None:
     """Drop rows after ``steps``, and a last row that was cut short by a kill."""
     if not path.exists():
         return
-    header, rows = _read_header(path), read_history(path)
-    kept = [[row[name] for name in header] for row in rows if float(row[column]) <= steps]
+    with reading(path):
+        header, rows = _read_header(path), read_history(path)
+        kept = [[row[name] for name in header] for row in rows if float(row[column]) <= steps]
     write_durably(path, _lines([header, *kept]))
 
 

@@ -17,6 +17,8 @@ from artos.protocol.unreadable import UNREADABLE
 from artos.system.closing import Closing
 from artos.system.durable import remove_drafts, write_durably
 from artos.system.locks import FileLock
+from artos.system.regular_file import contents
+from head.records.reading import reading
 from head.records.run_lock import FILE, take
 from head.records.status import Summary
 
@@ -101,7 +103,8 @@ class RunFolder(Closing):
             raise CheckpointFault(
                 str(path), "there is no run (no config.json); give the run's folder"
             )
-        lock = take(path)
+        with reading(path / FILE):
+            lock = take(path)
         try:
             config = _read_config(path / "config.json")
             _check_saved(path)
@@ -182,7 +185,9 @@ def _check_saved(path: Path) -> None:
 
 def _read_config(path: Path) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        return msgspec.json.decode(contents(path), type=dict[str, Any])
+    except OSError as error:
+        raise CheckpointFault(str(path.parent), f"config.json: {error.strerror}") from error
     except UNREADABLE as error:
         raise CheckpointFault(str(path.parent), f"config.json is damaged: {error}") from error
 

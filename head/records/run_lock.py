@@ -10,6 +10,7 @@ from pathlib import Path
 from artos.errors import NotOurs, RunExists
 from artos.system.locks import FileLock, is_held
 from artos.system.private_folder import planted
+from artos.system.regular_file import contents
 
 FILE = "run.lock"
 
@@ -46,7 +47,7 @@ def is_live(folder: Path) -> bool:
 def owner(folder: Path) -> int | None:
     """The process that has taken the lock; None if there is none, or it is not visible here."""
     try:
-        pid = int((folder / FILE).read_bytes())
+        pid = int(contents(folder / FILE))
         there = (folder / FILE).stat()
     except (OSError, ValueError):
         return None

@@ -22,6 +22,7 @@ from artos.system.cleanup import remove_images
 from artos.system.durable import write_durably
 from artos.system.signals import StopRequests
 from head.records import provenance
+from head.records.reading import reading
 from head.records.run_folder import RunFolder, writing
 from head.records.shape import Shape
 from head.run.recorder import OBJECT, flattened, named
@@ -159,12 +160,27 @@ def _node_of(folder: RunFolder, registration: Registration) -> Iterator[RunMemor
 
 
 def stored_request(folder: RunFolder, settings: dict[str, Any], quiet: bool) -> Request:
-    """The request that the run began with, its stored settings overridden by ``settings``."""
-    stored = {**folder.config, "settings": folder.config["settings"] | settings}
-    stored.pop("origin", None)  # where the run began, not where it is resumed
-    names = Request.__dataclass_fields__.keys() & stored.keys()
-    kept = {name: stored[name] for name in names} | {"run_dir": folder.path, "quiet": quiet}
-    return Request(**{**kept, "folder": Path(stored["folder"])})
+    """The request that the run began with, its stored settings overridden by ``settings``.
+
+    Raises:
+        DamagedRecord: ``config.json`` does not hold one.
+    """
+    with reading(folder.config_file):
+        stored = msgspec.convert(folder.config, _Stored)
+    kept = msgspec.structs.asdict(stored) | {"settings": stored.settings | settings}
+    kept |= {"folder": Path(stored.folder), "run_dir": folder.path, "quiet": quiet}
+    return Request(**kept)
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    """What ``config.json`` keeps of a request (``Request.config``)."""
+
+    workload: str
+    settings: dict[str, Any]
+    folder: str
+    seed: int = 1
+    inline: bool = False
+    deadline: float = 300.0
 
 
 def _resolved(request: Request, registration: Registration) -> dict[str, Any]:

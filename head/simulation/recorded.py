@@ -12,6 +12,7 @@ import msgspec
 from artos.errors import Refused
 from artos.plan import POOL
 from artos.protocol.unreadable import UNREADABLE
+from artos.system.regular_file import contents
 from head.records.shape import Shape
 from head.simulation.durations import Recorded
 from head.simulation.invocations import LEARNER, alone, invocations, with_slots
@@ -34,6 +35,8 @@ def recorded(folders: Iterable[Path]) -> list[Workload]:
             found.append(_recorded(folder))
         except Refused as refused:
             faults += refused.faults
+        except (LookupError, TypeError, ValueError, ArithmeticError, msgspec.MsgspecError) as error:
+            faults.append(f"{folder}: its records are damaged: {type(error).__name__}: {error}")
     if faults:
         raise Refused(faults)
     return found
@@ -91,7 +94,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, 
 
 
 def _plain(file: Path) -> dict[str, Any]:
-    return msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+    return msgspec.json.decode(contents(file), type=dict[str, Any])
 
 
 def _shape(folder: Path, config: Mapping[str, Any]) -> Shape:

@@ -85,7 +85,7 @@ def test_a_curve_that_cannot_be_drawn_is_one_warning_line(
     folder.episodes.write_text("step,return,length\nnot,a,number\n")
     assert curve.draw(folder) is None
     (line,) = logged
-    assert line.startswith("the learning curve was not drawn: ValueError")
+    assert line.startswith("the learning curve was not drawn: DamagedRecord")
     assert not folder.curve.exists()
 
 

@@ -64,7 +64,7 @@ def test_a_run_that_goes_on_keeps_its_settings_whatever_the_defaults_are_now(
     user(0.5)
     first["versions"]["numpy"] = "0.1"
     (folder / "config.json").write_text(json.dumps(first))
-    assert main(["run", "--resume", str(folder), "--total-steps", "96", "--json"]) == 0
+    assert main(["run", "--trust", "--resume", str(folder), "--total-steps", "96", "--json"]) == 0
     assert f"numpy is {version('numpy')}, the run began with 0.1" in capsys.readouterr().err
     assert last_lr(folder) == "0.25"
     now = config_of(folder)

@@ -95,7 +95,7 @@ def test_flags_are_recognised(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.processes
 def test_it_is_stopped_at_once(run: str, tmp_path: Path) -> None:
-    words = ("eval", run, "--env", "toys_to_load:endless", "--episodes", "3")
+    words = ("eval", run, "--env", "toys_to_load:endless", "--episodes", "3", "--trust")
     process = Artos(tmp_path, words)
     try:
         process.until(lambda: "episodes, " in process.said)

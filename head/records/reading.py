@@ -1,0 +1,36 @@
+"""Damaged records are said to be so, by the name of their file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from artos.errors import Refused
+
+
+class DamagedRecord(Refused):
+    """A file of a run's records cannot be read or understood. ``path`` is the file."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        self.path, self.why = path, why
+        super().__init__([f"{path} {why}"])
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """What cannot be read or understood in this block is the file's fault.
+
+    Raises:
+        DamagedRecord: it is damaged, or no file that can be read.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise DamagedRecord(path, f"cannot be read: {error.strerror}") from error
+    except (ValueError, LookupError, TypeError, csv.Error, msgspec.MsgspecError) as error:
+        why = f"is damaged ({type(error).__name__}: {error}): restore it from a copy"
+        raise DamagedRecord(path, why) from error
