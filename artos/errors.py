@@ -183,7 +183,7 @@ class EndlessFiring(ArtosError):
         self.trigger, self.times = trigger, times
         super().__init__(
             f"{trigger} fired {times} times on one event: its check must return None on a Recheck "
-            "unless there is more to hand over"
+            "unless there is more to hand over, and on an Ungranted"
         )
 
 

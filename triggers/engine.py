@@ -214,16 +214,17 @@ class Engine:
         while self._events:
             event, self._now = self._events.popleft(), self._clock.now()
             for wrapper in self.wrappers:
-                fired += self._exhaust(wrapper, event)
+                fired += self._exhaust(wrapper, event, fired)
         return fired
 
-    def _exhaust(self, wrapper: TriggerWrapper, event: Event) -> int:
+    def _exhaust(self, wrapper: TriggerWrapper, event: Event, before: int) -> int:
         fired = 0
         while wrapper.check(event, self._now, self._stamp) is not None:
             fired += 1
             event = _RECHECK
-            if fired >= _MOST_PER_EVENT:
-                raise EndlessFiring(repr(wrapper), fired)
+            # Those before count, too: an answer to a firing (``Ungranted``) may make it fire again.
+            if before + fired >= _MOST_PER_EVENT:
+                raise EndlessFiring(repr(wrapper), before + fired)
         return fired
 
     def _stamp(self, trigger_id: str, firing: Firing) -> Firing:

@@ -21,7 +21,7 @@ from triggers import (
     Trigger,
     engine,
 )  # fmt: skip
-from triggers.base import Arrived, Committed, Event, Joined, Published, Recheck, Tick
+from triggers.base import Arrived, Committed, Event, Joined, Published, Recheck, Tick, Ungranted
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.table import Table
 
@@ -157,6 +157,28 @@ def test_a_trigger_that_never_stops_firing_is_an_error(
     with pytest.raises(EndlessFiring, match=words) as caught:
         stage.engine.feed(Tick())
     assert caught.value.times == 3
+
+
+@dataclass
+class Insisting(Trigger):
+    """Asks for a round again, at once, whenever it is not granted."""
+
+    def check(self, event: Event, now: float) -> Firing | None:
+        return None if isinstance(event, Recheck) else Firing(actors=(0,))
+
+
+def test_neither_is_one_that_insists_on_what_is_not_granted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "_MOST_PER_EVENT", 5)
+
+    def refuse(firing: Firing) -> None:
+        insisted.feed(Ungranted(firing.trigger, 0))
+
+    wrapper = TriggerWrapper("actors.sample", Insisting(), DirectPasser(refuse))
+    insisted = Engine([wrapper], ManualClock())
+    with pytest.raises(EndlessFiring, match=r"Insisting.*fired 5 times.*None .*on an Ungranted"):
+        insisted.feed(Tick())
 
 
 # -- O(1) per event ----------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class Sampling:
         self._model, self._state, self._feed = ports.model, state, feed
         self._rounds, self._versions = state.rounds, state.versions
         self._pulls, self.window, self.draining = pulls, window, False
-        self._early: dict[str, Firing] = {}
+        self._early: dict[tuple[str, tuple[int, ...] | None], Firing] = {}
         self._withheld: list[Firing] = []
         self._begun = False
 
@@ -106,13 +106,16 @@ class Sampling:
         asked = 0
         for _ in range(firing.rounds):
             asked += (self._sample if sampling else self._sync)(firing, chosen, version)
+            for gone in {*(firing.actors or ())}.difference(chosen) if sampling else ():
+                self._feed(Ungranted(firing.trigger, gone))
         return asked > 0
 
     def _is_early(self, firing: Firing) -> bool:
-        """Keep a firing for ``begin``; returns whether it adds actors to those kept before."""
-        early = self._early.get(firing.trigger)
-        self._early[firing.trigger] = merged = early.plus(firing) if early else firing
-        return early is None or merged.actors != early.actors
+        """Keep a firing for ``begin``; returns whether it is for other actors than those before."""
+        target = firing.trigger, firing.actors  # each of these has rounds of its own
+        early = self._early.get(target)
+        self._early[target] = early.plus(firing) if early else firing
+        return early is None
 
     def begin(self) -> None:
         """The first version is announced: carry out the firings that waited for it."""
