@@ -282,6 +282,18 @@ class IdleTiers:
 
     # -- the end -------------------------------------------------------------------------------
 
+    def bring_back(self, record: ActorRecord, log: Path, seconds: float) -> bool:
+        """Wait for a restore that was begun, only to end the actor; whether it succeeded."""
+        if record.revival is None:
+            return False
+        try:
+            outcome = record.revival.wait(seconds)
+        except (ArtosError, OSError):
+            return False
+        record.restored(Child(outcome.pid, log), self._clock.now())
+        self._accounts.watch(record.actor, outcome.pid)
+        return True
+
     def release(self, record: ActorRecord) -> None:
         """Cancel a dump or restore of an actor, thaw it if it is frozen, and drop its image."""
         if (operation := record.call_off()) is not None:

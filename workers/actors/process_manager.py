@@ -19,6 +19,7 @@ from triggers.engine import Mailboxes, direct_passers
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.arrival import Arrival
 from workers.actors.idle_tiers import IdleTiers
+from workers.actors.last_end import end_images
 from workers.actors.launchers.launcher import Launcher, Place
 from workers.actors.newcomers import Newcomers
 from workers.actors.usage import Accounts
@@ -234,9 +235,8 @@ class ProcessManager:
         self.step()
         dead = []
         for record in self._records.values():
-            child = record.child
             # A dump ends the process on purpose.
-            if child is None or record.state is State.DUMPING:
+            if (child := record.child) is None or record.state is State.DUMPING:
                 continue
             if child.has_ended():
                 self.accounts.unwatch(record.actor)
@@ -266,8 +266,7 @@ class ProcessManager:
 
     def pids(self) -> dict[int, int]:
         """Process id by member number."""
-        records = self._records.values()
-        return {r.member: r.child.pid for r in records if r.child is not None}
+        return {r.member: r.child.pid for r in self._records.values() if r.child is not None}
 
     def waits_for_slot(self, member: int) -> bool:
         """Whether an actor's invocations wait for a slot or for its process."""
@@ -292,6 +291,7 @@ class ProcessManager:
         """Let actors end by themselves for ``seconds``, then kill them and remove their images."""
         deadline = Deadline(seconds)
         self._launcher.close()
+        end_images(self._records.values(), self._tiers, self._place, self._cpus, deadline)
         for record in self._records.values():
             self._tiers.release(record)
             if record.child is not None:

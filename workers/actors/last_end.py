@@ -1,0 +1,51 @@
+"""The end of actors that wait as images: they are brought back for it, to close what they have."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from artos.clock import Deadline
+from workers.actors.actor_record import ActorRecord, State
+from workers.actors.idle_tiers import IdleTiers
+from workers.actors.launchers.launcher import Place
+from workers.host.slots import Slot
+
+_log = logging.getLogger(__name__)
+
+
+def end_images(
+    records: Iterable[ActorRecord],
+    tiers: IdleTiers,
+    place: Place,
+    cpus: Sequence[Slot],
+    deadline: Deadline,
+) -> None:
+    """Let actors that are images, or are just being restored, end by themselves until ``deadline``.
+
+    They have been told to stop. Only they can close their environments, and so remove files and
+    processes of these. Their records keep their processes, which the caller ends in any case.
+    """
+    images = [record for record in records if _is_image(record, tiers, place)]
+    left, waiting = len(images), iter(images)
+    while not deadline.passed and (batch := [*islice(waiting, len(cpus))]):
+        for record, slot in zip(batch, cpus, strict=False):
+            if record.state is State.CHECKPOINTED:
+                tiers.restore(record, slot, place.log_of(record.member))
+        for record in batch:
+            log = place.path_of(record.member)
+            if tiers.bring_back(record, log, deadline.left) and record.child is not None:
+                left -= record.child.ends_within(deadline.left)
+    if left and deadline.seconds:
+        _log.warning(
+            "%d actors that waited as images ended without closing their environments: files that "
+            "these made outside the run may be left",
+            left,
+        )
+
+
+def _is_image(record: ActorRecord, tiers: IdleTiers, place: Place) -> bool:
+    if record.state is State.DUMPING:
+        tiers.look_at(record, place.path_of(record.member))  # if it is over, no process is left
+    return record.state in (State.CHECKPOINTED, State.RESTORING)
