@@ -21,6 +21,9 @@ from artos.pool.records import (
 from artos.pool.resources import Resource, Want
 from artos.pool.table import Table
 
+_MOST = 1 << 40
+"""More than anybody has, and sums of it fit into the words of the table."""
+
 
 def define(
     table: Table, resources: tuple[Resource, ...], otherwise: tuple[Resource, ...] = ()
@@ -60,6 +63,8 @@ def _resource_faults(resource: Resource) -> list[str]:
         faults.append(f"{who}: share={resource.share} lets nobody have it: use 1 or more")
     if resource.memory_mb < 0:
         faults.append(f"{who}: memory_mb={resource.memory_mb}: use 0 if it is not to be counted")
+    if max(resource.share, resource.memory_mb) > _MOST:
+        faults.append(f"{who}: share and memory_mb can be {_MOST:,} at most")
     return faults
 
 
@@ -103,7 +108,7 @@ def least_sought(table: Table, names: Collection[str]) -> str:
 
 
 def seat_faults(
-    table: Table, workload: str, what: str, weight: float, memory_mb: int
+    table: Table, workload: str, what: str, weight: float, memory_mb: int, priority: int = 0
 ) -> tuple[list[str], int, int]:
     """Why a seat cannot be had; else the numbers of its kind and of the resource it names."""
     faults = []
@@ -115,6 +120,8 @@ def seat_faults(
         faults.append(f"weight={weight}: it must be positive, 1 is usual")
     if memory_mb < 0:
         faults.append(f"memory_mb={memory_mb}: it cannot be negative")
+    if max(memory_mb, abs(priority)) > _MOST:
+        faults.append(f"memory_mb and priority can be {_MOST:,} at most")
     wants = table.resources.find(name=what)
     kind = table.kinds.find(name=what) if wants is None else table.resources[wants].kind
     of_kind = [each for each in table.resources.values() if each.kind == kind]

@@ -177,7 +177,7 @@ class Pool(Closing):
         with self._changing() as clerk:
             table = self.table
             what = what if isinstance(what, str) else least_sought(table, what)
-            faults, kind, wants = seat_faults(table, workload, what, weight, memory_mb)
+            faults, kind, wants = seat_faults(table, workload, what, weight, memory_mb, priority)
             if faults:
                 raise PoolRefused(faults)
             account = account_of(table, kind, workload, weight, clerk.now)

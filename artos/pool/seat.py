@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from artos.pool.pool import Pool
 
 NANO = 1_000_000_000
+_CENTURY = 100 * 365 * 86_400.0
+"""Seconds; a lease as long as that has no deadline."""
 
 
 class Seat(Closing):
@@ -114,7 +116,7 @@ class Seat(Closing):
             return self._begun()
         self._keeps = self._grew = False
         self._waits = True
-        self._pool.ask(self._number, int(seconds * NANO))
+        self._pool.ask(self._number, _until(0, seconds))
         return self.take()
 
     def take(self) -> Lease | None:
@@ -251,4 +253,4 @@ class Lease(Closing):
 
 
 def _until(now: int, seconds: float) -> int:
-    return now + int(seconds * NANO) if seconds else 0
+    return now + int(seconds * NANO) if 0 < seconds < _CENTURY else 0

@@ -148,7 +148,9 @@ class Table(Closing):
 
     def damaged(self, error: BaseException) -> PoolDamaged:
         """That the table is damaged, as this error shows."""
-        return PoolDamaged(str(self.path), f"{type(error).__name__}: {error}", self._others())
+        ours = type(error) is ValueError  # which says it in words
+        what = str(error) if ours else f"{type(error).__name__}: {error}"
+        return PoolDamaged(str(self.path), what, self._others())
 
     def _check_size(self) -> None:
         """Who touches pages that a file has no longer is killed by the kernel (SIGBUS)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 from pathlib import Path
@@ -157,3 +158,17 @@ def test_a_newcomer_replaces_resources_only_if_nobody_uses_them(
             pool.enter("w", "cuda:1").close()
     killed.forked()
     killed.table.close()
+
+
+def test_numbers_that_no_table_can_hold_are_the_callers_fault(
+    folder: Path, clock: ManualClock
+) -> None:
+    with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
+        for more in ({"memory_mb": 1 << 70}, {"priority": -(1 << 70)}):
+            with pytest.raises(PoolRefused, match="can be 1,099,511,627,776 at most"):
+                pool.enter("w", **more)  # type: ignore[arg-type]
+        with pytest.raises(PoolRefused, match="at most"):
+            Pool.join([Resource("cuda:1", share=1 << 70)], folder=folder, clock=clock)
+        seat = pool.enter("w")
+        for seconds in (1e15, math.inf, 1.0):
+            seat.lease(seconds).close()
