@@ -74,10 +74,14 @@ class OwnSlots:
 
     def take(self, wishes: Sequence[Slot | None]) -> list[Slot]:
         """See ``Slots.take``."""
-        found = [last for last in dict.fromkeys(wishes) if last in self._free and last is not None]
-        for slot in found:
-            del self._free[slot]
-        for wish in [wish for wish in wishes if wish not in found][: len(self._free)]:
+        found, others = list[Slot](), list[Slot | None]()
+        for wish in wishes:
+            if wish in self._free and wish is not None:
+                del self._free[wish]
+                found.append(wish)
+            else:
+                others.append(wish)
+        for wish in others[: len(self._free)]:
             if (near := nearest(self._free, wish)) is not None:
                 del self._free[near]
                 found.append(near)
@@ -148,7 +152,12 @@ class SlotTable(Generic[Holder]):
             again = [self._source.again(slot) for slot in self._free]
             self._free = dict.fromkeys(slot for slot in again if slot is not None)
         missing = [*self._queue][len(self._free) : self._room]
-        wishes = [last for h in self._queue if (last := self._last.get(h)) not in self._free]
+        kept, wishes = dict(self._free), []
+        for holder in self._queue:
+            if (last := self._last.get(holder)) in kept and last is not None:
+                del kept[last]  # several may have had it last: it is there for one of them
+            else:
+                wishes.append(last)
         self._free |= dict.fromkeys(self._source.take(wishes[: len(missing)]))
 
     def release(self, holder: Holder) -> None:

@@ -154,6 +154,28 @@ def test_holders_have_at_most_so_many_slots_as_they_may() -> None:
     assert [holder for holder, _ in slots.granted()] == [2]
 
 
+def test_two_that_had_the_same_slot_last_both_get_one() -> None:
+    slots = table(2)
+    for holder in (1, 0):
+        slots.request(holder)
+        slots.granted()
+        slots.release(holder)
+    slots.request(0)
+    slots.request(1)
+    assert [holder for holder, _ in slots.granted()] == [0, 1]
+    for holder in (0, 1):
+        slots.release(holder)
+    slots.granted()
+    for holder in (0, 1):
+        slots.request(holder)
+    assert [holder for holder, _ in slots.granted()] == [0, 1], "also once nothing was kept"
+
+
+def test_one_slot_that_two_wish_for_is_given_once() -> None:
+    own = OwnSlots([Slot(0), Slot(1)])
+    assert own.take([Slot(0), Slot(0)]) == [Slot(0), Slot(1)]
+
+
 def test_it_is_crowded_while_anybody_waits() -> None:
     slots = table(1)
     assert not slots.is_crowded
