@@ -40,6 +40,8 @@ class Plan(msgspec.Struct, frozen=True):
     a member may take to carry out one invocation. Each evaluation is of ``evaluation_episodes``
     whole episodes. ``device`` is where the learner computes, ``"cpu"``, ``"cuda:0"`` or ``"pool"``:
     then it leases one of its machine's pool for each update, by ``weight`` and ``priority``.
+    ``networks`` says in words, by data key, which network of a built-in policy takes an
+    observation, ``doubts`` what is odd about it.
     """
 
     reference: Reference
@@ -75,6 +77,8 @@ class Plan(msgspec.Struct, frozen=True):
     device: str = CPU
     weight: float = 1.0
     priority: int = 0
+    networks: tuple[tuple[str, str], ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @property
     def leases_device(self) -> bool:

@@ -144,12 +144,17 @@ def _short(keys: Sequence[str]) -> str:
 
 
 def _keys(plan: Plan) -> str:
-    rows = []
+    rows, networks = [], dict(plan.networks)
     for key in plan.data_keys:
         shape = "x".join(map(str, key.row_shape(plan.envs))) or "1"
         stack = f" (stacks of {key.stack} rebuilt)" if key.stack > 1 else ""
-        rows.append((key.name, shape + stack, key.dtype, str(key.row_bytes(plan.envs))))
-    return _aligned([("data key", "shape", "dtype", "bytes a row"), *rows])
+        size = str(key.row_bytes(plan.envs))
+        rows.append((key.name, shape + stack, key.dtype, size, networks.get(key.name, "")))
+    shown = 5 if networks else 4
+    heads = ("data key", "shape", "dtype", "bytes a row", "network")
+    table = _aligned([row[:shown] for row in (heads, *rows)])
+    doubts = [f"note: {doubt}" for doubt in plan.doubts]
+    return "\n".join(line.rstrip() for line in (*table.splitlines(), *doubts))
 
 
 def _objects(plan: Plan, table: Table) -> str:

@@ -22,7 +22,7 @@ from artos.envs.spec import AGES, EnvSpec
 from artos.envs.stepper import Stepper
 from artos.errors import Refused
 from artos.plan import Plan
-from artos.policies.acting import BOOTSTRAPS, VALUES, ActInfo, BoundPolicy, Declared
+from artos.policies.acting import BOOTSTRAPS, VALUES, ActInfo, BoundPolicy, Declared, Seen
 from artos.protocol.invocations import Invoke
 from artos.spec import VERSION_KEY, DataKey
 
@@ -127,6 +127,14 @@ class RolloutActor:
         if ours and (self.policy is None or type(self.policy) is Policy):
             return []
         return check_policy(module, self.spec, self.declared)
+
+    def seen(self, module: Any) -> Seen:
+        """How ``build_module``'s network takes observations, in words."""
+        if type(self).build_module is not RolloutActor.build_module:
+            return Seen()
+        from artos.policies.build import seen  # noqa: PLC0415
+
+        return seen(module, self.spec)
 
     def _environment_keys(self) -> tuple[DataKey, ...]:
         keys = self.spec.data_keys()

@@ -72,8 +72,6 @@ class ActorCriticLearner(TorchLearner):
         # On a CPU pictures are read where they are, minibatch by minibatch; elsewhere they go once.
         self._piecewise = self._large if self.place.is_cpu else set()
         self._state = context.plan.state_keys
-        # Of parts with several axes, only the real-valued ones can be among a network's flat ones.
-        self._flat_large = [k.name for k in keys if k.name in self._large and "float" in k.dtype]
         self._normalizers = normalizers(self.module)
         self._reward_scale: Network | None = None
         if self.normalize_rewards:
@@ -109,7 +107,8 @@ class ActorCriticLearner(TorchLearner):
     def _count(self, batch: Batch, rows: Mapping[str, Tensor]) -> None:
         """Update statistics with a batch that was learned from; ``rows`` are all of it."""
         if self._normalizers:
-            apart = [key for key in self._flat_large if key not in rows]
+            shown = {part.name for each in self._normalizers for part in each.parts}
+            apart = [key for key in self._parts if key in shown and key not in rows]
             large = {key: batch.gather(key).reshape(len(batch), -1) for key in apart}
             seen = {**rows, **{key: self.tensor(array) for key, array in large.items()}}
             for normalizer in self._normalizers:

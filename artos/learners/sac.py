@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.compiler import Switch
 from artos.learners.off_policy import Obs, OffPolicyLearner
 from artos.learners.ranges import not_negative, positive
+from artos.policies.bounds import units_of
 from artos.spec import MASK_KEY
 
 
@@ -20,9 +22,9 @@ class SAC(OffPolicyLearner):
     """Maximises return plus entropy with two critics (Haarnoja et al. 2018b).
 
     The temperature, from ``temperature`` on, is learned with step size ``temperature_lr`` such that
-    the entropy is ``target_entropy``: by default minus the number of action dimensions, and for
-    discrete actions ``0.5 log(choices)``. A ``temperature_lr`` of 0 keeps it. Discrete actions take
-    expectations over all of them instead of samples (Christodoulou 2019).
+    the entropy is ``target_entropy``: by default minus the number of action dimensions that are
+    free, and for discrete actions ``0.5 log(choices)``. A ``temperature_lr`` of 0 keeps it.
+    Discrete actions take expectations over all of them instead of samples (Christodoulou 2019).
     """
 
     def __init__(
@@ -52,8 +54,12 @@ class SAC(OffPolicyLearner):
         self.own_critics(self.hidden, self.critic_lr)
         start = torch.tensor(math.log(self.start))
         self.log_temperature = self.own("log_temperature", start, lr=self.temperature_lr or None)
-        usual = -math.prod(actions.shape) if self.continuous else 0.5 * math.log(actions.sizes[0])
-        self._entropy = usual if self.target_entropy is None else self.target_entropy
+        if self.target_entropy is not None:
+            self._entropy = self.target_entropy
+        elif self.continuous:
+            self._entropy = -float(np.count_nonzero(units_of(actions)[1]))
+        else:
+            self._entropy = 0.5 * math.log(actions.sizes[0])
 
     def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
         """A step of the critics, then of the policy, then of the temperature."""

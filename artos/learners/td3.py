@@ -82,7 +82,8 @@ class TD3(OffPolicyLearner):
         noise = (torch.randn_like(actions) * self.target_noise).clamp(
             -self.target_clip, self.target_clip
         )
-        found: Tensor = self.targets(following, (actions + noise).clamp(-1, 1)).amin(0)
+        smoothed = self.module.bounds.freed((actions + noise).clamp(-1, 1))
+        found: Tensor = self.targets(following, smoothed).amin(0)
         return found
 
     def out_of_range(self) -> Iterator[str]:

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,16 @@ class BoundPolicy(Protocol):
 def output_keys(outputs: Iterable[str | DataKey]) -> tuple[DataKey, ...]:
     """The data keys of a policy's outputs."""
     return tuple(DataKey(each) if isinstance(each, str) else each for each in outputs)
+
+
+class Seen(NamedTuple):
+    """How a policy of ours takes observations, in words: ``networks`` by data key, and what is odd.
+
+    Both are empty for a policy of the user's own.
+    """
+
+    networks: tuple[tuple[str, str], ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

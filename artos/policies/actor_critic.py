@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from artos.envs.spec import EnvSpec
 from artos.policies.acting import ACTOR_CRITIC, ActInfo
 from artos.policies.distributions import head_for
-from artos.policies.encoders import Encoder, Normalizer, flat_width, flatten_all
+from artos.policies.encoders import Encoder, Normalizer, flatten_all
+from artos.policies.inputs import flat_width
 from artos.policies.masks import masked
 from artos.policies.twin_mlp import TwinMlp, apply_heads, orthogonal
 
@@ -25,7 +26,7 @@ class ActorCritic(nn.Module):
     shared by policy and value, flat parts appended to its features. Actions that an
     ``action_mask`` forbids are never chosen, and count in no probability and no entropy.
 
-    With ``normalize`` real-valued parts are scaled by running statistics. ``correlation`` is that
+    With ``normalize`` flattened numbers are scaled by running statistics. ``correlation`` is that
     of the noise in continuous actions, see ``DiagGaussian``.
     ``generator`` makes sampling reproducible; None uses torch's global one.
     """

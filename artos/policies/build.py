@@ -13,9 +13,11 @@ from torch import Tensor, nn
 
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.errors import Refused
-from artos.policies.acting import ACTOR_CRITIC, ActInfo, Declared
+from artos.policies.acting import ACTOR_CRITIC, ActInfo, Declared, Seen
 from artos.policies.actor_critic import ActorCritic
-from artos.policies.encoders import is_image, is_real
+from artos.policies.encoders import Encoder, normalizers
+from artos.policies.inputs import can_be_scaled, doubt, picture, words
+from artos.policies.twin_mlp import TwinMlp
 from artos.spec import MASK_KEY, DataKey
 
 _BATCH = 3
@@ -27,8 +29,8 @@ _CRITIC = Declared()
 class Policy:
     """The built-in actor-critic: ``auto`` takes the CNN if the environment shows pictures.
 
-    ``normalize`` scales real-valued observations by running statistics. ``correlation`` is that of
-    the noise in continuous actions from step to step, 0 to below 1.
+    ``normalize`` scales observations that are no pictures and no categories by running statistics.
+    ``correlation`` is that of the noise in continuous actions from step to step, 0 to below 1.
     """
 
     outputs: ClassVar[tuple[str | DataKey, ...]] = ACTOR_CRITIC
@@ -43,14 +45,16 @@ class Policy:
         Raises:
             Refused: the kind does not fit the observations, or a hidden layer has no units.
         """
-        pictures = any(is_image(part) for part in spec.features)
+        pictures = any(picture(part) for part in spec.features)
         faults = []
         if self.kind not in ("auto", "mlp", "cnn"):
             faults.append(f"policy kind {self.kind!r}: use auto, mlp or cnn")
         if self.kind == "cnn" and not pictures:
             faults.append(f"policy kind 'cnn': {spec.name} shows no picture; use mlp or auto")
-        if self.normalize and not any(is_real(part) for part in spec.features):
-            faults.append(f"policy normalize=True: {spec.name} shows no real numbers; leave it out")
+        if self.normalize and not can_be_scaled(spec, cnn=self.kind != "mlp"):
+            faults.append(
+                f"policy normalize=True: {spec.name} shows no numbers to scale; leave it out"
+            )
         if any(not 0 < units <= _MOST_UNITS for units in self.hidden):
             faults.append(f"policy hidden={self.hidden}: each layer has 1 to {_MOST_UNITS} units")
         if faults:
@@ -73,6 +77,23 @@ def build_policy(policy: PolicyLike, spec: EnvSpec, seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return policy(spec)
+
+
+def seen(module: Any, spec: EnvSpec) -> Seen:
+    """Which network each part of an observation goes through."""
+    ours = [each for each in _modules(module) if isinstance(each, Encoder | TwinMlp)]
+    if not ours:
+        return Seen()
+    cnn, scaled = isinstance(ours[0], Encoder), bool(normalizers(module))
+    doubts = [doubt(part, cnn=cnn, scaled=scaled) for part in spec.features]
+    return Seen(
+        tuple((part.name, words(part, cnn=cnn, scaled=scaled)) for part in spec.features),
+        tuple(each for each in doubts if each),
+    )
+
+
+def _modules(module: Any) -> Iterator[nn.Module]:
+    return module.modules() if isinstance(module, nn.Module) else iter(())
 
 
 def require_actions(spec: EnvSpec, algorithm: str, *kinds: str) -> None:

@@ -12,10 +12,12 @@ from torch import Tensor, nn
 
 from artos.envs.spec import ActionSpec
 from artos.errors import Refused
+from artos.policies.bounds import Bounds, are_own_units, units_of
 from artos.snapshot import put_back, taken
 
 Floats = NDArray[np.float32]
 LOG_2PI = math.log(2 * math.pi)
+_MOST_AHEAD, _BYTES_AHEAD = 256, 2**20
 
 
 class Head(nn.Module):
@@ -100,17 +102,24 @@ class DiagGaussian(Head):
     that lasts goes further than noise that cancels itself out (Hollenstein et al. 2024, with pink
     noise). Every sample alone stays standard normal, and log probabilities are those of one alone.
 
+    With ``units`` the normals are in units of the bounds, where -1 ... 1 is all that is allowed.
+    Log probabilities and entropy are those of units, the same for all bounds, and a dimension that
+    is fixed has no part in them.
+
     Raises:
         Refused: a correlation that is not from 0 to below 1.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("_last",)
 
-    def __init__(self, shape: tuple[int, ...], correlation: float = 0.0) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], correlation: float = 0.0, units: Bounds | None = None
+    ) -> None:
         super().__init__()
         if not 0 <= correlation < 1:
             raise Refused([f"correlation={correlation}: use 0 to below 1"])
         self.shape, self.width, self.correlation = shape, math.prod(shape), correlation
+        self.units = units
         self.log_std = nn.Parameter(torch.zeros(self.width))
         self._last: Tensor | None = None
 
@@ -120,15 +129,18 @@ class DiagGaussian(Head):
         """See ``Head.sample``; actions are not clipped here."""
         mean = out.float()
         noise = torch.zeros_like(mean) if greedy else self._noise(mean, generator)
-        actions = mean + self.log_std.exp() * noise
-        logs = -0.5 * noise.square().sum(-1) - self._scale()
-        return actions.reshape(len(out), *self.shape), logs
+        unit = mean + self.log_std.exp() * noise
+        logs = -0.5 * self._summed(noise.square()) - self._scale()
+        actions = unit.reshape(len(out), *self.shape) if self.units is None else self.units(unit)
+        return actions, logs
 
     def evaluate(self, out: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """See ``Head.evaluate``."""
-        noise = (actions.reshape(len(out), -1) - out.float()) * (-self.log_std).exp()
-        logs = -0.5 * noise.square().sum(-1) - self._scale()
-        entropy = self._scale() + 0.5 * self.width
+        columns = actions.reshape(len(out), -1)
+        unit = columns if self.units is None else self.units.unit(columns)
+        noise = (unit - out.float()) * (-self.log_std).exp()
+        logs = -0.5 * self._summed(noise.square()) - self._scale()
+        entropy = self._scale() + 0.5 * self._free
         return logs, entropy.expand(len(out))
 
     def _noise(self, mean: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -139,8 +151,16 @@ class DiagGaussian(Head):
             self._last = noise
         return noise
 
+    @property
+    def _free(self) -> int:
+        return self.width if self.units is None else self.units.free_count
+
+    def _summed(self, columns: Tensor) -> Tensor:
+        """The sum over all dimensions that are free."""
+        return (columns if self.units is None else self.units.freed(columns)).sum(-1)
+
     def _scale(self) -> Tensor:
-        return self.log_std.sum() + 0.5 * LOG_2PI * self.width
+        return self._summed(self.log_std) + 0.5 * LOG_2PI * self._free
 
 
 def _fresh(correlation: float) -> float:
@@ -149,12 +169,17 @@ def _fresh(correlation: float) -> float:
 
 
 def head_for(actions: ActionSpec, correlation: float = 0.0) -> Head:
-    """The usual distribution for an action space; ``correlation`` is that of continuous noise."""
+    """The usual distribution for an action space; ``correlation`` is that of continuous noise.
+
+    Raises:
+        Refused: bounds between which nothing can be chosen, see ``Bounds``.
+    """
     if actions.kind == "discrete":
         return Categorical(actions.sizes[0])
     if actions.kind == "multidiscrete":
         return MultiCategorical(actions.sizes, actions.shape)
-    return DiagGaussian(actions.shape, correlation)
+    bounded = None if are_own_units(actions) else Bounds(actions)
+    return DiagGaussian(actions.shape, correlation, bounded)
 
 
 def _pick(logs: Tensor, actions: Tensor) -> Tensor:
@@ -177,16 +202,24 @@ class Sampler(Protocol):
         """
 
 
-class CategoricalSampler:
-    """Twin of ``Categorical``; draws its noise for many steps at once."""
+def steps_ahead(batch: int, choices: int) -> int:
+    """For how many steps noise is drawn at once: at most 256, and 1 MiB if that is enough for one.
 
-    _AHEAD = 256
+    ``choices`` are those of all sub-actions together.
+    """
+    return max(1, min(_MOST_AHEAD, _BYTES_AHEAD // (4 * max(1, batch * choices))))
+
+
+class CategoricalSampler:
+    """Twin of ``Categorical``; draws its noise for ``ahead`` steps at once."""
+
     kept: ClassVar[tuple[str, ...]] = ("_noise", "_next")
 
-    def __init__(self, choices: int, batch: int, rng: np.random.Generator) -> None:
-        self._rng = rng
-        self._noise = np.empty((self._AHEAD, batch, choices), np.float32)
-        self._next = self._AHEAD
+    def __init__(
+        self, choices: int, batch: int, rng: np.random.Generator, ahead: int | None = None
+    ) -> None:
+        self._rng, self._next = rng, ahead or steps_ahead(batch, choices)
+        self._noise = np.empty((self._next, batch, choices), np.float32)
         self._wide = np.empty((batch, choices), np.float32)
         self._logs = np.empty(batch, np.float32)
         self._ones = np.ones(choices, np.float32)
@@ -211,7 +244,7 @@ class CategoricalSampler:
         return actions, logs
 
     def _gumbel(self) -> Floats:
-        if self._next == self._AHEAD:
+        if self._next == len(self._noise):
             self._rng.standard_exponential(dtype=np.float32, out=self._noise)
             # A drawn zero would win with infinite noise; the sum of exponentials must stay finite.
             np.maximum(self._noise, np.float32(1e-20), out=self._noise)
@@ -229,7 +262,8 @@ class MultiCategoricalSampler:
     def __init__(
         self, sizes: tuple[int, ...], shape: tuple[int, ...], batch: int, rng: np.random.Generator
     ) -> None:
-        self._parts = [CategoricalSampler(n, batch, rng) for n in sizes]
+        ahead = steps_ahead(batch, sum(sizes))
+        self._parts = [CategoricalSampler(n, batch, rng, ahead) for n in sizes]
         ends = np.cumsum(sizes).tolist()
         self._slices = [slice(end - n, end) for end, n in zip(ends, sizes, strict=True)]
         self._actions = np.empty((batch, len(sizes)), np.int64)
@@ -267,8 +301,12 @@ class GaussianSampler:
         batch: int,
         rng: np.random.Generator,
         correlation: float = 0.0,
+        units: tuple[Floats, Floats] | None = None,
     ) -> None:
         self._rng, self._shape, self._width = rng, shape, math.prod(shape)
+        self._units, self._free = units, self._width
+        if units is not None:
+            self._free = int(np.count_nonzero(units[1]))
         self._keep, self._fresh = np.float32(correlation), np.float32(_fresh(correlation))
         self._zeros = np.zeros((batch, self._width), np.float32)
         self._noise: Floats | None = None
@@ -280,9 +318,15 @@ class GaussianSampler:
         noise = self._zeros if greedy else self._draw()
         log_std = state["head.log_std"]
         out += np.exp(log_std) * noise
+        if self._units is not None:
+            middle, reach = self._units
+            out *= reach
+            out += middle
+            if self._free < self._width:
+                noise, log_std = noise * (reach > 0), log_std * (reach > 0)
         logs = np.einsum("bk,bk->b", noise, noise)
         logs *= -0.5
-        logs -= np.float32(log_std.sum() + 0.5 * LOG_2PI * self._width)
+        logs -= np.float32(log_std.sum() + 0.5 * LOG_2PI * self._free)
         return out.reshape(len(out), *self._shape), logs
 
     def _draw(self) -> Floats:
@@ -302,4 +346,5 @@ def sampler_for(
         return CategoricalSampler(actions.sizes[0], batch, rng)
     if actions.kind == "multidiscrete":
         return MultiCategoricalSampler(actions.sizes, actions.shape, batch, rng)
-    return GaussianSampler(actions.shape, batch, rng, correlation)
+    units = None if are_own_units(actions) else units_of(actions)
+    return GaussianSampler(actions.shape, batch, rng, correlation, units)

@@ -10,45 +10,23 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from artos.envs.spec import EnvSpec, Part
+from artos.policies.inputs import divisor, flat_width, is_number, picture
 from artos.policies.moments import Moments
 
-_SMALLEST_IMAGE = 36
 _CNN_WIDTH = 512
 BOUND = 10.0
 """Scaled observations are within -10 ... 10."""
 
 
-def is_image(part: Part) -> bool:
-    """Whether a part is a picture for the Nature CNN: uint8, three axes, sides of 36 or more."""
-    shape = part.value_shape
-    if part.dtype != "uint8" or len(shape) != 3:
-        return False
-    height, width = shape[:2] if _channels_last(shape) else shape[1:]
-    return min(height, width) >= _SMALLEST_IMAGE
-
-
-def _channels_last(shape: tuple[int, ...]) -> bool:
-    return shape[-1] in (1, 3, 4) and shape[0] not in (1, 3, 4)
-
-
-def flat_width(part: Part) -> int:
-    """Features a part gives when flattened: its elements, or one-hot its categories."""
-    return sum(part.sizes) if part.sizes else math.prod(part.value_shape)
-
-
-def is_real(part: Part) -> bool:
-    """Whether a part is made of real numbers, which can be scaled; categories and bytes are not."""
-    return not part.sizes and part.dtype.startswith("float")
-
-
 def flatten(part: Part, value: Tensor) -> Tensor:
-    """(B, …) of any dtype to float32 (B, flat_width): bytes scaled to 0 … 1, categories one-hot."""
+    """(B, …) of any dtype to float32 (B, flat_width): categories one-hot, bytes from 0 to 1."""
     if part.sizes:
         columns = value.long().reshape(len(value), -1).unbind(1)
         hot = [functional.one_hot(c, n) for c, n in zip(columns, part.sizes, strict=True)]
         return torch.cat(hot, 1).float()
     flat = value.reshape(len(value), -1).float()
-    return flat / 255 if part.dtype == "uint8" else flat
+    scale = divisor(part)
+    return flat if scale == 1 else flat / scale
 
 
 def flatten_all(parts: Sequence[Part], obs: Mapping[str, Tensor]) -> Tensor:
@@ -82,21 +60,21 @@ def _compute_dtype(where: Tensor) -> torch.dtype:
 
 
 class NatureCnn(nn.Module):
-    """The convolutions of Mnih et al. 2015: 32×8/4, 64×4/2, 64×3/1, then 512; uint8 in, ReLU.
+    """The convolutions of Mnih et al. 2015: 32×8/4, 64×4/2, 64×3/1, then 512; ReLU.
 
-    ``(B, C, H, W)`` or ``(B, H, W, C)`` uint8 → ``(B, 512)``. Everything is kept channels last:
-    measured 1.34 times as fast in training as the usual layout (one thread, minibatch 256).
+    Maps (B, *value_shape) of a part that is a ``picture`` to (B, 512). Everything is kept channels
+    last: measured 1.34 times as fast in training as the usual layout (one thread, minibatch 256).
     """
 
     def __init__(self, part: Part) -> None:
         super().__init__()
-        shape = part.value_shape
-        self.colours_last = _channels_last(shape)
-        channels, *sides = (shape[2], *shape[:2]) if self.colours_last else shape
+        seen = picture(part)
+        assert seen is not None, f"{part.name} is no picture"
+        self.seen, self.divisor = seen, divisor(part)
         height, width = self.sides = tuple(
-            ((((n - 8) // 4 + 1) - 4) // 2 + 1) - 3 + 1 for n in sides
+            ((((n - 8) // 4 + 1) - 4) // 2 + 1) - 3 + 1 for n in seen.sides
         )
-        self.first = Conv(channels, 32, 8, 4)
+        self.first = Conv(seen.channels, 32, 8, 4)
         self.second = Conv(32, 64, 4, 2)
         self.third = Conv(64, 64, 3, 1)
         self.width = _CNN_WIDTH
@@ -106,17 +84,16 @@ class NatureCnn(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """Features of the picture, its bytes scaled to 0 … 1."""
-        if self.colours_last:
-            image = image.permute(0, 3, 1, 2)
+        image = self.seen.arranged(image)
         # Bytes are exact in bfloat16, scaling the few weights is cheaper than all the pixels, and
         # two passes, first the type and then the layout, are faster than one that does both.
         pixels = image.to(_compute_dtype(image)).contiguous(memory_format=torch.channels_last)
-        seen: Tensor = self.third(self.second(self.first(pixels, 1 / 255)))
+        seen: Tensor = self.third(self.second(self.first(pixels, 1 / self.divisor)))
         return functional.relu(self.last(seen.permute(0, 2, 3, 1).flatten(1)))
 
 
 class Normalizer(nn.Module):
-    """Scales the real-valued columns of flattened observations to mean 0 and variance 1.
+    """Scales the numbers in flattened observations to mean 0 and variance 1, not categories.
 
     The result is clipped to -10 ... 10. ``mean``, ``var`` and ``count`` are buffers: they are
     published, saved and restored with the weights. Only the learner updates them, with the rows of
@@ -130,8 +107,8 @@ class Normalizer(nn.Module):
 
     def __init__(self, parts: Sequence[Part]) -> None:
         super().__init__()
-        self._parts = tuple(parts)
-        columns = [torch.full((flat_width(part),), is_real(part)) for part in parts]
+        self.parts = tuple(parts)
+        columns = [torch.full((flat_width(part),), is_number(part)) for part in parts]
         self.register_buffer("real", torch.cat(columns), persistent=False)
         self.register_buffer("mean", torch.zeros(len(self.real)))
         self.register_buffer("var", torch.ones(len(self.real)))
@@ -146,7 +123,7 @@ class Normalizer(nn.Module):
     def update(self, obs: Mapping[str, Tensor]) -> None:
         """Count observations (n, …) in."""
         before = Moments(self.mean, self.var, self.count)
-        mean, var, count = before.with_rows(flatten_all(self._parts, obs))
+        mean, var, count = before.with_rows(flatten_all(self.parts, obs))
         self.mean.copy_(torch.where(self.real, mean, 0.0))
         self.var.copy_(torch.where(self.real, var, 1.0))
         self.count.copy_(count)
@@ -166,14 +143,14 @@ def normalizers(module: nn.Module) -> list[Normalizer]:
 class Encoder(nn.Module):
     """Features of a whole observation: a ``NatureCnn`` per picture, all other parts flattened.
 
-    With ``normalize`` real-valued parts are scaled by running statistics. Maps a dict by data key,
+    With ``normalize`` flattened numbers are scaled by running statistics. Maps a dict by data key,
     (B, *value_shape) each, to (B, width) float32.
     """
 
     def __init__(self, spec: EnvSpec, *, normalize: bool = False) -> None:
         super().__init__()
-        self.pictures = [part for part in spec.features if is_image(part)]
-        self.flat = [part for part in spec.features if not is_image(part)]
+        self.pictures = [part for part in spec.features if picture(part)]
+        self.flat = [part for part in spec.features if not picture(part)]
         self.nets = nn.ModuleList(NatureCnn(part) for part in self.pictures)
         self.width = sum(flat_width(part) for part in self.flat) + _CNN_WIDTH * len(self.nets)
         self.normalizer = Normalizer(self.flat) if normalize and self.flat else None

@@ -16,8 +16,9 @@ from artos.envs.spec import EnvSpec, Part
 from artos.policies.acting import ActInfo, BoundPolicy
 from artos.policies.actor_critic import ActorCritic
 from artos.policies.distributions import sampler_for
-from artos.policies.encoders import BOUND, Normalizer, flat_width
+from artos.policies.encoders import BOUND, Normalizer
 from artos.policies.flat import Floats, layout, named_tensors, views
+from artos.policies.inputs import divisor, flat_width
 from artos.policies.masks import FORBIDDEN
 from artos.policies.twin_mlp import TwinMlp
 from artos.snapshot import put_back, taken
@@ -227,7 +228,7 @@ class _Copy:
         self._target = target
         self._shape = (len(target), target.shape[1])
         self._flat = len(part.value_shape) == 1
-        self._scale = np.float32(255) if part.dtype == "uint8" else None
+        self._scale = None if divisor(part) == 1 else np.float32(divisor(part))
 
     def __call__(self, value: Array) -> None:
         self._target[...] = value if self._flat else value.reshape(self._shape)

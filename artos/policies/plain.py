@@ -83,7 +83,7 @@ def _tanh_layers(twin: TwinMlp, side: int) -> list[nn.Module]:
 class PlainCnn(nn.Sequential):
     """A ``NatureCnn`` of ``Conv2d``, ``ReLU``, ``Flatten`` and ``Linear``.
 
-    They take (B, C, H, W) from 0 to 1, to which bytes are scaled first.
+    They take (B, C, H, W), bytes scaled to 0 … 1 first.
     """
 
     def __init__(self, net: NatureCnn) -> None:
@@ -92,12 +92,12 @@ class PlainCnn(nn.Sequential):
         columns = net.last.weight.view(len(net.last.weight), *net.sides, -1)
         last = linear(columns.permute(0, 3, 1, 2).flatten(1), net.last.bias)
         super().__init__(*convs, nn.Flatten(), last, nn.ReLU())
-        self.colours_last = net.colours_last
+        self.seen, self.divisor = net.seen, net.divisor
 
     def forward(self, image: Tensor) -> Tensor:
         """See ``NatureCnn``."""
-        image = image.permute(0, 3, 1, 2) if self.colours_last else image
-        found: Tensor = super().forward(image.float() / 255)  # type: ignore[no-untyped-call]
+        image = self.seen.arranged(image).float() / self.divisor
+        found: Tensor = super().forward(image)  # type: ignore[no-untyped-call]
         return found
 
 

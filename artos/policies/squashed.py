@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from artos.envs.spec import ActionSpec, EnvSpec
+from artos.envs.spec import EnvSpec
 from artos.policies.acting import ActInfo
+from artos.policies.bounds import Bounds
 from artos.policies.build import require_actions
 from artos.policies.distributions import LOG_2PI
 from artos.policies.encoders import Encoder
@@ -22,34 +23,6 @@ from artos.policies.relu_mlp import ReluMlp
 
 Obs = dict[str, Tensor]
 _LOWEST, _HIGHEST = -20.0, 2.0
-
-
-class Bounds(nn.Module):
-    """Between -1 ... 1 and the bounds of an action space, (B, size) to (B, *shape) and back."""
-
-    middle: Tensor
-    reach: Tensor
-
-    def __init__(self, actions: ActionSpec) -> None:
-        super().__init__()
-        self.shape, self.size = actions.shape, math.prod(actions.shape)
-        low, high = (
-            torch.tensor(side, dtype=torch.float32) for side in (actions.low, actions.high)
-        )
-        self.register_buffer("middle", (high + low) / 2)
-        self.register_buffer("reach", (high - low) / 2)
-
-    def forward(self, unit: Tensor) -> Tensor:
-        """What the environment takes."""
-        return (self.middle + self.reach * unit).reshape(len(unit), *self.shape)
-
-    def unit(self, actions: Tensor) -> Tensor:
-        """What a critic takes."""
-        return (actions.reshape(len(actions), -1) - self.middle) / self.reach
-
-    def anything(self, rows: int) -> Tensor:
-        """Uniformly random unit actions, (rows, size)."""
-        return torch.rand(rows, self.size) * 2 - 1
 
 
 class SquashedGaussian(nn.Module):
@@ -89,7 +62,7 @@ class SquashedGaussian(nn.Module):
         before = mean + log_std.exp() * noise
         logs = -0.5 * noise.square() - log_std - 0.5 * LOG_2PI
         squashed = 2 * (math.log(2) - before - functional.softplus(-2 * before))
-        return torch.tanh(before), (logs - squashed).sum(-1)
+        return self.bounds.freed(torch.tanh(before)), self.bounds.freed(logs - squashed).sum(-1)
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
         """``actions`` (B, *shape) float32."""
@@ -128,7 +101,7 @@ class Deterministic(nn.Module):
 
     def forward(self, obs: Obs) -> Tensor:
         """Unit actions (B, size)."""
-        return torch.tanh(self.layers(self.encoder(obs)))
+        return self.bounds.freed(torch.tanh(self.layers(self.encoder(obs))))
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
         """``actions`` (B, *shape) float32."""

@@ -22,6 +22,7 @@ from artos.errors import Refused
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
 from artos.plan import CPU, POOL, Plan
+from artos.policies.acting import Seen
 from artos.reference import Reference
 from artos.runtime.member import MOST_EPISODES
 from artos.runtime.reference import (
@@ -292,9 +293,11 @@ def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
     learner.setup(LearnerContext(plan, module, plan.seed, threads, publish=publish))
     arrays = [ArraySpec(n, tuple(a.shape), _dtype(a)) for n, a in learner.live().items()]
     objects = _objects(workload, arrays, plan.actors + 1)
+    seen = workload.actor.seen(module) if hasattr(workload.actor, "seen") else Seen()
     return msgspec.structs.replace(
-        plan, objects=objects, layout=learner.layout(), threads=threads, device=device
-    )
+        plan, objects=objects, layout=learner.layout(), threads=threads, device=device,
+        networks=seen.networks, doubts=seen.doubts,
+    )  # fmt: skip
 
 
 def _on_cpu(device: str) -> bool:

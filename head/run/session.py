@@ -126,6 +126,8 @@ class Session:
     def run(self) -> Summary:
         """Run to the end; save and clean up whatever happens."""
         with announced(self._folder.path, self._node.site) as self._tell:
+            for doubt in self._node.plan.doubts:
+                self._view.note(doubt)
             self._note_what_is_not_restored()
             try:
                 self._serve()

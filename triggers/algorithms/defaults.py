@@ -9,7 +9,7 @@ from artos.actors.rollout import RolloutActor
 from artos.envs.spec import EnvSpec
 from artos.errors import Refused
 from artos.policies.build import Policy
-from artos.policies.encoders import is_real
+from artos.policies.inputs import can_be_scaled
 from artos.policies.recurrent import RecurrentActorCritic
 
 
@@ -28,7 +28,7 @@ def actor_critic(
     """The actor of algorithms that learn a policy and its value, with or without a memory.
 
     Raises:
-        Refused: ``normalize``, and no part of the observation is made of real numbers.
+        Refused: ``normalize``, and an observation has no numbers but pictures.
     """
     policy: Any = Policy(hidden=hidden, normalize=normalize, correlation=correlation)
     if recurrent:
@@ -39,19 +39,19 @@ def actor_critic(
     actor = RolloutActor(
         env, policy, envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives
     )
-    require_real_numbers(actor, normalize)
+    require_numbers(actor, normalize)
     return actor
 
 
-def require_real_numbers(actor: RolloutActor, normalize: bool) -> None:
+def require_numbers(actor: RolloutActor, normalize: bool) -> None:
     """Check that there is something to scale.
 
     Raises:
-        Refused: no part of an observation is made of real numbers.
+        Refused: an observation has no numbers but pictures.
     """
-    if normalize and not any(is_real(part) for part in actor.spec.features):
+    if normalize and not can_be_scaled(actor.spec):
         env = actor.spec.name
-        raise Refused([f"normalize scales real numbers, but {env} shows none: leave normalize out"])
+        raise Refused([f"normalize scales numbers, but {env} shows none: leave normalize out"])
 
 
 def step_size(lr: float | None, spec: EnvSpec) -> float:

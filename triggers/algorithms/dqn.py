@@ -12,7 +12,7 @@ from artos.policies.build import require_actions
 from artos.policies.values import Epsilon, QNetwork
 from artos.scaling.actor_count import ActorsSetting
 from artos.spec import Workload
-from triggers.algorithms.defaults import require_real_numbers
+from triggers.algorithms.defaults import require_numbers
 from triggers.algorithms.replaying import Replay, pattern, replay_workload
 
 
@@ -61,7 +61,7 @@ def workload(
         env, policy, envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives
     )
     require_actions(actor.spec, "DQN", "discrete")
-    require_real_numbers(actor, normalize)
+    require_numbers(actor, normalize)
     learner = DQN(
         lr=lr, double=double, tau=tau, target_every=target_every, sync=sync,
         max_grad_norm=max_grad_norm, threads=threads, compile=compile,

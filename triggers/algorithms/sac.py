@@ -12,7 +12,7 @@ from artos.policies.build import require_actions
 from artos.policies.squashed import Softmax, SquashedGaussian
 from artos.scaling.actor_count import ActorsSetting
 from artos.spec import Workload
-from triggers.algorithms.defaults import require_real_numbers
+from triggers.algorithms.defaults import require_numbers
 from triggers.algorithms.replaying import Replay, pattern, replay_workload
 
 
@@ -50,7 +50,7 @@ def workload(
     """
     actor = RolloutActor(env, None, envs)
     require_actions(actor.spec, "SAC", "box", "discrete")
-    require_real_numbers(actor, normalize)
+    require_numbers(actor, normalize)
     kind = SquashedGaussian if actor.spec.actions.kind == "box" else Softmax
     actor.policy = partial(kind, hidden=hidden, random=after, normalize=normalize)
     sample = pattern(replay, batch, n_step, gamma, alpha)

@@ -12,7 +12,7 @@ from artos.policies.build import require_actions
 from artos.policies.squashed import Deterministic
 from artos.scaling.actor_count import ActorsSetting
 from artos.spec import Workload
-from triggers.algorithms.defaults import require_real_numbers
+from triggers.algorithms.defaults import require_numbers
 from triggers.algorithms.replaying import Replay, pattern, replay_workload
 
 
@@ -52,7 +52,7 @@ def workload(
     policy = partial(Deterministic, hidden=hidden, noise=noise, random=after, normalize=normalize)
     actor = RolloutActor(env, policy, envs)
     require_actions(actor.spec, "TD3", "box")
-    require_real_numbers(actor, normalize)
+    require_numbers(actor, normalize)
     sample = pattern(replay, batch, n_step, gamma, alpha)
     ratio = float(batch) if ratio is None else ratio
     learner = TD3(

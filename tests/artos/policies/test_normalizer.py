@@ -60,7 +60,7 @@ def test_actors_scale_as_the_learner_does(parts: tuple[Part, ...]) -> None:
     np.testing.assert_allclose(acted["log_probs"], logs, rtol=1e-4, atol=1e-5)
 
 
-def test_pictures_are_left_alone() -> None:
+def test_pictures_and_categories_are_left_alone() -> None:
     spec = spec_with(DISCRETE, *MIXED)
     torch.manual_seed(0)
     plain = Encoder(spec)
@@ -70,6 +70,9 @@ def test_pictures_are_left_alone() -> None:
     assert torch.equal(plain(obs), scaled(obs))
     assert scaled.normalizer is not None
     scaled.normalizer.update(obs)
-    grid = 6
-    assert torch.equal(plain(obs)[:, :-grid], scaled(obs)[:, :-grid])
-    assert not torch.equal(plain(obs)[:, -grid:], scaled(obs)[:, -grid:])
+    picture, ram, categories, grid = plain(obs).split((512, 6, 14, 6), 1)
+    seen = scaled(obs).split((512, 6, 14, 6), 1)
+    assert torch.equal(picture, seen[0])
+    assert torch.equal(categories, seen[2])
+    assert not torch.equal(ram, seen[1])
+    assert not torch.equal(grid, seen[3])

@@ -11,15 +11,16 @@ from artos.envs.spec import ActionSpec, Part
 from artos.policies.acting import ActInfo
 from artos.policies.actor_critic import ActorCritic
 from artos.policies.build import Policy
-from artos.policies.encoders import Normalizer, is_real
+from artos.policies.encoders import Normalizer
+from artos.policies.inputs import can_be_scaled
 from artos.policies.plain import PlainActorCritic, plain
 from artos.policies.values import QNetwork
 
 
 def pair(actions: ActionSpec, *parts: Part) -> tuple[ActorCritic, PlainActorCritic]:
     """A policy with weights of no particular form, and the same in ordinary layers."""
-    real = any(is_real(part) for part in parts)
-    trained = Policy(hidden=(16, 8), normalize=real).build(spec_with(actions, *parts), seed=3)
+    spec = spec_with(actions, *parts)
+    trained = Policy(hidden=(16, 8), normalize=can_be_scaled(spec)).build(spec, seed=3)
     torch.manual_seed(4)
     for module in trained.modules():
         if isinstance(module, Normalizer):

@@ -29,9 +29,9 @@ OWN = {
     "too_much_warm_up": f"{UPDATE}after=100000, but.*raise capacity or lower after",
     "never_warm": f"{UPDATE}after=1000.*total_steps=900.*lower after or raise total_steps",
     "nobody_writes": f"{UPDATE}unknown data key 'altitude'",
-    "scaled_categories": "policy normalize=True: unsound:Knobs shows no real numbers; leave it out",
+    "scaled_categories": "policy normalize=True: unsound:Knobs shows no numbers to scale",
 }
-NORMALIZED = "normalize scales real numbers, but FrozenLake-v1 shows none: leave normalize out"
+NORMALIZED = "normalize scales numbers, but FrozenLake-v1 shows none: leave normalize out"
 BUILT_IN: dict[str, tuple[str, dict[str, Any], str]] = {
     "dqn, continuous": ("dqn", {"env": "Pendulum-v1"}, f"DQN chooses discrete actions.*{OTHER}"),
     "td3, discrete": ("td3", {"env": "CartPole-v1"}, f"TD3 chooses box actions.*{OTHER}"),
