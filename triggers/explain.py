@@ -33,6 +33,7 @@ def _facts(plan: Plan) -> str:
     unlike = (plan.env_spec or {}).get("unlike", "")
     return (
         f"{plan.name}: {_span(plan)} actors x {plan.envs} environments of {plan.env}\n"
+        f"{_left_out(plan)}"
         f"{_scaling(plan)}"
         + (
             f"environments: made anew in each clone, as two of them differ in {unlike}\n"
@@ -44,6 +45,11 @@ def _facts(plan: Plan) -> str:
         f"buffer: {plan.capacity} rows and {size:.2f} MB per actor, when full: {plan.on_full}\n"
         f"model: {model.slots} slots of {model.slot_bytes / 1e6:.2f} MB"
     )
+
+
+def _left_out(plan: Plan) -> str:
+    names = (plan.env_spec or {}).get("left_out", ())
+    return f"left out: {', '.join(names)}, as text is nothing a network reads\n" if names else ""
 
 
 def _budget(plan: Plan) -> str:

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from artos.actors.context import ActorContext
 from artos.actors.recurrent_state import RecurrentState
 from artos.buffer.actor_block import ActorBlock
+from artos.envs.address import address
 from artos.envs.ahead import make_ahead
 from artos.envs.known import KNOWN
-from artos.envs.make import AnyVectorEnv, describe, is_atari, make_vector
+from artos.envs.make import AnyVectorEnv, describe, full_address, is_atari, make_vector
 from artos.envs.spec import AGES, EnvSpec
 from artos.envs.stepper import Stepper
 from artos.errors import Refused
@@ -33,10 +34,11 @@ if TYPE_CHECKING:
 class RolloutActor:
     """Runs ``envs`` copies of ``env`` side by side with one batched inference per step.
 
-    ``env`` is any Gymnasium id or ``module:factory``; ``policy`` a ``Policy``, or a class or
-    function that makes a ``PolicyModule`` of an ``EnvSpec``. ``clip_rewards`` stores rewards
-    clipped to -1 … 1 (None: on Atari only); ``terminal_lives`` lets a lost life terminate. Reported
-    returns are always those of whole games with raw rewards.
+    ``env`` is any Gymnasium id or ``module:factory``, ``env_args`` the arguments it is made with
+    (plain data by name); from then on ``env`` is both, see ``artos.envs.address``. ``policy`` is a
+    ``Policy``, or a class or function that makes a ``PolicyModule`` of an ``EnvSpec``.
+    ``clip_rewards`` stores rewards clipped to -1 … 1 (None: on Atari only); ``terminal_lives`` lets
+    a lost life terminate. Reported returns are always those of whole games with raw rewards.
 
     With ``final_observations`` the last observation of an episode, from which a truncated one is
     bootstrapped, is in a row of its own, whose key ``valid`` is False. Not so by default; a
@@ -58,8 +60,9 @@ class RolloutActor:
         clip_rewards: bool | None = None,
         terminal_lives: bool = False,
         final_observations: bool = False,
+        env_args: Mapping[str, Any] | None = None,
     ) -> None:
-        self.env, self.envs = env, envs
+        self.env, self.envs = address(env, env_args or {}), envs
         self.clip_rewards, self.terminal_lives = clip_rewards, terminal_lives
         self.policy = policy
         self.final_observations = final_observations
@@ -73,6 +76,8 @@ class RolloutActor:
     @property
     def spec(self) -> EnvSpec:
         """Facts about the environment, from a plan or else found by building one."""
+        if self._spec is None and self.env not in KNOWN:
+            self.env = full_address(self.env)
         if self._spec is None and self.env in KNOWN:
             self.adopt(KNOWN[self.env])
         if self._spec is None:

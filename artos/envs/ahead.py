@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gymnasium.vector import AutoresetMode
 
-from artos.envs.make import _FACTORY, AnyVectorEnv, _accepted, _import, make_vector
+from artos.envs.make import AnyVectorEnv, _import, accepted, is_factory, make_vector
 
 
 def make_ahead(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv | None:
@@ -13,6 +13,6 @@ def make_ahead(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv | 
     Raises:
         Refused: as ``make_vector``.
     """
-    if _FACTORY.match(env) and _accepted(_import(env), {"seed": 0}):
+    if is_factory(env) and accepted(_import(env), {"seed": 0}):
         return None
     return make_vector(env, envs, autoreset=autoreset)

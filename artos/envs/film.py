@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from artos.envs.address import parted
 from artos.envs.make import (
-    _FACTORY,
     AnyVectorEnv,
-    _accepted,
     _import,
+    accepted,
+    full_address,
     is_atari,
+    is_factory,
     make_vector,
 )
 from artos.envs.serial import SerialVectorEnv
@@ -202,12 +204,14 @@ def _camera(env: str, seed: int, number: int, studio: Studio) -> Camera:
 
 
 def _drawing(env: str, seed: int) -> gym.Env[Any, Any]:
-    if not _FACTORY.match(env):
+    name, arguments = parted(full_address(env))
+    if not is_factory(env):
         make_vector(env, 1, seed).close()  # refuses what there is not, in words
-        return gym.make(env, disable_env_checker=True, render_mode=_DRAWN)
+        drawing: dict[str, Any] = arguments | {"render_mode": _DRAWN}
+        return gym.make(name, disable_env_checker=True, **drawing)
     factory = _import(env)
     offered: dict[str, Any] = {"seed": seed, "num_envs": 1, "render_mode": _DRAWN}
-    made = factory(**_accepted(factory, offered))
+    made = factory(**(accepted(factory, offered) | arguments))
     if not isinstance(made, gym.Env):
         raise _CannotDraw("it is a vector environment")
     return made

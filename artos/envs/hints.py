@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import re
+import traceback
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import gymnasium as gym
@@ -21,6 +23,10 @@ _PACKAGES = (
     (r"MiniGrid-|BabyAI-", "minigrid", "minigrid"),
     (r"(highway|merge|roundabout|parking|intersection)-", "highway-env", "highway_env"),
     (r"dm_control/", "shimmy[dm-control]", "shimmy"),
+    (r"Vizdoom", "vizdoom", "vizdoom.gymnasium_wrapper"),
+    (r"Meta-World/", "metaworld", "metaworld"),
+    (r"popgym-", "popgym", "popgym"),
+    (r"(mo|minecart|deep-sea-treasure|resource-gathering)-", "mo-gymnasium", "mo_gymnasium"),
 )
 """Well-known packages: how their environments' names begin, what to install, what to import."""
 
@@ -28,15 +34,44 @@ _ABSENT = (ImportError, gym.error.DependencyNotInstalled)
 _VARIANT = re.compile(r"^.*/|(NoFrameskip|Deterministic|-ram\w*)?(-v\d+)?$")
 
 
-def unknown(name: str) -> str:
-    """The fault that no environment ``name`` is registered: what to install, or similar names."""
-    for names, package, module in _PACKAGES:
+def unknown(name: str, module: str = "") -> str:
+    """The fault that no environment ``name`` is registered: what to install, or similar names.
+
+    ``module`` is the package that was named before it, which was imported.
+    """
+    known = next((there for names, _, there in _PACKAGES if re.match(names, name)), module)
+    if module and known != module and known.partition(".")[0] == module:
+        return f"{module} registers no environment {name!r}: write --env {known}:{name}"
+    if module:
+        near = difflib.get_close_matches(name, _of_package(module), n=3, cutoff=0.5)
+        hint = f": did you mean {' or '.join(f'{module}:{each}' for each in near)}?" if near else ""
+        return f"{module} registers no environment {name!r}{hint or _meant(name)}"
+    for names, package, place in _PACKAGES:
         if re.match(names, name):
-            there = importlib.util.find_spec(module)
+            there = importlib.util.find_spec(place.partition(".")[0])
             needs = "" if there else f" needs another package: pip install '{package}', then"
-            return f"environment {name!r}{needs or ': write'} --env {module}:{name}"
+            return f"environment {name!r}{needs or ': write'} --env {place}:{name}"
     hint = _meant(name) or _perhaps_atari(name)
     return f"unknown environment {name!r}{hint} Or give your own as module:factory."
+
+
+def package_that_registers(spec: Any) -> str:
+    """The top-level package of an environment's class."""
+    entry = spec.entry_point or spec.vector_entry_point
+    place = entry if isinstance(entry, str) else getattr(entry, "__module__", "")
+    return re.split(r"[.:]", place or "")[0]
+
+
+def _of_package(module: str) -> list[str]:
+    top = module.partition(".")[0]
+    return [name for name, spec in gym.registry.items() if package_that_registers(spec) == top]
+
+
+def no_factory(module: str, name: str) -> str:
+    """The fault that a module has no function ``name``, which may be part of an id."""
+    near = difflib.get_close_matches(name, _of_package(module), n=3, cutoff=0.4)
+    also = f": did you mean {' or '.join(f'{module}:{each}' for each in near)}?" if near else ""
+    return f"module {module} has no {name}{also}"
 
 
 def unmade(name: str, spec: Any, error: Exception) -> str:
@@ -48,7 +83,70 @@ def unmade(name: str, spec: Any, error: Exception) -> str:
             return f"environment {name} needs the extra {extra}: pip install 'artos[{extra}]'"
     if isinstance(error, ModuleNotFoundError):
         return f"environment {name} needs the Python package {error.name}: it is not installed"
-    return f"environment {name}: {error}" if isinstance(error, _ABSENT) else ""
+    if isinstance(error, _ABSENT):
+        return f"environment {name}: {error}"
+    if why := lacking(error):
+        return f"environment {name}: {why}"
+    return _newer_mujoco(name, error)
+
+
+def lacking(error: Exception) -> str:
+    """What to give to an environment that cannot be made without arguments; empty for others."""
+    found = re.search(r"missing \d+ required [\w-]+ arguments?: (.*)", str(error))
+    names = re.findall(r"'(\w+)'", found[1]) if found and isinstance(error, TypeError) else []
+    return f"it needs arguments: {' '.join(f'--env-arg {n}=...' for n in names)}" if names else ""
+
+
+def _newer_mujoco(name: str, error: Exception) -> str:
+    """Packages made for an older MuJoCo fail in many ways beside a newer one; else empty."""
+    try:
+        newest = tuple(int(part) for part in version("mujoco").split(".")[:2])
+    except (PackageNotFoundError, ValueError):
+        return ""
+    places = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    robotics = any("gymnasium_robotics" in place for place in places)
+    usable, wanted = ((3, 8), "mujoco<3.9") if robotics else ((3, 99), "mujoco<4")
+    concerned = any("mujoco" in text for text in (str(error).lower(), *places))
+    if newest <= usable or not concerned:
+        return ""
+    said = f"{type(error).__name__}: {error}"
+    return (
+        f"environment {name} fails beside MuJoCo {version('mujoco')} ({said}), and was made for an "
+        f"older one: pip install '{wanted}'"
+    )
+
+
+def not_an_environment(env: str, made: Any) -> str:
+    """The fault that a factory returned something else, with what to do about the usual ones."""
+    kind = type(made)
+    said = f"{env} returned a {kind.__name__}; "
+    if kind.__module__.startswith("pettingzoo."):
+        return said + (
+            "a run steps one agent or many as rows: return a gymnasium.Env that plays the other "
+            "agents, or SuperSuit's pettingzoo_env_to_vec_env_v1(...)"
+        )
+    if callable(getattr(made, "step", None)) and callable(getattr(made, "reset", None)):
+        return said + (
+            "it steps, but is no gymnasium.Env (an older interface?): return it in a gymnasium.Env "
+            "whose reset gives (observation, info) and whose step gives five values; for the "
+            "package gym, shimmy.GymV21CompatibilityV0(env=...) is one"
+        )
+    return said + "it must return a gymnasium.Env or gymnasium.vector.VectorEnv"
+
+
+def many_rewards(env: str, made: Any) -> str:
+    """The fault that an environment pays a vector of rewards, as MO-Gymnasium's; empty if not."""
+    width = getattr(getattr(made.unwrapped, "reward_space", None), "shape", None) or (1,)
+    inside = made
+    while isinstance(inside, gym.Wrapper) and width != (1,):
+        width = (1,) if type(inside).__name__ == "LinearReward" else width
+        inside = inside.env
+    if width == (1,):
+        return ""
+    return (
+        f"environment {env} pays rewards of shape {width}, and a learner here needs one number: "
+        "weigh them, in a factory that returns mo_gymnasium.wrappers.LinearReward(env, weight)"
+    )
 
 
 def package_of(module: str) -> str:

@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,13 @@ import gymnasium as gym
 import msgspec
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from artos.closest import closest
 from artos.envs import hints, stacks
+from artos.envs.address import address, parted
+from artos.envs.agents import AgentRows, is_supersuit
 from artos.envs.alike import difference
 from artos.envs.serial import SerialVectorEnv
-from artos.envs.spec import CHOSEN, EnvSpec, spec_of
+from artos.envs.spec import CHOSEN, STACK, EnvSpec, spec_of
 from artos.envs.trial import try_out
 from artos.errors import Refused
 from artos.system.under_way import under_way
@@ -29,7 +32,19 @@ AnyVectorEnv = VectorEnv[Any, Any, Any]
 
 _FACTORY = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 _VECTOR = "vector:"
+_ALE = "ale_py:"
 _FRAMES = 4
+_MADE_BY = ("gymnasium", "ale_py")
+"""Whose ids other packages use for environments of their own, which they do not register."""
+_OF_ATARI = {
+    "repeat_action_probability": 0.0,
+    "full_action_space": False,
+    "max_num_frames_per_episode": 108_000,
+    "frameskip": 4,
+    "noop_max": 30,
+    "use_fire_reset": True,
+}
+"""Arguments of an Atari game, and their values where its id does not say others."""
 
 
 def make_vector(
@@ -43,13 +58,17 @@ def make_vector(
     ``env`` is one of
 
     - a Gymnasium id (``CartPole-v1``), ``module:ID`` where importing the module registers it;
+      without a version the latest is meant;
     - ``vector:ID`` for the id's own vectorised implementation where it has one;
     - an Atari id (``PongNoFrameskip-v4``, ``ALE/Pong-v5``): the standard preprocessing;
     - ``module:factory``, which returns an Env or a VectorEnv and gets ``seed`` and ``num_envs`` if
       it accepts them. ``seed`` matters only there: ``Stepper.reset`` seeds the episodes.
 
+    Any of them may have arguments, see ``artos.envs.address``.
+
     Raises:
-        Refused: unknown name (with the closest ones), missing extra, or a factory that fails.
+        Refused: unknown name (with the closest ones), missing extra, arguments that are not
+            accepted (with those that are), or a factory that fails.
     """
     made = _open(env, envs, seed, autoreset)
     if made.num_envs != envs:
@@ -101,52 +120,128 @@ def _unlike(env: str, one: tuple[AnyVectorEnv, Any], spec: EnvSpec) -> str:
 
 
 def _open(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> AnyVectorEnv:
-    if _FACTORY.match(env):
+    if is_factory(env):
         return _from_factory(env, envs, seed, autoreset)
     if is_atari(env):
         return _atari(env, envs, autoreset)
     return _registered(env, envs, autoreset)
 
 
+def is_factory(env: str) -> bool:
+    """Whether an address is ``module:factory`` of the user's own."""
+    return bool(_FACTORY.match(parted(env)[0])) and not env.startswith(_VECTOR)
+
+
 # -- Gymnasium ids -----------------------------------------------------------------------------
 
 
 def _registered(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
-    vectorised = env.startswith(_VECTOR)
-    name = env.removeprefix(_VECTOR)
-    spec = _spec(name)
+    name, arguments = parted(env)
+    vectorised = name.startswith(_VECTOR)
+    spec = _spec(name.removeprefix(_VECTOR))
     if vectorised and spec.vector_entry_point is None:
-        raise Refused([f"{name} has no vectorised implementation of its own: use --env {name}"])
+        raise Refused([f"{spec.id} has no vectorised implementation of its own: --env {spec.id}"])
+    entry = spec.vector_entry_point if vectorised else spec.entry_point
     try:
+        if isinstance(entry, str):
+            entry = gym.envs.registration.load_env_creator(entry)
+        _check(env, entry, arguments, offered=() if vectorised else _OF_MAKE)
         if vectorised:
-            return gym.make_vec(name, envs, vectorization_mode="vector_entry_point")
-        makers = [partial(gym.make, name, disable_env_checker=True)] * envs
+            made: AnyVectorEnv = gym.make_vec(
+                spec.id, envs, vectorization_mode="vector_entry_point", **arguments
+            )
+            return made
+        makers = [partial(_single, spec.id, arguments)] * envs
         return SerialVectorEnv(makers, autoreset)
     except Refused:
         raise
     except Exception as error:
         missing = hints.unmade(name, spec, error)
-        raise Refused([missing or f"environment {name} cannot be made: {_tail(error)}"]) from error
+        raise Refused([missing or f"environment {env} cannot be made: {_tail(error)}"]) from error
+
+
+_OF_MAKE = ("max_episode_steps", "render_mode")
+"""Arguments of ``gym.make`` itself that are of use here."""
+
+
+def _single(name: str, arguments: dict[str, Any]) -> gym.Env[Any, Any]:
+    made = gym.make(name, disable_env_checker=True, **arguments)
+    if why := hints.many_rewards(name, made):
+        made.close()
+        raise Refused([why])
+    return made
 
 
 def _spec(name: str) -> Any:
+    """What is registered under ``ID`` or ``module:ID``; without a version the latest.
+
+    Raises:
+        Refused: nothing is, or only by another package than the one that was named.
+    """
     module, _, known = name.rpartition(":")
     if module:
         _module(name, module)  # importing it registers the id
-    try:
-        return gym.spec(known)
-    except (gym.error.Error, ModuleNotFoundError) as error:
+    found = gym.registry.get(known) or _latest(known)
+    if found is None:
         with suppress(ImportError):
             importlib.import_module("ale_py")  # so that its games are among the names
-        raise Refused([hints.unknown(known)]) from error
+        raise Refused([hints.unknown(known, module)])
+    owner = hints.package_that_registers(found)
+    foreign = module and owner in _MADE_BY and module.partition(".")[0] != owner
+    if foreign and _registers_itself(owner, found.id):
+        raise Refused(
+            [
+                f"environment {name}: importing {module} does not register {found.id}, which is "
+                f"{owner}'s own: write --env {found.id} for that, or module:factory of your own to "
+                f"make what {module} has under that name"
+            ]
+        )
+    return found
+
+
+def _latest(name: str) -> Any:
+    """The newest version of an id without one; None if there is none."""
+    # What ale-py registers as Pong-v4 has no preprocessing: nobody means that by Pong.
+    versions = [
+        spec
+        for spec in gym.registry.values()
+        if spec.version is not None
+        and spec.id == f"{name}-v{spec.version}"
+        and (is_atari(spec.id) or hints.package_that_registers(spec) != "ale_py")
+    ]
+    return max(versions, key=lambda spec: spec.version or 0, default=None)
+
+
+def _registers_itself(owner: str, name: str) -> bool:
+    """Whether an id is among those a package registers, and not one of another for its classes."""
+    return owner != "gymnasium" or f'id="{name}"' in inspect.getsource(gym.envs)
+
+
+def full_address(env: str) -> str:
+    """The same environment with the version that is meant; as it is if it cannot be found."""
+    name, arguments = parted(env)
+    if is_factory(env):
+        return env
+    before, colon, known = name.rpartition(":")
+    try:
+        spec = _spec(name.removeprefix(_VECTOR))
+    except Refused:
+        return env  # told by whoever makes it
+    return address(f"{before}{colon}{spec.id}", arguments) if spec.id != known else env
 
 
 # -- Atari -------------------------------------------------------------------------------------
 
 
 def is_atari(env: str) -> bool:
-    """Whether a name is an Atari game, which gets the standard preprocessing."""
-    return env.startswith("ALE/") or bool(re.search(r"NoFrameskip-v\d+$", env))
+    """Whether an address is an Atari game, which gets the standard preprocessing."""
+    name = _game(env)
+    return name.startswith("ALE/") or bool(re.search(r"NoFrameskip-v\d+$", name))
+
+
+def _game(env: str) -> str:
+    """Vector environment or not, ours is ALE's own."""
+    return parted(env)[0].removeprefix(_VECTOR).removeprefix(_ALE)
 
 
 def _atari(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
@@ -164,21 +259,44 @@ def _atari(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
             [f"environment {env} needs the Atari extra: pip install 'artos[atari]'"]
         ) from error
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    options = _spec(env).kwargs
-    made = AtariVectorEnv(
-        game=options["game"],
-        num_envs=envs,
-        num_threads=1,
-        max_num_frames_per_episode=options.get("max_num_frames_per_episode", 108_000),
-        repeat_action_probability=options["repeat_action_probability"],
-        full_action_space=options.get("full_action_space", False),
-        autoreset_mode=autoreset,
-        stack_num=_FRAMES,
-        reward_clipping=False,
-    )
+    arguments, registered = parted(env)[1], _spec(_game(env)).kwargs
+    if unknown := arguments.keys() - _OF_ATARI.keys():
+        raise Refused([_unaccepted(env, name, list(_OF_ATARI)) for name in sorted(unknown)])
+    # A frame skip in the registry is that of the bare emulator, which others wrap.
+    said = {n: v for n, v in registered.items() if n in _OF_ATARI and n != "frameskip"}
+    try:
+        made = AtariVectorEnv(
+            game=registered["game"],
+            num_envs=envs,
+            num_threads=1,
+            autoreset_mode=autoreset,
+            stack_num=_FRAMES,
+            reward_clipping=False,
+            **(_OF_ATARI | said | arguments),
+        )
+    except Exception as error:
+        raise Refused([f"environment {env} cannot be made: {_tail(error)}"]) from error
     made.metadata = {"autoreset_mode": autoreset, CHOSEN: True, "frame_stack": _FRAMES}
     vector: AnyVectorEnv = made
     return vector
+
+
+def _refuse_hidden_rewards(env: str, made: AnyVectorEnv) -> None:
+    """ALE's vector environment clips rewards unless it is told not to, and does not say so."""
+    theirs = type(made.unwrapped)
+    if (theirs.__module__, theirs.__name__) != ("ale_py.vector_env", "AtariVectorEnv"):
+        return
+    if STACK not in made.metadata:
+        made.close()
+        raise Refused(
+            [
+                f"environment {env} is ALE's vector environment, which clips rewards (returns "
+                "would be those of clipped rewards) and shows whole stacks: write --env ALE/GAME-v5"
+                ", for which ARTOS makes it with raw rewards and stores each frame once. If yours "
+                "has reward_clipping=False, say how many frames it stacks: env.metadata = "
+                "{**env.metadata, 'frame_stack': 4}"
+            ]
+        )
 
 
 # -- the user's own ----------------------------------------------------------------------------
@@ -187,24 +305,25 @@ def _atari(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
 def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> AnyVectorEnv:
     factory = _import(env)
     first = _call(env, factory, envs, seed)
+    if is_supersuit(first):
+        return AgentRows(first)
     if isinstance(first, VectorEnv):
+        _refuse_hidden_rewards(env, first)
         return first
     if not isinstance(first, gym.Env):
-        raise Refused(
-            [
-                f"{env} returned a {type(first).__name__}; it must return a gymnasium.Env or "
-                "gymnasium.vector.VectorEnv"
-            ]
-        )
+        raise Refused([hints.not_an_environment(env, first)])
+    if why := hints.many_rewards(env, first):
+        first.close()
+        raise Refused([why])
     rest = [partial(_call, env, factory, envs, seed + i) for i in range(1, envs)]
     return SerialVectorEnv([lambda: first, *rest], autoreset)
 
 
 def _import(env: str) -> Callable[..., Any]:
-    module, _, name = env.partition(":")
+    module, _, name = parted(env)[0].partition(":")
     found = getattr(_module(env, module), name, None)
     if found is None:
-        raise Refused([f"environment {env}: module {module} has no {name}"])
+        raise Refused([f"environment {env}: {hints.no_factory(module, name)}"])
     if not callable(found):
         raise Refused([f"environment {env}: {name} is a {type(found).__name__}, not a function"])
     factory: Callable[..., Any] = found
@@ -231,18 +350,46 @@ def _unimported(module: str, error: Exception) -> str:
 
 
 def _call(env: str, factory: Callable[..., Any], envs: int, seed: int) -> Any:
+    arguments = parted(env)[1]
+    _check(env, factory, arguments)
+    offered = accepted(factory, {"seed": seed, "num_envs": envs})
     try:
-        return factory(**_accepted(factory, {"seed": seed, "num_envs": envs}))
+        return factory(**(offered | arguments))
     except Exception as error:
-        raise Refused([f"environment {env}: the factory failed: {_tail(error)}"]) from error
+        why = hints.lacking(error) or f"the factory failed: {_tail(error)}"
+        raise Refused([f"environment {env}: {why}"]) from error
 
 
-def _accepted(factory: Callable[..., Any], offered: dict[str, int]) -> dict[str, int]:
-    try:
-        names = inspect.signature(factory).parameters
-    except (TypeError, ValueError):
-        return {}
+def accepted(factory: Callable[..., Any], offered: dict[str, Any]) -> dict[str, Any]:
+    """What of that which is ``offered`` a factory takes."""
+    names = _parameters(factory) or {}
     return {name: value for name, value in offered.items() if name in names}
+
+
+def _check(
+    env: str, factory: Any, arguments: dict[str, Any], offered: tuple[str, ...] = ()
+) -> None:
+    """Refuse arguments that a factory does not take; ``offered`` are taken in any case."""
+    names = _parameters(factory)
+    if names is None or any(p.kind is p.VAR_KEYWORD for p in names.values()):
+        return
+    known = list(dict.fromkeys((*(name for name in names if name != "self"), *offered)))
+    if faults := [_unaccepted(env, name, known) for name in arguments if name not in known]:
+        raise Refused(faults)
+
+
+def _parameters(factory: Any) -> Mapping[str, inspect.Parameter] | None:
+    try:
+        return inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        return None
+
+
+def _unaccepted(env: str, name: str, known: Sequence[str]) -> str:
+    takes = f"it takes {', '.join(known)}" if known else "it takes none"
+    return (
+        f"environment {parted(env)[0]} takes no argument {name!r}{closest(name, known)} ({takes})"
+    )
 
 
 def _tail(error: BaseException, lines: int = 3) -> str:

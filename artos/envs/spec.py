@@ -92,7 +92,8 @@ class EnvSpec(msgspec.Struct, frozen=True):
     ``masked`` is where it says which actions may be chosen, if it does: then one of the parts is
     ``MASK_KEY``, bool (choices,), those of all sub-actions side by side. ``unlike`` names what
     differs between two that are made in the same way and reset with one seed, such as a generator
-    of its own that is not seeded: clones would share it. Empty if nothing was found.
+    of its own that is not seeded: clones would share it. Empty if nothing was found. ``left_out``
+    are parts of text, which no network here reads and no row has.
     """
 
     name: str
@@ -103,6 +104,7 @@ class EnvSpec(msgspec.Struct, frozen=True):
     chosen: bool = False
     masked: Literal["", "observation", "info"] = ""
     unlike: str = ""
+    left_out: tuple[str, ...] = ()
 
     @property
     def features(self) -> tuple[Part, ...]:
@@ -187,15 +189,33 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     mode = AutoresetMode.SAME_STEP if by_mask else mode
     chosen = by_mask or CHOSEN in env.metadata
     masked: Literal["", "observation"] = "observation" if masks else ""
-    return EnvSpec(name, tuple(parts), actions, is_dict, mode.value, chosen, masked)
+    texts = tuple(key_of((key,)) for key in _texts(space))
+    return EnvSpec(name, tuple(parts), actions, is_dict, mode.value, chosen, masked, left_out=texts)
+
+
+def _texts(space: gym.Space[Any], path: str = "") -> Iterator[str]:
+    """The parts of a Dict that are text, by dotted names."""
+    if isinstance(space, spaces.Dict):
+        for name, inner in space.spaces.items():
+            yield from _texts(inner, f"{path}.{name}" if path else str(name))
+    elif path and is_text(space):
+        yield path
+
+
+def is_text(space: gym.Space[Any]) -> bool:
+    """Whether values of a space are text, of Gymnasium's own kind or of another package's."""
+    return isinstance(space, spaces.Text) or (
+        space.dtype is not None and np.dtype(space.dtype).kind in "US"
+    )
 
 
 def leaves(space: gym.Space[Any], path: Path = ()) -> Iterator[tuple[Path, gym.Space[Any]]]:
-    """Walk nested Dict and Tuple spaces: ``(path, space)`` of every part, in their own order."""
+    """Walk nested Dict and Tuple spaces: ``(path, space)`` of every part but texts, in order."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         inside = space.spaces
         for name, inner in inside.items() if isinstance(inside, Mapping) else enumerate(inside):
-            yield from leaves(inner, (*path, name))
+            if not is_text(inner):
+                yield from leaves(inner, (*path, name))
     else:
         yield path, space
 
@@ -233,6 +253,13 @@ def _part(key: str, space: gym.Space[Any], stack: int, padding: Padding) -> Part
             return Part(key, tuple(space.nvec.shape), "int64", 1, counts, start=firsts)
         case spaces.MultiBinary():
             return Part(key, tuple(int(n) for n in space.shape), "int8", 1, (), 0, 1)
+    if is_text(space):
+        raise TypeError(f"{key} is text, and there is nothing else to see: wrap it as numbers")
+    if isinstance(space, spaces.Sequence | spaces.Graph | spaces.OneOf):
+        raise TypeError(
+            f"{key} is a {type(space).__name__} space, whose values have no fixed shape: let a "
+            "wrapper (gymnasium.ObservationWrapper) make a Box of a fixed size, padded"
+        )
     raise TypeError(
         f"{key} is a {type(space).__name__} space; use Box, Discrete, MultiDiscrete, MultiBinary, "
         "or Dict or Tuple of these"

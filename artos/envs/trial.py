@@ -89,10 +89,11 @@ def some_actions(
     spec, envs = stepper.spec, stepper.envs
     if spec.masked:
         return ActionMasks(spec, envs).first(obs[MASK_KEY])
-    return _anything(spec.actions, envs, rng)
+    return anything(spec.actions, envs, rng)
 
 
-def _anything(actions: ActionSpec, envs: int, rng: np.random.Generator) -> NDArray[Any]:
+def anything(actions: ActionSpec, envs: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Random actions, as they are stored."""
     shape = (envs, *actions.shape)
     if actions.kind == "box":
         return rng.uniform(-1, 1, shape).astype(np.float32)

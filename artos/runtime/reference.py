@@ -16,6 +16,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from artos.closest import closest
+from artos.envs.address import address
 from artos.errors import Refused
 from artos.reference import Reference
 from artos.scaling.elastic import NAMES
@@ -26,6 +27,8 @@ from artos.system.logging_setup import keep_enabled
 _OURS = ("head", "workers", "deploy", "evaluation")
 _FLAGS = {"env": "--env", "actors": "--actors", "total_steps": "--total-steps"}
 _ENV = "a Gymnasium id, or module:factory of your own"
+ENV_ARGS = "env_args"
+"""The setting that holds arguments of the environment, text or plain data by name."""
 _ELSEWHERE = ("seed", "deadline")
 """Arguments of a run that are not settings of its workload."""
 _COUNTS = ("actors", "envs", "steps")
@@ -158,19 +161,46 @@ def build_workload(reference: Reference, faults: list[str]) -> Workload | None:
     """
     try:
         found = load_object(reference.source, reference.folder)
+        settings = with_address(found, reference.settings)
         if isinstance(found, Workload):
-            return _told(_override(found, reference.settings, faults))
+            return _told(_override(found, settings, faults))
         builder = _builder(reference.source, found)
         known = inspect.signature(builder).parameters
-        ours = {n: v for n, v in reference.settings.items() if n in EVERY and n not in known}
-        own = {n: v for n, v in reference.settings.items() if n not in ours}
-        if own.get("total_steps") == 0 and not {*reference.settings, *known} & {*EVERY}:
+        ours = {n: v for n, v in settings.items() if n in EVERY and n not in known}
+        own = {n: v for n, v in settings.items() if n not in ours}
+        if own.get("total_steps") == 0 and not {*settings, *known} & {*EVERY}:
             faults.append(UNLIMITED)  # told beside whatever keeps the function from building it
         built = _call(reference.source, found, fit_settings(builder, own, faults))
         return _told(_override(built, ours, faults))
     except Refused as refused:
         faults += [fault for fault in refused.faults if fault not in faults]
         return None
+
+
+def with_address(found: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in which the arguments of the environment, if there are any, stand in ``env``.
+
+    ``found`` is what the user named: it says which environment, where the settings do not.
+
+    Raises:
+        Refused: it does not say, or the arguments are no plain data by name.
+    """
+    others = {name: value for name, value in settings.items() if name != ENV_ARGS}
+    if not (given := settings.get(ENV_ARGS)):
+        return others
+    if isinstance(found, Workload):
+        default = getattr(found.actor, "env", None)
+    else:
+        takes = inspect.signature(found).parameters.get("env") if callable(found) else None
+        default = takes and takes.default
+    env = others.get("env", default)
+    if not (isinstance(env, str) and isinstance(given, dict)):
+        raise Refused(
+            ["--env-arg: this workload says itself which environment it makes, and with what: "
+             "RolloutActor(..., env_args={...})"]
+        )  # fmt: skip
+    read = {name: convert(name, value, Any) for name, value in given.items()}
+    return others | {"env": address(env, read)}
 
 
 def _builder(source: str, found: Any) -> Callable[..., Any]:

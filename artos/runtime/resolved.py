@@ -12,7 +12,7 @@ from typing import Any
 
 from artos.protocol.fields import check_plain
 from artos.reference import Reference
-from artos.runtime.reference import CHANGEABLE, EVERY, fit_settings, load_object
+from artos.runtime.reference import CHANGEABLE, EVERY, fit_settings, load_object, with_address
 from artos.spec import Workload
 from artos.version import VERSION
 
@@ -27,13 +27,14 @@ def resolved_settings(reference: Reference, workload: Workload) -> dict[str, Any
         Refused: the workload cannot be imported.
     """
     found = load_object(reference.source, reference.folder)
+    settings = with_address(found, reference.settings)
     if isinstance(found, Workload):
         defaults = {name: getattr(workload, name) for name in CHANGEABLE}
-        return {n: v for n, v in defaults.items() if _is_plain(v)} | reference.settings
-    given = fit_settings(found, reference.settings, [])
+        return {n: v for n, v in defaults.items() if _is_plain(v)} | settings
+    given = fit_settings(found, settings, [])
     typed = {n: _json(v) for n, v in given.items() if _is_plain(v)}
     every = {name: getattr(workload, name) for name in EVERY}
-    known = dict(_defaults(found)) | reference.settings | every | typed
+    known = dict(_defaults(found)) | settings | every | typed
     decided = {n: _json(v) for n, v in workload.settings.items() if _is_plain(v)}
     return known | {n: v for n, v in decided.items() if n in known and known[n] is None}
 

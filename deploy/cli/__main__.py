@@ -21,7 +21,7 @@ from artos.system import limits, streams
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.printable import printable
 from artos.system.shm import shm_root
-from deploy.cli import cluster, completion, daemons, evaluate, pool, setup, simulate
+from deploy.cli import check, cluster, completion, daemons, evaluate, pool, setup, simulate
 from deploy.cli.common import (
     add_trust,
     add_workload,
@@ -102,6 +102,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_run(commands.add_parser("run", help="train, on this machine"))
     _add_explain(commands.add_parser("explain", help="print a workload's wiring; runs nothing"))
+    check.add_to(commands.add_parser("check", help="try an environment out; trains nothing"))
     evaluate.add_to(commands.add_parser("eval", help="play episodes with what a run has learned"))
     clean = commands.add_parser("clean", help="remove shared memory and images of killed runs")
     clean.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from artos.errors import Refused
@@ -14,10 +15,46 @@ def add_json(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
+def add_env_args(parser: Parser) -> None:
+    """Add ``--env-arg``."""
+    parser.add_argument(
+        "--env-arg",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="env_args",
+        help="an argument of the environment, e.g. --env-arg task=reach-v3; may be repeated",
+    )
+
+
+def pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
+    """Texts of the form ``KEY=VALUE`` by key.
+
+    Raises:
+        Refused: one of them is not; all of these.
+    """
+    if bad := [text for text in given if not text.partition("=")[0] or "=" not in text]:
+        raise Refused([f"{flag} {text!r}: write KEY=VALUE" for text in bad])
+    return dict(text.split("=", 1) for text in given)
+
+
+def env_args_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Every ``--env-arg``, numbers and other plain data read as ``--set`` reads them.
+
+    Raises:
+        Refused: one without a key or ``=``.
+    """
+    from artos.settings import convert  # noqa: PLC0415
+
+    given = pairs("--env-arg", options.env_args)
+    return {name: convert(name, value, Any) for name, value in given.items()}
+
+
 def add_workload(parser: Parser) -> None:
     """Add the arguments of every command about a workload."""
     parser.add_argument("workload", nargs="?", help="an algorithm (ppo) or FILE.py:OBJECT")
     parser.add_argument("--env", help="a Gymnasium id or module:factory")
+    add_env_args(parser)
     parser.add_argument(
         "--actors",
         metavar="N",
@@ -62,15 +99,14 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     """The flags that were given and every ``--set``, as one dictionary.
 
     Raises:
-        Refused: a ``--set`` without ``=``.
+        Refused: a ``--set`` or ``--env-arg`` without ``=``.
     """
     named = ("env", "actors", "total_steps", "total_updates", "device", "weight", "priority")
     flags = {name: getattr(options, name) for name in named}
     settings = {name: value for name, value in flags.items() if value is not None}
-    bad = [text for text in options.settings if "=" not in text]
-    if bad:
-        raise Refused([f"--set {text!r}: write KEY=VALUE" for text in bad])
-    return settings | dict(text.split("=", 1) for text in options.settings)
+    arguments = env_args_of(options) if options.env_args else {}
+    named_ones = {"env_args": arguments} if arguments else {}
+    return settings | named_ones | pairs("--set", options.settings)
 
 
 def workload_of(options: argparse.Namespace) -> str:

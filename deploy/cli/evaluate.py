@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from artos.exit_status import ExitStatus
 from artos.system.printable import printable
-from deploy.cli.common import add_json, add_trust, print_json
+from deploy.cli.common import add_env_args, add_json, add_trust, env_args_of, print_json
 from deploy.cli.parser import Parser, whole
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def add_to(parser: Parser) -> None:
     )
     parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
     parser.add_argument("--env", default="", help="play in another environment like the run's")
+    add_env_args(parser)
     parser.add_argument(
         "--video", type=Path, metavar="DIR", help="write a GIF of each episode into this folder"
     )
@@ -63,14 +64,16 @@ def _eval(options: argparse.Namespace) -> int:
 
 
 def _played(trained: Trained, options: argparse.Namespace) -> Evaluation:
+    from artos.envs.address import address  # noqa: PLC0415
     from deploy.display.counted_view import CountedView  # noqa: PLC0415
 
+    env = address(options.env or trained.spec.name, env_args_of(options))
     with CountedView(sys.stderr, "episodes", options.episodes, quiet=options.json) as view:
         return trained.evaluate(
             options.episodes,
             greedy=options.greedy,
             seed=options.seed,
-            env=options.env,
+            env=env,
             video=options.video,
             deadline=options.deadline,
             note=view.show,

@@ -1,0 +1,53 @@
+"""An environment's address: its name, with arguments for whoever makes it, as one text.
+
+``CartPole-v1(sutton_barto_reward=True)`` is what a run records and every process makes, so that
+whoever has the address needs nothing else. Arguments are Python literals.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from artos.errors import Refused
+
+
+def address(env: str, arguments: Mapping[str, Any]) -> str:
+    """``env`` with these arguments; they replace those of the same names that it has.
+
+    Raises:
+        Refused: a name is no Python name, or a value is no literal.
+    """
+    name, before = parted(env)
+    given = before | dict(arguments)
+    if not given:
+        return name
+    written = f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+    if parted(written) != (name, given):
+        raise Refused(
+            [f"environment {written}: arguments are numbers, texts, lists and tables by name"]
+        )
+    return written
+
+
+def parted(env: str) -> tuple[str, dict[str, Any]]:
+    """The name and the arguments of an address.
+
+    Raises:
+        Refused: what stands in parentheses is not made of ``name=literal``.
+    """
+    if not env.endswith(")") or "(" not in env:
+        return env, {}
+    name, _, inside = env.partition("(")
+    try:
+        call: Any = ast.parse(f"f({inside}", mode="eval").body
+        given = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+    except (SyntaxError, ValueError, AttributeError) as error:
+        raise Refused([_UNREADABLE.format(env)]) from error
+    if call.args or None in {each.arg for each in call.keywords}:
+        raise Refused([_UNREADABLE.format(env)])
+    return name, given
+
+
+_UNREADABLE = "environment {}: write its arguments as --env-arg KEY=VALUE, or as (key=value)"

@@ -1,0 +1,223 @@
+"""Tries an environment out, for ``artos check``, in a process of its own.
+
+``python -P -m artos.envs.examination ENV SECONDS`` writes lines of JSON to standard output: a text
+for each thing it begins to do, and at last an ``Examination``, or the list of faults.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+import msgspec
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from artos.envs.make import AnyVectorEnv, _open, describe, full_address, make_vector
+from artos.envs.masks import ActionMasks
+from artos.envs.serial import SerialVectorEnv
+from artos.envs.spec import EnvSpec
+from artos.envs.stepper import Parts, Stepper
+from artos.envs.trial import anything
+from artos.errors import ArtosError, Refused
+from artos.spec import MASK_KEY
+from artos.system.child import end_with_parent
+
+_STEPS = 200
+"""Steps after which two episodes with the same seed and actions are compared, at most."""
+
+Note = Callable[[str], None]
+
+
+class Examination(msgspec.Struct, frozen=True):
+    """What an environment shows and takes, and how it behaves.
+
+    ``networks`` names the network that reads each part, by data key. ``own_resets`` is when a
+    vector environment that resets itself does so, empty where that is for ARTOS to say.
+    ``differs`` says where two episodes with the same seed and actions first differ, empty if they
+    do not; ``compared`` is their steps. ``reuses`` are the data keys whose array is handed over
+    again in the next step, ``keeps_actions`` whether it holds on to the arrays it is given (None:
+    it is not known, as a vector environment's actions are numbers or pass through others).
+    ``bare`` and ``stepped`` are steps a second of one environment alone, and through ``Stepper``.
+    """
+
+    spec: EnvSpec
+    networks: dict[str, str]
+    own_resets: str
+    differs: str
+    compared: int
+    reuses: tuple[str, ...]
+    keeps_actions: bool | None
+    bare: float
+    stepped: float
+
+
+def examine(env: str, seconds: float, note: Note = lambda doing: None) -> Examination:
+    """Try an environment out; each of the loops takes at most ``seconds``.
+
+    Raises:
+        Refused: it cannot be used, with all reasons.
+    """
+    note("making the environment, and its first steps")
+    env = full_address(env)
+    spec = describe(env)
+    note("comparing episodes with the same seed and actions")
+    differs, compared = _compare(env, spec, seconds)
+    note("stepping it without ARTOS")
+    bare, reuses, keeps = _bare(env, seconds)
+    note("stepping it as actors do")
+    return Examination(
+        spec=spec,
+        networks=_networks(spec),
+        own_resets="" if spec.chosen else spec.autoreset,
+        differs=differs,
+        compared=compared,
+        reuses=reuses,
+        keeps_actions=keeps,
+        bare=bare,
+        stepped=_stepped(env, spec, seconds),
+    )
+
+
+def _networks(spec: EnvSpec) -> dict[str, str]:
+    from artos.policies.inputs import words  # noqa: PLC0415  # torch takes a second
+
+    return {part.name: words(part, cnn=True, scaled=False) for part in spec.features}
+
+
+def _stepper(env: str, spec: EnvSpec, seed: int) -> Stepper:
+    made = make_vector(env, 1, seed) if spec.chosen else _whatever(env)
+    if spec.parts[0].stack > 1:
+        made.metadata = {
+            **made.metadata,
+            "frame_stack": spec.parts[0].stack,
+            "frame_padding": spec.parts[0].padding,
+        }
+    return Stepper(made, env, masked=spec.masked == "info")
+
+
+def _whatever(env: str) -> AnyVectorEnv:
+    """A vector environment with as many environments as it makes."""
+    return _open(env, 1, 0, AutoresetMode.SAME_STEP)
+
+
+def _episode(stepper: Stepper, seconds: float) -> Iterator[Parts]:
+    """Copies of what the same seed and actions bring, step after step."""
+    rng, until = np.random.default_rng(0), time.perf_counter() + seconds
+    masks = ActionMasks(stepper.spec, stepper.envs) if stepper.spec.masked else None
+    obs = stepper.reset(7)
+    yield {name: part.copy() for name, part in obs.items()}
+    for _ in range(_STEPS):
+        if time.perf_counter() > until:
+            return
+        step = stepper.step(
+            anything(stepper.spec.actions, stepper.envs, rng)
+            if masks is None
+            else masks.first(obs[MASK_KEY])
+        )
+        obs = step.obs
+        results = {n: getattr(step, n) for n in ("rewards", "terminations", "truncations")}
+        yield {name: np.array(part) for name, part in (obs | results).items()}
+
+
+def _compare(env: str, spec: EnvSpec, seconds: float) -> tuple[str, int]:
+    """Where episodes of one environment, and of one that is made anew, first differ."""
+    first, second = _stepper(env, spec, 0), _stepper(env, spec, 0)
+    try:
+        wanted = list(_episode(first, seconds))
+        for who, stepper in (("reset again", first), ("made anew", second)):
+            for number, (a, b) in enumerate(zip(wanted, _episode(stepper, seconds), strict=False)):
+                if bad := [n for n in a if not np.array_equal(a[n], b[n], equal_nan=True)]:
+                    return f"{who}, {', '.join(bad)} differ after {number} steps", number
+        return "", len(wanted) - 1
+    finally:
+        first.close()
+        second.close()
+
+
+def _bare(env: str, seconds: float) -> tuple[float, tuple[str, ...], bool | None]:
+    """Steps a second without ARTOS, arrays that are handed over twice, whether actions are kept."""
+    made = _whatever(env)
+    single = made.envs[0] if isinstance(made, SerialVectorEnv) else None
+    try:
+        target: Any = made if single is None else single
+        space = made.action_space if single is None else single.action_space
+        space.seed(0)
+        obs, _ = target.reset(seed=0)
+        before = _arrays(obs)
+        action = space.sample()
+        held = sys.getrefcount(action)
+        obs, *_ = found = target.step(action)
+        del found
+        keeps = sys.getrefcount(action) > held if isinstance(action, np.ndarray) else None
+        now = _arrays(obs)
+        reuses = tuple(n for n in now if n in before and np.shares_memory(now[n], before[n]))
+        obs, _ = target.reset(seed=0)
+        actions = [space.sample() for _ in range(_STEPS)]
+        count, begun = 0, time.perf_counter()
+        while time.perf_counter() - begun < seconds:
+            _, _, terminated, truncated, _ = target.step(actions[count % _STEPS])
+            count += 1
+            if single is not None and (terminated or truncated):
+                target.reset()
+        rate = count * made.num_envs / (time.perf_counter() - begun)
+        return rate, reuses, keeps if single is not None else None
+    finally:
+        made.close()
+
+
+def _arrays(obs: Any, path: str = "observations") -> dict[str, NDArray[Any]]:
+    """The arrays of an observation, by data key."""
+    if isinstance(obs, dict):
+        parts = [_arrays(part, f"{path}.{name}") for name, part in obs.items()]
+        return {name: array for each in parts for name, array in each.items()}
+    return {path: obs} if isinstance(obs, np.ndarray) else {}
+
+
+def _stepped(env: str, spec: EnvSpec, seconds: float) -> float:
+    stepper, rng = _stepper(env, spec, 0), np.random.default_rng(0)
+    masks = ActionMasks(stepper.spec, stepper.envs) if stepper.spec.masked else None
+    try:
+        actions = [anything(spec.actions, stepper.envs, rng) for _ in range(_STEPS)]
+        obs, count, begun = stepper.reset(0), 0, time.perf_counter()
+        while time.perf_counter() - begun < seconds:
+            obs = stepper.step(
+                actions[count % _STEPS] if masks is None else masks.first(obs[MASK_KEY])
+            ).obs
+            count += 1
+        return count * stepper.envs / (time.perf_counter() - begun)
+    finally:
+        stepper.close()
+
+
+def _answer(env: str, seconds: float, out: BinaryIO) -> None:
+    def tell(what: Any) -> None:
+        out.write(msgspec.json.encode(what) + b"\n")
+        out.flush()
+
+    try:
+        tell(examine(env, seconds, tell))
+    except Refused as refused:
+        tell(refused.faults)
+    except ArtosError as error:
+        tell([f"environment {env}: {error}"])
+    except Exception as error:
+        tell([f"environment {env} fails: {type(error).__name__}: {error}"])
+
+
+def main() -> int:
+    """Examine what the command line names."""
+    end_with_parent()
+    answer = os.dup(1)
+    os.dup2(2, 1)  # C code prints too, and must not mix with the answer
+    with os.fdopen(answer, "wb") as out:
+        _answer(sys.argv[1], float(sys.argv[2]), out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""``artos check`` and ``--env-arg``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from artos.envs.address import parted
+from artos.envs.examination import examine
+from artos.errors import DeadlineExceeded, Refused
+from deploy.cli.__main__ import main
+from deploy.cli.check import examined, text
+
+OWN = """
+import time
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+class Own(gym.Env):
+    action_space = spaces.Box(-1, 1, (2,), np.float32)
+
+    def __init__(self, drawn):
+        self.drawn, self.seen = drawn, np.zeros(2, np.float32)
+        self.observation_space = spaces.Dict(
+            {"numbers": spaces.Box(-9, 9, (2,), np.float32), "words": spaces.Text(4)})
+
+    def show(self):
+        self.seen[0] = self.np_random.random()
+        self.seen[1] = np.random.random() if self.drawn else 0
+        return {"numbers": self.seen, "words": "abc"}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.show(), {}
+
+    def step(self, action):
+        self.kept = action
+        return self.show(), 1.0, False, False, {}
+
+def make(drawn=False): return Own(drawn)
+
+def hang(): time.sleep(600)
+
+def wrong():
+    made = Own(False)
+    made.observation_space = spaces.Sequence(spaces.Discrete(2))
+    made.action_space = spaces.Text(3)
+    return made
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_suite.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_what_an_environment_shows_and_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "own_suite:make", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["spec"]["left_out"] == ["observations.words"]
+    assert found["networks"] == {"observations.numbers": "flat, 3 inputs"}
+    assert found["differs"] == ""
+    assert found["compared"] > 0
+    assert found["bare"] > 0 < found["stepped"]
+
+
+def test_what_its_seed_does_not_decide(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "own_suite:make", "--env-arg", "drawn=true"]) == 0
+    said = capsys.readouterr().out
+    assert "own_suite:make(drawn=True)" in said
+    assert "not decided by its seed: reset again, observations.numbers differ after 0 steps" in said
+    assert "observations.words: text, left out" in said
+
+
+@pytest.mark.parametrize("own", ["CartPole", "vector:CartPole-v1"])
+def test_registered_ones(own: str) -> None:
+    found = examine(own, 0.05)
+    assert found.spec.name.endswith("CartPole-v1")
+    assert (found.own_resets == "NextStep") == own.startswith("vector:")
+    assert found.differs == ""
+    assert found.reuses == ()
+    assert "one of 2 actions" in text(found)
+
+
+def test_all_faults_at_once_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "own_suite:wrong"]) == 2
+    said = capsys.readouterr().err
+    assert "observations is a Sequence space" in said
+    assert "actions are Text" in said
+
+
+def test_a_deadline_names_what_was_under_way() -> None:
+    with pytest.raises(DeadlineExceeded, match="own_suite:hang: making the environment"):
+        examined("own_suite:hang", 8)
+
+
+def test_arguments_are_recorded_and_come_back(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--env", "CartPole", "--env-arg", "sutton_barto_reward=true"]
+    done = main(
+        ["run", "ppo", *words, "--total-steps", "600", "--inline", "--run-dir", "r", "--json"]
+    )
+    assert done == 0
+    capsys.readouterr()
+    config = json.loads(Path("r/config.json").read_text())
+    assert parted(config["env"]) == ("CartPole-v1", {"sutton_barto_reward": True})
+    assert main(["eval", "r", "--episodes", "2", "--json"]) == 0
+    played = json.loads(capsys.readouterr().out)
+    assert max(played["returns"]) <= 0  # without the argument each step pays 1
+    assert main(["run", "--resume", "r", "--total-steps", "1200", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["env"] == config["env"]
+    assert main(["eval", "r", "--env-arg", "sutton_barto_reward=false", "--json"]) == 0
+    assert min(json.loads(capsys.readouterr().out.split("\n", 0)[0])["returns"]) > 0
+
+
+def test_what_is_no_pair_and_what_nobody_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "ppo", "--env-arg", "x"]) == 2
+    assert "--env-arg 'x': write KEY=VALUE" in capsys.readouterr().err
+    assert main(["explain", "ppo", "--env-arg", "nope=1"]) == 2
+    assert "takes no argument 'nope'" in capsys.readouterr().err
+
+
+def test_a_workload_that_says_its_environment_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("fixed.py").write_text("def table(): raise RuntimeError\n")
+    assert main(["explain", "fixed.py:table", "--env-arg", "a=1"]) == 2
+    assert "RolloutActor(..., env_args={...})" in capsys.readouterr().err
+
+
+def test_refused_as_text() -> None:
+    with pytest.raises(Refused, match="unknown environment"):
+        examined("Nope-v1", 60)
