@@ -12,8 +12,7 @@ import msgspec
 from artos.closest import closest
 from artos.errors import Refused
 
-_OBJECT = re.compile(r"[\w./-]+:[A-Za-z_][\w.-]*")
-"""A setting that names an object in a module or file: ``my_env:make``."""
+_OBJECT = re.compile(r"[\w./-]+:[A-Za-z_]")
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -32,24 +31,47 @@ class Reference(msgspec.Struct, frozen=True):
     ) -> Reference:
         """Where ``ALGORITHM``, one of those ``built_in``, or ``FILE.py:OBJECT`` comes from.
 
+        ``PACKAGE.MODULE:OBJECT`` is that file in ``folder``.
+
         Raises:
             Refused: ``workload`` is neither an algorithm nor a file with an object.
         """
         if workload in built_in:
             # Nothing else is imported from the user's folder, whoever has chosen it.
-            named = any(_OBJECT.fullmatch(str(value)) for value in settings.values())
+            named = any(_names_object(str(value)) for value in settings.values())
             return cls(built_in[workload], settings, str(folder) if named else "")
-        place, name = file_and_object(workload)
+        place, name = file_and_object(workload, folder)
         if not place:
             raise Refused([_unknown(workload, folder, list(built_in))])
         path = (folder / place).resolve()
         return cls(f"{path}:{name}", settings, str(path.parent))
 
 
-def file_and_object(workload: str) -> tuple[str, str]:
-    """Split ``FILE.py:OBJECT``; OBJECT may be missing (""), and without a ``.py`` file both are."""
+def file_and_object(workload: str, folder: Path) -> tuple[str, str]:
+    """Split ``FILE.py:OBJECT``; OBJECT may be missing (""), and without a ``.py`` file both are.
+
+    ``PACKAGE.MODULE:OBJECT`` is ``PACKAGE/MODULE.py:OBJECT`` where ``folder`` has that file.
+    """
     place, _, name = (workload + ":" * workload.endswith(".py")).rpartition(":")
+    inside = f"{place.replace('.', '/')}.py"
+    if "." in place and not place.endswith(".py") and (folder / inside).is_file():
+        place = inside
     return (place, name) if place.endswith(".py") else ("", "")
+
+
+def _names_object(setting: str) -> bool:
+    """Whether a setting names something in a module or file, as ``my_env:make(task=1)`` does."""
+    return _OBJECT.match(setting.removeprefix("vector:")) is not None
+
+
+def package_of(file: Path) -> tuple[str, Path]:
+    """The package that a file is in ("": in none), and the folder of its outermost one."""
+    parts: list[str] = []
+    folder = file.parent
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(parts), folder
 
 
 def _unknown(workload: str, folder: Path, built_in: list[str]) -> str:

@@ -18,7 +18,7 @@ import msgspec
 from artos.closest import closest
 from artos.envs.address import address
 from artos.errors import Refused
-from artos.reference import Reference
+from artos.reference import Reference, package_of
 from artos.scaling.elastic import NAMES
 from artos.settings import Setting, convert, settings_of, shown
 from artos.spec import Workload
@@ -89,7 +89,11 @@ def _import_file(path: Path) -> Any:
     if not path.is_file():
         near = closest(path.name, [p.name for p in path.parent.glob("*.py")])
         raise Refused([f"there is no file {path}{near}"])
-    name = f"artos_user_{path.stem}"
+    package, root = package_of(path)
+    # Within its package, so that relative imports find the files beside it.
+    name = f"{package}.artos_user_{path.stem}" if package else f"artos_user_{path.stem}"
+    if package and str(root) not in sys.path:
+        sys.path.append(str(root))
     if name in sys.modules and getattr(sys.modules[name], "__file__", "") == str(path):
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

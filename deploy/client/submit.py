@@ -15,7 +15,7 @@ import msgspec
 
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
-from artos.reference import file_and_object
+from artos.reference import file_and_object, package_of
 from artos.runtime.preload import Preloaded
 from artos.system.archives import pack
 from artos.system.printable import printable
@@ -76,16 +76,19 @@ def code_of(wanted: Wanted) -> tuple[str, Path | None]:
     """The workload's name within the folder to be sent, and that folder; None: nothing to send."""
     if wanted.resume:
         return "", None
-    place, name = file_and_object(wanted.workload)
+    place, name = file_and_object(wanted.workload, wanted.folder)
     if place:
         file = (wanted.folder / place).resolve()
         if not file.is_file():
             raise Refused([f"there is no file {file}"])
         if not name:
             raise Refused(_objects_of(wanted.workload, wanted.folder))
-        return f"{file.name}:{name}", file.parent
+        root = package_of(file)[1]  # whose other modules it may import
+        return f"{file.relative_to(root)}:{name}", root
     # A built-in algorithm needs the user's folder only if a setting names an object there.
-    named = any(_USERS.fullmatch(str(value)) for value in wanted.settings.values())
+    named = any(
+        _USERS.fullmatch(str(value).partition("(")[0]) for value in wanted.settings.values()
+    )
     return wanted.workload, wanted.folder if named else None
 
 

@@ -62,7 +62,7 @@ def test_what_an_environment_shows_and_does(capsys: pytest.CaptureFixture[str]) 
     assert main(["check", "own_suite:make", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["spec"]["left_out"] == ["observations.words"]
-    assert found["networks"] == {"observations.numbers": "flat, 3 inputs"}
+    assert found["networks"] == {"observations.numbers": "flat, 2 inputs"}
     assert found["differs"] == ""
     assert found["compared"] > 0
     assert found["bare"] > 0 < found["stepped"]

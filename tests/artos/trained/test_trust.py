@@ -32,14 +32,16 @@ def test_ones_own_folders(place: str, home: Path) -> None:
     require_trust(home / "run", of(home / place))
 
 
-def test_what_is_installed_needs_no_trust(home: Path) -> None:
-    built_in = Reference.of("ppo", {"env": "CartPole-v1"}, home / "elsewhere", {"ppo": "a.b:ppo"})
+@pytest.mark.parametrize("env", ["CartPole-v1", "vector:CartPole-v1", "CartPole-v1(a='b:c')"])
+def test_what_is_installed_needs_no_trust(env: str, home: Path) -> None:
+    built_in = Reference.of("ppo", {"env": env}, home / "elsewhere", {"ppo": "a.b:ppo"})
     assert code_of(built_in) is None
     require_trust(home / "run", built_in)
 
 
-def test_an_object_that_a_setting_names_does(home: Path) -> None:
-    settings = {"env": "my_env:make"}
+@pytest.mark.parametrize("env", ["my_env:make", "my_env:make(task=1)", "vector:my_suite:Mine-v0"])
+def test_an_object_that_a_setting_names_does(env: str, home: Path) -> None:
+    settings = {"env": env}
     named = Reference.of("ppo", settings, home / "elsewhere", {"ppo": "a.b:ppo"})
     with pytest.raises(Refused, match=r"elsewhere, which is neither in your home .* --trust"):
         require_trust(home / "run", named)
