@@ -107,12 +107,13 @@ def _whatever(env: str) -> AnyVectorEnv:
 
 def _episode(stepper: Stepper, seconds: float) -> Iterator[Parts]:
     """Copies of what the same seed and actions bring, step after step."""
-    rng, until = np.random.default_rng(0), time.perf_counter() + seconds
+    rng = np.random.default_rng(0)
     masks = ActionMasks(stepper.spec, stepper.envs) if stepper.spec.masked else None
     obs = stepper.reset(7)
     yield {name: part.copy() for name, part in obs.items()}
-    for _ in range(_STEPS):
-        if time.perf_counter() > until:
+    until = time.perf_counter() + seconds
+    for number in range(_STEPS):
+        if number and time.perf_counter() > until:
             return
         step = stepper.step(
             anything(stepper.spec.actions, stepper.envs, rng)
