@@ -1,0 +1,220 @@
+"""Each command that README, tutorial and how-to show is run, or it stands here why not."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from helpers import ROOT
+from user_folder import UserFolder
+
+DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/how-to.md")
+PROMPT = re.compile(r"^(?:\w+\$ +|\$ )(.*)$")
+
+
+@dataclass(frozen=True)
+class Run:
+    """It is run, with ``more`` arguments that make it shorter, ``after`` other commands.
+
+    ``exact``: it prints the lines that the page shows, in their order, among others.
+    ``needs``: a package without which it is refused, by a message that names the extra.
+    """
+
+    more: str = ""
+    status: int = 0
+    exact: bool = False
+    after: tuple[str, ...] = ()
+    needs: str = ""
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Another test runs it: ``path::name`` below tests/."""
+
+    test: str
+
+
+@dataclass(frozen=True)
+class NotRun:
+    """Why no test runs it."""
+
+    why: str
+
+
+SHORT, EXACT, REFUSED = Run("--total-steps 512"), Run(exact=True), Run(status=2, exact=True)
+SHORT_REPLAY = "--total-steps 64"
+DAEMONS = Elsewhere(
+    "integration/daemons/test_cluster_life.py::test_a_run_of_the_users_code_on_two_workers"
+)
+DEVELOPERS = NotRun("what developers and CI run; this suite is part of it")
+TRAINED = "run ppo --inline --total-steps 2048 --run-dir runs/first"
+SEED_1 = "runs/ppo-CartPole-v1-seed1-1"
+RUN_OF_SEED_1 = f"run ppo --total-steps 2048 --run-dir {SEED_1}"
+
+COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
+    # README
+    "make run": NotRun("it is `artos run` below after the set-up, which other tests do in parts"),
+    "make test": DEVELOPERS,
+    "make lint": DEVELOPERS,
+    'make test ARGS="-k buffer"': DEVELOPERS,
+    "make test-all": DEVELOPERS,
+    "make bench": NotRun("it takes hours; quick ones are run by tests/evaluation"),
+    "make mutants": NotRun("it takes an hour or more"),
+    "artos run table.py:ppo --run-dir runs/table": SHORT,
+    "artos run ppo --env CartPole-v1 --actors 2 --total-steps 100000 --seed 1": SHORT,
+    "artos run ppo --env PongNoFrameskip-v4 --set max_lag=1": Run(
+        "--total-steps 1024", needs="ale_py"
+    ),
+    "artos run impala --env CartPole-v1 --actors 4": SHORT,
+    "artos run ppo --env my_env:make": SHORT,
+    "artos run ppo --env HalfCheetah-v5": Run("--total-steps 512", needs="mujoco"),
+    "artos run dqn --env LunarLander-v3 --set replay=prioritised": Run(SHORT_REPLAY, needs="Box2D"),
+    "artos run sac --env HalfCheetah-v5 --total-steps 1e6": Run(SHORT_REPLAY, needs="mujoco"),
+    "artos run my_algo.py:workload": SHORT,
+    f"artos run --resume {SEED_1} --total-steps 200000": Run(
+        "--total-steps 3072", after=(RUN_OF_SEED_1,)
+    ),
+    "artos keys keys": DAEMONS,
+    "artos head --listen tcp://10.0.0.1:7700 --keys keys": DAEMONS,
+    "artos worker --head tcp://10.0.0.1:7700 --keys keys --name w1": DAEMONS,
+    "export ARTOS_HEAD=tcp://10.0.0.1:7700 ARTOS_KEYS=keys": DAEMONS,
+    "artos submit my_algo.py:workload --actors 16 --wait": DAEMONS,
+    "sudo deploy/launchers/systemd/install.sh head tcp://10.0.0.1:7700 keys": Elsewhere(
+        "head/daemon/test_options.py::test_a_head_is_installed_by_one_line"
+    ),
+    "sudo deploy/launchers/systemd/install.sh worker tcp://10.0.0.1:7700 keys --name w1": Elsewhere(
+        "head/daemon/test_options.py::test_a_worker_is_installed_by_one_line"
+    ),
+    # tutorial
+    "artos explain my_algo.py:workload": EXACT,
+    "artos run my_algo.py:workload --set lrr=0.1 --set steps=many": REFUSED,
+    "artos run my_trigger.py:staggered --json": Elsewhere(
+        "integration/docs/test_tutorial.py::test_own_trigger_staggers_the_weights"
+    ),
+    # how-to
+    "artos run ppo --env PongNoFrameskip-v4 --actors 2 --total-steps 10000000": Run(
+        "--total-steps 1024", needs="ale_py"
+    ),
+    "artos explain ppo --env PongNoFrameskip-v4": Run(exact=True, needs="ale_py"),
+    "artos run impala --env CartPole-v1 --actors 4 --set lr=5e-4": SHORT,
+    "artos run ppo --env Pendulum-v1 --set normalize=true": SHORT,
+    "artos run ppo --env my_env:make --total-steps 30000": SHORT,
+    "artos explain ppo": EXACT,
+    "artos run ppo --set steps=100 --set minibatches=7": REFUSED,
+    "artos run ppo --device cuda:7": NotRun("the message has the version of torch, and of a GPU"),
+    "artos run ppo --env PongNoFrameskip-v4 --device cuda --set compile=on": NotRun(
+        "it needs a GPU; `pytest -k gpu` runs such learners where there is one"
+    ),
+    "artos run ppo --device pool --weight 2 &": Elsewhere(
+        "integration/runs/test_leasing_runs.py::test_two_runs_take_turns"
+    ),
+    "artos run sac --env Pendulum-v1 --device pool &": Elsewhere(
+        "integration/runs/test_leasing_runs.py::test_two_runs_take_turns"
+    ),
+    "artos pool": Run(),
+    "artos run ppo --device pool --weight 0 --priority 5000": REFUSED,
+    "artos run ppo --actors 8 --set park=checkpoint": SHORT,
+    "artos run my_scaling.py:patient --set goal=150": Elsewhere(
+        "integration/docs/test_tutorial.py::test_own_scaling_policy_decides"
+    ),
+    "artos head --listen tcp://10.0.0.1:7700 --keys keys --runs runs": DAEMONS,
+    "tar -C keys -c head.key nodes/any.key_secret | "
+    "ssh w1 'mkdir -pm 700 keys && tar -C keys -xp'": NotRun("it needs another host"),
+    "artos submit my_algo.py:workload --actors 16 --placement spread --wait": DAEMONS,
+    "artos simulate --nodes 4 --slots 8 --devices 2 --journal "
+    f"{SEED_1} runs/dqn-CartPole-v1-seed1-1": Run(
+        after=(
+            RUN_OF_SEED_1,
+            "run dqn --total-steps 1100 --run-dir runs/dqn-CartPole-v1-seed1-1",
+        )
+    ),
+    "artos simulate --nodes 4 --slots 8 --devices 2 --mix mix.toml": Run(),
+    "artos run ppo --actors 4 --set pipeline=dual": Run("--total-steps 2048"),
+    "artos explain ppo --actors 4 --set pipeline=dual+minibatch": EXACT,
+    "artos run my_algo.py:workload --set steps=0": REFUSED,
+    "artos list": Run(after=(TRAINED,)),
+    "artos status ppo-Pong-seed1-1": DAEMONS,
+    "artos top": DAEMONS,
+    "artos logs -f ppo-Pong-seed1-1": DAEMONS,
+    "artos stop ppo-Pong-seed1-1": DAEMONS,
+    "artos run my_algo.py:workload --total-steps 150000 --run-dir runs/stopped": Elsewhere(
+        "integration/runs/test_stopping.py::test_once"
+    ),
+    "echo $?": NotRun("the status of the command above it"),
+    "artos run --resume runs/stopped --total-steps 150000": Run(
+        "--total-steps 1024",
+        after=("run my_algo.py:workload --total-steps 512 --run-dir runs/stopped",),
+    ),
+    "artos run ppo --total-steps 30000 --set evaluate_every=5 --set evaluation_episodes=10 "
+    "--run-dir runs/watched": Run("--total-steps 6000"),
+    "cat runs/watched/evaluations.csv": NotRun("the file that the command above it wrote"),
+    "artos eval runs/first --episodes 100 --greedy": Run("--episodes 2", after=(TRAINED,)),
+    "python play.py runs/first": Elsewhere(
+        "integration/docs/test_tutorial.py::test_what_was_trained_is_used"
+    ),
+    "python peek.py /dev/shm/artos.live.*": Elsewhere(
+        "integration/docs/test_tutorial.py::test_buffer_of_a_live_run_can_be_read"
+    ),
+    "artos bench buffer --quick --json buffer.json": Elsewhere(
+        "evaluation/test_registry.py::test_a_quick_benchmark_writes_table_file_and_figure"
+    ),
+    "artos clean": EXACT,
+}
+
+
+def shown() -> Iterator[tuple[str, str]]:
+    """Each command, without its comment, and what the page shows below it."""
+    for document in DOCUMENTS:
+        text = (ROOT / document).read_text()
+        for block in re.findall(r"^```console\n(.*?)^```$", text, re.M | re.S):
+            command, output = "", list[str]()
+            for line in block.splitlines():
+                if found := PROMPT.match(line):
+                    if command:
+                        yield command, "\n".join(output).strip()
+                    command, output = re.sub(r"\s{2,}#.*", "", found[1]).strip(), []
+                else:
+                    output.append(line)
+            yield command, "\n".join(output).strip()
+
+
+def test_each_command_of_the_documents_is_run_or_it_is_said_why_not() -> None:
+    assert {command for command, _ in shown()} == COMMANDS.keys()
+
+
+def test_what_is_run_elsewhere_is_a_test_there() -> None:
+    for way in COMMANDS.values():
+        if isinstance(way, Elsewhere):
+            path, _, name = way.test.partition("::")
+            assert f"def {name}" in (ROOT / "tests" / path).read_text(), way.test
+
+
+RUN = {command: way for command, way in COMMANDS.items() if isinstance(way, Run)}
+_QUICK = pytest.mark.processes
+_LONG = (pytest.mark.long, pytest.mark.processes)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(c, id=c, marks=_QUICK if way.exact else _LONG) for c, way in RUN.items()],
+)
+def test_it_does_what_the_page_says(command: str, user: UserFolder) -> None:
+    way = RUN[command]
+    for before in way.after:
+        done = user.artos(*shlex.split(before))
+        assert done.returncode == 0, done.stderr
+    done = user.artos(*shlex.split(command)[1:], *shlex.split(way.more))
+    if way.needs and importlib.util.find_spec(way.needs) is None:
+        assert done.returncode == 2, done.stderr
+        assert "pip install" in done.stderr
+        return
+    assert done.returncode == way.status, done.stderr
+    if way.exact:
+        printed = iter((done.stdout + done.stderr).splitlines())
+        page = [line for line in dict(shown())[command].splitlines() if line not in {"", "..."}]
+        missing = [line for line in page if line.rstrip() not in map(str.rstrip, printed)]
+        assert missing == [], done.stdout + done.stderr
