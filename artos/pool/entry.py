@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Collection
 
@@ -10,11 +11,12 @@ from artos.closest import closest
 from artos.pool import records
 from artos.pool.accounts import Account
 from artos.pool.choice import NANO
-from artos.pool.faults import PoolFull, PoolRefused
+from artos.pool.faults import PoolDamaged, PoolFull, PoolRefused
 from artos.pool.records import (
     NONE,
     AccountRecord,
     KindRecord,
+    MemberRecord,
     ResourceRecord,
     resource_of,
 )
@@ -173,3 +175,20 @@ def _replaced(table: Table, record: AccountRecord) -> int:
     number = table.accounts.add(record)
     assert number is not None
     return number
+
+
+def add_member(table: Table, name: str, now: int) -> int:
+    """Enter this process; its lock is taken.
+
+    Raises:
+        PoolFull: there are as many as there can be.
+        PoolDamaged: a place that is free is some process's.
+    """
+    text = name.encode()[: records.MEMBER_BYTES].decode(errors="ignore")
+    member = table.members.add(MemberRecord(os.getpid(), now, 0, text))
+    if member is None:
+        raise PoolFull("processes", records.MEMBERS)
+    if not table.locks.take(member):
+        why = f"process {table.locks.holder(member)} has a place that it does not know of"
+        raise PoolDamaged(str(table.path), why, table.users)
+    return member

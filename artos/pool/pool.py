@@ -14,16 +14,16 @@ from artos.clock import Clock, Deadline, SystemClock
 from artos.pool import records
 from artos.pool.choice import NANO
 from artos.pool.clerk import Clerk
-from artos.pool.entry import account_of, define, least_sought, seat_faults
+from artos.pool.entry import account_of, add_member, define, least_sought, seat_faults
 from artos.pool.faults import NotInPool, PoolDamaged, PoolFull, PoolRefused, PoolStuck
 from artos.pool.folder import pool_folder
 from artos.pool.memory import Shortage, lacking_mb, shortage
 from artos.pool.news import News, Revoked
-from artos.pool.records import FREE, HELD, NONE, WAITING, MemberRecord, SeatRecord, resource_of
+from artos.pool.records import FREE, NONE, WAITING, SeatRecord, resource_of
 from artos.pool.resources import Resource
 from artos.pool.seat import Lease, Seat
 from artos.pool.table import Table
-from artos.pool.view import HeldUsage, held_usage
+from artos.pool.view import HeldUsage, held_usage, holders
 from artos.pool.watch import Bell, Bells, Watch
 from artos.system.closing import Closing
 
@@ -114,13 +114,7 @@ class Pool(Closing):
             clerk = Clerk(table, now)
             clerk.bury()
             define(table, *wanted)
-            text = name.encode()[: records.MEMBER_BYTES].decode(errors="ignore")
-            member = table.members.add(MemberRecord(os.getpid(), now, 0, text))
-            if member is None:
-                raise PoolFull("processes", records.MEMBERS)
-            if not table.locks.take(member):
-                why = f"process {table.locks.holder(member)} has a place that it does not know of"
-                raise PoolDamaged(str(table.path), why, table.users)
+            member = add_member(table, name, now)
             try:
                 bell = Bell(table.folder, member)
                 table.count_join()
@@ -231,14 +225,7 @@ class Pool(Closing):
     def holders(self, seat: int) -> list[str]:
         """Who has what this seat waits for, in words."""
         with self._changing():
-            kind = self.table.seats[seat].kind
-            seats = self.table.seats.values()
-            return [self._words(each) for each in seats if (each.state, each.kind) == (HELD, kind)]
-
-    def _words(self, held: SeatRecord) -> str:
-        table = self.table
-        resource, who = table.resources[held.resource].name, table.accounts[held.account].workload
-        return f"{resource} by {who!r} (process {table.members[held.member].pid})"
+            return holders(self.table, self.table.seats[seat].kind)
 
     def set_memory(self, seat: int, needed: int, left: int) -> None:
         """See ``Seat.set_memory``."""
@@ -373,7 +360,7 @@ class Pool(Closing):
         self.inside = False
         news = News()
         try:
-            with self._left_as_dead(), self.table.change():
+            with self.table.change():
                 clerk = Clerk(self.table, self.now())
                 clerk.leave(self.member)
                 clerk.bury()
@@ -385,18 +372,12 @@ class Pool(Closing):
                 self.table.locks.drop(self.member)
                 news = clerk.news
             self._tell(news)
+        except (PoolDamaged, PoolStuck) as error:  # others find that this process has left
+            _log.warning("%s", error)
         finally:
             self._watch.close()
             self._bells.close()
             self.table.close()
-
-    @contextmanager
-    def _left_as_dead(self) -> Iterator[None]:
-        """If the table cannot be changed, others find that this process has left."""
-        try:
-            yield
-        except (PoolDamaged, PoolStuck) as error:
-            _log.warning("%s", error)
 
     def _abandon(self) -> None:
         self.forked()

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import struct
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -19,9 +18,9 @@ from typing import Any, NoReturn
 from artos.buffer.layout import LINE, WORD
 from artos.buffer.mailbox import fence, ordered
 from artos.buffer.segment import Segment
-from artos.errors import NotOurs
 from artos.pool import records
-from artos.pool.faults import PoolDamaged, PoolStuck, PoolVersion
+from artos.pool.faults import PoolDamaged, PoolStuck
+from artos.pool.file import check_version, locks_of, make, users_of
 from artos.pool.folder import TABLE, PoolFolder
 from artos.pool.hand_overs import HandOvers
 from artos.pool.records import (
@@ -32,7 +31,6 @@ from artos.pool.records import (
     ResourceRecord,
     SeatRecord,
 )
-from artos.system import private_folder
 from artos.system.closing import Closing
 from artos.system.process_locks import ProcessLocks
 from artos.system.shared_mutex import SharedMutex
@@ -87,7 +85,7 @@ class Table(Closing):
             opened = PoolFolder.open(folder, create=create)
             try:
                 if create:
-                    _make(opened)
+                    make(opened)
                 return cls._attach(opened)
             except FileNotFoundError:  # the last member has just left
                 opened.close()
@@ -101,10 +99,10 @@ class Table(Closing):
 
     @classmethod
     def _attach(cls, folder: PoolFolder) -> Table:
-        locks = _locks_of(folder)
+        locks = locks_of(folder)
         path = folder.path / TABLE
         try:
-            _check_version(folder, locks)
+            check_version(folder, locks)
             return cls(folder, Segment.over(path, locks.fileno()), locks)
         except BaseException:
             locks.close()
@@ -165,7 +163,7 @@ class Table(Closing):
     @property
     def users(self) -> list[int]:
         """The processes that live and use it."""
-        return _users(self.locks)
+        return users_of(self.locks)
 
     def _others(self) -> list[int]:
         return [pid for pid in self.users if pid != os.getpid()]
@@ -348,103 +346,3 @@ class _Sound(AbstractContextManager[None]):
         broken = isinstance(error, OSError) and error.errno in _BROKEN_LOCK
         if error is not None and (broken or isinstance(error, _NONSENSE)):
             raise self._table.damaged(error) from error
-
-
-def _make(folder: PoolFolder) -> None:
-    """Make an empty table unless there is one: complete before anybody can see it."""
-    with suppress(FileNotFoundError), folder.found(TABLE):
-        return
-    fresh = private_folder.fresh(folder.path, f"{TABLE}.")
-    segment = Segment.create(
-        fresh, records.TABLE_BYTES, mode=folder.file_mode, folder=folder.fileno()
-    )
-    try:
-        words = segment.memory[: records.MUTEX_AT].cast("q")
-        words[records.VERSION_AT // WORD] = records.VERSION
-        words[records.MAGIC_AT // WORD] = records.MAGIC
-        SharedMutex(segment.memory, records.MUTEX_AT, create=True)
-        here = folder.fileno()
-        with suppress(FileExistsError):
-            os.link(fresh.name, TABLE, src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False)
-    finally:
-        folder.unlink(fresh.name)
-
-
-def _locks_of(folder: PoolFolder) -> ProcessLocks:
-    """The locks of the table in a folder.
-
-    Raises:
-        PoolDamaged: what has its name there is no file of this pool.
-        FileNotFoundError: there is none.
-    """
-    with folder.found(TABLE) as found:
-        if why := folder.foreign(found, stat.S_IFREG):
-            raise PoolDamaged(str(folder.path / TABLE), why)
-        return ProcessLocks.over(found)
-
-
-def _check_version(folder: PoolFolder, locks: ProcessLocks) -> None:
-    """Remove a table of another version if nobody uses it.
-
-    Raises:
-        PoolVersion: somebody does.
-        PoolDamaged: it is no table.
-        FileNotFoundError: it was removed.
-    """
-    path, (magic, version), size = folder.path / TABLE, _head(locks), _size(locks)
-    if (magic, version, size) == (records.MAGIC, records.VERSION, records.TABLE_BYTES):
-        return
-    users = _users(locks)
-    if magic != records.MAGIC:
-        raise PoolDamaged(str(path), "it does not begin as a table does", users)
-    if version == records.VERSION:
-        raise PoolDamaged(str(path), f"it has {size} bytes, not {records.TABLE_BYTES}", users)
-    if users or not locks.take_all(records.MEMBERS):
-        raise PoolVersion(str(path), version, records.VERSION, users)
-    if locks.is_of(TABLE, folder.fileno()):
-        folder.clear()
-    raise FileNotFoundError(path)
-
-
-def discard(folder: PoolFolder) -> None:
-    """Remove a table that is damaged, and all bells; who comes meanwhile begins a new one.
-
-    Raises:
-        PoolDamaged: living processes use it.
-        NotOurs: nothing shows that it was a pool's.
-        FileNotFoundError: there is none.
-    """
-    path = folder.path / TABLE
-    with folder.found(TABLE) as found:
-        kind = stat.S_IFMT(os.fstat(found).st_mode)
-        if kind == stat.S_IFDIR:
-            raise NotOurs(str(path), "it is a folder")
-        if kind != stat.S_IFREG:  # a link is removed, not followed
-            folder.clear()
-            return
-        with ProcessLocks.over(found) as locks:
-            magic, _ = _head(locks)
-            is_table = magic == records.MAGIC or _size(locks) in (0, records.TABLE_BYTES)
-            if not (folder.is_default or is_table):
-                raise NotOurs(str(path), "it is no table of a pool")
-            if not locks.take_all(records.MEMBERS):
-                raise PoolDamaged(str(path), "processes still use it", _users(locks))
-            if _size(locks) > records.CLOSED_AT:  # who has it open already comes anew
-                os.pwrite(locks.fileno(), b"\1", records.CLOSED_AT)
-            if locks.is_of(TABLE, folder.fileno()):
-                folder.clear()
-
-
-def _head(locks: ProcessLocks) -> tuple[int, int]:
-    head = os.pread(locks.fileno(), 2 * WORD, 0)
-    magic, version = struct.unpack("<2q", head) if len(head) == 2 * WORD else (0, 0)
-    return magic, version
-
-
-def _size(locks: ProcessLocks) -> int:
-    return os.fstat(locks.fileno()).st_size
-
-
-def _users(locks: ProcessLocks) -> list[int]:
-    found = (locks.holder(number) for number in range(records.MEMBERS))
-    return [pid for pid in found if pid is not None]

@@ -12,11 +12,12 @@ from artos.clock import Clock, SystemClock
 from artos.pool.choice import NANO
 from artos.pool.clerk import Clerk
 from artos.pool.faults import PoolDamaged
+from artos.pool.file import discard
 from artos.pool.folder import TABLE, PoolFolder, pool_folder
 from artos.pool.memory import shortage
 from artos.pool.meter import held_at
 from artos.pool.records import HELD, MEMORY, METER, NONE, SINCE, UNTIL, WAITING, SeatRecord
-from artos.pool.table import Table, discard
+from artos.pool.table import Table
 from artos.pool.watch import Bells
 from artos.system import gpus
 
@@ -230,4 +231,14 @@ def held_usage(table: Table, now: int) -> list[HeldUsage]:
             each.waited_memory / NANO,
         )
         for number, each in table.accounts.items()
+    ]
+
+
+def holders(table: Table, kind: int) -> list[str]:
+    """Who has what of a kind, in words."""
+    return [
+        f"{table.resources[seat.resource].name} by {table.accounts[seat.account].workload!r} "
+        f"(process {table.members[seat.member].pid})"
+        for seat in table.seats.values()
+        if (seat.state, seat.kind) == (HELD, kind)
     ]

@@ -10,11 +10,11 @@ from typing import Protocol
 from artos.buffer.mailbox import LEARNER, actor_member
 from artos.buffer.run_memory import RunMemory
 from artos.clock import Clock
-from artos.errors import CannotScale
 from artos.protocol import control
 from artos.protocol.invocations import FromMember, Invoke, Stop
 from artos.runtime.control import ControlServer
 from artos.runtime.preload import Preloaded
+from artos.scaling.faults import CannotScale
 from artos.snapshot import Snapshot
 from artos.system.child import start
 from artos.system.exit_report import ExitReport

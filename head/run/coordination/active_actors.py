@@ -12,9 +12,9 @@ import msgspec
 
 from artos.buffer.mailbox import LEARNER, actor_member
 from artos.clock import Clock
-from artos.errors import CannotScale, ScalingFailed
 from artos.plan import Plan
 from artos.scaling.actor_count import Kept, Schedule
+from artos.scaling.faults import CannotScale, ScalingFailed
 from artos.scaling.policy import Custom, Observation, ScalingPolicy, decided
 from head.run.coordination.ports import Members
 

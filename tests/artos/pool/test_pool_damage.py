@@ -20,10 +20,10 @@ from artos.errors import ArtosError
 from artos.pool import records as r
 from artos.pool import table
 from artos.pool.faults import PoolDamaged
+from artos.pool.file import discard
 from artos.pool.folder import PoolFolder, pool_folder
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
-from artos.pool.table import discard
 from artos.pool.view import clean, look
 
 DEVICE, SLOT = Resource("cpu:a", "device"), Resource("s0", "slot")

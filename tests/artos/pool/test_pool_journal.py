@@ -46,7 +46,7 @@ def test_a_change_is_there_as_a_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, clock = tmp_path / "pool", ManualClock(50.0)
-    monkeypatch.setattr(table, "_check_version", lambda *_: None)
+    monkeypatch.setattr(table, "check_version", lambda *_: None)
     monkeypatch.setattr(Clerk, "_lives", lambda *_: True)  # nobody has a lock of a copy
     with Pool.join([Resource("d")], folder=folder, clock=clock) as pool:
         first, second = pool.enter("first"), pool.enter("second")

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from artos.clock import ManualClock
-from artos.errors import CannotScale
 from artos.protocol.invocations import Invoke
 from artos.scaling.actor_count import Manual, NoiseScale, ReturnPlateau, Schedule
+from artos.scaling.faults import CannotScale
 from head.run.coordination.active_actors import LEAD
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.journal import read

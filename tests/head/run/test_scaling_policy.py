@@ -12,9 +12,10 @@ import msgspec
 import pytest
 from test_scaling import plan_of
 
-from artos.errors import Refused, ScalingFailed
+from artos.errors import Refused
 from artos.runtime.reference import load_object
 from artos.scaling.actor_count import Kept, NoiseScale, ReturnPlateau, actors_of
+from artos.scaling.faults import ScalingFailed
 from artos.scaling.policy import Custom, Observation, ScalingPolicy
 from head.run.coordination.active_actors import Scaler
 

@@ -104,6 +104,10 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run ppo --env Pendulum-v1 --set normalize=true": SHORT,
     "artos run ppo --env my_env:make --total-steps 30000": SHORT,
     "artos explain ppo": EXACT,
+    "artos check CartPole --env-arg sutton_barto_reward=true": Run(),
+    "artos run sac --env metaworld:Meta-World/MT1 --env-arg env_name=reach-v3": NotRun(
+        "tests/environments runs it where the package is installed"
+    ),
     "artos run ppo --set steps=100 --set minibatches=7": REFUSED,
     "artos run ppo --device cuda:7": NotRun("the message has the version of torch, and of a GPU"),
     "artos run ppo --env PongNoFrameskip-v4 --device cuda --set compile=on": NotRun(
