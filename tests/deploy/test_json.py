@@ -25,6 +25,7 @@ HERE: dict[str, tuple[str, ...]] = {
     "run": (*WORKLOAD, "--inline"),
     "eval": ("learned", "--episodes", "2"),
     "explain": WORKLOAD,
+    "check": ("CartPole-v1",),
     "doctor": (),
     "clean": (),
     "keys": ("keys",),

@@ -83,7 +83,7 @@ def test_all_steps_are_made_and_all_updates_that_are_due(script: Any) -> None:
     assert [actor for actor, _, _ in Sampler.asked] == [1, 2] * 4
     assert found["return"] == -100.0
     assert found["run_s"] >= found["updates"] * found["update_s"] >= found["seconds.learn"] > 0
-    assert found["held_cpu_s"] >= 2 * found["run_s"]
+    assert found["held_cpu_s"] >= 1.99 * found["run_s"]  # two clocks are read one after the other
 
 
 def test_actors_get_their_next_round_before_the_driver_learns_from_the_last(script: Any) -> None:

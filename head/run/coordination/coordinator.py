@@ -87,7 +87,8 @@ class Coordinator:
 
         While draining, and after the last update, an actor that waits for room is not waited for,
         as only more updates would make that room, and neither is one without a place to run. While
-        draining, neither is an actor that has not begun, nor an update that waits for its device.
+        draining, neither is an actor that has not begun and whose round nobody lacks, nor an update
+        that waits for its device.
         """
         if self.version < 0:
             return False

@@ -162,7 +162,8 @@ class Recovery:
         """Whether every member with an invocation waits for room.
 
         ``but_pulls``: or only pulls. ``but_unplaced``: or has no place to run. ``but_waits``: or
-        waits for something else: what it ``told``; or, an actor, for a slot or to be set up.
+        waits for something else: what it ``told``; or, an actor, for a slot or to be set up, if
+        no rows are left that an update with its round would learn from.
 
         The evaluator does not count: neither learner nor actors wait for it.
         On other nodes an actor that waits for room still works: rows under way may make room.
@@ -179,6 +180,9 @@ class Recovery:
     def _waits(self, member: int) -> bool:
         if member == LEARNER:  # what it began has used rows, and is made again
             return member in self._wants
+        progress = self._state.progress
+        if progress.steps > progress.consumed:  # rows of others may wait for this one's
+            return False
         return not self._active_actors.is_ready(member) or self._members.waits_for_slot(member)
 
     def _waits_for_room(self, member: int, call: Invoke) -> bool:

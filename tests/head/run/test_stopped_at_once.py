@@ -59,6 +59,19 @@ def test_what_the_learner_has_begun_is_finished_though_it_died(players: Troupe) 
     assert not players.coordinator.finished
 
 
+@pytest.mark.parametrize("state", ["without_slot", "without_place"])
+def test_rows_of_others_are_learned_from_if_the_rest_of_their_batch_has_a_place(
+    state: str, tmp_path: Path
+) -> None:
+    with troupe(Manual(2, 2), full_batch(), 100, tmp_path) as players:
+        players.begin()
+        done = players._act(0, players._queues[ACTOR].popleft())
+        players.coordinator.receive(ACTOR, done)
+        players.coordinator.drain()
+        setattr(players, state, {actor_member(1)})
+        assert players.coordinator.finished == (state == "without_place")
+
+
 def test_after_its_last_update_a_run_waits_for_no_place(tmp_path: Path) -> None:
     """No worker is left, and what its actor was granted beyond that is of no use to anybody."""
     with troupe(Manual(2, 2), fifo(), 100, tmp_path, updates=1) as players:

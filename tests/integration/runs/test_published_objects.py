@@ -85,7 +85,7 @@ def test_it_fires_is_read_by_policies_saved_and_restored(own: Path) -> None:
     manifest = manifest_of(own / "r")
     assert manifest["objects"] == {"counts": 3}
     assert manifest["scaling"]["memory"]["counts"] == [-1, 16, 32, 48, 64]
-    resume(own / "r", {"total_steps": 96}, quiet=True)
+    resume(own / "r", {"total_steps": 96}, quiet=True, trust=True)
     versions = [line["version"] for line in firings(own / "r")]
     assert versions == [0, 1, 2, 3, 3, 4, 5], "the one it goes on from is announced again"
     manifest = manifest_of(own / "r")

@@ -22,6 +22,7 @@ from artos.envs.make import make_vector
 from artos.envs.stepper import Stepper, action_writer
 from artos.errors import CheckpointFault, NoSuchRun, Refused
 from artos.policies.acting import ActInfo
+from artos.policies.flat import named_tensors
 from artos.reference import Reference
 from artos.runtime.reference import load_workload
 
@@ -36,9 +37,7 @@ def actors_policy(trained: artos.Trained) -> Any:
     actor: Any = load_workload(Reference("triggers.algorithms.ppo:workload", own)).actor
     module = actor.build_module(config["seed"])
     arrays = saved(trained)
-    flat = np.concatenate(
-        [arrays[f"model.{name}"].ravel() for name, _ in module.named_parameters()]
-    )
+    flat = np.concatenate([arrays[f"model.{name}"].ravel() for name in named_tensors(module)])
     policy = actor.make_policy(module, seed=1)
     policy.bind(flat)
     return policy
