@@ -25,6 +25,7 @@ from artos.scaling.actor_count import Kept
 from artos.spec import ArraySpec
 from artos.system.durable import remove_drafts, write_durably
 from artos.system.regular_file import contents
+from artos.system.seal import is_sealed, seal
 
 FORMAT = 1
 """Raised when an older ARTOS could not read the checkpoints of this one."""
@@ -42,7 +43,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     weights, saved as arrays ``object.NAME``. ``scaling`` is the number of actors, and how it was
     decided. ``not_restored`` lists in words what ``--resume`` starts afresh. ``rows_file`` is the
     file of the replay buffer, ``states`` that of the members' states, if there are any;
-    ``states_of`` are checksums of the parts of the plan that these must fit.
+    ``states_of`` are checksums of the parts of the plan that these must fit, ``states_seal`` is the
+    seal of their checksum (``artos.system.seal``).
     """
 
     workload: str
@@ -68,6 +70,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     rows_file: RowsFile | None = None
     states: str = ""
     states_sha256: str = ""
+    states_seal: str = ""
     states_of: dict[str, str] = {}
 
 
@@ -153,7 +156,12 @@ def _with_states(folder: Path, manifest: Manifest, states: bytes) -> Manifest:
     digest = hashlib.sha256(states).hexdigest()
     name = f"states-{manifest.version}-{digest[:12]}.pickle"
     write_durably(folder / name, states)
-    return replace(manifest, states=name, states_sha256=digest)
+    return replace(manifest, states=name, states_sha256=digest, states_seal=seal(digest))
+
+
+def are_foreign_states(manifest: Manifest) -> bool:
+    """Whether there are states, which reading unpickles, that another user may have made."""
+    return bool(manifest.states) and not is_sealed(manifest.states_sha256, manifest.states_seal)
 
 
 def load_states(folder: Path, manifest: Manifest, states_of: Mapping[str, str]) -> bytes:

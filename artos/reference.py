@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -13,6 +13,10 @@ from artos.closest import closest
 from artos.errors import Refused
 
 _OBJECT = re.compile(r"[\w./-]+:[A-Za-z_]")
+
+
+RecordedFolder = Annotated[str, msgspec.Meta(pattern=r"\A(?:/[^\0]*)?\Z")]
+"""A folder of code as a record names it: absolute, so it is the same wherever it is read."""
 
 
 class Reference(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import chdir
 
@@ -17,6 +18,7 @@ from artos.buffer.segment import ShmFolder
 from artos.system.logging_setup import logging_to
 
 _FOLDER = pytest.StashKey[ShmFolder]()
+_STATE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 # How long an example takes says something of the machine, nothing of the code.
 hypothesis.settings.register_profile(
@@ -42,11 +44,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_FOLDER] = ShmFolder.create("tests")
     os.environ["ARTOS_SHM"] = str(config.stash[_FOLDER].path)
     os.environ.pop("ARTOS_DEVICES", None)  # those of the user
+    config.stash[_STATE] = tempfile.TemporaryDirectory(prefix="artos-tests-")
+    os.environ["XDG_STATE_HOME"] = config.stash[_STATE].name
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove that folder."""
-    del os.environ["ARTOS_SHM"]
+    del os.environ["ARTOS_SHM"], os.environ["XDG_STATE_HOME"]
+    config.stash[_STATE].cleanup()
     config.stash[_FOLDER].remove()
 
 

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from artos.system.regular_file import opened
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
@@ -43,7 +45,7 @@ def piece(log: Path, offset: int, most: int) -> tuple[bytes, int]:
     emptied: then it is read from its start. A log that does not exist (yet) has no bytes.
     """
     try:
-        with log.open("rb") as file:
+        with opened(log) as file:
             size = file.seek(0, os.SEEK_END)
             wanted = max(0, size + offset) if offset < 0 else offset
             start = file.seek(wanted if wanted <= size else 0)
@@ -54,10 +56,10 @@ def piece(log: Path, offset: int, most: int) -> tuple[bytes, int]:
 
 
 def tail(log: Path, lines: int) -> list[str]:
-    """The last lines of a log, none if there is no log; at most its last 64 KB are read."""
+    """The last lines of a log, none if there is no log to read; at most its last 64 KB are read."""
     try:
         written = end(log, _TAIL_BYTES).decode(errors="replace").splitlines()
-    except FileNotFoundError:
+    except OSError:
         return []
     return written[-lines:]
 
@@ -93,6 +95,6 @@ def _copy_end(log: Path, target: Path, most: int) -> None:
 
 def end(log: Path, most: int) -> bytes:
     """The last bytes of a log."""
-    with log.open("rb") as file:
+    with opened(log) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - most))
         return file.read(most)

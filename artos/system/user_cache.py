@@ -17,6 +17,11 @@ def user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "artos"
 
 
+def user_state() -> Path:
+    """As ``user_cache``, for what must last: a folder of the XDG state (``XDG_STATE_HOME``)."""
+    return Path(os.environ.get("XDG_STATE_HOME") or _home() / ".local" / "state") / "artos"
+
+
 def _home() -> Path:
     try:
         return Path.home()

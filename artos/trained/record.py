@@ -18,7 +18,7 @@ from artos.envs.known import KNOWN
 from artos.envs.spec import EnvSpec
 from artos.errors import CheckpointFault, NoSuchRun, Refused
 from artos.protocol.unreadable import UNREADABLE
-from artos.reference import Reference
+from artos.reference import RecordedFolder, Reference
 from artos.runtime.reference import built_in, load_workload
 from artos.scaling.elastic import NAMES as ELASTIC
 from artos.spec import Workload
@@ -63,7 +63,7 @@ class _Config(msgspec.Struct, frozen=True):
 
     workload: str
     settings: dict[str, Any]
-    folder: str
+    folder: RecordedFolder
     algorithm: str = ""
     env: str = ""
     env_spec: EnvSpec | None = None

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from artos import checkpoint
 from artos.errors import Refused
 from artos.reference import Reference
 
@@ -34,6 +35,24 @@ def require_trust(run: Path, reference: Reference) -> None:
         )
 
 
+def require_own_states(run: Path) -> None:
+    """Refuse to unpickle what members of a run held, unless this user's ARTOS has saved it.
+
+    Raises:
+        Refused: somebody else may have.
+        CheckpointFault: there is no checkpoint, or it is damaged.
+    """
+    manifest = checkpoint.read_manifest(run / "checkpoint")
+    if checkpoint.are_foreign_states(manifest):
+        raise Refused(
+            [
+                f"run {run} would unpickle checkpoint/{manifest.states}, which runs what it "
+                "holds, and which no ARTOS of this account has saved: leave it out by "
+                "--set checkpoint=model, or add --trust"
+            ]
+        )
+
+
 def code_of(reference: Reference) -> Path | None:
     """The folder that the code of a run is imported from; None: only what is installed is."""
     source, _, _ = reference.source.rpartition(":")
@@ -52,6 +71,8 @@ def _doubts(place: Path, run: Path) -> Iterator[str]:
         yield "which belongs to another user"
     if there.st_mode & stat.S_IWOTH:
         yield "which everybody may write to"
+    if there.st_mode & stat.S_IWGRP and there.st_gid not in (os.getegid(), 0):
+        yield "which a group may write to"
     if place.is_relative_to(run):
         yield "which came with the run"
     if not any(place.is_relative_to(own) for own in _own_folders()):

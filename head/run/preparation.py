@@ -16,6 +16,7 @@ from artos.buffer.run_memory import RunMemory, check_space
 from artos.checkpoint import Manifest, check_workload
 from artos.errors import Refused
 from artos.plan import Plan
+from artos.reference import RecordedFolder
 from artos.runtime.preload import Preloaded
 from artos.spec import ArraySpec
 from artos.system.cleanup import remove_images
@@ -177,7 +178,7 @@ class _Stored(msgspec.Struct, frozen=True):
 
     workload: str
     settings: dict[str, Any]
-    folder: str
+    folder: RecordedFolder
     seed: int = 1
     inline: bool = False
     deadline: float = 300.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from disks import full, needs_mount, small_disk
 from helpers import PATIENCE
 
 from artos.system.child import Child
-from artos.system.logs import piece, rotate
+from artos.system.logs import piece, rotate, tail
 
 
 def test_a_small_log_is_left_alone(tmp_path: Path) -> None:
@@ -103,3 +104,9 @@ def test_a_member_may_print_where_nothing_can_be_written(tmp_path: Path) -> None
         with log.open("ab") as out:
             subprocess.run([sys.executable, "-c", TALKER], stdout=out, stderr=out, check=True)
     assert (tmp_path / "log").read_text().splitlines() == ["x" * 100_000, "\u65e5 \\udce9"] * 2
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log")
+    assert piece(tmp_path / "log", 0, 100) == (b"", 0)
+    assert tail(tmp_path / "log", 3) == []

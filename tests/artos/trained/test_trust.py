@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
-from artos.errors import Refused
+from artos.errors import CheckpointFault, Refused
 from artos.reference import Reference
+from artos.trained.record import read
 from artos.trained.trust import code_of, require_trust
 
 
@@ -69,4 +71,21 @@ def test_a_way_out_of_home(home: Path) -> None:
 def test_another_users(home: Path) -> None:
     os.chown(home / "home", 65533, 65533)
     with pytest.raises(Refused, match="which belongs to another user"):
+        require_trust(home / "run", of(home / "home"))
+
+
+@pytest.mark.parametrize("folder", ["code", "./code", "/a\0b"])
+def test_a_folder_that_is_another_one_wherever_the_record_is_read(folder: str, home: Path) -> None:
+    config = {"workload": "mine.py:workload", "settings": {}, "folder": folder}
+    (home / "run" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointFault, match=r"config\.json is damaged: .*folder"):
+        read(home / "run", trust=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to any group")
+def test_what_a_group_may_write_to(home: Path) -> None:
+    os.chown(home / "home", -1, 65533)
+    require_trust(home / "run", of(home / "home"))
+    (home / "home").chmod(0o775)
+    with pytest.raises(Refused, match="which a group may write to"):
         require_trust(home / "run", of(home / "home"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import pickle
 import shutil
 import signal
 from collections.abc import Callable
@@ -161,3 +163,33 @@ def test_a_run_that_had_ended_goes_on_as_if_it_had_been_longer(tmp_path: Path) -
     assert main(["run", "--resume", str(tmp_path / "replay"), "--total-updates", "90"]) == 0
     ended = json.loads((tmp_path / "replay" / "summary.json").read_text())
     assert ended["updates"] == 90
+
+
+class Payload:
+    """What runs when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self._marker = marker
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        return os.mkdir, (str(self._marker),)
+
+
+def test_states_that_others_put_there_are_not_unpickled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    short = ("--inline", "--set", "checkpoint=all", "--set", "steps=32", "--set", "hidden=16")
+    assert main(["run", "ppo", *short, "--total-updates", "1", "--run-dir", "run"]) == 0
+    manifest = tmp_path / "run" / "checkpoint" / "manifest.json"
+    told = json.loads(manifest.read_text())
+    evil = pickle.dumps(Payload(tmp_path / "ran"))
+    (manifest.parent / told["states"]).write_bytes(evil)
+    told["states_sha256"] = hashlib.sha256(evil).hexdigest()
+    manifest.write_text(json.dumps(told))
+    again = ["run", "--resume", "run", "--total-updates", "2"]
+    assert main(again) == 2
+    assert "no ARTOS of this account has saved" in capsys.readouterr().err
+    assert not (tmp_path / "ran").exists()
+    assert main([*again, "--set", "checkpoint=model"]) == 0
+    assert not (tmp_path / "ran").exists()
