@@ -78,7 +78,7 @@ class A2C(ActorCriticLearner):
             self._count(batch, rows)
         metrics = {name: float(value) for name, value in report.items()}
         metrics["lr"] = self.network.optimiser.lr
-        return metrics | explained_variance(target, values.detach())
+        return metrics | explained_variance(target, values.detach(), rows.get("valid"))
 
     def _estimates(self, batch: Batch, log_probs: Floats, values: Floats) -> tuple[Floats, Floats]:
         """Advantages and value targets, by the network's answer for all rows; all (A, T, E)."""

@@ -118,7 +118,8 @@ class ActorCriticLearner(TorchLearner):
             ends = self.tensor(batch.gather("terminations") | batch.gather("truncations"))
             actors = [claim.actor for claim in batch.claims]
             scale: Any = self._reward_scale.module
-            scale.update(actors, rewards, ends)
+            valid = self.tensor(batch.gather("valid")) if "valid" in batch.names else None
+            scale.update(actors, rewards, ends, valid)
 
     # -- rows ----------------------------------------------------------------------------------
 
@@ -190,7 +191,14 @@ class ActorCriticLearner(TorchLearner):
         return batch.minibatches(count, rng)
 
 
-def explained_variance(returns: Tensor, values: Tensor) -> dict[str, float]:
-    """The share of the variance of returns that values explain, as a metric; 0 if there is none."""
+def explained_variance(
+    returns: Tensor, values: Tensor, valid: Tensor | None = None
+) -> dict[str, float]:
+    """The share of the variance of returns that values explain, as a metric; 0 if there is none.
+
+    All are (n,); rows that are not ``valid`` do not count.
+    """
+    if valid is not None:
+        returns, values = returns[valid], values[valid]
     spread = float(returns.var()) if len(returns) > 1 else 0.0
     return {"explained_variance": 1.0 - float((returns - values).var()) / spread if spread else 0.0}

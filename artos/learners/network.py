@@ -10,10 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from artos.learners.optimisers import Optimiser
-
-
-def _float_buffers(module: nn.Module) -> list[tuple[str, Tensor]]:
-    return [(n, b) for n, b in module.named_buffers() if b.dtype == torch.float32]
+from artos.policies.flat import float_buffers
 
 
 class Value(nn.Module):
@@ -55,7 +52,7 @@ class Network:
         self.observe: Callable[[Tensor], None] | None = None
         self.alone = False
         self._parameters = parameters = list(module.parameters())
-        tensors = [p.detach() for p in parameters] + [b for _, b in _float_buffers(module)]
+        tensors = [p.detach() for p in parameters] + [*float_buffers(module).values()]
         self.values = torch.cat([t.reshape(-1).float() for t in tensors])
         self.count = sum(p.numel() for p in parameters)
         self.weights = nn.Parameter(self.values[: self.count])
@@ -74,7 +71,7 @@ class Network:
             # Contiguous views: layouts such as channels_last are chosen by the forward pass.
             parameter.data = self.values[at : at + parameter.numel()].view(parameter.shape)
             at += parameter.numel()
-        for name, buffer in _float_buffers(self.module):
+        for name, buffer in float_buffers(self.module).items():
             view = self.values[at : at + buffer.numel()].view(buffer.shape)
             owner, _, leaf = name.rpartition(".")
             self.module.get_submodule(owner)._buffers[leaf] = view

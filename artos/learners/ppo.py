@@ -19,6 +19,7 @@ from artos.learners.noise import GradientNoise
 from artos.learners.ranges import bounds, positive
 from artos.learners.sequences import TimeMajor
 from artos.learners.torch_learner import indivisible, share, too_early
+from artos.losses.masked import masked_mean
 from artos.losses.ppo import ppo_loss
 from artos.plan import Plan
 from artos.protocol.invocations import Claim, Invoke
@@ -163,7 +164,7 @@ class PPO(ActorCriticLearner):
         if self._noise is not None:
             scale = result[NOISE_SCALE] = self._noise.estimate(len(batch))
             self.publish(NOISE_SCALE, scale)
-        return result | explained_variance(data["returns"], data["values"])
+        return result | explained_variance(data["returns"], data["values"], data.get("valid"))
 
     # -- epochs --------------------------------------------------------------------------------
 
@@ -210,10 +211,9 @@ class PPO(ActorCriticLearner):
         self.network.discard()
         batch = Batch(self.context.blocks, claims, self._store)
         advantage = self.tensor(self._advantages.of(batch)[0])
-        mean, spread = self._scale(advantage)
-        count = len(batch)
-        if "valid" in batch.names:
-            count = max(1, int(batch.gather("valid").sum()))
+        valid = self.tensor(batch.gather("valid")) if "valid" in batch.names else None
+        mean, spread = self._scale(advantage, valid)
+        count = len(batch) if valid is None else max(1, int(valid.sum()))
         return GradientAccumulator(claims, float(mean), float(spread), count)
 
     def _add(self, accumulator: GradientAccumulator, claims: tuple[Claim, ...]) -> None:
@@ -258,7 +258,8 @@ class PPO(ActorCriticLearner):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         log_probs, entropy, values = self._evaluated(observations, few, by)
         advantage = few["advantages"]
-        mean, spread = (full.mean, full.spread) if full else self._scale(advantage)
+        valid = few.get("valid")
+        mean, spread = (full.mean, full.spread) if full else self._scale(advantage, valid)
         return ppo_loss(
             log_probs,
             few["log_probs"],
@@ -271,12 +272,21 @@ class PPO(ActorCriticLearner):
             self.value_clip,
             self.vf_coef,
             self.ent_coef,
-            few.get("valid"),
+            valid,
             full.count if full else None,
         )
 
-    def _scale(self, values: Tensor) -> tuple[Tensor | float, Tensor | float]:
-        return (values.mean(), values.std() + 1e-8) if self.normalize else (0.0, 1.0)
+    def _scale(
+        self, values: Tensor, valid: Tensor | None = None
+    ) -> tuple[Tensor | float, Tensor | float]:
+        """What normalises advantages: mean and deviation of those that are learned from."""
+        if not self.normalize:
+            return 0.0, 1.0
+        if valid is None:
+            return values.mean(), values.std() + 1e-8
+        mean, count = masked_mean(values, valid), valid.sum()
+        variance = masked_mean((values - mean).square(), valid) * count / (count - 1).clamp(min=1)
+        return mean, variance.sqrt() + 1e-8
 
 
 def _measures_noise(plan: Plan) -> bool:

@@ -30,8 +30,17 @@ class RewardScale(nn.Module):
         return torch.sqrt(self.moments[1] + 1e-8)
 
     @torch.no_grad()
-    def update(self, actors: Sequence[int], rewards: Tensor, ends: Tensor) -> None:
-        """Count a round in: rewards and ends of episodes, (A, T, E) of these actors."""
+    def update(
+        self,
+        actors: Sequence[int],
+        rewards: Tensor,
+        ends: Tensor,
+        valid: Tensor | None = None,
+    ) -> None:
+        """Count a round in: rewards and ends of episodes, (A, T, E) of these actors.
+
+        Rows that are not ``valid``, which only reset, are no steps.
+        """
         found, at = torch.empty_like(rewards), torch.tensor(list(actors), device=rewards.device)
         current = self.returns[at]
         for step in range(rewards.shape[1]):
@@ -39,5 +48,8 @@ class RewardScale(nn.Module):
             found[:, step] = current
             current = current * ~ends[:, step]
         self.returns[at] = current
-        moments = Moments(*torch.split(self.moments, 1)).with_rows(found.reshape(-1, 1))
+        counted = found.reshape(-1, 1) if valid is None else found[valid].reshape(-1, 1)
+        if not len(counted):
+            return
+        moments = Moments(*torch.split(self.moments, 1)).with_rows(counted)
         self.moments.copy_(torch.cat(moments))

@@ -15,8 +15,12 @@ Floats = NDArray[np.float32]
 def named_tensors(module: nn.Module) -> dict[str, Tensor]:
     """Parameters in ``named_parameters()`` order, then floating-point buffers."""
     found: dict[str, Tensor] = dict(module.named_parameters())
-    found.update({k: b for k, b in module.named_buffers() if b.is_floating_point()})
-    return found
+    return found | float_buffers(module)
+
+
+def float_buffers(module: nn.Module) -> dict[str, Tensor]:
+    """Buffers that versions hold, of whichever precision: in the vector they are float32."""
+    return {name: b for name, b in module.named_buffers() if b.is_floating_point()}
 
 
 def layout(module: nn.Module) -> Layout:

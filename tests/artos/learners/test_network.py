@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from artos.learners.network import Network, Value
 from artos.learners.optimisers import Adam, Optimiser, RMSprop, TorchOptimiser
+from artos.policies.flat import layout, views
 
 SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
 RMSPROP = partial(torch.optim.RMSprop, lr=0.01, eps=1e-5)
@@ -170,3 +171,16 @@ def test_a_tensor_is_a_network_that_returns_it() -> None:
     temperature = Network(Value(torch.zeros(())), Adam(0.1))
     temperature.step(temperature() * 2)
     assert temperature().item() == pytest.approx(-0.1, rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float32])
+def test_what_a_version_holds_is_counted_in_one_way(dtype: torch.dtype) -> None:
+    """Buffers of any precision are in the vector, as the layout says, and in the module."""
+    module = nn.Linear(2, 3)
+    module.register_buffer("scale", torch.full((4,), 0.5, dtype=dtype))
+    module.register_buffer("count", torch.zeros(5, dtype=torch.int64))
+    network = Network(module)
+    found = views(network.values.numpy(), layout(module))
+    assert found.keys() == {"weight", "bias", "scale"}
+    network.values[-4:] = 0.25
+    assert module.get_buffer("scale").tolist() == found["scale"].tolist() == [0.25] * 4

@@ -24,3 +24,25 @@ def test_it_is_the_deviation_of_discounted_returns() -> None:
                     running[actor, env] *= not end
         torch.testing.assert_close(scale().item(), float(np.std(seen)), rtol=1e-4, atol=0)
         np.testing.assert_allclose(scale.returns, running, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_that_only_reset_are_no_steps() -> None:
+    """An environment that spends a row on each reset has the scale of one that spends none."""
+    rng = np.random.default_rng(0)
+    rewards = torch.from_numpy(rng.integers(3, 5, (1, 64, 4)).astype(np.float32))
+    plain, resetting = RewardScale(1, 4, 0.99), RewardScale(1, 4, 0.99)
+    plain.update([0], rewards, torch.ones_like(rewards, dtype=torch.bool))
+    spaced = torch.zeros(1, 128, 4)
+    spaced[:, ::2] = rewards
+    valid = torch.zeros(1, 128, 4, dtype=torch.bool)
+    valid[:, ::2] = True
+    resetting.update([0], spaced, valid, valid)
+    torch.testing.assert_close(resetting().item(), plain().item())
+    torch.testing.assert_close(resetting.moments, plain.moments)
+
+
+def test_a_round_of_resets_alone_changes_nothing() -> None:
+    scale = RewardScale(1, 2, 0.99)
+    none = torch.zeros(1, 3, 2, dtype=torch.bool)
+    scale.update([0], torch.zeros(1, 3, 2), none, none)
+    assert scale.moments.tolist() == [0.0, 1.0, 0.0]
