@@ -18,7 +18,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     Raises:
         OSError: it is not there, cannot be read, or is something else than a file.
     """
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with open(path, "rb", opener=_at_once) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
         yield file
@@ -32,3 +32,7 @@ def contents(path: Path) -> bytes:
     """
     with opened(path) as file:
         return file.read()
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
