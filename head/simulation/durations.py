@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -19,7 +20,7 @@ class Duration(Protocol):
 class Recorded:
     """One of those that were recorded, all equally likely."""
 
-    seconds: tuple[float, ...]
+    seconds: Sequence[float]
 
     def draw(self, random: Random) -> float:
         """See ``Duration``."""

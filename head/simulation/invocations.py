@@ -8,15 +8,17 @@ read. What a member waited for meanwhile is left out: its invocations before, an
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from sys import intern
+from typing import Any, NamedTuple
 
 LEARNER = "learner"
 
 
-@dataclass(slots=True)
-class Invocation:
+class Invocation(NamedTuple):
     """One invocation. ``asked`` is when its member could begin, ``ended`` when it was over.
 
     ``seconds`` are those that the member told. ``drew`` is False if it found nothing to do.
@@ -29,51 +31,122 @@ class Invocation:
     version: int
     drew: bool = True
 
+    @property
+    def began(self) -> float:
+        """When its member began to work."""
+        return self.ended - self.seconds
 
-def invocations(lines: Iterable[Mapping[str, Any]]) -> dict[str, list[Invocation]]:
-    """Those of each member, in order."""
-    fired: dict[int, Mapping[str, Any]] = {}
-    seen: dict[int, float] = {}  # version → when triggers knew of it
+
+class Invocations:
+    """Those of one member, in order: by columns, as a run of weeks has millions."""
+
+    def __init__(self) -> None:
+        self._targets: list[str] = []
+        self._asked, self._ended, self._seconds = array("d"), array("d"), array("d")
+        self._versions, self._drew = array("q"), array("b")
+
+    def append(self, one: Invocation) -> None:
+        """Add the next one."""
+        self._targets.append(one.target)
+        self._asked.append(one.asked)
+        self._ended.append(one.ended)
+        self._seconds.append(one.seconds)
+        self._versions.append(one.version)
+        self._drew.append(one.drew)
+
+    def tighten(self, ready: float) -> None:
+        """A member that is ready then does one after the other: each was over when the next began.
+
+        Answers may be read late, and then several at once.
+        """
+        begins = float("inf")
+        for at in reversed(range(len(self._ended))):
+            self._ended[at] = min(self._ended[at], begins)
+            begins = self._ended[at] - self._seconds[at]
+        free = ready
+        for at, ended in enumerate(self._ended):
+            self._asked[at], free = max(self._asked[at], free), ended
+
+    def __iter__(self) -> Iterator[Invocation]:
+        return map(
+            Invocation,
+            self._targets, self._asked, self._ended, self._seconds, self._versions,
+            map(bool, self._drew),
+        )  # fmt: skip
+
+
+class _Firings:
+    """Target and time of each firing, by columns; numbers grow.
+
+    How many members answer to one is nowhere said, so none is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._numbers, self._times, self._targets = array("q"), array("d"), list[str]()
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        self._numbers.append(line["firing"])
+        self._times.append(line["t"])
+        self._targets.append(intern(line["trigger"]))
+
+    def __getitem__(self, number: int) -> tuple[str, float]:
+        at = bisect_left(self._numbers, number)
+        if at == len(self._numbers) or self._numbers[at] != number:
+            raise KeyError(number)
+        return self._targets[at], self._times[at]
+
+
+@dataclass
+class Course:
+    """What a journal tells of a run, in seconds since that began.
+
+    ``members``: the invocations of each. ``starts``: when each was first set up, and how long after
+    it was asked for. ``ended``: when the last line was written.
+    """
+
+    members: dict[str, Invocations] = field(default_factory=dict)
+    starts: dict[str, tuple[float, float]] = field(default_factory=dict)
+    ended: float = 0.0
+
+
+def course_of(lines: Iterable[Mapping[str, Any]]) -> Course:
+    """The course of a run that was not resumed; goes through the lines once and keeps none."""
+    course, fired = Course(), _Firings()
+    known: dict[int, float] = {}  # version → when triggers knew of it
     ready: dict[str, float] = {}
-    found: dict[str, list[Invocation]] = {}
     for line in lines:
+        course.ended = line.get("t", course.ended)
         if "firing" in line:
-            fired[line["firing"]] = line
-            seen.setdefault(line["version"], line["t"])
+            fired.append(line)
+            known.setdefault(line["version"], line["t"])
         elif "ready" in line:
             ready.setdefault(line["ready"], line["t"])
+            if line.get("seconds") is not None:
+                course.starts.setdefault(line["ready"], (line["t"], line["seconds"]))
         elif "done" in line and "seconds" in line:
-            found.setdefault(line["by"], []).append(_invocation(line, fired[line["done"]], seen))
-    for member, each in found.items():
-        _tighten(each, ready.get(member, 0.0))
-    return found
+            of_member = course.members.setdefault(line["by"], Invocations())
+            of_member.append(_invocation(line, *fired[line["done"]], known))
+            if line["by"] == LEARNER:
+                _forget(known, line.get("version", 0))
+    for member, of_member in course.members.items():
+        of_member.tighten(ready.get(member, 0.0))
+    return course
+
+
+def _forget(known: dict[int, float], version: int) -> None:
+    """The learner tells of no version before this one again."""
+    for older in [each for each in known if each < version]:
+        del known[older]
 
 
 def _invocation(
-    done: Mapping[str, Any], firing: Mapping[str, Any], seen: Mapping[int, float]
+    done: Mapping[str, Any], target: str, asked: float, known: Mapping[int, float]
 ) -> Invocation:
     ended, version = done["t"], done.get("version", 0)
     if done["by"] == LEARNER:  # its weights may be known before its answer is read
-        known = seen.get(version, ended)
-        ended = known if firing["t"] < known else ended
-    return Invocation(
-        firing["trigger"], firing["t"], min(ended, done["t"]), done["seconds"], version,
-        "nothing" not in done,
-    )  # fmt: skip
-
-
-def _tighten(of_member: Sequence[Invocation], ready: float) -> None:
-    """A member does one after the other, so each was over when the next one began.
-
-    Answers may be read late, and then several at once.
-    """
-    begins = float("inf")
-    for each in reversed(of_member):
-        each.ended = min(each.ended, begins)
-        begins = each.ended - each.seconds
-    free = ready
-    for each in of_member:
-        each.asked, free = max(each.asked, free), each.ended
+        published = known.get(version, ended)
+        ended = min(ended, published) if asked < published else ended
+    return Invocation(target, asked, ended, done["seconds"], version, "nothing" not in done)
 
 
 def alone(of_member: Iterable[Invocation]) -> Iterator[tuple[str, float]]:
@@ -82,15 +155,17 @@ def alone(of_member: Iterable[Invocation]) -> Iterator[tuple[str, float]]:
         yield each.target, max(each.seconds, each.ended - each.asked)
 
 
-def with_slots(rounds: Iterable[Invocation], slots: int | None) -> Iterator[tuple[str, float]]:
-    """Target and duration of actors' invocations that took turns on so many slots.
+def with_slots(
+    members: Iterable[Iterable[Invocation]], slots: int | None
+) -> Iterator[tuple[str, float]]:
+    """Target and duration of the invocations of members that took turns on so many slots.
 
     When the j-th begins, at least j - ``slots`` of those that began before it are over, so it had
     waited until then for its slot. None: nothing is known of slots, so what members tell counts.
     """
     under_way: list[float] = []
-    for each in sorted(rounds, key=lambda one: one.ended - one.seconds):
-        began = each.ended - each.seconds
+    for each in heapq.merge(*members, key=lambda one: one.began):
+        began = each.began
         if slots is not None:
             freed = heapq.heappop(under_way) if len(under_way) >= slots else 0.0
             heapq.heappush(under_way, each.ended)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from artos.protocol.unreadable import UNREADABLE
 from artos.system.regular_file import contents
 from head.records.shape import Shape
 from head.simulation.durations import Recorded
-from head.simulation.invocations import LEARNER, alone, invocations, with_slots
+from head.simulation.invocations import LEARNER, Course, alone, course_of, with_slots
 from head.simulation.workload import Starts, Workload
 from triggers import journal
 
@@ -43,28 +44,27 @@ def recorded(folders: Iterable[Path]) -> list[Workload]:
 
 
 def _recorded(folder: Path) -> Workload:
-    config, summary, lines = _read(folder)
+    config, summary, course = _read(folder)
     shape = _shape(folder, config)
-    members = invocations(lines)
-    learned = members.pop(LEARNER, [])
-    rounds = [each for name in members if name.startswith(_ACTOR) for each in members[name]]
-    updates = [each for each in learned if each.drew and each.target not in _silent(shape)]
-    if not updates or not rounds:
+    rounds = [each for name, each in course.members.items() if name.startswith(_ACTOR)]
+    learned, silent = course.members.get(LEARNER, ()), _silent(shape)
+    versions = array("q", (x.version for x in learned if x.drew and x.target not in silent))
+    if not versions or not rounds:
         raise Refused([f"{folder}: it made no update: nothing is known of how long one takes"])
     if summary["outcome"] != "done":  # as far as it came
-        shape = msgspec.structs.replace(shape, total_steps=0, total_updates=len(updates))
-    durations: dict[str, list[float]] = defaultdict(list)
+        shape = msgspec.structs.replace(shape, total_steps=0, total_updates=len(versions))
+    durations: dict[str, array[float]] = defaultdict(lambda: array("d"))
     leases = config["settings"].get("device") == POOL
     # Who leases a device has waited for it, too; then what it tells itself counts.
-    drew = [each for each in learned if each.drew]
-    updates_took = with_slots(drew, None) if leases else alone(drew)
+    drew = (each for each in learned if each.drew)
+    updates_took = with_slots([drew], None) if leases else alone(drew)
     for target, seconds in (*updates_took, *with_slots(rounds, _slots(config, summary))):
         durations[target].append(seconds)
     return Workload(
         plan=shape.plan(config["algorithm"], _schedule(summary, shape.actors)),
-        durations={target: Recorded(tuple(each)) for target, each in durations.items()},
-        starts=_starts(lines, summary["wall_seconds"]),
-        sync=max(1, round(len(updates) / max(1, updates[-1].version))),
+        durations={target: Recorded(each) for target, each in durations.items()},
+        starts=_starts(course, summary["wall_seconds"]),
+        sync=max(1, round(len(versions) / max(1, versions[-1]))),
         weight=float(config["settings"].get("weight", 1.0)),
         priority=int(config["settings"].get("priority", 0)),
     )
@@ -77,12 +77,13 @@ def _silent(shape: Shape) -> frozenset[str]:
 # -- the files of a run --------------------------------------------------------------------------
 
 
-def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], Course]:
     try:
         config = _plain(folder / "config.json")
         if "resumed" in config:
             raise Refused([f"{folder}: it was resumed, so its times do not fit together"])
-        return config, _plain(folder / "summary.json"), journal.read(folder / "journal.jsonl")
+        summary = _plain(folder / "summary.json")
+        return config, summary, course_of(journal.read(folder / "journal.jsonl"))
     except FileNotFoundError as error:
         name = Path(error.filename).name
         why = "it has not ended" if name == "summary.json" else "give the folder of a run"
@@ -123,15 +124,13 @@ def _slots(config: Mapping[str, Any], summary: Mapping[str, Any]) -> int | None:
     return int(config["settings"].get("slots") or config["host"]["cpus"])
 
 
-def _starts(lines: Sequence[Mapping[str, Any]], wall_seconds: float) -> Starts:
+def _starts(course: Course, wall_seconds: float) -> Starts:
     """What is outside of the journal counts as the start of the process."""
-    ready = {each["ready"]: each for each in reversed(lines) if each.get("seconds") is not None
-             and "ready" in each}  # fmt: skip
-    begun = min((each["t"] - each["seconds"] for each in ready.values()), default=0.0)
-    after = {name: each["seconds"] + max(0.0, begun) for name, each in ready.items()}
+    begun = min((at - seconds for at, seconds in course.starts.values()), default=0.0)
+    after = {name: seconds + max(0.0, begun) for name, (_, seconds) in course.starts.items()}
     actors = sorted((name for name in after if name.startswith(_ACTOR)), key=_number)
     return Starts(
-        process=max(0.0, wall_seconds - lines[-1]["t"]),
+        process=max(0.0, wall_seconds - course.ended),
         learner=after.get(LEARNER, 0.0),
         actors=tuple(after[name] for name in actors) or (0.0,),
     )
