@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+import io
+import os
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
+from artos.errors import Refused
 from artos.protocol.invocations import Ready
-from artos.system.append_file import AppendFile
+from artos.protocol.unreadable import UNREADABLE
+from artos.system.append_file import AppendFile, whole_lines
 from artos.system.regular_file import opened
 from triggers.base import Firing
+from triggers.journal_parts import PIECE, Part, packing, parts
 
+MOST_BYTES = 64 << 20
+"""As long as a journal gets before it becomes a part."""
 _MOST_HELD, _MOST_KEPT = 1_000, 100_000
 """Most lines in memory before a write, and while writing fails."""
+_LONGEST_LINE = 16 << 20
 
 
 class Journal:
-    """Appends to ``journal.jsonl``. After a crash at most the last line is cut off."""
+    """Appends to the journal of a run, ``journal.jsonl``, and goes on with what is there.
 
-    def __init__(self, path: Path, began: float = 0.0) -> None:
-        self._file = AppendFile(path)
-        self._began = began
+    A journal of ``most`` bytes becomes a part in one step, a rename, and a new one begins. After a
+    crash at most the last line is cut off; whoever goes on drops it.
+
+    Raises:
+        OSError: the file cannot be read and written.
+    """
+
+    def __init__(self, path: Path, began: float = 0.0, most: int = MOST_BYTES) -> None:
+        self._path, self._began, self._most = path, began, most
+        found = parts(path)
+        self._first = found[-1].end if found else 0
+        self._file: AppendFile | None = AppendFile(path)
+        self._end = self._first + self._file.drop_partial_line()
+        self._unpacked = deque(part for part in found if part.plain.exists())
+        self._packing = packing(path, self._unpacked)
         self._encode = msgspec.json.Encoder().encode
         self._lines: list[dict[str, Any]] = []
 
@@ -89,12 +113,27 @@ class Journal:
         Raises:
             OSError: they cannot be written; they are kept for the next time.
         """
-        if self._lines:
-            self._file.append(b"".join(self._encode(line) + b"\n" for line in self._lines))
+        written = b"".join(self._encode(line) + b"\n" for line in self._lines)
+        if written:
+            self._file = self._file or AppendFile(self._path)
+            size = self._file.append(written)
+            self._end += len(self._lines)
             self._lines.clear()
+            if size >= self._most:
+                self._begin_anew(self._file)
+        for _ in range(1 + 2 * len(written) // PIECE):  # faster than lines come
+            next(self._packing, None)
+
+    def _begin_anew(self, full: AppendFile) -> None:
+        part = Part.of(self._path, self._first, self._end)
+        self._path.rename(part.plain)
+        full.close()
+        self._file, self._first = None, self._end
+        self._unpacked.append(part)
+        self._file = AppendFile(self._path)
 
     def close(self) -> None:
-        """Flush and close; twice is fine.
+        """Flush and close; twice is fine. A part that is not packed yet stays as it is.
 
         Raises:
             OSError: the last lines cannot be written.
@@ -103,10 +142,104 @@ class Journal:
             self.flush()
         finally:
             self._lines.clear()
-            self._file.close()
+            self._packing.close()
+            if self._file:
+                self._file.close()
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """All whole lines of a journal; a last line cut off by a crash is left out."""
-    with opened(path) as file:
-        return [msgspec.json.decode(line) for line in file if line.endswith(b"\n") and line.strip()]
+class JournalDamaged(Refused):
+    """A file of a run's journal is missing, or cannot be read or understood."""
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path, self.why = path, why
+        super().__init__([f"{path}: {why}"])
+
+
+def read(path: Path, since: int = 0) -> Iterator[dict[str, Any]]:
+    """The lines of a journal one by one, those of its parts first, also while it is written.
+
+    ``since`` is the number of the first line wanted, from 0; if negative, it counts from the end.
+    Parts that end before it are not opened. Numbers go on when a run is resumed, times (``t``)
+    begin anew. A last line cut off by a crash is left out.
+
+    Raises:
+        JournalDamaged: a file is missing, or cannot be read or understood.
+    """
+    decode, name = msgspec.json.Decoder(dict[str, Any]).decode, path
+    try:
+        at, more = since if since >= 0 else max(0, _length(path) + since), True
+        while more:
+            with _holding(path, at) as held:
+                name = held.name
+                for number, line in held.lines():
+                    if number >= at and line.strip():
+                        yield decode(line)
+                    at = max(at, number + 1)
+                # The journal's own file may have become a part while it was read.
+                more = held.end is not None or any(x.first == held.first for x in parts(path))
+    except OSError as error:
+        why = f"it cannot be read: {error.strerror or error}"
+        raise JournalDamaged(error.filename or str(name), why) from error
+    except (EOFError, RuntimeError, *UNREADABLE) as error:
+        why = f"it is damaged ({error}): restore it from a copy"
+        raise JournalDamaged(str(name), why) from error
+
+
+@dataclass(frozen=True)
+class _Held:
+    """An open file of a journal, and the numbers of its first line and of its end, if it ends."""
+
+    name: Path
+    file: BinaryIO
+    first: int
+    end: int | None = None
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Its whole lines by number; EOFError where these are not as many as it must have."""
+        number = self.first
+        while (line := self.file.readline(_LONGEST_LINE)).endswith(b"\n"):
+            yield number, line
+            number += 1
+        if len(line) == _LONGEST_LINE or self.end not in {None, number}:
+            raise EOFError(f"it has {number - self.first:,} whole lines")
+
+
+def _length(path: Path) -> int:
+    with _holding(path, sys.maxsize) as held:
+        return held.first + whole_lines(held.file)[0]
+
+
+@contextmanager
+def _holding(path: Path, at: int) -> Iterator[_Held]:
+    """The file that has line ``at``, or will have it."""
+    with ExitStack() as stack:
+        own, found = _own(stack, path), parts(path)
+        while own and not _is_still(path, own):  # it became a part between these two looks
+            own, found = _own(stack, path), parts(path)
+        if found and at < found[-1].end:
+            part = _with_line(found, at, path)
+            yield _Held(part.file, stack.enter_context(part.opened()), part.first, part.end)
+        elif own or not found:
+            file = own or stack.enter_context(opened(path))
+            yield _Held(path, file, found[-1].end if found else 0)
+        else:  # the run was killed, or looked at, between the end of a part and the next line
+            yield _Held(path, io.BytesIO(), found[-1].end)
+
+
+def _with_line(found: Sequence[Part], at: int, path: Path) -> Part:
+    """The part with a line, or the one that is missing there."""
+    before, part = next((b, p) for b, p in pairwise([None, *found]) if p and at < p.end)
+    return part if part.first <= at else Part.of(path, before.end if before else 0, part.first)
+
+
+def _own(stack: ExitStack, path: Path) -> BinaryIO | None:
+    with suppress(FileNotFoundError):
+        return stack.enter_context(opened(path))
+    return None
+
+
+def _is_still(path: Path, file: BinaryIO) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from artos.system.closing import Closing
 
 _FLAGS = (
-    os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     | os.O_NOFOLLOW | os.O_NONBLOCK  # neither through a link, nor waiting for a FIFO's reader
 )  # fmt: skip
+_BLOCK = 1 << 20
 
 
 class AppendFile(Closing):
@@ -19,9 +23,12 @@ class AppendFile(Closing):
     def __init__(self, path: Path, *, new: bool = False) -> None:
         self.path = path
         self._file = os.open(path, _FLAGS | (os.O_EXCL if new else 0), 0o666)
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            self.close()
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
 
-    def append(self, piece: bytes) -> None:
-        """Hand a piece to the kernel, all of it or nothing.
+    def append(self, piece: bytes) -> int:
+        """Hand a piece to the kernel, all of it or nothing; returns how long the file is now.
 
         Raises:
             OSError: the piece cannot be written; the file is as it was.
@@ -33,6 +40,15 @@ class AppendFile(Closing):
         except OSError:
             os.ftruncate(self._file, before)
             raise
+        return before + len(piece)
+
+    def drop_partial_line(self) -> int:
+        """Cut off a line that a killed writer left unfinished; returns the number of whole ones."""
+        with os.fdopen(os.dup(self._file), "rb") as file:
+            file.seek(0)
+            lines, end = whole_lines(file)
+        os.ftruncate(self._file, end)
+        return lines
 
     def close(self) -> None:
         """Close it; twice is fine."""
@@ -42,3 +58,13 @@ class AppendFile(Closing):
 
     def __repr__(self) -> str:
         return f"<AppendFile {self.path}>"
+
+
+def whole_lines(file: BinaryIO) -> tuple[int, int]:
+    """How many whole lines a file has from where it is, and how many bytes these have."""
+    lines = read = end = 0
+    while block := file.read(_BLOCK):
+        if found := block.count(b"\n"):
+            lines, end = lines + found, read + block.rindex(b"\n") + 1
+        read += len(block)
+    return lines, end

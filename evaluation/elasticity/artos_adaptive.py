@@ -179,7 +179,7 @@ def train(options: argparse.Namespace) -> tuple[list[Update], dict[str, Any]]:
         SystemExit: the run failed, or made another number of updates than ordered.
     """
     with trained(command(options)) as folder:
-        found, journal = summary_of(folder), read(folder / "journal.jsonl")
+        found, journal = summary_of(folder), [*read(folder / "journal.jsonl")]
     updates = updates_of(journal, found, len(host_slots()))
     if len(updates) != options.count:
         raise SystemExit(f"{len(updates)} updates instead of {options.count}")

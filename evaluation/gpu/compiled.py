@@ -21,8 +21,8 @@ _WARM_UP = 3
 def updates(arguments: list[str]) -> list[float]:
     """Seconds of each update of a run with these arguments of ``artos``."""
     with trained(arguments) as folder:
-        lines = read(folder / "journal.jsonl")
-    return [line["seconds"] for line in lines if line.get("by") == "learner" and "seconds" in line]
+        learned = (line for line in read(folder / "journal.jsonl") if line.get("by") == "learner")
+        return [line["seconds"] for line in learned if "seconds" in line]
 
 
 def main() -> None:

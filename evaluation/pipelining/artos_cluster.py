@@ -13,7 +13,7 @@ import json
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ _SECONDS = 500.0
 _WARM_UP = 1
 
 
-def iterations(journal: Sequence[Mapping[str, Any]]) -> list[float]:
+def iterations(journal: Iterable[Mapping[str, Any]]) -> list[float]:
     """Seconds from each grant of sampling to the next.
 
     Raises:

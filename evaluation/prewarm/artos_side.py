@@ -113,7 +113,7 @@ def train(options: argparse.Namespace) -> list[Update]:
         *(word for pair in [*settings, *options.set] for word in ("--set", pair)),
     ]  # fmt: skip
     with trained(command) as folder:
-        return updates_of(read(folder / "journal.jsonl"))
+        return updates_of([*read(folder / "journal.jsonl")])
 
 
 def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:

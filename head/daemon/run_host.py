@@ -24,9 +24,10 @@ from artos.system.pidfd import PidFd
 from artos.system.process_list import find
 from head.daemon.run import Run
 from head.records.run_folder import LOG, LOGS
+from triggers import journal_parts
 
-_RECORDS = ("config.json", "progress.csv", "episodes.csv", "journal.jsonl")
-_SUMMARY = "summary.json"
+_RECORDS = ("config.json", "progress.csv", "episodes.csv")
+_JOURNAL, _SUMMARY = "journal.jsonl", "summary.json"
 
 
 @dataclass(slots=True)
@@ -178,8 +179,8 @@ def _can_go_on(folder: Path) -> bool:
     """Whether there is a checkpoint to go on from; if not, remove the run's records."""
     if (folder / "checkpoint" / MANIFEST).is_file():
         return True
-    for name in _RECORDS:
-        (folder / name).unlink(missing_ok=True)
+    for file in (*(folder / name for name in _RECORDS), *journal_parts.files(folder / _JOURNAL)):
+        file.unlink(missing_ok=True)
     for file in folder.glob("events/events.out.tfevents.*"):
         file.unlink(missing_ok=True)
     return False

@@ -21,6 +21,7 @@ from artos.system.regular_file import contents
 from head.records.reading import reading
 from head.records.run_lock import FILE, take
 from head.records.status import Summary
+from triggers import journal_parts
 
 LOGS, LOG = "logs", "run.log"
 """The folder of the logs, and the log of the run process."""
@@ -131,7 +132,10 @@ class RunFolder(Closing):
     def _records(self) -> frozenset[Path]:
         """The files of records that exist."""
         events = self.events.iterdir() if self.events.is_dir() else ()
-        records = (self.progress, self.episodes, self.evaluations, self.journal, self.log, *events)
+        records = (
+            self.progress, self.episodes, self.evaluations, self.log, *events,
+            *journal_parts.files(self.journal),
+        )  # fmt: skip
         return frozenset(file for file in records if file.exists())
 
     def close(self) -> None:
@@ -154,7 +158,9 @@ def writing(run: Path) -> Iterator[None]:
     except OSError as error:
         then = "make room, or choose another --run-dir"
         then = then if error.errno in _FULL else "choose another --run-dir"
-        raise Refused([f"run folder {run}: {error.strerror}; {then}"]) from error
+        file = Path(error.filename or run)
+        what = f"{run}: {file.name}" if file.parent == run else run
+        raise Refused([f"run folder {what}: {error.strerror}; {then}"]) from error
 
 
 def default_path(root: Path, algorithm: str, env: str, seed: int) -> Path:

@@ -217,7 +217,6 @@ def _restore(folder: RunFolder, node: RunMemory) -> None:
         checkpoint.restore_rows(folder.checkpoint, manifest, node.blocks)
     for name in saved:
         node.restore_object(name, arrays[f"{OBJECT}{name}"], manifest.objects[name])
-    _drop_partial_line(folder.journal)
 
 
 def _states(request: Request, folder: RunFolder, manifest: Manifest, plan: Plan) -> bytes:
@@ -229,10 +228,3 @@ def _states(request: Request, folder: RunFolder, manifest: Manifest, plan: Plan)
 
 def _blank(spec: ArraySpec) -> Any:
     return np.zeros(spec.shape, spec.dtype)
-
-
-def _drop_partial_line(journal: Path) -> None:
-    """Cut off a line that a killed run process left unfinished, so the next line starts afresh."""
-    if journal.exists():
-        with journal.open("r+b") as file:
-            file.truncate(file.read().rfind(b"\n") + 1)

@@ -24,7 +24,7 @@ def test_the_journal_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     journal.done(13.0, 8, "learner", version=4)
     journal.close()
     journal.close()
-    assert read(tmp_path / "journal.jsonl") == [
+    assert [*read(tmp_path / "journal.jsonl")] == [
         {"t": 2.5, "firing": 8, "trigger": "t", "version": 3, "claims": [[1, 0, 4]],
          "dropped": [[2, 0, 4]], "actors": [1]},
         {"t": 3.0, "done": 8, "by": "learner", "version": 4},
@@ -45,11 +45,11 @@ def test_a_line_cut_off_at_any_byte_costs_only_itself(tmp_path: Path) -> None:
     for number in range(3):
         journal.fired(0.0, Firing(number=number, trigger="learner.update"))
     journal.flush()
-    whole, lines = path.read_bytes(), read(path)
+    whole, lines = path.read_bytes(), [*read(path)]
     journal.close()
     for end in range(len(whole)):
         path.write_bytes(whole[:end])
-        assert read(path) == lines[: whole[:end].count(b"\n")]
+        assert [*read(path)] == lines[: whole[:end].count(b"\n")]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_each_line_says_when_to_the_microsecond(
     book = Journal(path) if began is None else Journal(path, began)
     say(book, 12.3456784)
     book.close()
-    assert read(path) == [{"t": 12.345678 if began is None else 2.345678, **line}]
+    assert [*read(path)] == [{"t": 12.345678 if began is None else 2.345678, **line}]
 
 
 def test_lines_are_written_in_batches_and_when_it_is_asked(
@@ -92,7 +92,7 @@ def test_lines_are_written_in_batches_and_when_it_is_asked(
     written = []
     for number in range(7):
         book.write({"firing": number})
-        written.append(len(read(path)))
+        written.append(len([*read(path)]))
     assert written == [0, 0, 3, 3, 3, 6, 6]
     for _ in range(2):
         book.flush()
@@ -127,4 +127,4 @@ def test_what_cannot_be_written_is_kept_but_not_without_bound(
     with pytest.raises(OSError, match="no space left"):
         book.close()
     book.close()
-    assert len(read(path)) == 5
+    assert len([*read(path)]) == 5

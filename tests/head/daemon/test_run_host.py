@@ -7,6 +7,7 @@ import os
 import select
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from artos.checkpoint import MANIFEST
 from artos.system.archives import Archives
 from head.daemon.run import Run
 from head.daemon.run_host import RunHost
+from triggers.journal import Journal
 
 pytestmark = pytest.mark.processes
 
@@ -63,3 +65,17 @@ def test_a_process_that_finished_says_so(host: RunHost, run: Run) -> None:
     killed(host, run)
     summarise(Path(run.folder), "interrupted", when=0)
     assert host.ended(run).status == 130
+
+
+def test_what_saved_nothing_begins_anew_without_the_lines_of_before(
+    host: RunHost, run: Run
+) -> None:
+    folder = Path(run.folder)
+    (folder / "checkpoint" / MANIFEST).unlink()
+    with closing(Journal(folder / "journal.jsonl", most=1)) as journal:
+        for number in range(4):
+            journal.write({"n": number})
+            journal.flush()
+    assert len([*folder.glob("journal*")]) > 3
+    killed(host, run)
+    assert [*folder.glob("journal*")] == []

@@ -11,7 +11,7 @@ from disks import full, needs_mount, small_disk
 from artos.errors import Refused
 from artos.system.append_file import AppendFile
 from head.records.run_folder import RunFolder
-from triggers.journal import Journal, read
+from triggers.journal import MOST_BYTES, Journal, read
 
 pytestmark = needs_mount
 
@@ -26,9 +26,10 @@ def test_a_piece_that_fits_only_in_part_is_not_written(tmp_path: Path) -> None:
         assert (disk / "file").read_bytes() == b"first\nsecond\n"
 
 
-def test_a_journal_keeps_its_lines_until_there_is_room(tmp_path: Path) -> None:
+@pytest.mark.parametrize("most", [MOST_BYTES, 8192])
+def test_a_journal_keeps_its_lines_until_there_is_room(most: int, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "64k") as disk:
-        journal = Journal(disk / "journal.jsonl")
+        journal = Journal(disk / "journal.jsonl", most=most)
         journal.write({"n": 0})
         journal.flush()
         with full(disk):

@@ -18,8 +18,9 @@ from records_writer import Start
 from artos import checkpoint
 from artos.errors import CheckpointFault, Refused, RunExists
 from artos.usage import Usage
-from head.records.run_folder import RunFolder, default_path
+from head.records.run_folder import RunFolder, default_path, writing
 from head.records.status import Status, Summary
+from triggers.journal import Journal
 
 CONFIG = {"algorithm": "ppo", "env": "CartPole-v1", "seed": 3, "set": {"lr": 0.001}}
 MANIFEST = checkpoint.Manifest(
@@ -31,6 +32,15 @@ def saved_run(path: Path) -> Path:
     with RunFolder.create(path, CONFIG) as folder:
         checkpoint.save(folder.checkpoint, {"w": np.ones(3)}, MANIFEST)
     return path
+
+
+def begin_journal(run: RunFolder) -> None:
+    """With a packed part and one that is not."""
+    journal = Journal(run.journal, most=1)
+    for number in range(4):
+        journal.write({"n": number})
+        journal.flush()
+    journal.close()
 
 
 def test_create_makes_the_folder_and_keeps_the_config(tmp_path: Path) -> None:
@@ -107,13 +117,26 @@ def test_a_folder_that_cannot_be_made_is_refused_with_its_reason(tmp_path: Path)
 def test_discard_leaves_nothing_of_ours_and_everything_of_others(tmp_path: Path) -> None:
     run = RunFolder.create(tmp_path / "run", CONFIG)
     run.log.write_text("noted before it was refused")
+    begin_journal(run)
     run.discard()
     assert not (tmp_path / "run").exists()
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes.txt").write_text("keep")
-    RunFolder.create(tmp_path / "mine", CONFIG).discard()
-    assert [p.name for p in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+    (tmp_path / "mine" / "journal-notes.jsonl").write_text("keep")
+    run = RunFolder.create(tmp_path / "mine", CONFIG)
+    begin_journal(run)
+    run.discard()
+    assert [p.name for p in (tmp_path / "mine").iterdir()] == ["journal-notes.jsonl"]
     RunFolder.create(tmp_path / "mine", CONFIG).close()
+
+
+def test_a_fifo_in_place_of_the_journal_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    with RunFolder.resume(saved_run(tmp_path / "run")) as run:
+        os.mkfifo(run.journal)
+        with (
+            pytest.raises(Refused, match=r"journal\.jsonl: it is no regular file"),
+            writing(run.path),
+        ):
+            Journal(run.journal)
 
 
 def test_a_killed_writers_drafts_go_when_the_run_is_resumed(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_no_more_updates_are_made_and_nothing_is_left(
         if table == full_batch():
             assert set(players.unused().values()) == {0}
         coordinator.ports.journal.flush()
-        lines = read(tmp_path / "journal.jsonl")
+        lines = [*read(tmp_path / "journal.jsonl")]
     updates = {line["firing"] for line in lines if line.get("trigger") == "learner.update"}
     assert updates == {line["done"] for line in lines if line.get("by") == "learner"}
 

@@ -97,7 +97,7 @@ def test_the_first_and_the_last_and_those_between(
             assert each.mean_length == 4.0
         assert (coordinator.monitor.updates, coordinator.monitor.episodes) == (UPDATES, 0)
         coordinator.ports.journal.flush()
-        lines = read(tmp_path / "journal.jsonl")
+        lines = [*read(tmp_path / "journal.jsonl")]
     done = {line["done"]: line["version"] for line in lines if line.get("by") == "evaluator"}
     assert sorted(done.values()) == versions
     assert all(line["version"] >= 0 for line in lines if line.get("trigger") == EVALUATION)
@@ -246,7 +246,7 @@ def test_a_clock_does_not_have_a_version_played_twice(
         players.play()
         assert players.versions == [0]
         players.coordinator.ports.journal.flush()
-        lines = read(tmp_path / "journal.jsonl")
+        lines = [*read(tmp_path / "journal.jsonl")]
     assert sum(line.get("trigger") == EVALUATION for line in lines) == 1
 
 

@@ -35,7 +35,7 @@ def test_each_version_fires_its_trigger_and_no_other(
             run.coordinator.look(LEARNER)
             run.coordinator.look(LEARNER)
         assert run.coordinator.version == 0, "the weights have versions of their own"
-    lines = read(tmp_path / "journal.jsonl")
+    lines = [*read(tmp_path / "journal.jsonl")]
     assert [line["version"] for line in lines if line.get("trigger") == "actors.sync"] == versions
 
 

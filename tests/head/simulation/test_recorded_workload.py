@@ -15,6 +15,8 @@ from head.records.shape import Shape
 from head.simulation.cluster import Cluster
 from head.simulation.durations import Recorded
 from head.simulation.recorded import recorded
+from triggers.journal import MOST_BYTES, Journal, read
+from triggers.journal_parts import parts
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger
 
 TABLE = {
@@ -38,7 +40,9 @@ LINES = [
 ]
 
 
-def write(folder: Path, lines: list[dict[str, Any]] = LINES, **changes: Any) -> Path:
+def write(
+    folder: Path, lines: list[dict[str, Any]] = LINES, *, most: int = MOST_BYTES, **changes: Any
+) -> Path:
     folder.mkdir()
     shape = Shape(3, 1, 8, TABLE, total_updates=1)
     config = {
@@ -50,8 +54,11 @@ def write(folder: Path, lines: list[dict[str, Any]] = LINES, **changes: Any) -> 
     for name, content in files.items():
         both = content | {k: v for k, v in changes.items() if k in content or name == CONFIG}
         (folder / name).write_text(json.dumps(both))
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (folder / "journal.jsonl").write_text(text)
+    journal = Journal(folder / "journal.jsonl", most=most)
+    for line in lines:
+        journal.write(line)
+        journal.flush()
+    journal.close()
     return folder
 
 
@@ -134,10 +141,14 @@ def test_a_run_of_today_does_as_much_when_it_is_simulated(
 ) -> None:
     registration = registered(workload, tmp_path, env="CartPole-v1", threads=1, **settings)
     run = finished(registration, tmp_path)
-    lines = [json.loads(line) for line in run.journal.read_text().splitlines()]
-    plan = msgspec.to_builtins(Shape.of(registration.plan))
-    folder = write(tmp_path / "run", lines=lines, plan=plan, actors_by_update=[])
-    found = Cluster(1, 2).run(recorded([folder]))
+    lines, plan = [*read(run.journal)], msgspec.to_builtins(Shape.of(registration.plan))
+    whole, divided = (
+        write(tmp_path / name, lines, most=most, plan=plan, actors_by_update=[])
+        for name, most in (("whole", MOST_BYTES), ("divided", 1000))
+    )
+    assert parts(divided / "journal.jsonl")
+    assert recorded([divided]) == recorded([whole])
+    found = Cluster(1, 2).run(recorded([divided]))
     (simulated,) = found.usage
     assert simulated.updates == run.coordinator.monitor.updates == settings["total_updates"]
     assert simulated.steps == pytest.approx(run.coordinator.steps, rel=ahead + 1e-9)

@@ -60,7 +60,7 @@ def test_learning_rates_fall_as_without_a_pipeline(
 def test_a_fast_learner_has_nothing_left_of_the_first_epoch(tmp_path: Path) -> None:
     """Each actor's rows are learned from before the next one samples."""
     found = run(tmp_path, LearnerFirst, pipeline="minibatch")
-    lines = read(found.journal)
+    lines = [*read(found.journal)]
     fired = {line["firing"]: line["trigger"] for line in lines if "firing" in line}
     order = [fired[line["done"]] for line in lines if "done" in line]
     per_round = ["actors.sample", "learner.first_pass"] * 3 + ["learner.update"]

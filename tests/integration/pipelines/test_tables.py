@@ -61,7 +61,7 @@ def test_a_number_of_actors_that_changes(pipeline: str, lag: int, tmp_path: Path
     settings = {"actors": "0:1,2:3,5:2", "max_lag": lag, "envs": 1, "pipeline": pipeline}
     registration = registered(tmp_path, **settings, total_steps=16 * sum(batches))
     found = finished(registration, tmp_path)
-    coordinator, lines = found.coordinator, read(found.journal)
+    coordinator, lines = found.coordinator, [*read(found.journal)]
     handed = [line["claims"] for line in lines if line.get("trigger") == "learner.update"]
     assert [len(claims) for claims in handed] == batches
     assert coordinator.monitor.updates == len(batches)
