@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def _recorded(folder: Path) -> Workload:
     # Who leases a device has waited for it, too; then what it tells itself counts.
     drew = (each for each in learned if each.drew)
     updates_took = with_slots([drew], None) if leases else alone(drew)
-    for target, seconds in (*updates_took, *with_slots(rounds, _slots(config, summary))):
+    rounds_took = with_slots(rounds, _slots(config, summary))
+    for target, seconds in chain(updates_took, rounds_took):
         durations[target].append(seconds)
     return Workload(
         plan=shape.plan(config["algorithm"], _schedule(summary, shape.actors)),
