@@ -29,6 +29,8 @@ MOST_BYTES = 64 << 20
 _MOST_HELD, _MOST_KEPT = 1_000, 100_000
 """Most lines in memory before a write, and while writing fails."""
 _LONGEST_LINE = 16 << 20
+_NUMBER = "line"
+"""Field of the first line after a part: without it, nobody would notice that the part is gone."""
 
 
 class Journal:
@@ -113,6 +115,8 @@ class Journal:
         Raises:
             OSError: they cannot be written; they are kept for the next time.
         """
+        if self._lines and 0 < self._first == self._end:
+            self._lines[0] = self._lines[0] | {_NUMBER: self._first}
         written = b"".join(self._encode(line) + b"\n" for line in self._lines)
         if written:
             self._file = self._file or AppendFile(self._path)
@@ -173,7 +177,7 @@ def read(path: Path, since: int = 0) -> Iterator[dict[str, Any]]:
                 name = held.name
                 for number, line in held.lines():
                     if number >= at and line.strip():
-                        yield decode(line)
+                        yield _checked(decode(line), number)
                     at = max(at, number + 1)
                 # The journal's own file may have become a part while it was read.
                 more = held.end is not None or any(x.first == held.first for x in parts(path))
@@ -202,6 +206,12 @@ class _Held:
             number += 1
         if len(line) == _LONGEST_LINE or self.end not in {None, number}:
             raise EOFError(f"it has {number - self.first:,} whole lines")
+
+
+def _checked(line: dict[str, Any], number: int) -> dict[str, Any]:
+    if (found := line.pop(_NUMBER, number)) != number:
+        raise EOFError(f"it has line {found} where line {number} should be: a part is missing")
+    return line
 
 
 def _length(path: Path) -> int:

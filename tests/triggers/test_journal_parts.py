@@ -301,6 +301,16 @@ def test_a_damaged_part_is_named(packed: bool, damage: str, tmp_path: Path) -> N
     assert damaged.value.path in (str(part.plain), str(part.packed))
 
 
+def test_the_newest_part_is_missed_too(tmp_path: Path) -> None:
+    """No name tells of it; and whoever goes on counts from the one before."""
+    written(tmp_path, 200)
+    parts(tmp_path / NAME)[-1].packed.unlink()
+    for _ in range(2):
+        with pytest.raises(JournalDamaged, match="a part is missing"):
+            numbers(tmp_path)
+        written(tmp_path, 100)
+
+
 @pytest.mark.parametrize("damage", ["garbage", "deep", "no object", "fifo", "folder", "link"])
 def test_a_damaged_journal_is_named(damage: str, tmp_path: Path) -> None:
     written(tmp_path, 100)
