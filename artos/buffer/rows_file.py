@@ -20,6 +20,7 @@ from xxhash import xxh3_128_hexdigest
 
 from artos.buffer.actor_block import ActorBlock
 from artos.errors import CheckpointFault
+from artos.system.regular_file import opened
 
 _DTYPES = {
     "bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32",
@@ -116,7 +117,8 @@ def read_rows(path: Path, rows: RowsFile, blocks: Mapping[int, ActorBlock]) -> N
 
 def _mapped(path: Path) -> Bytes:
     """The bytes of a file, mapped for reading."""
-    return np.memmap(path, np.uint8, "r")
+    with opened(path) as file:
+        return np.memmap(file, np.uint8, "r")
 
 
 # -- writing -----------------------------------------------------------------------------------

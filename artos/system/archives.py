@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from artos.errors import Refused
 from artos.system.durable import write_durably
 from artos.system.private_folder import keep
+from artos.system.regular_file import contents
 from artos.system.unpack import read, unpack
 
 IGNORE_FILE = ".artosignore"
@@ -77,7 +78,7 @@ def name_of(content: bytes) -> str:
 
 def _patterns(folder: Path) -> list[str]:
     try:
-        lines = (folder / IGNORE_FILE).read_text("utf-8").splitlines()
+        lines = contents(folder / IGNORE_FILE).decode().splitlines()
     except FileNotFoundError:
         return list(_ALWAYS)
     except UnicodeDecodeError as error:
@@ -139,7 +140,7 @@ def _add(archive: tarfile.TarFile, folder: Path, path: PurePosixPath) -> None:
         entry.type, entry.linkname = tarfile.SYMTYPE, str((folder / path).readlink())
         archive.addfile(entry)
         return
-    content = (folder / path).read_bytes()
+    content = contents(folder / path)
     entry.size, entry.mode = len(content), 0o755 if found.st_mode & 0o100 else 0o644
     archive.addfile(entry, io.BytesIO(content))
 
@@ -159,7 +160,7 @@ class Archives:
     def content(self, name: str) -> bytes:
         """The archive's bytes, b"" if it is not here or damaged (then it is removed)."""
         try:
-            content = self._file(name).read_bytes()
+            content = contents(self._file(name))
         except FileNotFoundError:
             return b""
         if name_of(content) != name:

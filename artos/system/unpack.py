@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from artos.errors import Refused
+from artos.system.regular_file import contents
 
 _MOST_FILES = 20_000
 _MOST_LINKS, _MOST_FOLLOWED = 1_000, 40
@@ -206,4 +207,4 @@ def _mend(entry: Entry, folder: Path) -> None:
 def _is_right(entry: Entry, path: Path) -> bool:
     if entry.target:
         return path.is_symlink() and str(path.readlink()) == entry.target
-    return not path.is_symlink() and path.is_file() and path.read_bytes() == entry.content
+    return not path.is_symlink() and path.is_file() and contents(path) == entry.content

@@ -22,6 +22,7 @@ from artos.system.exit_report import ExitReport
 from artos.system.logs import rotate
 from artos.system.pidfd import PidFd
 from artos.system.process_list import find
+from artos.system.regular_file import contents
 from head.daemon.run import Run
 from head.records.run_folder import LOG, LOGS
 
@@ -188,7 +189,7 @@ def _can_go_on(folder: Path) -> bool:
 def _status_in_summary(folder: Path) -> int | None:
     """The exit status by the run's summary, which is always that of the last process started."""
     try:
-        found = msgspec.json.decode((folder / _SUMMARY).read_bytes(), type=_Outcome)
+        found = msgspec.json.decode(contents(folder / _SUMMARY), type=_Outcome)
     except (OSError, ValueError, *UNREADABLE):  # ValueError: a NUL in the folder's name
         return None
     return ExitStatus.of_outcome(found.outcome) if found.outcome in OUTCOMES else None

@@ -21,6 +21,7 @@ from artos.runtime.preload import Preloaded
 from artos.spec import ArraySpec
 from artos.system.cleanup import remove_images
 from artos.system.durable import write_durably
+from artos.system.regular_file import opened
 from artos.system.signals import StopRequests
 from head.records import provenance
 from head.records.reading import reading
@@ -234,5 +235,5 @@ def _blank(spec: ArraySpec) -> Any:
 def _drop_partial_line(journal: Path) -> None:
     """Cut off a line that a killed run process left unfinished, so the next line starts afresh."""
     if journal.exists():
-        with journal.open("r+b") as file:
+        with reading(journal), opened(journal, "r+b") as file:
             file.truncate(file.read().rfind(b"\n") + 1)
