@@ -18,6 +18,7 @@ from artos.system.closing import Closing
 from artos.system.usable_cpus import usable_cpus
 from artos.version import VERSION
 from head.daemon import status_api
+from head.records import summary_file
 from head.records.progress_log import last_status
 from head.records.run_folder import LOGS
 from head.records.run_lock import is_live, owner
@@ -167,13 +168,16 @@ def _fate(run: Path) -> tuple[str, str, str]:
     live, told = is_live(run), control.state_told(run)
     if live and (told or is_live(run)):  # else it has ended meanwhile
         return told or STARTING, "", ""
-    said = status_api.summary(run)
+    try:
+        said = summary_file.read(run)
+    except Refused as damage:
+        return FAILED, "failed", str(damage)
     if told or said is None:
         saved = (run / "checkpoint" / MANIFEST).is_file()
         go_on = f"; `artos run --resume {run}` continues from its last checkpoint" if saved else ""
         return FAILED, "failed", f"its process was killed{go_on}"
-    outcome = str(said.get("outcome", ""))
-    return at_the_end(outcome), outcome, str(said.get("why", ""))
+    _, ending = said
+    return at_the_end(ending.outcome), ending.outcome, ending.why
 
 
 def _this_node(runs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from artos.buffer.run_memory import RunMemory, check_space
 from artos.checkpoint import Manifest, check_workload
 from artos.errors import Refused
 from artos.plan import Plan
-from artos.reference import RecordedFolder
+from artos.run_config import RunConfig
 from artos.runtime.preload import Preloaded
 from artos.spec import ArraySpec
 from artos.system.cleanup import remove_images
@@ -162,27 +162,12 @@ def _node_of(folder: RunFolder, registration: Registration) -> Iterator[RunMemor
 
 
 def stored_request(folder: RunFolder, settings: dict[str, Any], quiet: bool) -> Request:
-    """The request that the run began with, its stored settings overridden by ``settings``.
-
-    Raises:
-        DamagedRecord: ``config.json`` does not hold one.
-    """
-    with reading(folder.config_file):
-        stored = msgspec.convert(folder.config, _Stored)
-    kept = msgspec.structs.asdict(stored) | {"settings": stored.settings | settings}
-    kept |= {"folder": Path(stored.folder), "run_dir": folder.path, "quiet": quiet}
-    return Request(**kept)
-
-
-class _Stored(msgspec.Struct, frozen=True):
-    """What ``config.json`` keeps of a request (``Request.config``)."""
-
-    workload: str
-    settings: dict[str, Any]
-    folder: RecordedFolder
-    seed: int = 1
-    inline: bool = False
-    deadline: float = 300.0
+    """The request that the run began with, its stored settings overridden by ``settings``."""
+    stored = msgspec.convert(folder.config, RunConfig)
+    return Request(
+        stored.workload, stored.settings | settings, stored.seed, folder.path, stored.inline,
+        quiet, Path(stored.folder), stored.deadline,
+    )  # fmt: skip
 
 
 def _resolved(request: Request, registration: Registration) -> dict[str, Any]:

@@ -21,7 +21,10 @@ from artos.usage import Usage
 from head.records.run_folder import RunFolder, default_path
 from head.records.status import Status, Summary
 
-CONFIG = {"algorithm": "ppo", "env": "CartPole-v1", "seed": 3, "set": {"lr": 0.001}}
+CONFIG = {
+    "workload": "ppo", "settings": {"lr": 0.001}, "folder": "", "algorithm": "ppo",
+    "env": "CartPole-v1", "seed": 3,
+}  # fmt: skip
 MANIFEST = checkpoint.Manifest(
     workload="ppo", env="CartPole-v1", seed=3, version=1, steps=10, updates=1
 )
