@@ -14,8 +14,10 @@ from artos.protocol.fields import Count, PathText, check_plain
 from artos.protocol.unreadable import UNREADABLE
 from artos.reference import RecordedFolder
 from artos.system.regular_file import contents
+from artos.system.seal import is_sealed, seal
 
 CONFIG = "config.json"
+_SEAL = "seal"
 
 
 class RunConfig(msgspec.Struct, frozen=True):
@@ -34,6 +36,27 @@ class RunConfig(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         check_plain(self.settings)
+
+
+def sealed(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration as JSON has it, with a seal that shows that this account wrote it."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(config))
+    plain.pop(_SEAL, None)
+    return plain | {_SEAL: seal(_text(plain))}
+
+
+def is_own(run: Path) -> bool:
+    """Whether this account's ARTOS wrote the ``config.json`` of a run as it is now."""
+    try:
+        config, _ = read(run, RunConfig)
+    except (OSError, CheckpointFault):
+        return False
+    found = config.pop(_SEAL, "")
+    return isinstance(found, str) and found.isascii() and is_sealed(_text(config), found)
+
+
+def _text(config: dict[str, Any]) -> str:
+    return msgspec.json.encode(config).decode()
 
 
 C = TypeVar("C", bound=RunConfig)

@@ -22,7 +22,7 @@ from artos.run_config import CONFIG, RunConfig
 from artos.runtime.reference import built_in, load_workload
 from artos.scaling.elastic import NAMES as ELASTIC
 from artos.spec import Workload
-from artos.trained.trust import require_trust
+from artos.trained.trust import allow
 
 Floats = NDArray[np.float32]
 
@@ -75,8 +75,7 @@ def read(path: Path, code: Path | None = None, *, trust: bool = False) -> Record
         folder, workload = code.resolve(), workload.rpartition("/")[2]
     settings = {n: value for n, value in told.settings.items() if n not in ELASTIC}
     reference = Reference.of(workload, settings, folder, built_in())
-    if code is None and not trust:
-        require_trust(path, reference)
+    allow(path, reference, trust=trust or code is not None)
     arrays, manifest = checkpoint.load(path / "checkpoint")
     state = {n.removeprefix(_PARAMETER): a for n, a in arrays.items() if n.startswith(_PARAMETER)}
     return Record(config, reference, manifest, state)

@@ -72,7 +72,7 @@ class RunFolder(Closing):
             _check_no_run(self.path)
             for sub in (self.events, self.checkpoint, self.logs):
                 sub.mkdir(exist_ok=True)
-            write_durably(self.config_file, _pretty(self.config))
+            self.write_config(self.config)
         except RunExists:
             self.close()
             raise
@@ -114,6 +114,12 @@ class RunFolder(Closing):
             lock.close()
             raise
         return cls(path, lock, config, resumed=True)
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Write ``config.json`` in one step, sealed if it was this account's until now."""
+        own = not self.resumed or run_config.is_own(self.path)
+        self.config = run_config.sealed(config) if own else config
+        write_durably(self.config_file, _pretty(self.config))
 
     def write_summary(self, summary: Summary) -> None:
         """Write ``summary.json`` in one step."""

@@ -20,7 +20,6 @@ from artos.run_config import RunConfig
 from artos.runtime.preload import Preloaded
 from artos.spec import ArraySpec
 from artos.system.cleanup import remove_images
-from artos.system.durable import write_durably
 from artos.system.regular_file import opened
 from artos.system.signals import StopRequests
 from head.records import provenance
@@ -186,10 +185,8 @@ def _store(folder: RunFolder, request: Request, registration: Registration) -> N
     resolved = _resolved(request, registration)
     settings = {"settings": resolved.pop("settings")}
     resumed = [*folder.config.get("resumed", ()), resolved]
-    folder.config = folder.config | settings | {"resumed": resumed}
     with writing(folder.path):
-        text = msgspec.json.format(msgspec.json.encode(folder.config))
-        write_durably(folder.config_file, text + b"\n")
+        folder.write_config(folder.config | settings | {"resumed": resumed})
 
 
 def _restore(folder: RunFolder, node: RunMemory) -> None:
