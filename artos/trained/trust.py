@@ -16,7 +16,7 @@ from pathlib import Path
 
 from artos import checkpoint, run_config
 from artos.errors import Refused
-from artos.reference import Reference, package_of
+from artos.reference import Reference, names_object, package_of
 from artos.system.archives import holds_just_its_archive
 
 _log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ def allow(run: Path, reference: Reference, *, trust: bool) -> None:
     """
     if (code := code_of(reference)) is None:
         return
-    why = "" if trust else next(_doubts(code, run.resolve()), "")
+    why = "" if trust else next(_doubts(code, reference, run.resolve()), "")
     if why:
         raise Refused(
             [
@@ -62,23 +62,32 @@ def require_own_states(run: Path) -> None:
 
 def code_of(reference: Reference) -> Path | None:
     """The file of a run's code, or the folder it is imported from; None: only what is installed."""
-    source, _, _ = reference.source.rpartition(":")
-    if source.endswith(".py"):
-        return Path(source)
-    return Path(reference.folder) if reference.folder else None
+    if _is_file(reference):
+        return Path(reference.source.rpartition(":")[0])
+    folder = Path(reference.folder)
+    objects = filter(names_object, map(str, reference.settings.values()))
+    modules = (each.removeprefix("vector:").partition(":")[0] for each in objects)
+    files = (folder / f"{module.replace('.', '/')}.py" for module in modules)
+    named = next((file for file in files if os.path.isfile(file)), folder)  # noqa: PTH113 (NUL)
+    return named if reference.folder else None
 
 
-def _doubts(code: Path, run: Path) -> Iterator[str]:
+def _is_file(reference: Reference) -> bool:
+    """Whether the workload is in a file; else what settings name is imported from a folder."""
+    return reference.source.rpartition(":")[0].endswith(".py")
+
+
+def _doubts(code: Path, reference: Reference, run: Path) -> Iterator[str]:
     """Why the code may be somebody else's."""
-    is_file = code.suffix == ".py"
-    place = (code.parent if is_file else code).resolve()
+    code = Path(os.path.abspath(code))  # noqa: PTH100 (a link must be seen, not followed)
+    place = code.resolve().parent if _is_file(reference) else Path(reference.folder).resolve()
     if not place.is_dir():
         return  # nothing can be imported from there
-    absolute = Path(os.path.abspath(code))  # noqa: PTH100 (a link must be seen, not followed)
-    for path in (absolute, absolute.resolve()):
-        root = package_of(path)[1] if is_file else path
+    for path in (code, code.resolve()):
+        root = package_of(path)[1] if _is_file(reference) else Path(reference.folder)
         for each in (path, *path.parents):
-            yield from _strangers(each, imported=each.is_relative_to(root))
+            imported = each.is_relative_to(root) or each.is_relative_to(place)
+            yield from _strangers(each, imported=imported)
     strange = ""
     if place.is_relative_to(run):
         strange = "which came with the run"

@@ -141,6 +141,19 @@ def test_the_file_is_named_always(trust: bool, home: Path, logged: list[str]) ->
     assert logged == [f"runs the code in {home}/home/mine.py"]
 
 
+@pytest.mark.parametrize("env", ["my_env:make", "vector:my.env:Mine-v0"])
+def test_the_file_of_an_environment_is_named(env: str, home: Path, logged: list[str]) -> None:
+    file = home / "home" / f"{env.removeprefix('vector:').partition(':')[0].replace('.', '/')}.py"
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+    named = Reference.of("ppo", {"lr": 1, "env": env}, home / "home", {"ppo": "a.b:ppo"})
+    allow(home / "run", named, trust=False)
+    assert logged == [f"runs the code in {file}"]
+    file.chmod(0o666)
+    with pytest.raises(Refused, match=f"and everybody may write to {file}: look"):
+        allow(home / "run", named, trust=False)
+
+
 # -- code that was sent along ----------------------------------------------------------------------
 
 
