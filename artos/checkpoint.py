@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.rows_file import RowsFile, check_rows, read_rows, write_rows
 from artos.errors import CheckpointFault
+from artos.protocol.fields import Count, PathText, Seconds, Small
 from artos.protocol.unreadable import UNREADABLE
 from artos.scaling.actor_count import Kept
 from artos.spec import ArraySpec
@@ -49,26 +50,26 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     workload: str
     env: str
-    seed: int
-    version: int
-    steps: int
-    updates: int
-    episodes: int = 0
-    seconds: float = 0.0
-    rows: tuple[int, ...] = ()
-    incarnations: tuple[int, ...] = ()
-    resumes: int = 0
-    objects: dict[str, int] = {}
+    seed: Count
+    version: Count
+    steps: Count
+    updates: Count
+    episodes: Count = 0
+    seconds: Seconds = 0.0
+    rows: tuple[Count, ...] = ()
+    incarnations: tuple[Count, ...] = ()
+    resumes: Small = 0
+    objects: dict[str, Count] = {}
     scaling: Kept | None = None
     restored: tuple[str, ...] = ()
     not_restored: tuple[str, ...] = ()
     format: int = FORMAT
     layout: tuple[ArraySpec, ...] = ()
-    file: str = ""
+    file: PathText = ""
     sha256: str = ""
     date: str = ""
     rows_file: RowsFile | None = None
-    states: str = ""
+    states: PathText = ""
     states_sha256: str = ""
     states_seal: str = ""
     states_of: dict[str, str] = {}

@@ -42,7 +42,7 @@ class Reference(msgspec.Struct, frozen=True):
         """
         if workload in built_in:
             # Nothing else is imported from the user's folder, whoever has chosen it.
-            named = any(_names_object(str(value)) for value in settings.values())
+            named = any(names_object(str(value)) for value in settings.values())
             return cls(built_in[workload], settings, str(folder) if named else "")
         place, name = file_and_object(workload, folder)
         if not place:
@@ -63,7 +63,7 @@ def file_and_object(workload: str, folder: Path) -> tuple[str, str]:
     return (place, name) if place.endswith(".py") else ("", "")
 
 
-def _names_object(setting: str) -> bool:
+def names_object(setting: str) -> bool:
     """Whether a setting names something in a module or file, as ``my_env:make(task=1)`` does."""
     return _OBJECT.match(setting.removeprefix("vector:")) is not None
 

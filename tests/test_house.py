@@ -97,6 +97,24 @@ def test_only_the_loader_of_references_imports_user_modules() -> None:
     assert found - ours == doors
 
 
+READING = re.compile(r"""\.read_(?:bytes|text)\(|\bopen\((?:\w+, )?"(?:rb|r\+b|ab)\"""")
+KERNELS = re.compile(r"/proc|devnull|\((?:process|task) / |_SESSIONS|\b(?:lz4|tarfile)\.")
+"""Read from the kernel's own files, or from a file that is open already."""
+
+
+def test_files_of_records_are_opened_as_such() -> None:
+    """By ``artos.system.regular_file``: a FIFO in the place of a file would be waited for."""
+    kernels = {"artos.system.cgroups", "workers.checkpoint.tiers", "workers.checkpoint.facts"}
+    found = [
+        f"{name_of(path)}:{number}: {line.strip()}"
+        for path in sources("artos", "triggers", "head", "workers", "deploy")
+        if name_of(path) not in kernels
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if READING.search(line) and not KERNELS.search(line)
+    ]
+    assert found == []
+
+
 # -- packages ----------------------------------------------------------------------------------
 
 

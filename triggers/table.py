@@ -24,7 +24,9 @@ def decode_table(encoded: Mapping[str, Mapping[str, Any]], load: Callable[[str],
     for target, data in encoded.items():
         try:
             table[target] = decode_trigger(data, load)
-        except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+        except (
+            TypeError, ValueError, ArithmeticError, LookupError, AttributeError, ImportError,
+        ) as error:  # fmt: skip
             faults.append(f"triggers[{target!r}]: {error}")
     if faults:
         raise Refused(faults)

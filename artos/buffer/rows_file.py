@@ -20,6 +20,8 @@ from xxhash import xxh3_128_hexdigest
 
 from artos.buffer.actor_block import ActorBlock
 from artos.errors import CheckpointFault
+from artos.protocol.fields import Count, PathText, Small
+from artos.system.regular_file import opened
 
 _DTYPES = {
     "bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32",
@@ -38,25 +40,25 @@ class KeyRows(msgspec.Struct, frozen=True):
     ``(claimed, acknowledged)`` each.
     """
 
-    first: int
-    whole: int
-    released: int = 0
-    cursors: tuple[tuple[int, int], ...] = ()
+    first: Count
+    whole: Count
+    released: Count = 0
+    cursors: tuple[tuple[Count, Count], ...] = ()
 
 
 class BlockRows(msgspec.Struct, frozen=True):
     """An actor's rows in the file: those below ``written``; ``keys`` by name."""
 
-    actor: int
-    incarnation: int
-    written: int
+    actor: Small
+    incarnation: Count
+    written: Count
     keys: dict[str, KeyRows]
 
 
 class RowsFile(msgspec.Struct, frozen=True):
     """A file of rows: its name, the checksum of its bytes, and what it holds."""
 
-    file: str
+    file: PathText
     xxh3: str
     blocks: tuple[BlockRows, ...]
 
@@ -116,7 +118,8 @@ def read_rows(path: Path, rows: RowsFile, blocks: Mapping[int, ActorBlock]) -> N
 
 def _mapped(path: Path) -> Bytes:
     """The bytes of a file, mapped for reading."""
-    return np.memmap(path, np.uint8, "r")
+    with opened(path) as file:
+        return np.memmap(file, np.uint8, "r")
 
 
 # -- writing -----------------------------------------------------------------------------------

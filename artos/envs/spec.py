@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import gymnasium as gym
 import msgspec
@@ -13,6 +14,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from artos.envs.shown import Path
 from artos.errors import Refused
+from artos.protocol.fields import Number
 from artos.spec import AGES_KEY, MASK_KEY, OBSERVATIONS, VALID_KEY, DataKey, Padding
 
 ActionKind = Literal["discrete", "multidiscrete", "box"]
@@ -33,6 +35,23 @@ STORABLE = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinar
 """Spaces of numbers in arrays of a fixed shape."""
 
 
+Size = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+"""Elements along one axis, or choices."""
+
+
+def _check_dtype(name: str) -> None:
+    if np.dtype(name).kind not in "biuf":
+        raise TypeError(f"dtype {name!r} is none of numbers")
+
+
+def _check_each(
+    name: str, values: tuple[object, ...], shape: tuple[int, ...], *, needed: bool = False
+) -> None:
+    """There is one value for each element, or none where none is ``needed``."""
+    if len(values) != math.prod(shape) and (needed or values):
+        raise ValueError(f"{name} has {len(values)} values for the shape {shape}")
+
+
 class Part(msgspec.Struct, frozen=True):
     """One array of an observation; ``name`` is its data key, the same name everywhere.
 
@@ -44,14 +63,19 @@ class Part(msgspec.Struct, frozen=True):
     """
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Size, ...]
     dtype: str
-    stack: int = 1
-    sizes: tuple[int, ...] = ()
+    stack: Size = 1
+    sizes: tuple[Size, ...] = ()
     low: float | None = None
     high: float | None = None
     padding: Padding = "zero"
-    start: tuple[int, ...] = ()
+    start: tuple[Number, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_dtype(self.dtype)
+        _check_each("sizes", self.sizes, self.shape)
+        _check_each("start", self.start, self.shape)
 
     @property
     def value_shape(self) -> tuple[int, ...]:
@@ -71,12 +95,18 @@ class ActionSpec(msgspec.Struct, frozen=True):
     """
 
     kind: ActionKind
-    shape: tuple[int, ...] = ()
-    sizes: tuple[int, ...] = ()
+    shape: tuple[Size, ...] = ()
+    sizes: tuple[Size, ...] = ()
     low: tuple[float | None, ...] = ()
     high: tuple[float | None, ...] = ()
-    start: tuple[int, ...] = ()
+    start: tuple[Number, ...] = ()
     dtype: str = "int64"
+
+    def __post_init__(self) -> None:
+        _check_dtype(self.dtype)
+        needed = ("low", "high") if self.kind == "box" else ("sizes",)
+        for name in ("sizes", "low", "high", "start"):
+            _check_each(name, getattr(self, name), self.shape, needed=name in needed)
 
     @property
     def stored_dtype(self) -> str:

@@ -34,6 +34,7 @@ Some = Annotated[int, Meta(ge=1, le=2**16)]
 """A count of slots or actors for each of which something is done; ``Some`` is at least 1."""
 Number = Annotated[int, Meta(ge=-MOST, le=MOST)]
 Seconds = Annotated[float, Meta(ge=0, le=_LARGEST)]
+Finite = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 Name = Annotated[str, Meta(pattern=rf"\A{NAME.pattern}\Z")]
@@ -41,6 +42,8 @@ Digest = Annotated[str, Meta(pattern=r"\A(?:[0-9a-f]{64})?\Z")]
 """The name of an archive, its SHA-256; "" for none."""
 Line = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]*\Z", max_length=4096)]
 """One line without control characters: paths, endpoints, names that are checked elsewhere."""
+PathText = Annotated[str, Meta(pattern=r"\A[^\0]*\Z")]
+"""What becomes part of a path."""
 Text = Annotated[str, Meta(max_length=1 << 20)]
 """Text for people, of any number of lines; it is escaped where it is shown."""
 

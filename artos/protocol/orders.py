@@ -12,6 +12,7 @@ from artos.plan import Site
 from artos.protocol.control import Assign
 from artos.protocol.unreadable import UNREADABLE
 from artos.system.private_folder import keep
+from artos.system.regular_file import contents
 
 T = TypeVar("T")
 
@@ -128,6 +129,6 @@ def read_order(path: Path, kind: type[T]) -> T:
         BadMessage: the file holds no such order; the error names the wrong field.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return msgspec.json.decode(contents(path), type=kind)
     except UNREADABLE as error:
         raise BadMessage(f"{path}: {error}") from error

@@ -44,6 +44,7 @@ from artos.runtime.reference import load_workload
 from artos.runtime.shared_cores import SharedCores
 from artos.spec import Workload
 from artos.system import child
+from artos.system.regular_file import contents
 
 if TYPE_CHECKING:
     from artos.runtime.leased import LeasedRole
@@ -253,7 +254,7 @@ def failed_to_start(error: BaseException) -> Failed:
 
 def plan_in(plan_file: str) -> Plan:
     """The plan that a file holds as JSON; the facts about its environment are kept in ``KNOWN``."""
-    plan = msgspec.json.decode(Path(plan_file).read_bytes(), type=Plan)
+    plan = msgspec.json.decode(contents(Path(plan_file)), type=Plan)
     if plan.env_spec is not None:  # else a builder that asks for the facts makes an environment
         KNOWN[plan.env] = plan.env_spec
     return plan

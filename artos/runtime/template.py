@@ -29,6 +29,7 @@ from artos.errors import NoIdentity
 from artos.plan import Site
 from artos.protocol.unreadable import UNREADABLE
 from artos.system.child import begin_member, fork_aside
+from artos.system.regular_file import opened
 
 IDENTITY_FD = 100
 """Descriptor on which a template holds the identity file until it has read it."""
@@ -56,9 +57,9 @@ class Sleeper:
     def __init__(self, identity_file: str) -> None:
         # First of all, so that no thread of user code inherits another mask and takes the signal.
         signal.pthread_sigmask(signal.SIG_BLOCK, {WAKE})
-        opened = os.open(identity_file, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.dup2(opened, IDENTITY_FD, inheritable=False)
-        os.close(opened)
+        descriptor = os.open(identity_file, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.dup2(descriptor, IDENTITY_FD, inheritable=False)
+        os.close(descriptor)
 
     def next(self) -> Identity:
         """Sleep until woken; then read the identity and close the descriptor.
@@ -94,10 +95,9 @@ def take_log(log: str) -> None:
         return
     sys.stdout.flush()
     sys.stderr.flush()
-    opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    for descriptor in LOG:
-        os.dup2(opened, descriptor)
-    os.close(opened)
+    with opened(Path(log), "ab") as file:
+        for descriptor in LOG:
+            os.dup2(file.fileno(), descriptor)
 
 
 class ForkServer:

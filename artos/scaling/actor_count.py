@@ -10,6 +10,7 @@ import msgspec
 
 from artos.counts import count
 from artos.errors import Refused
+from artos.protocol.fields import Some, Version
 from artos.scaling.policy import Custom, Observation, ScalingPolicy, range_faults
 
 MOST_ACTORS = 2**16
@@ -272,7 +273,7 @@ class Kept(msgspec.Struct, frozen=True):
     """
 
     scaling: Actors
-    actors: int
-    update: int = -1
+    actors: Some
+    update: Version = -1
     memory: dict[str, Any] = {}
-    by_hand: int | None = None
+    by_hand: Some | None = None

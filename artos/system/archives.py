@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import shutil
 import stat
 import tarfile
@@ -20,7 +21,8 @@ from pathlib import Path, PurePosixPath
 from artos.errors import Refused
 from artos.system.durable import write_durably
 from artos.system.private_folder import keep
-from artos.system.unpack import read, unpack
+from artos.system.regular_file import contents
+from artos.system.unpack import is_right, read, unpack
 
 IGNORE_FILE = ".artosignore"
 LIMIT_MB = 64
@@ -29,6 +31,7 @@ _ALWAYS = (
     ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".ipynb_checkpoints",
     ".head", "*.key_secret*",  # the state of a head that runs here, and secret keys
 )  # fmt: skip
+_NAME = re.compile(r"[0-9a-f]{64}")
 _SHOWN = 5
 _MOST = 16
 _UNUSED = 30 * 86_400.0
@@ -77,7 +80,7 @@ def name_of(content: bytes) -> str:
 
 def _patterns(folder: Path) -> list[str]:
     try:
-        lines = (folder / IGNORE_FILE).read_text("utf-8").splitlines()
+        lines = contents(folder / IGNORE_FILE).decode().splitlines()
     except FileNotFoundError:
         return list(_ALWAYS)
     except UnicodeDecodeError as error:
@@ -139,12 +142,38 @@ def _add(archive: tarfile.TarFile, folder: Path, path: PurePosixPath) -> None:
         entry.type, entry.linkname = tarfile.SYMTYPE, str((folder / path).readlink())
         archive.addfile(entry)
         return
-    content = (folder / path).read_bytes()
+    content = contents(folder / path)
     entry.size, entry.mode = len(content), 0o755 if found.st_mode & 0o100 else 0o644
     archive.addfile(entry, io.BytesIO(content))
 
 
 # -- keeping ---------------------------------------------------------------------------------------
+
+
+def holds_just_its_archive(folder: Path) -> bool:
+    """Whether a folder, or one that it is in, was unpacked by ``Archives`` and is as it was then.
+
+    What Python compiled there is removed: it would be run in the place of what was compiled.
+    """
+    root = next((each for each in (folder, *folder.parents) if _NAME.fullmatch(each.name)), None)
+    if root is None:
+        return False
+    try:
+        content = Archives(root.parent).content(root.name)
+        return bool(content) and _holds_just(root, content)
+    except (OSError, Refused):
+        return False
+
+
+def _holds_just(root: Path, content: bytes) -> bool:
+    for cache in sorted(root.rglob("__pycache__")):
+        shutil.rmtree(cache)
+    entries = {entry.path: entry for entry in read(content)}
+    found = {path.relative_to(root): path for path in root.rglob("*")}
+    theirs = {path for path, each in found.items() if each.is_symlink() or not each.is_dir()}
+    return {*map(Path, entries)} == theirs and all(
+        is_right(entry, root / path) for path, entry in entries.items()
+    )
 
 
 class Archives:
@@ -159,7 +188,7 @@ class Archives:
     def content(self, name: str) -> bytes:
         """The archive's bytes, b"" if it is not here or damaged (then it is removed)."""
         try:
-            content = self._file(name).read_bytes()
+            content = contents(self._file(name))
         except FileNotFoundError:
             return b""
         if name_of(content) != name:

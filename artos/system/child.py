@@ -19,6 +19,7 @@ import msgspec
 from artos.system import heap
 from artos.system.logs import print_whatever_happens, rotate, tail
 from artos.system.pidfd import PidFd
+from artos.system.regular_file import opened
 
 _PR_SET_PDEATHSIG = 1
 _NOISE = "Extension modules:"  # a line of the fault handler's, long and of no use
@@ -162,7 +163,7 @@ def streams_to(
 ) -> Iterator[Streams]:
     """Open the standard streams that ``Starter`` describes."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
+    with opened(log, "ab") as output, Path(os.devnull).open("rb") as nothing:
         yield stdin or nothing, stdout or output, output
 
 

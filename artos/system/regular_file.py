@@ -8,20 +8,34 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
+
+_FLAGS = {
+    "rb": os.O_RDONLY, "r+b": os.O_RDWR, "ab": os.O_WRONLY | os.O_APPEND | os.O_CREAT,
+}  # fmt: skip
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file for reading.
+def opened(path: Path, mode: Literal["rb", "r+b", "ab"] = "rb") -> Iterator[BinaryIO]:
+    """Open a regular file, as ``open`` does.
 
     Raises:
-        OSError: it is not there, cannot be read, or is something else than a file.
+        OSError: it is not there, cannot be opened so, or is something else than a file.
     """
-    with open(path, "rb", opener=_at_once) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    descriptor = os.open(path, _FLAGS[mode] | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    try:
+        _check(descriptor, path)
+        os.set_blocking(descriptor, True)  # as whoever inherits it expects
+    except OSError:
+        os.close(descriptor)
+        raise
+    with os.fdopen(descriptor, mode) as file:
         yield file
+
+
+def _check(descriptor: int, path: Path) -> None:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
 
 
 def contents(path: Path) -> bytes:
@@ -32,7 +46,3 @@ def contents(path: Path) -> bytes:
     """
     with opened(path) as file:
         return file.read()
-
-
-def _at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)

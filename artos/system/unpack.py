@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from artos.errors import Refused
+from artos.system.regular_file import contents
 
 _MOST_FILES = 20_000
 _MOST_LINKS, _MOST_FOLLOWED = 1_000, 40
@@ -192,7 +193,7 @@ def _rename(draft: Path, folder: Path) -> None:
 def _mend(entry: Entry, folder: Path) -> None:
     """Restore a file that is missing or changed, in one step: somebody may be importing it."""
     path = folder / entry.path
-    if _is_right(entry, path):
+    if is_right(entry, path):
         return
     draft = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
     try:
@@ -203,7 +204,8 @@ def _mend(entry: Entry, folder: Path) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _is_right(entry: Entry, path: Path) -> bool:
+def is_right(entry: Entry, path: Path) -> bool:
+    """Whether what is at ``path`` is that of the archive."""
     if entry.target:
         return path.is_symlink() and str(path.readlink()) == entry.target
-    return not path.is_symlink() and path.is_file() and path.read_bytes() == entry.content
+    return not path.is_symlink() and path.is_file() and contents(path) == entry.content

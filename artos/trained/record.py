@@ -11,23 +11,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from artos import checkpoint
+from artos import checkpoint, run_config
 from artos.checkpoint import Manifest
 from artos.closest import closest
 from artos.envs.known import KNOWN
 from artos.envs.spec import EnvSpec
-from artos.errors import CheckpointFault, NoSuchRun, Refused
-from artos.protocol.unreadable import UNREADABLE
-from artos.reference import RecordedFolder, Reference
+from artos.errors import NoSuchRun, Refused
+from artos.reference import Reference
+from artos.run_config import CONFIG, RunConfig
 from artos.runtime.reference import built_in, load_workload
 from artos.scaling.elastic import NAMES as ELASTIC
 from artos.spec import Workload
-from artos.system.regular_file import contents
-from artos.trained.trust import require_trust
+from artos.trained.trust import allow
 
 Floats = NDArray[np.float32]
 
-CONFIG = "config.json"
 _PARAMETER = "model."
 
 
@@ -58,14 +56,7 @@ class Record(msgspec.Struct, frozen=True):
         return workload
 
 
-class _Config(msgspec.Struct, frozen=True):
-    """What is needed of ``config.json``."""
-
-    workload: str
-    settings: dict[str, Any]
-    folder: RecordedFolder
-    algorithm: str = ""
-    env: str = ""
+class _Config(RunConfig, frozen=True):
     env_spec: EnvSpec | None = None
 
 
@@ -84,8 +75,7 @@ def read(path: Path, code: Path | None = None, *, trust: bool = False) -> Record
         folder, workload = code.resolve(), workload.rpartition("/")[2]
     settings = {n: value for n, value in told.settings.items() if n not in ELASTIC}
     reference = Reference.of(workload, settings, folder, built_in())
-    if code is None and not trust:
-        require_trust(path, reference)
+    allow(path, reference, trust=trust or code is not None)
     arrays, manifest = checkpoint.load(path / "checkpoint")
     state = {n.removeprefix(_PARAMETER): a for n, a in arrays.items() if n.startswith(_PARAMETER)}
     return Record(config, reference, manifest, state)
@@ -93,16 +83,12 @@ def read(path: Path, code: Path | None = None, *, trust: bool = False) -> Record
 
 def _config(path: Path) -> tuple[dict[str, Any], _Config]:
     try:
-        text = contents(path / CONFIG)
-        config = msgspec.json.decode(text, type=dict[str, Any])
-        return config, msgspec.json.decode(text, type=_Config)
+        return run_config.read(path, _Config)
     except OSError as error:
         runs = [found.parent.name for found in Path("runs").glob(f"*/{CONFIG}")]
         hint = closest(path.name, runs)
         why = f"(no {CONFIG} in {path.resolve()}): give the folder of a run{hint}"
         raise NoSuchRun(str(path), why) from error
-    except UNREADABLE as error:
-        raise CheckpointFault(str(path), f"{CONFIG} is damaged: {error}") from error
 
 
 @contextmanager

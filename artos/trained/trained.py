@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +13,7 @@ import numpy as np
 
 from artos.envs.spec import EnvSpec
 from artos.envs.stepper import action_writer
-from artos.errors import CheckpointFault, Refused
+from artos.errors import ArtosError, CheckpointFault, Refused
 from artos.policies.acting import ActInfo, BoundPolicy, Declared
 from artos.runtime.reference import user_imports
 from artos.spec import DataKey
@@ -51,8 +54,9 @@ class Trained:
         self._actor = workload.actor
         with user_imports(record.reference.folder):
             self.spec: EnvSpec = self._actor.spec
-        self._policy = self.policy(seed)
-        self._to_env = action_writer(self.spec.actions)
+        with self._building():
+            self._policy = self.policy(seed)
+            self._to_env = action_writer(self.spec.actions)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -190,6 +194,21 @@ class Trained:
             raise Refused([f"{who} returned a {type(module).__name__}, not a torch.nn.Module"])
         self._fill(module)
         return module
+
+    @contextmanager
+    def _building(self) -> Iterator[None]:
+        """Whatever the run's code raises while it builds the policy is told as the run's fault."""
+        try:
+            yield
+        except ArtosError:
+            raise
+        except Exception as error:
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            why = (
+                f"its policy cannot be built: {type(error).__name__}: {error} ({at.filename}, "
+                f"line {at.lineno}): its config.json is damaged, or the code has changed since"
+            )
+            raise CheckpointFault(self.name, why) from error
 
     def _fill(self, module: nn.Module) -> None:
         """Copy the trained weights into a module."""

@@ -1,38 +1,45 @@
 """Whose code a run folder has this process run: its own user's, or somebody's who sent the folder.
 
 A run is read by its own code, from the place that its ``config.json`` names, which comes first on
-the import path. Whoever hands a folder over chooses the place.
+the import path. Whoever hands a folder over chooses the place. Code that was sent along with a
+submission is nobody else's, where this account's ARTOS wrote ``config.json`` (a seal in it shows
+that) and the code is that of its archive.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from artos import checkpoint
+from artos import checkpoint, run_config
 from artos.errors import Refused
-from artos.reference import Reference
+from artos.reference import Reference, names_object, package_of
+from artos.system.archives import holds_just_its_archive
+
+_log = logging.getLogger(__name__)
 
 
-def require_trust(run: Path, reference: Reference) -> None:
-    """Refuse to run code that may not be the user's own.
+def allow(run: Path, reference: Reference, *, trust: bool) -> None:
+    """Say which code of the user's is run for the run in ``run``, if any is.
 
     Raises:
-        Refused: the code of the run in ``run`` is not in a folder of the user's; says why, and how
-            to run it all the same.
+        Refused: without ``trust``, where the code may be somebody else's; says why, and how to run
+            it all the same.
     """
-    place = code_of(reference)
-    if place is None:
+    if (code := code_of(reference)) is None:
         return
-    if why := next(_doubts(place.resolve(), run.resolve()), ""):
+    why = "" if trust else next(_doubts(code, reference, run.resolve()), "")
+    if why:
         raise Refused(
             [
-                f"run {run} would run the code in {place}, {why}: look at it, then add --trust "
+                f"run {run} would run the code in {code}, {why}: look at it, then add --trust "
                 "(in Python: trust=True)"
             ]
         )
+    _log.warning("runs the code in %s", code)  # else users of ``artos.load`` would not see it
 
 
 def require_own_states(run: Path) -> None:
@@ -54,29 +61,57 @@ def require_own_states(run: Path) -> None:
 
 
 def code_of(reference: Reference) -> Path | None:
-    """The folder that the code of a run is imported from; None: only what is installed is."""
-    source, _, _ = reference.source.rpartition(":")
-    if source.endswith(".py"):
-        return Path(source).parent
-    return Path(reference.folder) if reference.folder else None
+    """The file of a run's code, or the folder it is imported from; None: only what is installed."""
+    if _is_file(reference):
+        return Path(reference.source.rpartition(":")[0])
+    folder = Path(reference.folder)
+    objects = filter(names_object, map(str, reference.settings.values()))
+    modules = (each.removeprefix("vector:").partition(":")[0] for each in objects)
+    files = (folder / f"{module.replace('.', '/')}.py" for module in modules)
+    named = next((file for file in files if os.path.isfile(file)), folder)  # noqa: PTH113 (NUL)
+    return named if reference.folder else None
 
 
-def _doubts(place: Path, run: Path) -> Iterator[str]:
-    """Why the code in ``place`` may be somebody else's."""
-    try:
-        there = place.stat()
-    except OSError:
+def _is_file(reference: Reference) -> bool:
+    """Whether the workload is in a file; else what settings name is imported from a folder."""
+    return reference.source.rpartition(":")[0].endswith(".py")
+
+
+def _doubts(code: Path, reference: Reference, run: Path) -> Iterator[str]:
+    """Why the code may be somebody else's."""
+    code = Path(os.path.abspath(code))  # noqa: PTH100 (a link must be seen, not followed)
+    place = code.resolve().parent if _is_file(reference) else Path(reference.folder).resolve()
+    if not place.is_dir():
         return  # nothing can be imported from there
-    if there.st_uid not in (os.geteuid(), 0):
-        yield "which belongs to another user"
-    if there.st_mode & stat.S_IWOTH:
-        yield "which everybody may write to"
-    if there.st_mode & stat.S_IWGRP and there.st_gid not in (os.getegid(), 0):
-        yield "which a group may write to"
+    for path in (code, code.resolve()):
+        root = package_of(path)[1] if _is_file(reference) else Path(reference.folder)
+        for each in (path, *path.parents):
+            imported = each.is_relative_to(root) or each.is_relative_to(place)
+            yield from _strangers(each, imported=imported)
+    strange = ""
     if place.is_relative_to(run):
-        yield "which came with the run"
-    if not any(place.is_relative_to(own) for own in _own_folders()):
-        yield "which is neither in your home nor below this folder"
+        strange = "which came with the run"
+    elif not any(place.is_relative_to(own) for own in _own_folders()):
+        strange = "which is neither in your home nor below this folder"
+    if strange and not (run_config.is_own(run) and holds_just_its_archive(place)):
+        yield strange
+
+
+def _strangers(path: Path, *, imported: bool) -> Iterator[str]:
+    """Who else may put something in the place of ``path``, or of what is in it."""
+    try:
+        there = path.lstat()
+    except OSError:
+        return
+    if there.st_uid not in (os.geteuid(), 0):
+        yield f"and {path} belongs to another user"
+    # In a sticky folder others may make something new, but not replace what is there.
+    if stat.S_ISLNK(there.st_mode) or (there.st_mode & stat.S_ISVTX and not imported):
+        return
+    if there.st_mode & stat.S_IWOTH:
+        yield f"and everybody may write to {path}"
+    if there.st_mode & stat.S_IWGRP and there.st_gid not in (os.getegid(), 0):
+        yield f"and a group may write to {path}"
 
 
 def _own_folders() -> Iterator[Path]:

@@ -18,6 +18,7 @@ from zmq.utils import z85
 
 from artos.errors import Refused
 from artos.system.durable import sync_folder
+from artos.system.regular_file import contents
 from artos.transport.roles import ANY, OWNER, Holder, KeyRole, Register, holder_of
 
 FOLDERS = {KeyRole.USER: "users", KeyRole.NODE: "nodes"}
@@ -219,7 +220,7 @@ def _write(path: Path, key: bytes, mode: int) -> None:
 def _look(path: Path) -> bytes:
     """The key in a file; b"" if there is none (any more)."""
     try:
-        key = path.read_bytes().strip()
+        key = contents(path).strip()
         z85.decode(key)
     except (OSError, ValueError, KeyError):
         return b""

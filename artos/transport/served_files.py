@@ -13,6 +13,7 @@ from artos.errors import BadBundle, BadMessage
 from artos.protocol.steering import BundlePiece, ReadPiece
 from artos.system.closing import Closing
 from artos.system.private_folder import keep
+from artos.system.regular_file import opened
 
 PIECE = 256 << 10
 """Bytes of a file in one message."""
@@ -25,7 +26,7 @@ def cut(path: Path, request: ReadPiece) -> BundlePiece:
         BadMessage: the file ends before that piece.
         OSError: the file cannot be read.
     """
-    with path.open("rb") as file:
+    with opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         if request.start >= size:
             raise BadMessage(f"bundle {request.number} ends before byte {request.start}")

@@ -209,6 +209,8 @@ def _usage(options: argparse.Namespace) -> int:
     with _runs(options, options.run) as client:
         status = client.status(options.run)
     runs = [status] if options.run else status["runs"]
+    if damage := [run["damage"] for run in runs if run.get("damage")]:
+        raise Refused(damage)
     found = [bills.bill(run, prices) for run in runs]
     sums = {"users": bills.by_user(found), "total": bills.total(found)}
     answer = found[0] if options.run else {"runs": found, **sums}

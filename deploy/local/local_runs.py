@@ -16,12 +16,14 @@ from artos.run_state import FAILED, RUNNING, STARTING, STOPPING, at_the_end
 from artos.runtime import control
 from artos.system.closing import Closing
 from artos.system.usable_cpus import usable_cpus
+from artos.usage import flat
 from artos.version import VERSION
 from head.daemon import status_api
+from head.records import summary_file
 from head.records.progress_log import last_status
+from head.records.reading import DamagedRecord
 from head.records.run_folder import LOGS
 from head.records.run_lock import is_live, owner
-from head.records.status import Status
 
 _CONFIG, _PROGRESS = "config.json", "progress.csv"
 _LOOK = 0.1  # seconds
@@ -123,10 +125,24 @@ def is_run(folder: Path) -> bool:
     return (folder / _CONFIG).is_file()
 
 
-def line(run: Path, status: Status | None = None) -> dict[str, Any]:
+def line(run: Path) -> dict[str, Any]:
     """A run in short, in the form of the head's ``ListRuns`` answer."""
+    found = _one(run)
+    return {name: value for name, value in found.items() if name not in ("facts", "damage")}
+
+
+def _one(run: Path) -> dict[str, Any]:
+    """A run and its newest facts; ``damage`` says why its usage is not known."""
     state, outcome, why = _fate(run)
-    status = status or last_status(run / _PROGRESS)
+    status, ending, damage = None, None, ""
+    try:
+        ending = summary_file.read(run) if outcome else None
+        status = last_status(run / _PROGRESS)
+    except DamagedRecord as error:
+        damage = str(error)
+    facts = msgspec.structs.asdict(status) if status else {}
+    if ending and "usage" in ending[0]:  # the whole bill: progress.csv may end before the run
+        facts["usage"] = flat(ending[1].usage)
     waits = status.waits if status and state in (RUNNING, STOPPING) else ()
     actors = sum(who.startswith("actor") for who in waits)
     return {
@@ -134,13 +150,15 @@ def line(run: Path, status: Status | None = None) -> dict[str, Any]:
         "user": _user(run),
         "state": state,
         "outcome": outcome,
-        "why": why,
+        "why": why or damage,
         "waits_for": "",
         "folder": str(run),
         "placement": "",
         "restarts": 0,
         "actors": actors,
         "nodes": {socket.gethostname(): actors} if actors and not _of_a_cluster(run) else {},
+        "facts": facts,
+        "damage": "" if ending else damage,
     }
 
 
@@ -157,23 +175,21 @@ def _of_a_cluster(run: Path) -> bool:
     return any((run / LOGS).glob("replay-*.log"))
 
 
-def _one(run: Path) -> dict[str, Any]:
-    status = last_status(run / _PROGRESS)
-    return line(run, status) | {"facts": msgspec.structs.asdict(status) if status else {}}
-
-
 def _fate(run: Path) -> tuple[str, str, str]:
     """State, outcome, and the reason of a failure."""
     live, told = is_live(run), control.state_told(run)
     if live and (told or is_live(run)):  # else it has ended meanwhile
         return told or STARTING, "", ""
-    said = status_api.summary(run)
+    try:
+        said = summary_file.read(run)
+    except Refused as damage:
+        return FAILED, "failed", str(damage)
     if told or said is None:
         saved = (run / "checkpoint" / MANIFEST).is_file()
         go_on = f"; `artos run --resume {run}` continues from its last checkpoint" if saved else ""
         return FAILED, "failed", f"its process was killed{go_on}"
-    outcome = str(said.get("outcome", ""))
-    return at_the_end(outcome), outcome, str(said.get("why", ""))
+    _, ending = said
+    return at_the_end(ending.outcome), ending.outcome, ending.why
 
 
 def _this_node(runs: list[dict[str, Any]]) -> dict[str, Any]:

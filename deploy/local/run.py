@@ -10,7 +10,7 @@ from artos.clock import WakingClock
 from artos.runtime.preload import Preloaded
 from artos.system.logging_setup import logging_to
 from artos.system.signals import StopRequests
-from artos.trained.trust import require_own_states, require_trust
+from artos.trained.trust import allow, require_own_states
 from deploy.display.logged_view import LoggedView
 from deploy.display.view import LiveView
 from deploy.local.inline import Inline
@@ -54,10 +54,9 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool, trust: bool = F
     """
     with StopRequests() as requests, RunFolder.resume(path) as folder:
         request = stored_request(folder, settings, quiet)
-        if not trust:
-            require_trust(path, request.reference())
-            if request.inline and request.settings.get("checkpoint") != "model":
-                require_own_states(path)
+        allow(path, request.reference(), trust=trust)
+        if not trust and request.inline and request.settings.get("checkpoint") != "model":
+            require_own_states(path)
         with request.preload() as preloaded, _view(request) as view:
             view.phase(_REGISTRATION)
             with resumed(request, folder, requests, preloaded, faults) as prepared:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from artos.buffer.segment import reap_orphans
 from artos.clock import Clock, SystemClock
-from artos.errors import BadMessage, MailboxFull, Refused
+from artos.errors import MailboxFull, Refused
 from artos.exit_status import ExitStatus
 from artos.faults import Faults, Seldom
 from artos.protocol import control
@@ -25,9 +25,8 @@ from artos.system.signals import StopRequests
 from artos.transport.keys import Keys
 from artos.transport.messenger import Messenger
 from artos.transport.roles import foreign
-from artos.usage import Usage, flat
+from artos.usage import flat
 from artos.version import VERSION
-from head.daemon import status_api
 from head.daemon.client_api import ClientApi
 from head.daemon.effects import Begin, Effect, Finish, Order, Tell
 from head.daemon.options import HeadOptions, see_quotas
@@ -38,6 +37,7 @@ from head.daemon.scheduler import Scheduler
 from head.daemon.state import HeadState
 from head.daemon.store import Store
 from head.daemon.unsaved import Unsaved
+from head.records import summary_file
 
 _log = logging.getLogger(__name__)
 _TICK = 0.5
@@ -362,10 +362,9 @@ class HeadDaemon(Closing):
 
     def _take_usage(self, run: Run) -> None:
         """The last news of a run may be old, as the head was away: its summary is not."""
-        summary = status_api.summary(Path(run.folder)) or {}
-        with suppress(BadMessage):
-            if isinstance(usage := summary.get("usage"), dict):
-                run.facts = run.facts | {"usage": flat(Usage.of(usage))}
+        with suppress(Refused):  # whoever asks for the run's status is told
+            if found := summary_file.read(Path(run.folder)):
+                run.facts = run.facts | {"usage": flat(found[1].usage)}
 
     # -- the end -------------------------------------------------------------------------------
 

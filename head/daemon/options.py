@@ -17,6 +17,7 @@ from artos.errors import Refused
 from artos.pool.devices import device_faults, places
 from artos.system.archives import LIMIT_MB
 from artos.system.memory_limit import memory_left
+from artos.system.regular_file import contents
 from head.daemon.quotas import Quotas, quotas_of
 from head.daemon.run import State
 
@@ -100,7 +101,7 @@ def see_quotas(options: HeadOptions, state: State) -> None:
 
 def _read(config: Path, faults: list[str]) -> dict[str, Any]:
     try:
-        stored = tomllib.loads(config.read_text())
+        stored = tomllib.loads(contents(config).decode())
     except OSError as error:
         faults.append(f"{config}: {error.strerror}")
         return {}

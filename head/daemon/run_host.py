@@ -7,13 +7,10 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from artos.checkpoint import MANIFEST
 from artos.errors import Refused
 from artos.exit_status import OUTCOMES, ExitStatus
 from artos.protocol.orders import RunOrder, write_order
-from artos.protocol.unreadable import UNREADABLE
 from artos.system.archives import Archives
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
@@ -23,11 +20,12 @@ from artos.system.logs import rotate
 from artos.system.pidfd import PidFd
 from artos.system.process_list import find
 from head.daemon.run import Run
+from head.records import summary_file
 from head.records.run_folder import LOG, LOGS
 from triggers import journal_parts
 
 _RECORDS = ("config.json", "progress.csv", "episodes.csv")
-_JOURNAL, _SUMMARY = "journal.jsonl", "summary.json"
+_JOURNAL = "journal.jsonl"
 
 
 @dataclass(slots=True)
@@ -37,12 +35,6 @@ class _Process:
     process: PidFd
     child: Child | None
     log: Path
-
-
-class _Outcome(msgspec.Struct, frozen=True):
-    """The only field of a run's summary that is read here."""
-
-    outcome: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +103,7 @@ class RunHost(Closing):
         folder = Path(run.folder)
         try:
             code = str(self._archives.unpacked(run.archive)) if run.archive else ""
-            (folder / _SUMMARY).unlink(missing_ok=True)
+            (folder / summary_file.FILE).unlink(missing_ok=True)
             resume = run.resume and _can_go_on(folder)
             order = RunOrder(
                 run.name, run.epoch, run.request, code, run.archive, run.folder, self._host,
@@ -189,7 +181,8 @@ def _can_go_on(folder: Path) -> bool:
 def _status_in_summary(folder: Path) -> int | None:
     """The exit status by the run's summary, which is always that of the last process started."""
     try:
-        found = msgspec.json.decode((folder / _SUMMARY).read_bytes(), type=_Outcome)
-    except (OSError, ValueError, *UNREADABLE):  # ValueError: a NUL in the folder's name
+        found = summary_file.read(folder)
+    except Refused:
         return None
-    return ExitStatus.of_outcome(found.outcome) if found.outcome in OUTCOMES else None
+    outcome = found[1].outcome if found else ""
+    return ExitStatus.of_outcome(outcome) if outcome in OUTCOMES else None

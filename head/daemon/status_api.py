@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from artos.errors import Refused
-from artos.protocol.unreadable import UNREADABLE
 from artos.run_state import OVER
 from artos.system.logs import piece
-from artos.system.regular_file import contents
 from head.daemon.roster import Node, Roster
 from head.daemon.run import Run
 from head.daemon.scheduler import Scheduler
+from head.records import summary_file
 from head.records.run_folder import LOG, LOGS
 
 RUN = LOG.removesuffix(".log")
@@ -56,11 +53,12 @@ def one(run: Run, scheduler: Scheduler, roster: Roster) -> dict[str, Any]:
 
 
 def summary(folder: Path) -> dict[str, Any] | None:
-    """The summary of a run that is over; None if it could not write any."""
-    try:
-        return msgspec.json.decode(contents(folder / "summary.json"), type=dict[str, Any])
-    except (OSError, ValueError, *UNREADABLE):  # ValueError: a NUL in the folder's name
-        return None
+    """The summary of a run that is over; None if it could not write any.
+
+    Raises:
+        DamagedRecord: it is damaged, or no file that can be read.
+    """
+    return found[0] if (found := summary_file.read(folder)) else None
 
 
 def log(folder: Path, name: str, offset: int, state: str) -> dict[str, Any]:

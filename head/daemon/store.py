@@ -12,6 +12,7 @@ from artos.errors import Refused
 from artos.protocol.unreadable import UNREADABLE
 from artos.system.closing import Closing
 from artos.system.durable import remove_drafts, sync_folder
+from artos.system.regular_file import contents
 from head.daemon import rows
 from head.daemon.run import State
 from head.daemon.unsaved import Unsaved
@@ -47,10 +48,10 @@ class Store(Closing):
 
     def _load_old(self) -> State:
         try:
-            state = msgspec.json.decode(self._old.read_bytes(), type=State)
+            state = msgspec.json.decode(contents(self._old), type=State)
         except FileNotFoundError:
             state = State()
-        except UNREADABLE as error:
+        except (OSError, *UNREADABLE) as error:
             raise _damaged(self._old, error) from error
         self._first = rows.all_of(state)
         return state

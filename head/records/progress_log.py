@@ -130,8 +130,14 @@ def read_history(path: Path) -> list[Row]:
 
 
 def last_status(path: Path) -> Status | None:
-    """The newest status in a ``progress.csv``, also of a live run; None if there is no status."""
-    try:
+    """The newest status in a ``progress.csv``, also of a live run; None if there is no status.
+
+    Raises:
+        DamagedRecord: its last row is damaged, or it is no file that can be read.
+    """
+    if not path.exists():
+        return None
+    with reading(path):
         with opened(path) as file:
             header = file.readline()
             begin = file.tell()
@@ -139,9 +145,7 @@ def last_status(path: Path) -> Status | None:
             lines = file.read()
         lines = lines[: lines.rfind(b"\n") + 1].rstrip(b"\n").rpartition(b"\n")[2]
         text = (header + lines).decode()
-        return next(map(_status_of, csv.DictReader(io.StringIO(text))), None)
-    except (OSError, ValueError, AttributeError, csv.Error, msgspec.ValidationError):
-        return None  # it is only shown; a run that goes on refuses what is damaged
+        return next(map(_status_of, csv.DictReader(io.StringIO(text), restkey="")), None)
 
 
 def _status_of(row: Row) -> Status:

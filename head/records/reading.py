@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
-
 from artos.errors import Refused
+from artos.protocol.unreadable import UNREADABLE
 
 
 class DamagedRecord(Refused):
@@ -31,6 +30,6 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DamagedRecord(path, f"cannot be read: {error.strerror}") from error
-    except (ValueError, LookupError, TypeError, csv.Error, msgspec.MsgspecError) as error:
+    except (ValueError, LookupError, TypeError, csv.Error, *UNREADABLE) as error:
         why = f"is damaged ({type(error).__name__}: {error}): restore it from a copy"
         raise DamagedRecord(path, why) from error

@@ -11,13 +11,14 @@ from typing import Any
 
 import msgspec
 
+from artos import run_config
 from artos.checkpoint import MANIFEST
 from artos.errors import CheckpointFault, Refused, RunExists
-from artos.protocol.unreadable import UNREADABLE
+from artos.run_config import CONFIG, RunConfig
 from artos.system.closing import Closing
 from artos.system.durable import remove_drafts, write_durably
 from artos.system.locks import FileLock
-from artos.system.regular_file import contents
+from head.records import summary_file
 from head.records.reading import reading
 from head.records.run_lock import FILE, take
 from head.records.status import Summary
@@ -41,14 +42,14 @@ class RunFolder(Closing):
     ) -> None:
         self.path, self.config, self.resumed = path, config, resumed
         self._lock = lock
-        self.config_file = path / "config.json"
+        self.config_file = path / CONFIG
         self.progress = path / "progress.csv"
         self.episodes = path / "episodes.csv"
         self.evaluations = path / "evaluations.csv"
         self.events = path / "events"
         self.journal = path / "journal.jsonl"
         self.checkpoint = path / "checkpoint"
-        self.summary = path / "summary.json"
+        self.summary = path / summary_file.FILE
         self.curve = path / "curve.png"
         self.logs = path / LOGS
         self.log = self.logs / LOG
@@ -72,7 +73,7 @@ class RunFolder(Closing):
             _check_no_run(self.path)
             for sub in (self.events, self.checkpoint, self.logs):
                 sub.mkdir(exist_ok=True)
-            write_durably(self.config_file, _pretty(self.config))
+            self.write_config(self.config)
         except RunExists:
             self.close()
             raise
@@ -100,20 +101,26 @@ class RunFolder(Closing):
             CheckpointFault: there is no run, or it has saved no checkpoint.
             NotOurs: another user may have put the folder there.
         """
-        if not (path / "config.json").is_file():
+        if not (path / CONFIG).is_file():
             raise CheckpointFault(
                 str(path), "there is no run (no config.json); give the run's folder"
             )
         with reading(path / FILE):
             lock = take(path)
         try:
-            config = _read_config(path / "config.json")
+            config = _config_of(path)
             _check_saved(path)
             remove_drafts(path)
         except BaseException:
             lock.close()
             raise
         return cls(path, lock, config, resumed=True)
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Write ``config.json`` in one step, sealed if it was this account's until now."""
+        own = not self.resumed or run_config.is_own(self.path)
+        self.config = run_config.sealed(config) if own else config
+        write_durably(self.config_file, _pretty(self.config))
 
     def write_summary(self, summary: Summary) -> None:
         """Write ``summary.json`` in one step."""
@@ -179,7 +186,7 @@ def _plain(name: str) -> str:
 
 
 def _check_no_run(path: Path) -> None:
-    if (path / "config.json").exists():
+    if (path / CONFIG).exists():
         raise RunExists(str(path), live=False)
 
 
@@ -189,13 +196,11 @@ def _check_saved(path: Path) -> None:
         raise CheckpointFault(str(path), why)
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def _config_of(run: Path) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(contents(path), type=dict[str, Any])
+        return run_config.read(run, RunConfig)[0]
     except OSError as error:
-        raise CheckpointFault(str(path.parent), f"config.json: {error.strerror}") from error
-    except UNREADABLE as error:
-        raise CheckpointFault(str(path.parent), f"config.json is damaged: {error}") from error
+        raise CheckpointFault(str(run), f"{CONFIG}: {error.strerror}") from error
 
 
 def _pretty(value: object) -> bytes:

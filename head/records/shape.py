@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from artos.plan import Plan
+from artos.protocol.fields import MOST, Count, Some
 from artos.reference import Reference
 from artos.scaling.actor_count import Schedule
 from artos.spec import EVALUATION
@@ -16,13 +18,13 @@ from artos.spec import EVALUATION
 class Shape(msgspec.Struct, frozen=True):
     """The part of a plan that a run's course depends on; the names mean the same as in ``Plan``."""
 
-    actors: int
-    envs: int
-    steps: int
+    actors: Some
+    envs: Annotated[int, Meta(ge=1, le=MOST)]
+    steps: Annotated[int, Meta(ge=1, le=MOST)]
     triggers: dict[str, dict[str, Any]]
     non_publishing: tuple[str, ...] = ()
-    total_steps: int = 0
-    total_updates: int = 0
+    total_steps: Count = 0
+    total_updates: Count = 0
 
     @classmethod
     def of(cls, plan: Plan) -> Shape:

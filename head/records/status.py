@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from artos.protocol.fields import Finite
 from artos.usage import Usage
 from head.records.evaluations import Evaluated
 
@@ -48,7 +49,7 @@ class Status(msgspec.Struct, frozen=True):
     skipped: dict[str, int] = {}
     total_updates: int = 0
     evaluation: dict[str, float] = {}
-    usage: dict[str, float] = {}
+    usage: dict[str, Finite] = {}
 
 
 class Summary(msgspec.Struct, frozen=True):

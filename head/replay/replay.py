@@ -26,6 +26,7 @@ from artos.protocol.message import Message, Refusal
 from artos.protocol.orders import REPLAY_COUNTS, ReplayOrders
 from artos.system.closing import Closing
 from artos.system.exit_report import START_SECONDS
+from artos.system.regular_file import contents
 from artos.system.usable_cpus import usable_cpus
 from artos.transport import sockets
 from artos.transport.authorizer import Authorizer
@@ -109,7 +110,7 @@ class Replay(Closing):
 
     def __init__(self, orders: ReplayOrders, control_pipe: ControlPipe) -> None:
         site = orders.site
-        plan = msgspec.json.decode(Path(orders.plan_file).read_bytes(), type=Plan)
+        plan = msgspec.json.decode(contents(Path(orders.plan_file)), type=Plan)
         self._orders, self._control_pipe, self._clock = orders, control_pipe, SystemClock()
         self._board = Board.attach(site.board_path, site.members)
         self._rings = {

@@ -16,14 +16,12 @@ from artos.buffer.run_memory import RunMemory, check_space
 from artos.checkpoint import Manifest, check_workload
 from artos.errors import Refused
 from artos.plan import Plan
-from artos.reference import RecordedFolder
+from artos.run_config import RunConfig
 from artos.runtime.preload import Preloaded
 from artos.spec import ArraySpec
 from artos.system.cleanup import remove_images
-from artos.system.durable import write_durably
 from artos.system.signals import StopRequests
 from head.records import provenance
-from head.records.reading import reading
 from head.records.run_folder import RunFolder, writing
 from head.records.shape import Shape
 from head.run.recorder import OBJECT, flattened, named
@@ -161,27 +159,12 @@ def _node_of(folder: RunFolder, registration: Registration) -> Iterator[RunMemor
 
 
 def stored_request(folder: RunFolder, settings: dict[str, Any], quiet: bool) -> Request:
-    """The request that the run began with, its stored settings overridden by ``settings``.
-
-    Raises:
-        DamagedRecord: ``config.json`` does not hold one.
-    """
-    with reading(folder.config_file):
-        stored = msgspec.convert(folder.config, _Stored)
-    kept = msgspec.structs.asdict(stored) | {"settings": stored.settings | settings}
-    kept |= {"folder": Path(stored.folder), "run_dir": folder.path, "quiet": quiet}
-    return Request(**kept)
-
-
-class _Stored(msgspec.Struct, frozen=True):
-    """What ``config.json`` keeps of a request (``Request.config``)."""
-
-    workload: str
-    settings: dict[str, Any]
-    folder: RecordedFolder
-    seed: int = 1
-    inline: bool = False
-    deadline: float = 300.0
+    """The request that the run began with, its stored settings overridden by ``settings``."""
+    stored = msgspec.convert(folder.config, RunConfig)
+    return Request(
+        stored.workload, stored.settings | settings, stored.seed, folder.path, stored.inline,
+        quiet, Path(stored.folder), stored.deadline,
+    )  # fmt: skip
 
 
 def _resolved(request: Request, registration: Registration) -> dict[str, Any]:
@@ -200,10 +183,8 @@ def _store(folder: RunFolder, request: Request, registration: Registration) -> N
     resolved = _resolved(request, registration)
     settings = {"settings": resolved.pop("settings")}
     resumed = [*folder.config.get("resumed", ()), resolved]
-    folder.config = folder.config | settings | {"resumed": resumed}
     with writing(folder.path):
-        text = msgspec.json.format(msgspec.json.encode(folder.config))
-        write_durably(folder.config_file, text + b"\n")
+        folder.write_config(folder.config | settings | {"resumed": resumed})
 
 
 def _restore(folder: RunFolder, node: RunMemory) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from artos.errors import Refused
+from artos.system.regular_file import contents
 from head.daemon.quotas import Quotas, quotas_of
 
 _TABLE = "quotas"
@@ -15,7 +16,7 @@ _TABLE = "quotas"
 def tables_of(path: Path, faults: list[str]) -> dict[str, Any]:
     """What is in a file; if it cannot be read, that is added to ``faults``."""
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(contents(path).decode())
     except OSError as error:
         faults.append(error.strerror or "it cannot be read")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

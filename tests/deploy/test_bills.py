@@ -88,3 +88,11 @@ def test_the_command_tells_of_a_finished_run(
     answer = json.loads(capsys.readouterr().out)
     assert [each["name"] for each in answer["runs"]] == ["r"]
     assert [*answer["users"]] == [run.owner()]
+    assert answer["total"]["usage"] == ONE.bill
+    (run / "progress.csv").write_text("steps\nx\n")
+    assert main(["usage"]) == 0, "the summary has all"
+    (run / "summary.json").unlink()
+    for words in (["usage"], ["usage", "r"]):
+        assert main(words) == 2
+        assert "progress.csv is damaged" in capsys.readouterr().err
+    assert main(["status"]) == 0, "other runs are shown even so"

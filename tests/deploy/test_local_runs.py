@@ -51,7 +51,8 @@ def start(runs: Path) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def begin(name: str, *, live: bool = False, **summary: Any) -> RunFolder:
-            folder = RunFolder.create(runs / name, {})
+            asked = {"workload": "ppo", "settings": {}, "folder": ""}
+            folder = RunFolder.create(runs / name, asked)
             log = ProgressLog(folder)
             log.write(STATUS)
             log.close()

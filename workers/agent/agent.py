@@ -23,6 +23,7 @@ from artos.protocol.data import Finish, Greet, Terms
 from artos.protocol.orders import AGENT_COUNTS, AgentOrders
 from artos.system.closing import Closing
 from artos.system.locks import FileLock
+from artos.system.regular_file import contents
 from artos.transport import sockets
 from artos.transport.chunk import Rings
 from artos.transport.counters import Counters
@@ -149,7 +150,7 @@ class Agent(Closing):
     def __init__(
         self, orders: AgentOrders, control_pipe: ControlPipe, load: Load, clock: Clock
     ) -> None:
-        plan = msgspec.json.decode(Path(orders.plan_file).read_bytes(), type=Plan)
+        plan = msgspec.json.decode(contents(Path(orders.plan_file)), type=Plan)
         self._orders, self._control_pipe, self._clock = orders, control_pipe, clock
         self._counters = Counters(orders.counters_path, AGENT_COUNTS)
         self._faults = Faults(counted=partial(self._counters.add, "faults"))

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from stat import S_ISREG
 
+from artos.system.regular_file import opened
+
 _HEAD = 4096
 """Bytes that hold the ELF header, the program headers and, nearly always, the notes."""
 _PT_NOTE = 4
@@ -48,7 +50,7 @@ def mapped_files(pid: int) -> set[str]:
 def _read(path: Path) -> str:
     """The id in the file's notes; empty if it is no 64-bit ELF file or has none."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             head = file.read(_HEAD)
             for offset, size in _note_segments(head):
                 file.seek(offset)

@@ -22,6 +22,7 @@ from artos.buffer.segment import Segment
 from artos.errors import ImageUnusable
 from artos.plan import Site
 from artos.protocol.unreadable import UNREADABLE
+from artos.system.regular_file import contents, opened
 from workers.checkpoint.bundle_file import BundleUnpacker, packing, unpacking
 from workers.checkpoint.criu.opened import opened_in
 from workers.checkpoint.facts import Facts, Host, faults
@@ -274,7 +275,7 @@ def belongings(image: Image, home: Home) -> Iterator[dict[str, int]]:
     log = os.path.realpath(home.log)
     with ExitStack() as stack:
         yield {
-            name: stack.enter_context(Path(now).open("ab" if now == log else "r+b")).fileno()
+            name: stack.enter_context(opened(Path(now), "ab" if now == log else "r+b")).fileno()
             for name, now in (moved(image) or {log: log}).items()
         }
 
@@ -286,7 +287,7 @@ def moved(image: Image) -> dict[str, str]:
         ImageUnusable: the list of places cannot be read.
     """
     try:
-        return msgspec.json.decode((image.folder / _MOVED).read_bytes(), type=dict[str, str])
+        return msgspec.json.decode(contents(image.folder / _MOVED), type=dict[str, str])
     except FileNotFoundError:
         return {}
     except UNREADABLE as error:

@@ -20,6 +20,7 @@ import msgspec
 
 from artos.errors import ImageUnusable
 from artos.protocol.unreadable import UNREADABLE
+from artos.system.regular_file import opened
 
 _SUMS = "sums.json"
 _PARTIAL = ".partial"
@@ -62,7 +63,7 @@ class Packer:
 
     def file(self, name: str, path: Path) -> None:
         """Add the content of a file."""
-        with path.open("rb") as file:
+        with opened(path) as file:
             self._put(self._tar.gettarinfo(arcname=name, fileobj=file), file)
 
     def _put(self, entry: tarfile.TarInfo, file: IO[bytes]) -> None:
@@ -153,7 +154,7 @@ def unpacking(bundle: Path) -> Iterator[BundleUnpacker]:
         ImageUnusable: the bundle is damaged, as far as its form can show.
     """
     try:
-        with lz4.frame.open(bundle, "rb") as file:
+        with opened(bundle) as source, lz4.frame.open(source, "rb") as file:
             bounded = _Bounded(file)
             with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|") as tar:
                 yield BundleUnpacker(tar, bounded)

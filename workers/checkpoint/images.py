@@ -15,6 +15,7 @@ from artos.buffer.segment import free_bytes
 from artos.errors import ImageBudget, ImageUnusable
 from artos.protocol.unreadable import UNREADABLE
 from artos.system import private_folder
+from artos.system.regular_file import contents, opened
 from workers.checkpoint.facts import Facts, Host, faults
 
 FACTS = "facts.json"
@@ -46,7 +47,7 @@ class Image:
             ImageUnusable: the facts cannot be read.
         """
         try:
-            return msgspec.json.decode((self.folder / FACTS).read_bytes(), type=Facts)
+            return msgspec.json.decode(contents(self.folder / FACTS), type=Facts)
         except (OSError, *UNREADABLE) as error:
             raise ImageUnusable(self.name, [f"its facts cannot be read ({error})"]) from error
 
@@ -67,7 +68,7 @@ class Image:
         """
         sizes = self.files()
         facts = msgspec.structs.replace(facts, files=sizes, sums=self._sums(sizes))
-        with (self.folder / FACTS).open("r+b") as file:
+        with opened(self.folder / FACTS, "r+b") as file:
             file.write(msgspec.json.encode(facts))
             file.truncate()
         self._store._sealed(self, sum(sizes.values()))
@@ -110,7 +111,7 @@ class Image:
     def _sums(self, names: Iterable[str]) -> dict[str, str]:
         """A checksum of each file except memory pages, which would take too long."""
         return {
-            name: xxh3_64_hexdigest((self.folder / name).read_bytes())
+            name: xxh3_64_hexdigest(contents(self.folder / name))
             for name in names
             if not name.startswith(_PAGES)
         }

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from artos import run_config
 from artos.errors import CheckpointFault, Refused
 from artos.reference import Reference
+from artos.system.archives import Archives, pack
 from artos.trained.record import read
-from artos.trained.trust import code_of, require_trust
+from artos.trained.trust import allow, code_of
 
 
 @pytest.fixture
@@ -31,14 +33,14 @@ def of(folder: Path) -> Reference:
 @pytest.mark.parametrize("place", ["home", "home/projects", "here", "here/below"])
 def test_ones_own_folders(place: str, home: Path) -> None:
     (home / place).mkdir(exist_ok=True)
-    require_trust(home / "run", of(home / place))
+    allow(home / "run", of(home / place), trust=False)
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "vector:CartPole-v1", "CartPole-v1(a='b:c')"])
 def test_what_is_installed_needs_no_trust(env: str, home: Path) -> None:
     built_in = Reference.of("ppo", {"env": env}, home / "elsewhere", {"ppo": "a.b:ppo"})
     assert code_of(built_in) is None
-    require_trust(home / "run", built_in)
+    allow(home / "run", built_in, trust=False)
 
 
 @pytest.mark.parametrize("env", ["my_env:make", "my_env:make(task=1)", "vector:my_suite:Mine-v0"])
@@ -46,32 +48,32 @@ def test_an_object_that_a_setting_names_does(env: str, home: Path) -> None:
     settings = {"env": env}
     named = Reference.of("ppo", settings, home / "elsewhere", {"ppo": "a.b:ppo"})
     with pytest.raises(Refused, match=r"elsewhere, which is neither in your home .* --trust"):
-        require_trust(home / "run", named)
+        allow(home / "run", named, trust=False)
 
 
 def test_what_came_with_the_run(home: Path) -> None:
     (home / "home" / "r" / "code").mkdir(parents=True)
     with pytest.raises(Refused, match="which came with the run"):
-        require_trust(home / "home" / "r", of(home / "home" / "r" / "code"))
+        allow(home / "home" / "r", of(home / "home" / "r" / "code"), trust=False)
 
 
 def test_what_everybody_may_write_to(home: Path) -> None:
     (home / "home").chmod(0o777)
-    with pytest.raises(Refused, match="which everybody may write to"):
-        require_trust(home / "run", of(home / "home"))
+    with pytest.raises(Refused, match=r"and everybody may write to .*home: look"):
+        allow(home / "run", of(home / "home"), trust=False)
 
 
 def test_a_way_out_of_home(home: Path) -> None:
     (home / "home" / "link").symlink_to(home / "elsewhere")
     with pytest.raises(Refused, match="neither in your home"):
-        require_trust(home / "run", of(home / "home" / "link"))
+        allow(home / "run", of(home / "home" / "link"), trust=False)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_another_users(home: Path) -> None:
     os.chown(home / "home", 65533, 65533)
-    with pytest.raises(Refused, match="which belongs to another user"):
-        require_trust(home / "run", of(home / "home"))
+    with pytest.raises(Refused, match="home belongs to another user"):
+        allow(home / "run", of(home / "home"), trust=False)
 
 
 @pytest.mark.parametrize("folder", ["code", "./code", "/a\0b"])
@@ -85,7 +87,121 @@ def test_a_folder_that_is_another_one_wherever_the_record_is_read(folder: str, h
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to any group")
 def test_what_a_group_may_write_to(home: Path) -> None:
     os.chown(home / "home", -1, 65533)
-    require_trust(home / "run", of(home / "home"))
+    allow(home / "run", of(home / "home"), trust=False)
     (home / "home").chmod(0o775)
-    with pytest.raises(Refused, match="which a group may write to"):
-        require_trust(home / "run", of(home / "home"))
+    with pytest.raises(Refused, match=r"and a group may write to .*home"):
+        allow(home / "run", of(home / "home"), trust=False)
+
+
+# -- whose the file is, and what is above it -------------------------------------------------------
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("place", ["home/a/mine.py", "home/a", "home"])
+def test_a_file_or_a_folder_above_it_that_is_another_users(place: str, home: Path) -> None:
+    (home / "home" / "a").mkdir()
+    (home / "home" / "a" / "mine.py").touch()
+    allow(home / "run", of(home / "home" / "a"), trust=False)
+    os.chown(home / place, 65533, 65533)
+    with pytest.raises(Refused, match=f"a/mine.py, and .*{place} belongs to another user: look"):
+        allow(home / "run", of(home / "home" / "a"), trust=False)
+
+
+@pytest.mark.parametrize("place", ["home/a/mine.py", "home/a", "home"])
+def test_a_file_or_a_folder_above_it_that_everybody_may_write_to(place: str, home: Path) -> None:
+    (home / "home" / "a").mkdir()
+    (home / "home" / "a" / "mine.py").touch()
+    (home / place).chmod(0o777)
+    with pytest.raises(Refused, match=f"and everybody may write to .*{place}: look"):
+        allow(home / "run", of(home / "home" / "a"), trust=False)
+
+
+def test_a_folder_in_which_only_new_things_can_be_made(home: Path) -> None:
+    (home / "home" / "a").mkdir()
+    (home / "home").chmod(0o1777)
+    allow(home / "run", of(home / "home" / "a"), trust=False)
+    (home / "home" / "a").chmod(0o1777)
+    with pytest.raises(Refused, match=r"and everybody may write to .*a: look"):
+        allow(home / "run", of(home / "home" / "a"), trust=False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a link away")
+def test_a_link_that_is_another_users(home: Path) -> None:
+    link = home / "here" / "link"
+    link.symlink_to(home / "home")
+    allow(home / "run", of(link), trust=False)
+    os.chown(link, 65533, 65533, follow_symlinks=False)
+    with pytest.raises(Refused, match="here/link belongs to another user"):
+        allow(home / "run", of(link), trust=False)
+
+
+@pytest.mark.parametrize("trust", [False, True])
+def test_the_file_is_named_always(trust: bool, home: Path, logged: list[str]) -> None:
+    allow(home / "run", of(home / "home"), trust=trust)
+    assert logged == [f"runs the code in {home}/home/mine.py"]
+
+
+@pytest.mark.parametrize("env", ["my_env:make", "vector:my.env:Mine-v0"])
+def test_the_file_of_an_environment_is_named(env: str, home: Path, logged: list[str]) -> None:
+    file = home / "home" / f"{env.removeprefix('vector:').partition(':')[0].replace('.', '/')}.py"
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+    named = Reference.of("ppo", {"lr": 1, "env": env}, home / "home", {"ppo": "a.b:ppo"})
+    allow(home / "run", named, trust=False)
+    assert logged == [f"runs the code in {file}"]
+    file.chmod(0o666)
+    with pytest.raises(Refused, match=f"and everybody may write to {file}: look"):
+        allow(home / "run", named, trust=False)
+
+
+# -- code that was sent along ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def sent(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a run that a head made elsewhere, with code that it was sent."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+    (home / "here" / "mine.py").write_text("workload = 1\n")
+    name, content = pack(home / "here")
+    store = Archives(home / "elsewhere" / ".head" / "code")
+    store.put(name, content)
+    code = store.unpacked(name)
+    config = {"workload": "mine.py:workload", "settings": {}, "folder": str(code), "lr": 1e-3}
+    write(home / "run", run_config.sealed(config))
+    return code
+
+
+def write(run: Path, config: dict[str, object]) -> None:
+    (run / "config.json").write_text(json.dumps(config))
+
+
+def test_code_that_was_sent_along(sent: Path, home: Path) -> None:
+    (sent / "__pycache__").mkdir()
+    (sent / "__pycache__" / "mine.cpython-311.pyc").write_bytes(b"planted")
+    allow(home / "run", of(sent), trust=False)
+    assert [path.name for path in sent.iterdir()] == ["mine.py"]
+
+
+@pytest.mark.parametrize("swapped", ["config", "seal", "file", "one more", "archive", "unsealed"])
+def test_what_was_swapped_since_is_asked_for(swapped: str, sent: Path, home: Path) -> None:
+    config = json.loads((home / "run" / "config.json").read_text())
+    if swapped == "config":
+        write(home / "run", config | {"settings": {"lr": 2}})
+    elif swapped == "seal":
+        write(home / "run", config | {"seal": "0" * 64})
+    elif swapped == "unsealed":
+        del config["seal"]
+        write(home / "run", config)
+    elif swapped == "archive":
+        sent.with_suffix(".tar").write_bytes(b"")
+    else:
+        name = "mine.py" if swapped == "file" else "numpy.py"
+        (sent / name).write_text("workload = 2\n")
+    with pytest.raises(Refused, match="which is neither in your home nor below this folder"):
+        allow(home / "run", of(sent), trust=False)
+
+
+def test_another_accounts_run(sent: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "other"))
+    with pytest.raises(Refused, match="which is neither in your home nor below this folder"):
+        allow(home / "run", of(sent), trust=False)

@@ -22,6 +22,7 @@ from head.records.progress_log import (
     read_history,
     scalars,
 )
+from head.records.reading import DamagedRecord
 from head.records.run_folder import RunFolder
 from head.records.status import Status
 from head.records.tensorboard import EventFile
@@ -87,10 +88,17 @@ def test_the_newest_status_is_read_back(folder: RunFolder, status: MakeStatus) -
     assert last_status(folder.progress) == newest
 
 
-@pytest.mark.parametrize("text", [b"", b"steps\n", b"steps\n12\n", b"\xff\n\xff\n", b"a,b\n1\n"])
-def test_what_is_no_progress_has_no_newest_status(text: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [b"", b"steps\n"])
+def test_what_has_no_rows_has_no_newest_status(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "progress.csv").write_bytes(text)
     assert last_status(tmp_path / "progress.csv") is None
+
+
+@pytest.mark.parametrize("text", [b"steps\n12\n", b"\xff\n\xff\n", b"a,b\n1\n"])
+def test_what_is_no_progress_is_damaged(text: bytes, tmp_path: Path) -> None:
+    (tmp_path / "progress.csv").write_bytes(text)
+    with pytest.raises(DamagedRecord, match=r"progress\.csv is damaged"):
+        last_status(tmp_path / "progress.csv")
 
 
 def test_a_metric_that_appears_later_gets_a_column_and_no_row_is_ragged(

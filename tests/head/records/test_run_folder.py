@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,12 +18,25 @@ from records_writer import Start
 
 from artos import checkpoint
 from artos.errors import CheckpointFault, Refused, RunExists
+from artos.run_config import is_own
 from artos.usage import Usage
 from head.records.run_folder import RunFolder, default_path, writing
 from head.records.status import Status, Summary
 from triggers.journal import Journal
 
-CONFIG = {"algorithm": "ppo", "env": "CartPole-v1", "seed": 3, "set": {"lr": 0.001}}
+CONFIG = {
+    "workload": "ppo", "settings": {"lr": 0.001}, "folder": "", "algorithm": "ppo",
+    "env": "CartPole-v1", "seed": 3,
+}  # fmt: skip
+
+
+def written(run: Path) -> dict[str, Any]:
+    """A run's configuration without its seal."""
+    config: dict[str, Any] = msgspec.json.decode((run / "config.json").read_bytes())
+    del config["seal"]
+    return config
+
+
 MANIFEST = checkpoint.Manifest(
     workload="ppo", env="CartPole-v1", seed=3, version=1, steps=10, updates=1
 )
@@ -45,7 +59,7 @@ def begin_journal(run: RunFolder) -> None:
 
 def test_create_makes_the_folder_and_keeps_the_config(tmp_path: Path) -> None:
     with RunFolder.create(tmp_path / "a" / "b", CONFIG) as folder:
-        assert msgspec.json.decode(folder.config_file.read_bytes()) == CONFIG
+        assert written(folder.path) == CONFIG
         assert folder.events.is_dir()
         assert folder.checkpoint.is_dir()
         assert folder.logs.is_dir()
@@ -61,7 +75,7 @@ def test_a_second_create_is_refused_as_live_then_as_taken(tmp_path: Path) -> Non
     with pytest.raises(RunExists) as taken:
         RunFolder.create(tmp_path, {})
     assert (live.value.live, taken.value.live) == (True, False)
-    assert msgspec.json.decode((tmp_path / "config.json").read_bytes()) == CONFIG
+    assert written(tmp_path) == CONFIG
 
 
 @pytest.mark.processes
@@ -87,7 +101,7 @@ def test_a_live_lock_is_seen_across_processes_and_dies_with_its_owner(
 def test_resume_gives_the_config_and_takes_the_lock(tmp_path: Path) -> None:
     path = saved_run(tmp_path / "run")
     with RunFolder.resume(path) as folder:
-        assert folder.config == CONFIG
+        assert folder.config == CONFIG | {"seal": folder.config["seal"]}
         assert folder.resumed
         with pytest.raises(RunExists):
             RunFolder.resume(path)
@@ -186,7 +200,7 @@ def test_any_name_gives_one_folder_below_the_root(algorithm: str, env: str) -> N
 def _numbered(root: Path, barrier: object) -> None:
     barrier.wait(PATIENCE)  # type: ignore[attr-defined]
     folder = RunFolder.create_numbered(root, "ppo", "CartPole-v1", 1, {"pid": os.getpid()})
-    assert msgspec.json.decode(folder.config_file.read_bytes()) == {"pid": os.getpid()}
+    assert written(folder.path) == {"pid": os.getpid()}
 
 
 @pytest.mark.processes
@@ -201,3 +215,14 @@ def test_rivals_for_a_number_all_get_their_own(tmp_path: Path) -> None:
         assert rival.exitcode == 0
         rival.close()
     assert sorted(path.name[-2:] for path in tmp_path.iterdir()) == ["-1", "-2", "-3", "-4"]
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_resumed_runs_config_is_sealed_only_if_it_was(changed: bool, tmp_path: Path) -> None:
+    path = saved_run(tmp_path / "run")
+    if changed:
+        config = msgspec.json.decode((path / "config.json").read_bytes())
+        (path / "config.json").write_bytes(msgspec.json.encode(config | {"folder": "/theirs"}))
+    with RunFolder.resume(path) as folder:
+        folder.write_config(folder.config | {"seed": 5})
+    assert is_own(path) != changed

@@ -46,10 +46,14 @@ def write(
     folder.mkdir()
     shape = Shape(3, 1, 8, TABLE, total_updates=1)
     config = {
-        "algorithm": "mine", "settings": {"slots": 2}, "host": {"cpus": 4},
+        "workload": "mine.py:mine", "folder": "/mine", "algorithm": "mine",
+        "settings": {"slots": 2}, "host": {"cpus": 4},
         "plan": msgspec.to_builtins(shape),
     }  # fmt: skip
-    summary = {"outcome": "done", "nodes": [], "wall_seconds": 6.7, "actors_by_update": [[1, 3]]}
+    summary = {
+        "outcome": "done", "nodes": [], "wall_seconds": 6.7, "actors_by_update": [[1, 3]],
+        "steps": 1_000_000, "updates": 1_000,
+    }  # fmt: skip
     files = {"config.json": config, "summary.json": summary}
     for name, content in files.items():
         both = content | {k: v for k, v in changes.items() if k in content or name == CONFIG}
@@ -115,7 +119,7 @@ def test_every_fault_of_every_folder_is_told(tmp_path: Path) -> None:
     lacks = write(tmp_path / "lacks")
     (lacks / "summary.json").unlink()
     old = write(tmp_path / "old", plan=None)
-    resumed = write(tmp_path / "resumed", resumed=[])
+    resumed = write(tmp_path / "resumed", resumed=[{}])
     idle = write(tmp_path / "idle", lines=LINES[:4])
     broken = write(tmp_path / "broken")
     (broken / "config.json").write_text("{")

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artos.errors import Refused
+from artos.system import archives
 from artos.system import unpack as unpacking
 from artos.system.archives import IGNORE_FILE, Archives, name_of, pack
 from artos.system.unpack import unpack
@@ -157,7 +158,7 @@ def test_what_goes_while_it_is_packed_is_named(code: Path, monkeypatch) -> None:
     def gone(path: Path) -> bytes:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", gone)
+    monkeypatch.setattr(archives, "contents", gone)
     with pytest.raises(Refused, match=r"algo\.py cannot be read \(No such file"):
         pack(code)
 

@@ -1,132 +1,86 @@
-"""Whatever happened to a run's files: words that name the file, never a traceback or a wait."""
+"""Whatever happened to a run's files: words that name the run, never a traceback or a wait."""
 
 from __future__ import annotations
 
-import os
+import json
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from damage import DAMAGES, VALUES, Damage, places, with_field, within
 
 import artos
 from artos.errors import ArtosError
+from artos.exit_status import ExitStatus
 from deploy.cli.__main__ import main
-from deploy.local.local_runs import LocalRuns
 from head.records import evaluations
 from head.records.episodes import Episodes
 from head.records.progress_log import last_status, read_history
-from head.records.run_folder import RunFolder
-from head.run.preparation import stored_request
-from head.simulation.recorded import recorded
 
+JSON = ("config.json", "summary.json", "checkpoint/manifest.json", "live.json", "journal.jsonl")
 FILES = (
-    "config.json", "summary.json", "progress.csv", "episodes.csv", "evaluations.csv",
-    "journal.jsonl", "checkpoint/manifest.json", "run.lock", "live.json",
+    *JSON, "progress.csv", "episodes.csv", "evaluations.csv", "run.lock", "logs/run.log",
+    "checkpoint/arrays", "checkpoint/rows", "checkpoint/states",
 )  # fmt: skip
-Damage = Callable[[Path, random.Random], None]
+DEADLINE = 60.0
+"""Seconds for a reader; it takes a fraction of one."""
+SAMPLE = 24
 
 
-def empty(file: Path, rnd: random.Random) -> None:
-    file.write_bytes(b"")
+def command(*words: str) -> Callable[[Path], object]:
+    """A command about a run; its exit status is one that the house has."""
+
+    def read(run: Path) -> str:
+        named = {"RUN": str(run), "RUNS": str(run.parent)}
+        status = main([named.get(word, word) for word in words])
+        assert status in (ExitStatus.DONE, ExitStatus.REFUSED, ExitStatus.FAILED)
+        return run.name
+
+    return read
 
 
-def missing(file: Path, rnd: random.Random) -> None:
-    file.unlink()
-
-
-def cut(file: Path, rnd: random.Random) -> None:
-    text = file.read_bytes()
-    file.write_bytes(text[: rnd.randrange(len(text) + 1)])
-
-
-def garbage(file: Path, rnd: random.Random) -> None:
-    file.write_bytes(rnd.randbytes(200) + b"\n")
-
-
-def flipped(file: Path, rnd: random.Random) -> None:
-    text = bytearray(file.read_bytes())
-    for _ in range(3):
-        text[rnd.randrange(len(text))] = rnd.choice(b'{}[]",:0-\xff\n')
-    file.write_bytes(text)
-
-
-def other_types(file: Path, rnd: random.Random) -> None:
-    """Another kind of value where a number, a text or a list was."""
-    text = file.read_text()
-    for before, after in rnd.sample(
-        [("1", "null"), ("0", '"x"'), ("[", "{"), ("true", "[]"), ("2", "1e400"), ("3", "-9" * 30)],
-        2,
-    ):
-        text = text.replace(before, after)
-    file.write_text(text)
-
-
-def no_object(file: Path, rnd: random.Random) -> None:
-    file.write_bytes(rnd.choice([b"[]", b"null", b"7", b'"text"', b"[" * 5000]))
-
-
-def folder(file: Path, rnd: random.Random) -> None:
-    file.unlink()
-    file.mkdir()
-
-
-def fifo(file: Path, rnd: random.Random) -> None:
-    file.unlink()
-    os.mkfifo(file)
-
-
-def dangling(file: Path, rnd: random.Random) -> None:
-    file.unlink()
-    file.symlink_to("/nowhere/at/all")
-
-
-DAMAGES = [
-    empty, missing, cut, garbage, flipped, other_types, no_object, folder, fifo, dangling,
-]  # fmt: skip
-
-
-def resumed(run: Path) -> None:
-    with RunFolder.resume(run) as folder:
-        stored_request(folder, {}, quiet=True)
-
-
-READERS: list[Callable[[Path], object]] = [
-    lambda run: artos.load(run, trust=True),
-    lambda run: recorded([run]),
-    lambda run: Episodes.read(run / "episodes.csv"),
-    lambda run: evaluations.read(run / "evaluations.csv"),
-    lambda run: read_history(run / "progress.csv"),
-    lambda run: last_status(run / "progress.csv"),
-    resumed,
-    lambda run: LocalRuns(run.parent).status(run.name),
-    lambda run: LocalRuns(run.parent).list_runs(),
-]
+READERS: dict[str, Callable[[Path], object]] = {
+    "load": lambda run: artos.load(run, trust=True),
+    "episodes": lambda run: Episodes.read(run / "episodes.csv"),
+    "evaluations": lambda run: evaluations.read(run / "evaluations.csv"),
+    "history": lambda run: read_history(run / "progress.csv"),
+    "last status": lambda run: last_status(run / "progress.csv"),
+    "simulate": command("simulate", "--journal", "RUN"),
+    "status": command("status", "RUN", "--json"),
+    "all": command("status", "--runs", "RUNS"),
+    "list": command("list", "--runs", "RUNS"),
+    "usage": command("usage", "RUN"),
+    "usage of all": command("usage", "--runs", "RUNS"),
+    "logs": command("logs", "RUN"),
+    "stop": command("stop", "RUN"),
+    "scale": command("scale", "RUN", "3"),
+    "eval": command("eval", "RUN", "--trust", "--episodes", "1"),
+    "clean": command("clean", "RUN"),
+    # The last one, as it changes the run.
+    "resume": command("run", "--resume", "RUN", "--trust", "--json", "--total-steps", "384"),
+}
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run."""
     path = tmp_path_factory.mktemp("runs") / "whole"
-    settings = ("--set", "steps=16", "--set", "minibatches=2", "--set", "evaluate_every=1")
+    settings = {
+        "steps": 16, "minibatches": 2, "evaluate_every": 1, "evaluation_episodes": 1,
+        "checkpoint": "all",
+    }  # fmt: skip
     words = ("run", "ppo", "--inline", "--total-steps", "384", "--run-dir", str(path), "--json")
-    assert main([*words, *settings, "--set", "evaluation_episodes=1"]) == 0
+    flags = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    assert main([*words, *flags]) == 0
     return path
 
 
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda each: each.__name__)
-@pytest.mark.parametrize("name", FILES)
-def test_words_name_what_is_wrong(name: str, damage: Damage, whole: Path, tmp_path: Path) -> None:
-    for seed in range(3):
-        run = tmp_path / f"r{seed}"
-        shutil.copytree(whole, run)
-        file = run / name
-        if not file.exists():
-            file.write_text("{}")
-        damage(file, random.Random(f"{name}{damage.__name__}{seed}"))
-        for read in READERS:
-            assert run.name in said(read, run)
+def check(run: Path, readers: dict[str, Callable[[Path], object]] = READERS) -> None:
+    for name, read in readers.items():
+        with within(DEADLINE, name):
+            assert any(word in said(read, run) for word in (run.name, "setting ")), name
 
 
 def said(read: Callable[[Path], object], run: Path) -> str:
@@ -136,3 +90,103 @@ def said(read: Callable[[Path], object], run: Path) -> str:
     except ArtosError as error:
         return str(error)
     return run.name
+
+
+def named(run: Path, name: str) -> Path:
+    """The file of that name, or whose name begins so; made if it is not there."""
+    folder, stem = (run / name).parent, (run / name).name
+    file = next(iter(folder.glob(f"{stem}-*")), run / name)
+    if not file.exists():
+        file.write_text("{}")
+    return file
+
+
+def check_damaged(whole: Path, name: str, damage: Damage, run: Path) -> None:
+    shutil.copytree(whole, run)
+    damage(named(run, name), random.Random(f"{name}{damage.__name__}"))
+    check(run)
+
+
+@pytest.mark.parametrize("number", range(len(FILES)), ids=FILES)
+def test_words_name_what_is_wrong(number: int, whole: Path, tmp_path: Path) -> None:
+    """Each file in a few ways, each way in a few files."""
+    for each in range(number, number + 3):
+        damage = DAMAGES[each * 4 % len(DAMAGES)]
+        check_damaged(whole, FILES[number], damage, tmp_path / f"r0{damage.__name__}")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_in_every_way(name: str, damage: Damage, whole: Path, tmp_path: Path) -> None:
+    check_damaged(whole, name, damage, tmp_path / "r0")
+
+
+def damaged_fields(whole: Path, name: str) -> Iterator[tuple[str, str]]:
+    """Every field of a file in every wrong way: what was done, and the file's text."""
+    text = (whole / name).read_text()
+    lines = text.splitlines() if name.endswith("l") else [text]
+    for number, line in enumerate(lines):
+        for at in places(json.loads(line)):
+            for value in VALUES:
+                changed = [*lines]
+                changed[number] = with_field(line, at, value)
+                yield f"{name}: {number}: {at} = {value!r}"[:200], "\n".join(changed) + "\n"
+
+
+def check_fields(whole: Path, name: str, tmp_path: Path, chosen: Callable[[], bool]) -> None:
+    for what, text in damaged_fields(whole, name):
+        if chosen():
+            run = tmp_path / "r0"
+            shutil.rmtree(run, ignore_errors=True)
+            shutil.copytree(whole, run)
+            (run / name).write_text(text)
+            try:
+                check(run)
+            except BaseException as error:
+                error.add_note(what)
+                raise
+
+
+FIELDS = ("config.json", "summary.json", "checkpoint/manifest.json", "journal.jsonl")
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_some_fields(name: str, whole: Path, tmp_path: Path) -> None:
+    rnd = random.Random(name)
+    share = SAMPLE / len(FIELDS) / sum(1 for _ in damaged_fields(whole, name))
+    check_fields(whole, name, tmp_path, lambda: rnd.random() < share)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_field(name: str, whole: Path, tmp_path: Path) -> None:
+    rnd = random.Random()
+    share = 0.02 if name == "journal.jsonl" else 1.0  # its lines are alike
+    check_fields(whole, name, tmp_path, lambda: rnd.random() < share)
+
+
+KNOWN = [
+    ("config.json", ("settings",), None),
+    ("config.json", ("env_spec", "actions", "sizes"), []),
+    ("config.json", ("env_spec", "actions", "sizes"), [2**30]),
+    ("config.json", ("env_spec", "actions", "dtype"), "x"),
+    ("config.json", ("plan", "total_steps"), 10**15),
+    ("config.json", ("plan", "triggers", "learner.update", "fields"), -1),
+    ("summary.json", ("usage", "waits"), 0),
+    ("summary.json", ("actors_by_update", 0, 1), 10**30),
+    ("checkpoint/manifest.json", ("seed",), 10**30),
+    ("checkpoint/manifest.json", ("file",), "a\0b"),
+]  # fmt: skip
+"""Each of these was a traceback or a hang."""
+
+
+@pytest.mark.parametrize(("name", "at", "value"), KNOWN)
+def test_what_was_wrong_before(
+    name: str, at: tuple[object, ...], value: object, whole: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "r0"
+    shutil.copytree(whole, run)
+    (run / name).write_text(with_field((run / name).read_text(), at, value))
+    check(run)

@@ -13,6 +13,7 @@ from artos.protocol.invocations import Failed, FromMember
 from artos.runtime.template import WAKE, Identity, tell
 from artos.system.child import Child, ProcessSpec, Starter, start
 from artos.system.child_modules import ChildModule
+from artos.system.regular_file import opened
 from workers.actors.launchers.launcher import TEMPLATE, Kind, Launched, Place
 from workers.checkpoint.checkpointer import Checkpointer, Shot
 from workers.checkpoint.criu import common_memory
@@ -149,8 +150,8 @@ class Clones:
         identity = Path(f"{self._identity}-{member}")
         tell(identity, Identity(self._place.site_for(member)))
         with ExitStack() as stack:
-            log = stack.enter_context(self._place.log_of(member).open("ab"))
-            identity_file = stack.enter_context(identity.open("rb"))
+            log = stack.enter_context(opened(self._place.log_of(member), "ab"))
+            identity_file = stack.enter_context(opened(identity))
             # Keyed by the paths that CRIU saw: absolute and without links.
             held = {self._identity: identity_file.fileno(), self._log: log.fileno()}
             inherit = {os.path.realpath(path): descriptor for path, descriptor in held.items()}

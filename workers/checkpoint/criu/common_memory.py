@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from artos.system.child import command
+from artos.system.regular_file import opened
 
 _SINGLESTEP, _DETACH, _GETREGSET, _SETREGSET, _SEIZE, _INTERRUPT = (
     9,
@@ -164,7 +165,7 @@ def share(pid: int, file: Path) -> int:
 
 def begin(pid: int, file: Path, log: Path) -> subprocess.Popen[bytes]:
     """``share`` in a process of its own, as it takes a while; it says in ``log`` why it failed."""
-    with log.open("ab") as output:
+    with opened(log, "ab") as output:
         return subprocess.Popen(
             command(__name__, str(pid), str(file)),
             stdin=subprocess.DEVNULL,

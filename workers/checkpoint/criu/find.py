@@ -12,6 +12,7 @@ from pathlib import Path
 
 from artos.errors import CriuUnavailable
 from artos.system.private_folder import keep, planted
+from artos.system.regular_file import contents
 from artos.system.user_cache import user_cache
 
 LEAST = (4, 1)
@@ -89,7 +90,7 @@ def _make_feature_cache() -> None:
 def _why_not() -> tuple[str, str]:
     """Reason and fix, as deploy/setup/criu.sh left them if it was run."""
     try:
-        reason, fix = (cache_folder() / "criu-missing").read_text().splitlines()
+        reason, fix = contents(cache_folder() / "criu-missing").decode().splitlines()
     except (OSError, ValueError):
         old = shutil.which("criu")
         found = f"only {old} ({_text(version_of(Path(old)))})" if old else "none"

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from artos.system.regular_file import contents
+
 _AROUND = 2
 _MOST_LINES = 24
 _NOISE = "Can't setup RLIMIT_NOFILE for self"
@@ -84,7 +86,7 @@ _MEANINGS: Sequence[tuple[re.Pattern[str], str, str]] = [
 def read_log(path: Path) -> str:
     """The text of a log; empty if CRIU did not get as far as writing it."""
     try:
-        return path.read_text(errors="replace")
+        return contents(path).decode(errors="replace")
     except OSError:
         return ""
 

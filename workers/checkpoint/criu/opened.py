@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from artos.errors import CriuUnavailable
+from artos.system.regular_file import contents
 
 FILES = "files.img"
 _MAGIC_BYTES = 8
@@ -19,7 +20,7 @@ def opened_in(folder: Path) -> list[str]:
         CriuUnavailable: pycriu, which can read images, is not installed here.
         OSError: the image has no list of files.
     """
-    entry, data = file_entry(), (folder / FILES).read_bytes()
+    entry, data = file_entry(), contents(folder / FILES)
     paths, at = [], _MAGIC_BYTES
     while at < len(data):
         start = at + _SIZE_BYTES

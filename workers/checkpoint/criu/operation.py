@@ -17,6 +17,7 @@ from artos.clock import Clock, Deadline
 from artos.errors import ArtosError, DeadlineExceeded
 from artos.system.pidfd import PidFd
 from artos.system.private_folder import open_own
+from artos.system.regular_file import opened
 from workers.checkpoint.criu.lazy import LazyPages
 from workers.checkpoint.criu.options import CriuAnswer
 from workers.host import priority
@@ -78,7 +79,7 @@ class Worker:
         self._folder = open_own(folder)  # an image from another node may hold any links
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            with theirs, log.open("ab") as errors:
+            with theirs, opened(log, "ab") as errors:
                 self._socket.send(request(self._folder))
                 self._process = subprocess.Popen(
                     [*command, "swrk", str(theirs.fileno())],

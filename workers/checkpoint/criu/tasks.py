@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from artos.buffer.segment import free_bytes
 from artos.errors import ArtosError, CheckpointRefused, RestoreFailed
 from artos.system.pidfd import has_ended
+from artos.system.regular_file import opened
 from workers.checkpoint.criu.cleanup import MARK, Traces, end_half_restored
 from workers.checkpoint.criu.lazy import LazyPages
 from workers.checkpoint.criu.log import CLOSE, FULL, Culprit, culprit, error_lines, read_log
@@ -136,5 +137,5 @@ class RestoreTask(Task):
 
     def _add_log(self) -> None:
         if self._log.exists():
-            with self._log.open("rb") as log:
+            with opened(self._log) as log:
                 self._traces.add_file(log.fileno())
