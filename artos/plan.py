@@ -31,7 +31,8 @@ class Plan(msgspec.Struct, frozen=True):
     ``actors`` counts the registered actors, which all have blocks; ``scaling`` says how many of
     them take part, and when (None: all, always). ``triggers`` maps targets to encoded triggers;
     ``methods`` lists what each role can be asked to do, ``non_publishing`` the methods of the
-    learner that publish nothing; ``threads`` is the number of compute threads of the learner;
+    learner that publish nothing; ``threads`` is the number of compute threads of the learner, the
+    most of them where ``threads_follow`` what is free;
     ``env_spec`` holds the environment's facts as plain data, so that only actors need to build it;
     ``state_keys`` names the data keys that hold a recurrent policy's state;
     ``wanted`` names the objects that are read; ``resumes`` counts how often the run was continued,
@@ -63,6 +64,7 @@ class Plan(msgspec.Struct, frozen=True):
     consumers: tuple[Consumer, ...] = ()
     draws: tuple[Draw, ...] = ()
     threads: int = 1
+    threads_follow: bool = False
     env_spec: Any = None
     state_keys: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from triggers.updates import UpdateTrigger
 from triggers.wiring import non_publishing_targets, role_of
 
 _WIDTH = 98
+_FOLLOWS = "one thread, more while others leave cores free: a seed repeats all but the last bits"
 
 
 def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
@@ -44,6 +45,7 @@ def _facts(plan: Plan) -> str:
         f"environments), {_budget(plan)} in all\n"
         f"buffer: {plan.capacity} rows and {size:.2f} MB per actor, when full: {plan.on_full}\n"
         f"model: {model.slots} slots of {model.slot_bytes / 1e6:.2f} MB"
+        + (f"\nlearner: {_FOLLOWS}" if plan.threads_follow else "")
     )
 
 

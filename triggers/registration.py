@@ -139,7 +139,8 @@ def prepare(
 ) -> Registration:
     """Register, complete and verify a workload; ``host_faults`` says what this host cannot do.
 
-    User code runs in a process forked from ``preloaded`` if ``apart``, else in this one.
+    User code runs in a process forked from ``preloaded`` if ``apart``, else in this one, where a
+    learner's threads follow nothing.
 
     Raises:
         Refused: all faults at once, each with what to change.
@@ -152,6 +153,8 @@ def prepare(
         raise Refused([*early, *made.faults])
     faults: list[str] = []
     plan = msgspec.structs.replace(made.plan, deadline=deadline)
+    if plan.threads_follow and not apart:  # in one process a seed decides every bit
+        plan = msgspec.structs.replace(plan, threads=1, threads_follow=False)
     try:
         plan = msgspec.structs.replace(plan, elastic=plan.elastic.changed(elastic))
     except Refused as refused:

@@ -26,7 +26,7 @@ class LearnerContext:
     name and the value of an object that the learner has beside the weights. ``device`` names where
     the learner computes, ``"cpu"`` or ``"cuda:0"``; at registration it is the CPU. ``waits`` is
     told what the learner waits for and cannot help, and "" when that is over: then its time to
-    answer begins anew.
+    answer begins anew. ``stepped`` is to be called after each step of an update that takes long.
     """
 
     plan: Plan
@@ -37,6 +37,7 @@ class LearnerContext:
     publish: Publisher = field(default_factory=Publisher)
     device: str = "cpu"
     waits: Callable[[str], None] = lambda _: None
+    stepped: Callable[[], None] = lambda: None
 
     @property
     def spec(self) -> EnvSpec:

@@ -201,11 +201,11 @@ class TorchLearner:
 
     @property
     def threads_follow(self) -> bool:
-        """Whether it may compute with fewer threads while others use the cores: none were set."""
+        """Whether it has as many threads as others leave cores free: no number was set."""
         return not self._threads
 
     def threads(self, module: nn.Module, cores: int) -> int:
-        """Compute threads: as set, else one for small networks and all cores for large ones.
+        """Compute threads: as set, else one for small networks, for large ones at most all cores.
 
         ``cores`` is 1 if it computes on a GPU.
         """
@@ -280,6 +280,7 @@ class TorchLearner:
         return self.context.publish.newest(name)
 
     def _changed(self) -> None:
+        self.context.stepped()
         self.fresh = self.fresh or self.publishing == "update"
 
     def _stepped(self) -> None:

@@ -228,6 +228,8 @@ class LearnerRole:
             NotFinite: a metric or a weight is NaN or infinite; nothing was published.
         """
         began = time.perf_counter()
+        if self._cores is not None:
+            self._cores.begin()
         self._enter()
         self._drawn.begin(self._model.version)
         try:
@@ -247,7 +249,7 @@ class LearnerRole:
             ended = _until_now(times, "publish", ended)
         seconds = ended - began
         if self._cores is not None:
-            self._cores.updated(seconds)
+            self._cores.look()
         return Done(
             call.firing,
             self._model.version,

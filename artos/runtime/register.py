@@ -289,14 +289,15 @@ def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
     )
     cores = len(usable_cpus()) if _on_cpu(device) else 1
     threads = learner.threads(module, cores)
+    follow = threads > 1 and getattr(learner, "threads_follow", False)
     publish = Publisher(published(workload))
     learner.setup(LearnerContext(plan, module, plan.seed, threads, publish=publish))
     arrays = [ArraySpec(n, tuple(a.shape), _dtype(a)) for n, a in learner.live().items()]
     objects = _objects(workload, arrays, plan.actors + 1)
     seen = workload.actor.seen(module) if hasattr(workload.actor, "seen") else Seen()
     return msgspec.structs.replace(
-        plan, objects=objects, layout=learner.layout(), threads=threads, device=device,
-        networks=seen.networks, doubts=seen.doubts,
+        plan, objects=objects, layout=learner.layout(), threads=threads, threads_follow=follow,
+        device=device, networks=seen.networks, doubts=seen.doubts,
     )  # fmt: skip
 
 

@@ -113,10 +113,13 @@ def learner_role(
     _settle_torch(plan, plan.threads)
     objects = {name: region for name, region in model.objects.items() if name != MODEL}
     publish = Publisher(published(workload), objects, model[MODEL])
+    cores = None
+    if plan.threads_follow:
+        cores = SharedCores(plan.threads, sys.modules["torch"].set_num_threads)
     learner.setup(
         LearnerContext(
             plan, module, plan.seed, plan.threads, blocks, publish, device,
-            lambda what: report(Waits(what)),
+            lambda what: report(Waits(what)), cores.look if cores else lambda: None,
         )
     )  # fmt: skip
     if device != "cpu":
@@ -127,9 +130,6 @@ def learner_role(
         draw.target: sampler_of(draw, blocks, seed_of(plan.seed, number, plan.resumes))
         for number, draw in enumerate(plan.draws)
     }
-    cores = None
-    if plan.threads > 1 and getattr(learner, "threads_follow", False):
-        cores = SharedCores(plan.threads, sys.modules["torch"].set_num_threads)
     return LearnerRole(learner, model[MODEL], blocks, samplers, meter_of(device), cores)
 
 

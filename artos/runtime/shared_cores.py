@@ -2,70 +2,68 @@
 
 Threads of torch meet at the end of every operator, and spin until all of them are there. If one of
 them has no CPU, the others use theirs for nothing: beside one busy process two threads on two cores
-take several times as long as one thread alone.
+take several times as long as one thread alone. So a learner has one core, which is what a lease of
+a CPU device stands for, and beyond that only cores that nobody uses: actors on their slots, and
+other learners, are counted by what they use.
 """
 
 from __future__ import annotations
 
-import logging
+import time
 from collections.abc import Callable
-from pathlib import Path
 
-from artos.system.cgroups import text
+from artos.system.free_cpus import CpuMeter, Measured, left_by_others
 
-_log = logging.getLogger(__name__)
+_LOOK_SECONDS = 0.05
+"""Between two looks, which take about 0.1 ms: the kernel counts in steps of 0.01 s."""
+_DECIDE_SECONDS = 0.2
+"""Of updates, after which the number is decided anew."""
+_TO_BEGIN, _TO_GO_ON = 0.2, 0.4
+"""The share of a core that others may use where a thread is to have it, or has it already."""
 
-_CROWDED = 0.2
-"""Share of an update that its threads wait for CPUs, above which others compute here, too."""
-_FULL = 0.5
-"""The same, where such an update counts twice."""
-_PATIENCE = 3
-"""Updates in a row, so that a moment of somebody else's changes nothing."""
-_FIRST_RETRY, _LAST_RETRY = 10.0, 160.0
-"""Seconds of updates with one thread before more are tried again; doubled each time in vain."""
+
+def threads_for(free: float, now: int, most: int) -> int:
+    """How many threads are right where others leave so many CPUs ``free``, after ``now``."""
+    more, kept = int(free + _TO_BEGIN), int(free + _TO_GO_ON)
+    return max(1, min(most, more if more > now else min(now, kept)))
 
 
 class SharedCores:
-    """Uses ``threads``, but only one while others compute on the same cores.
+    """Uses one thread, and up to ``most`` while others leave the cores for them.
 
-    ``use`` sets the number, ``waited`` says how many seconds all threads of this process have
-    waited for a CPU so far.
+    ``use`` sets the number. What others use between two updates, such as this run's own actors,
+    does not count.
     """
 
     def __init__(
-        self, threads: int, use: Callable[[int], None], waited: Callable[[], float] | None = None
+        self,
+        most: int,
+        use: Callable[[int], None],
+        measure: Callable[[], Measured] | None = None,
+        now: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._most, self._use, self._waited = threads, use, waited or waited_for_cpus
-        self.threads, self._before = threads, self._waited()
-        self._crowded, self._alone, self._retry = 0, 0.0, _FIRST_RETRY
+        self._most, self._use, self._now = most, use, now
+        self._measure = measure or CpuMeter()
+        self.threads, self._left, self._seconds = 1, 0.0, 0.0
+        self._last = self._measure()
+        use(1)
 
-    def updated(self, seconds: float) -> None:
-        """An update has taken so long."""
-        waited, before = self._waited(), self._before
-        self._before = waited
-        if self.threads == 1:
-            self._alone += seconds
-            if self._alone >= self._retry:
-                self._change(self._most)
+    def begin(self) -> None:
+        """An update begins."""
+        if self._now() - self._last.at >= _LOOK_SECONDS:
+            self._last = self._measure()
+
+    def look(self) -> None:
+        """Decide again if it is time to; cheap, and to be called often during an update."""
+        if self._now() - self._last.at < _LOOK_SECONDS:
             return
-        share = (waited - before) / max(seconds, 1e-9)
-        self._crowded = self._crowded + 1 + (share > _FULL) if share > _CROWDED else 0
-        if self._crowded >= _PATIENCE:
-            if self._retry == _FIRST_RETRY:
-                _log.warning(
-                    "others compute on these CPUs: the learner uses 1 thread instead of %d until "
-                    "that changes (--set threads=N keeps N, and the last bits of the results)",
-                    self._most,
-                )
-            self._retry = min(2 * self._retry, _LAST_RETRY)
-            self._change(1)
-
-    def _change(self, threads: int) -> None:
-        self.threads, self._crowded, self._alone = threads, 0, 0.0
-        self._use(threads)
-
-
-def waited_for_cpus() -> float:
-    """Seconds that all threads of this process were ready to run, and did not."""
-    waits = (text(task / "schedstat").split() for task in Path("/proc/self/task").iterdir())
-    return sum(int(wait[1]) for wait in waits if len(wait) > 1) / 1e9
+        last, self._last = self._last, self._measure()
+        self._left += left_by_others(last, self._last)
+        self._seconds += self._last.at - last.at
+        if self._seconds < _DECIDE_SECONDS:
+            return
+        threads = threads_for(min(self._left / self._seconds, self._most), self.threads, self._most)
+        self._left = self._seconds = 0.0
+        if threads != self.threads:
+            self.threads = threads
+            self._use(threads)

@@ -35,6 +35,14 @@ Streams = tuple[IO[bytes], IO[bytes], IO[bytes]]
 forked = False
 """Whether this process was forked by the preload process, not started from scratch."""
 _CLONE_NEWPID = 0x20000000
+_SPINS = 20_000
+"""Looks, about 1 ms, of a thread of libgomp (torch's OpenMP) for the others before it sleeps.
+
+Its own 300,000 keep a CPU from others for 15 ms wherever one of them takes another thread's, and no
+looks at all cost a small network more than its second thread gains.
+"""
+_OWN_WAITS = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}
+"""How a user says it."""
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 
@@ -205,7 +213,8 @@ def environment(threads: int, *, keeps_heap: bool = False) -> Mapping[str, str]:
 def computing(threads: int) -> Mapping[str, str]:
     """Environment variables that numeric libraries read when they are loaded."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    return dict.fromkeys(names, str(threads))
+    spins = {} if _OWN_WAITS & os.environ.keys() else {"GOMP_SPINCOUNT": str(_SPINS)}
+    return {**dict.fromkeys(names, str(threads)), **spins}
 
 
 def begin_member() -> None:

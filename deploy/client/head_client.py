@@ -17,6 +17,7 @@ from artos.transport.link_faults import unreachable
 from artos.transport.messenger import HEAD, Messenger
 
 _SECONDS = 15.0
+_BUSY = "it can be reached, but is busy or stopped, and may still do what was asked; ask again"
 
 
 class HeadClient(Closing):
@@ -105,7 +106,9 @@ class HeadClient(Closing):
                     case Restarted():
                         self._owed = 1
                         self._messenger.send(HEAD, message)
-        raise DeadlineExceeded(f"the head at {self._head} to answer", seconds)
+        lost = self._messenger.link_fault is not None
+        what = "come back" if lost else f"answer: {_BUSY}"
+        raise DeadlineExceeded(f"the head at {self._head} to {what}", seconds)
 
     def _look_at_link(self) -> None:
         fault = self._messenger.link_fault

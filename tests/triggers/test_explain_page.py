@@ -77,6 +77,12 @@ def test_words_with_hyphens_are_kept_together() -> None:
     assert text.count(f"x{name}z") == text.count(f"y{name}z") == 2
 
 
+def test_threads_that_follow_free_cores_are_told_with_what_that_means() -> None:
+    said = "cores free: a seed repeats all but the last bits"
+    assert said not in explain(new_plan(PIPELINE), PIPELINE)
+    assert said in explain(new_plan(PIPELINE, threads=4, threads_follow=True), PIPELINE)
+
+
 PIPELINE_PAGE = """\
 test: 4 actors x 2 environments of CartPole-v1
 sampling: rounds of 16 steps (128 over all actors and environments), 10000 steps in all

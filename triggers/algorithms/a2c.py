@@ -34,7 +34,7 @@ def workload(
     ent_coef: Annotated[float, "weight of the entropy bonus"] = 0.0,
     max_grad_norm: Annotated[float | None, "longest gradient; none: no limit"] = 0.5,
     bfloat16: Annotated[bool, "run the learner's network in bfloat16"] = False,
-    threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
+    threads: Annotated[int, "threads of the learner; 0: one, or all free for large networks"] = 0,
     compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
 ) -> Workload:
     """A2C on any environment.

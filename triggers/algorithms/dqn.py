@@ -45,7 +45,7 @@ def workload(
     explore: Annotated[float, "share of the run until then"] = 0.15,
     spread: Annotated[float, "how far actors differ in exploration (Ape-X: 7)"] = 0.0,
     max_grad_norm: Annotated[float | None, "longest gradient; none: no limit"] = 10.0,
-    threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
+    threads: Annotated[int, "threads of the learner; 0: one, or all free for large networks"] = 0,
     compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
 ) -> Workload:
     """Deep Q-learning on any environment with discrete actions.

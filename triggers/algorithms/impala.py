@@ -39,7 +39,7 @@ def workload(
     ent_coef: Annotated[float, "weight of the entropy bonus"] = 0.01,
     max_grad_norm: Annotated[float | None, "longest gradient; none: no limit"] = 40.0,
     bfloat16: Annotated[bool, "run the learner's network in bfloat16"] = False,
-    threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
+    threads: Annotated[int, "threads of the learner; 0: one, or all free for large networks"] = 0,
     compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
 ) -> Workload:
     """IMPALA on any environment.

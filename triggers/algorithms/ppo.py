@@ -44,7 +44,7 @@ def workload(
     normalize_advantages: Annotated[bool, "mean 0 and variance 1 in each batch"] = True,
     target_kl: Annotated[float | None, "divergence that ends an update; none: never"] = None,
     bfloat16: Annotated[bool, "run the learner's network in bfloat16"] = False,
-    threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
+    threads: Annotated[int, "threads of the learner; 0: one, or all free for large networks"] = 0,
     compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
 ) -> Workload:
     """PPO on any environment.

@@ -40,7 +40,7 @@ def workload(
     target_entropy: Annotated[float | None, "wanted entropy; none: by the action space"] = None,
     tau: Annotated[float, "share of the way targets go in an update"] = 0.005,
     sync: Annotated[int, "updates between versions"] = 8,
-    threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
+    threads: Annotated[int, "threads of the learner; 0: one, or all free for large networks"] = 0,
     compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
 ) -> Workload:
     """Soft actor-critic on continuous actions with bounds, or on discrete ones.

@@ -41,7 +41,7 @@ def workload(
     delay: Annotated[int, "updates of the critics in one of the policy"] = 2,
     tau: Annotated[float, "share of the way targets go"] = 0.005,
     sync: Annotated[int, "updates between versions"] = 8,
-    threads: Annotated[int, "threads of the learner; 0: by the network's size"] = 0,
+    threads: Annotated[int, "threads of the learner; 0: one, or all free for large networks"] = 0,
     compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
 ) -> Workload:
     """Twin delayed policy gradients on continuous actions with bounds.

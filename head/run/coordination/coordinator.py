@@ -88,10 +88,10 @@ class Coordinator:
         While draining, and after the last update, an actor that waits for room is not waited for,
         as only more updates would make that room, and neither is one without a place to run. While
         draining, neither is an actor that has not begun and whose round nobody lacks, nor an update
-        that waits for its device.
+        that waits for its device. Before the first version there is nothing to finish or to save.
         """
         if self.version < 0:
-            return False
+            return self.draining and self.published < 0
         spent = self.state.budget.spent
         if self.draining or spent == UPDATES:
             return self._recovery.nobody_works(but_unplaced=True, but_waits=self.draining)

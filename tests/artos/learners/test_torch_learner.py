@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -86,6 +87,15 @@ class Stage:
 
     def live(self) -> dict[str, np.ndarray]:
         return {name: value.numpy().copy() for name, value in self.learner.live().items()}
+
+
+def test_each_step_of_each_network_is_told_of() -> None:
+    learner, steps = Owner(), list[str]()
+    plan: Any = SimpleNamespace(consumers=(), data_keys=())
+    told = partial(steps.append, "step")
+    learner.setup(LearnerContext(plan, nn.Linear(2, 1), 0, stepped=told))
+    learner.update(None, None)
+    assert steps == ["step"] * 4  # the critic's, the temperature's, two of the policy's
 
 
 def test_another_process_goes_on_with_everything(tmp_path: Path) -> None:

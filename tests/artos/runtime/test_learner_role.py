@@ -94,6 +94,18 @@ def test_what_samplers_drew_is_told_with_its_lag(stage: Stage) -> None:
     assert stage.update().drawn == ()
 
 
+def test_what_is_free_is_looked_at_from_begin_to_end_of_an_update(stage: Stage) -> None:
+    asked: list[str] = []
+    cores: Any = SimpleNamespace(
+        begin=lambda: asked.append("begin"), look=lambda: asked.append("look")
+    )
+    model = stage.model["model_param"]
+    role = LearnerRole(stage.learner, model, stage.blocks, cores=cores)
+    stage.learner.act = lambda batch: asked.append("update")
+    role.run(Invoke(1, "learner.update", "update"))
+    assert asked == ["begin", "update", "look"]
+
+
 class Meter(DeviceMeter):
     """Finds a quarter of each update idle."""
 

@@ -26,6 +26,15 @@ def players(tmp_path: Path) -> Iterator[Troupe]:
         yield made
 
 
+def test_before_the_first_version_nothing_is_waited_for(tmp_path: Path) -> None:
+    """A learner that hangs in its set-up would keep the run for minutes, and leave as little."""
+    with troupe(Manual(1, 1), full_batch(), 100, tmp_path) as players:
+        players.coordinator.begin()
+        assert not players.coordinator.finished
+        players.coordinator.drain()
+        assert players.coordinator.finished
+
+
 def without_a_place(players: Troupe) -> None:
     players.without_place = {ACTOR}
 

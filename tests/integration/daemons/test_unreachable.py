@@ -66,8 +66,17 @@ def test_a_head_that_has_answered_may_be_away_for_a_while(head: Head) -> None:
         head.until(asked.done)
         assert asked.result() == {"runs": []}
         head.stop()
-        with pytest.raises(DeadlineExceeded, match="the head at"):
+        with pytest.raises(DeadlineExceeded, match="to come back"):
             client.tell(control.ListRuns(), 3.0)
+
+
+def test_a_head_that_is_there_and_does_not_answer_is_told_from_one_that_is_away(head: Head) -> None:
+    """It has so much to do that it does not come to this request; here it does nothing at all."""
+    with (
+        HeadClient(head.endpoint, head.keys) as client,
+        pytest.raises(DeadlineExceeded, match="can be reached, but is busy or stopped"),
+    ):
+        client.tell(control.ListRuns(), 2.0)
 
 
 def test_top_says_so_as_soon_as_its_head_is_gone(

@@ -28,11 +28,9 @@ def test_this_process_may_use_what_it_says() -> None:
 
 @pytest.mark.parametrize(
     ("quota", "usable"),
-    [("max 100000", 8), ("400000 100000", 4), ("250000 100000", 2), ("50000 100000", 1)],
+    [("max 100000", 8), ("400000 100000", 4), ("150000 100000", 2), ("50000 100000", 1)],
 )
-def test_a_quota_of_version_2_is_rounded_down_but_leaves_one(
-    tmp_path: Path, quota: str, usable: int
-) -> None:
+def test_a_quota_of_version_2_is_used_up(tmp_path: Path, quota: str, usable: int) -> None:
     host = make_host(tmp_path, V2 | {"sys/fs/cgroup/apps/job/cpu.max": quota})
     assert usable_cpus(host, EIGHT) == tuple(range(usable))
 
@@ -60,7 +58,7 @@ def test_a_quota_of_version_1(tmp_path: Path) -> None:
     }
     host = make_host(tmp_path, V1 | files)
     assert cpu_quota(host) == 3.5
-    assert usable_cpus(host, EIGHT) == (0, 1, 2)
+    assert usable_cpus(host, EIGHT) == (0, 1, 2, 3)
 
 
 def test_a_container_sees_its_own_group_at_the_mount_point(tmp_path: Path) -> None:
