@@ -80,10 +80,14 @@ def examined(env: str, deadline: float) -> Examination:
 
 def text(found: Examination) -> str:
     """An examination, for people."""
+    from artos.envs.goals import goal_words  # noqa: PLC0415
+
     spec = found.spec
     lines = [spec.name, "", "shows"]
     lines += [f"  {_part(part, found.networks.get(part.name, ''))}" for part in spec.parts]
     lines += [f"  {name}: text, left out" for name in spec.left_out]
+    if goals := goal_words(part.name for part in spec.parts):
+        lines.append(f"  goals: {goals}")
     lines += ["takes", f"  {_actions(spec.actions)}", "behaves"]
     lines += [f"  {line}" for line in _behaviour(found)]
     return "\n".join(lines)

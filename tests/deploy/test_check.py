@@ -44,6 +44,13 @@ def make(drawn=False): return Own(drawn)
 
 def hang(): time.sleep(600)
 
+def goals():
+    made, few = Own(False), spaces.Box(-9, 9, (2,), np.float32)
+    names = ("observation", "achieved_goal", "desired_goal")
+    made.observation_space = spaces.Dict({name: few for name in names})
+    made.show = lambda: {name: np.zeros(2, np.float32) for name in names}
+    return made
+
 def wrong():
     made = Own(False)
     made.observation_space = spaces.Sequence(spaces.Discrete(2))
@@ -74,6 +81,18 @@ def test_what_its_seed_does_not_decide(capsys: pytest.CaptureFixture[str]) -> No
     assert "own_suite:make(drawn=True)" in said
     assert "not decided by its seed: reset again, observations.numbers differ after 0 steps" in said
     assert "observations.words: text, left out" in said
+
+
+@pytest.mark.parametrize("command", [("check",), ("explain", "ppo", "--env")])
+def test_goals_are_seen_but_not_relabelled(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "own_suite:goals"]) == 0
+    said = capsys.readouterr().out
+    assert "goals: parts like any other, which the policy sees; none is relabelled" in said
+    assert '"Goals"' in said
+    assert main([*command, "own_suite:make"]) == 0
+    assert "goals" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("own", ["CartPole", "vector:CartPole-v1"])
