@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -162,7 +163,8 @@ class PPO(ActorCriticLearner):
         result = {name: float(value) for name, value in metrics.items()}
         result["lr"] = self.network.optimiser.lr
         if self._noise is not None:
-            scale = result[NOISE_SCALE] = self._noise.estimate(len(batch))
+            rows = int(data["valid"].sum()) if "valid" in data else len(batch)
+            scale = result[NOISE_SCALE] = self._noise.estimate(rows)
             self.publish(NOISE_SCALE, scale)
         return result | explained_variance(data["returns"], data["values"], data.get("valid"))
 
@@ -279,14 +281,18 @@ class PPO(ActorCriticLearner):
     def _scale(
         self, values: Tensor, valid: Tensor | None = None
     ) -> tuple[Tensor | float, Tensor | float]:
-        """What normalises advantages: mean and deviation of those that are learned from."""
-        if not self.normalize:
+        """What normalises advantages: mean and deviation of those that are learned from.
+
+        One alone has no deviation, and none from its own mean: it stays as it is.
+        """
+        if not self.normalize or len(values) < 2:
             return 0.0, 1.0
         if valid is None:
             return values.mean(), values.std() + 1e-8
         mean, count = masked_mean(values, valid), valid.sum()
         variance = masked_mean((values - mean).square(), valid) * count / (count - 1).clamp(min=1)
-        return mean, variance.sqrt() + 1e-8
+        several = count > 1
+        return torch.where(several, mean, 0), torch.where(several, variance.sqrt() + 1e-8, 1)
 
 
 def _measures_noise(plan: Plan) -> bool:

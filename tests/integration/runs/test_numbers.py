@@ -1,0 +1,86 @@
+"""The numbers of an environment come through a run as they are."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from inline_runs import finished, registered
+
+from artos.policies.flat import layout, views
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's folder, and the one that the user is in."""
+    shutil.copy(HERE / "shown_numbers.py", home)
+    monkeypatch.chdir(home)
+    return home
+
+
+def trained(algorithm: str, folder: Path, **settings: Any) -> dict[str, Any]:
+    """The tensors of a run's last version, by name."""
+    settings = {"actors": 2, **settings}
+    arrays = finished(registered(algorithm, folder, **settings), folder).arrays
+    return views(arrays["params"], layout(module_of(algorithm, settings)))
+
+
+def module_of(algorithm: str, settings: dict[str, Any]) -> Any:
+    workload = importlib.import_module(f"triggers.algorithms.{algorithm}").workload
+    return workload(**settings).actor.build_module(1)
+
+
+REPLAY = {"total_steps": 256, "after": 64, "ratio": 1.0, "batch": 32, "sync": 1}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env", "settings"),
+    [
+        ("ppo", "choosing", {"total_steps": 1024, "steps": 32}),
+        ("ppo", "choosing", {"total_steps": 1024, "steps": 32, "recurrent": True}),
+        ("a2c", "choosing", {"total_steps": 1024}),
+        ("impala", "choosing", {"total_steps": 1024}),
+        ("dqn", "choosing", REPLAY),
+        ("dqn", "choosing", {**REPLAY, "replay": "prioritised"}),
+        ("sac", "moving", REPLAY),
+        ("td3", "moving", REPLAY),
+    ],
+)
+def test_rows_that_only_reset_count_in_no_statistics_of_observations(
+    algorithm: str, env: str, settings: dict[str, Any], folder: Path
+) -> None:
+    found = trained(algorithm, folder, env=f"shown_numbers:{env}", normalize=True, **settings)
+    of = {name.rpartition(".")[2]: value for name, value in found.items() if "normalizer" in name}
+    assert of["count"] > 0
+    assert of["mean"].tolist() == [1.0]
+    assert of["var"].tolist() == [0.0]
+
+
+def test_the_same_numbers_of_any_dtype_teach_the_same(folder: Path) -> None:
+    """To the last bit. ``mean_return_100`` of real runs may differ: it is of the episodes that were
+    told last, and which actor is the first to tell is chance.
+    """
+    runs = [
+        trained("ppo", folder, env=f"shown_numbers:lamps(dtype={dtype!r})", total_steps=4096)
+        for dtype in ("float32", "uint8", "bool", "int64", "float64")
+    ]
+    for other in runs[1:]:
+        for name, values in runs[0].items():
+            np.testing.assert_array_equal(other[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "shown_numbers:choosing"])
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+def test_updates_of_a_single_row_are_finite(algorithm: str, env: str, folder: Path) -> None:
+    """One advantage, return and observation have no deviation; a row that only resets has none."""
+    one: dict[str, Any] = {"env": env, "steps": 1, "envs": 1, "total_steps": 40, "actors": 1}
+    if algorithm == "ppo":
+        one |= {"minibatches": 1}
+    for name, values in trained(algorithm, folder, normalize=True, **one).items():
+        assert np.isfinite(values).all(), name
