@@ -9,9 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from inline_runs import finished, registered
+from real_runs import checkpointed
 
+import artos
 from artos.policies.flat import layout, views
+from deploy.cli.__main__ import main
 
 HERE = Path(__file__).parent
 
@@ -84,3 +88,37 @@ def test_updates_of_a_single_row_are_finite(algorithm: str, env: str, folder: Pa
         one |= {"minibatches": 1}
     for name, values in trained(algorithm, folder, normalize=True, **one).items():
         assert np.isfinite(values).all(), name
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings"),
+    [
+        ("ppo", ("steps=32", "hidden=16")),
+        ("ppo", ("steps=32", "hidden=16", "recurrent=true", "memory=8")),
+        ("sac", ("after=96", "batch=16", "hidden=16")),
+        ("td3", ("after=96", "batch=16", "hidden=16")),
+    ],
+)
+def test_units_of_actions_are_kept_where_a_run_goes_on_and_where_it_is_exported(
+    algorithm: str, settings: tuple[str, ...], folder: Path
+) -> None:
+    """Numbers from 1000 to 1100, in which networks work with -1 ... 1."""
+    words = ["run", algorithm, "--env", "shown_numbers:far", "--actors", "1", "--inline"]
+    words += [word for each in (*settings, "checkpoint=all") for word in ("--set", each)]
+    words += ["--total-steps", "0", "--total-updates"]
+    assert main([*words, "8", "--run-dir", "whole"]) == 0
+    assert main([*words, "4", "--run-dir", "parts"]) == 0
+    assert main(["run", "--resume", "parts", "--total-updates", "8"]) == 0
+    for name, array in checkpointed(Path("whole")).items():
+        np.testing.assert_array_equal(checkpointed(Path("parts"))[name], array, err_msg=name)
+    policy, obs = artos.load("parts"), np.random.default_rng(0).uniform(-1, 1, (7, 2))
+    if policy.memory:
+        return  # whose program is tested elsewhere
+    acted = policy.act(obs)
+    assert ((acted > 1000) & (acted < 1100)).all()
+    assert np.ptp(acted) > 0
+    policy.export("policy.pt2")
+    program = torch.export.load("policy.pt2").module()
+    found = program(torch.from_numpy(obs.astype(np.float32))).numpy()
+    np.testing.assert_allclose(found, acted, rtol=0, atol=1e-3)
+    assert found.dtype == acted.dtype == np.float64
