@@ -136,6 +136,7 @@ class PPO(ActorCriticLearner):
             self._anneal(call)
             data = self._prepare(batch)
             gathered = time.perf_counter()
+            self._observe(True)
             metrics = self._epoch(batch, data, self._share(batch))
             self._passed |= dict.fromkeys(batch.claims, metrics)
         self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
@@ -152,7 +153,7 @@ class PPO(ActorCriticLearner):
         gathered = time.perf_counter()
         metrics: Mapping[str, Tensor] = {}
         for epoch in range(self.epochs):
-            self.network.observe = self._noise.add if self._noise and epoch == 0 else None
+            self._observe(epoch == 0)
             metrics = (self._epoch if epoch else self._first_epoch)(batch, data)
             if self.target_kl is not None and float(metrics["approx_kl"]) > self.target_kl:
                 break
@@ -194,6 +195,10 @@ class PPO(ActorCriticLearner):
             loss, metrics = self._loss(batch, data, index)
             self.step(loss)
         return metrics
+
+    def _observe(self, first: bool) -> None:
+        """Measure the noise of gradients, in the first pass over rows if at all."""
+        self.network.observe = self._noise.add if self._noise and first else None
 
     def _share(self, batch: Batch) -> int:
         return share(self.context.plan, self.minibatches, len(batch))

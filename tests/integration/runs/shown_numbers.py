@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
+
+from artos import Workload
+from triggers import ObjectKeyTrigger, Trigger
+from triggers.algorithms.ppo import workload as ppo
 
 LAST = 100.0
 
@@ -86,3 +91,10 @@ class Far(gym.Env[Any, Any]):
 
 def far() -> Far:
     return Far()
+
+
+def noisy(pipeline: str) -> Workload:
+    """PPO of which something reads the gradient noise scale."""
+    made = ppo("CartPole-v1", 2, 2048, steps=64, minibatches=2, pipeline=pipeline)
+    reads: dict[str, Trigger] = {"evaluator.play": ObjectKeyTrigger("noise_scale")}
+    return replace(made, triggers={**made.triggers, **reads})

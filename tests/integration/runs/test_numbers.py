@@ -90,6 +90,14 @@ def test_updates_of_a_single_row_are_finite(algorithm: str, env: str, folder: Pa
         assert np.isfinite(values).all(), name
 
 
+@pytest.mark.parametrize("pipeline", ["none", "minibatch"])
+def test_the_noise_of_gradients_is_measured_in_the_first_pass_whenever_that_is(
+    pipeline: str, folder: Path
+) -> None:
+    done = finished(registered("shown_numbers.py:noisy", folder, pipeline=pipeline), folder)
+    assert done.coordinator.monitor.metrics["noise_scale"] > 0
+
+
 @pytest.mark.parametrize(
     ("algorithm", "settings"),
     [
