@@ -290,7 +290,7 @@ class PPO(ActorCriticLearner):
 
         One alone has no deviation, and none from its own mean: it stays as it is.
         """
-        if not self.normalize or len(values) < 2:
+        if not self.normalize or values.numel() < 2:
             return 0.0, 1.0
         if valid is None:
             return values.mean(), values.std() + 1e-8
