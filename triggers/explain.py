@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from artos.envs.goals import goal_words
 from artos.plan import Plan
 from artos.settings import Setting
 from artos.spec import EVALUATION, MODEL_PARAM
@@ -35,6 +36,7 @@ def _facts(plan: Plan) -> str:
     return (
         f"{plan.name}: {_span(plan)} actors x {plan.envs} environments of {plan.env}\n"
         f"{_left_out(plan)}"
+        f"{_goals(plan)}"
         f"{_scaling(plan)}"
         + (
             f"environments: made anew in each clone, as two of them differ in {unlike}\n"
@@ -52,6 +54,11 @@ def _facts(plan: Plan) -> str:
 def _left_out(plan: Plan) -> str:
     names = (plan.env_spec or {}).get("left_out", ())
     return f"left out: {', '.join(names)}, as text is nothing a network reads\n" if names else ""
+
+
+def _goals(plan: Plan) -> str:
+    words = goal_words(key.name for key in plan.data_keys)
+    return f"goals: {words}\n" if words else ""
 
 
 def _budget(plan: Plan) -> str:

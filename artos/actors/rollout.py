@@ -19,6 +19,7 @@ from artos.envs.address import address
 from artos.envs.ahead import make_ahead
 from artos.envs.known import KNOWN
 from artos.envs.make import AnyVectorEnv, describe, full_address, is_atari, make_vector
+from artos.envs.notes import address_notes
 from artos.envs.spec import AGES, EnvSpec
 from artos.envs.stepper import Stepper
 from artos.errors import Refused
@@ -35,7 +36,8 @@ class RolloutActor:
     """Runs ``envs`` copies of ``env`` side by side with one batched inference per step.
 
     ``env`` is any Gymnasium id or ``module:factory``, ``env_args`` the arguments it is made with
-    (plain data by name); from then on ``env`` is both, see ``artos.envs.address``. ``policy`` is a
+    (plain data by name); from then on ``env`` is both, see ``artos.envs.address``, and once the
+    environment is known its version, too; ``asked`` stays as it was given. ``policy`` is a
     ``Policy``, or a class or function that makes a ``PolicyModule`` of an ``EnvSpec``.
     ``clip_rewards`` stores rewards clipped to -1 … 1 (None: on Atari only); ``terminal_lives`` lets
     a lost life terminate. Reported returns are always those of whole games with raw rewards.
@@ -63,6 +65,7 @@ class RolloutActor:
         env_args: Mapping[str, Any] | None = None,
     ) -> None:
         self.env, self.envs = address(env, env_args or {}), envs
+        self.asked = self.env
         self.clip_rewards, self.terminal_lives = clip_rewards, terminal_lives
         self.policy = policy
         self.final_observations = final_observations
@@ -134,12 +137,14 @@ class RolloutActor:
         return check_policy(module, self.spec, self.declared)
 
     def seen(self, module: Any) -> Seen:
-        """How ``build_module``'s network takes observations, in words."""
+        """How ``build_module``'s network takes observations, and what is odd about it."""
+        notes = (*address_notes(self.asked, self.env),)
         if type(self).build_module is not RolloutActor.build_module:
-            return Seen()
+            return Seen(doubts=notes)
         from artos.policies.build import seen  # noqa: PLC0415
 
-        return seen(module, self.spec)
+        found = seen(module, self.spec)
+        return found._replace(doubts=(*notes, *found.doubts))
 
     def _environment_keys(self) -> tuple[DataKey, ...]:
         keys = self.spec.data_keys()

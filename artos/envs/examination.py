@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import msgspec
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from artos.envs.make import AnyVectorEnv, _open, describe, full_address, make_vector
 from artos.envs.masks import ActionMasks
+from artos.envs.notes import address_notes
 from artos.envs.serial import SerialVectorEnv
 from artos.envs.spec import EnvSpec
 from artos.envs.stepper import Parts, Stepper
@@ -29,6 +30,8 @@ from artos.system.child import end_with_parent
 
 _STEPS = 200
 """Steps after which two episodes with the same seed and actions are compared, at most."""
+_TOLD, _FEW = 0.9, 4096
+"""The share of numbers that must stay different, in arrays of so many elements at most."""
 
 Note = Callable[[str], None]
 
@@ -42,6 +45,8 @@ class Examination(msgspec.Struct, frozen=True):
     do not; ``compared`` is their steps. ``reuses`` are the data keys whose array is handed over
     again in the next step, ``keeps_actions`` whether it holds on to the arrays it is given (None:
     it is not known, as a vector environment's actions are numbers or pass through others).
+    ``rounded`` are those whose numbers float32, which networks compute with, does not tell apart,
+    with an example; ``notes`` what else is odd.
     ``bare`` and ``stepped`` are steps a second of one environment alone, and through ``Stepper``.
     """
 
@@ -54,6 +59,8 @@ class Examination(msgspec.Struct, frozen=True):
     keeps_actions: bool | None
     bare: float
     stepped: float
+    rounded: dict[str, str]
+    notes: tuple[str, ...]
 
 
 def examine(env: str, seconds: float, note: Note = lambda doing: None) -> Examination:
@@ -63,16 +70,17 @@ def examine(env: str, seconds: float, note: Note = lambda doing: None) -> Examin
         Refused: it cannot be used, with all reasons.
     """
     note("making the environment, and its first steps")
-    env = full_address(env)
+    asked, env = env, full_address(env)
     spec = describe(env)
     note("comparing episodes with the same seed and actions")
     differs, compared = _compare(env, spec, seconds)
     note("stepping it without ARTOS")
-    bare, reuses, keeps = _bare(env, seconds)
+    bare, reuses, keeps, rounded = _bare(env, spec, seconds)
     note("stepping it as actors do")
+    networks, doubts = _taken(spec)
     return Examination(
         spec=spec,
-        networks=_networks(spec),
+        networks=networks,
         own_resets="" if spec.chosen else spec.autoreset,
         differs=differs,
         compared=compared,
@@ -80,13 +88,18 @@ def examine(env: str, seconds: float, note: Note = lambda doing: None) -> Examin
         keeps_actions=keeps,
         bare=bare,
         stepped=_stepped(env, spec, seconds),
+        rounded=rounded,
+        notes=(*address_notes(asked, env), *doubts),
     )
 
 
-def _networks(spec: EnvSpec) -> dict[str, str]:
-    from artos.policies.inputs import words  # noqa: PLC0415  # torch takes a second
+def _taken(spec: EnvSpec) -> tuple[dict[str, str], list[str]]:
+    """The network that takes each part, by data key, and what is odd about it."""
+    from artos.policies.inputs import doubt, words  # noqa: PLC0415  # torch takes a second
 
-    return {part.name: words(part, cnn=True, scaled=False) for part in spec.features}
+    doubts = [doubt(part, cnn=True, scaled=False) for part in spec.features]
+    networks = {part.name: words(part, cnn=True, scaled=False) for part in spec.features}
+    return networks, [each for each in doubts if each]
 
 
 def _stepper(env: str, spec: EnvSpec, seed: int) -> Stepper:
@@ -140,8 +153,13 @@ def _compare(env: str, spec: EnvSpec, seconds: float) -> tuple[str, int]:
         second.close()
 
 
-def _bare(env: str, seconds: float) -> tuple[float, tuple[str, ...], bool | None]:
-    """Steps a second without ARTOS, arrays that are handed over twice, whether actions are kept."""
+def _bare(
+    env: str, spec: EnvSpec, seconds: float
+) -> tuple[float, tuple[str, ...], bool | None, dict[str, str]]:
+    """Steps a second without ARTOS, arrays that are handed over twice, whether actions are kept.
+
+    Last, the numbers that float32 does not tell apart.
+    """
     made = _whatever(env)
     single = made.envs[0] if isinstance(made, SerialVectorEnv) else None
     try:
@@ -159,22 +177,49 @@ def _bare(env: str, seconds: float) -> tuple[float, tuple[str, ...], bool | None
         reuses = tuple(n for n in now if n in before and np.shares_memory(now[n], before[n]))
         obs, _ = target.reset(seed=0)
         actions = [space.sample() for _ in range(_STEPS)]
-        count, begun = 0, time.perf_counter()
+        count, begun, seen = 0, time.perf_counter(), []
         while time.perf_counter() - begun < seconds:
             _, _, terminated, truncated, _ = target.step(actions[count % _STEPS])
             count += 1
             if single is not None and (terminated or truncated):
                 target.reset()
         rate = count * made.num_envs / (time.perf_counter() - begun)
-        return rate, reuses, keeps if single is not None else None
+        until = time.perf_counter() + seconds
+        for action in actions:
+            obs, _, terminated, truncated, _ = target.step(action)
+            seen.append({name: np.copy(array) for name, array in _arrays(obs).items()})
+            if single is not None and (terminated or truncated):
+                target.reset()
+            if time.perf_counter() > until:
+                break
+        numbers = [part.name for part in spec.features if not part.sizes]
+        return rate, reuses, keeps if single is not None else None, dict(_rounded(seen, numbers))
     finally:
         made.close()
 
 
+def _rounded(seen: Sequence[Parts], names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Of observations in turn, what float32 makes one of a tenth of the numbers or more."""
+    for name in names:
+        if name not in seen[0] or not _may_lose(seen[0][name]):
+            continue
+        columns = np.stack([each[name].reshape(-1) for each in seen]).T
+        for place, column in enumerate(columns):
+            exact, told = (len(np.unique(each)) for each in (column, column.astype(np.float32)))
+            if told < _TOLD * exact:
+                yield name, f"{exact} different ones are {told} at [{place}]"
+                break
+
+
+def _may_lose(array: NDArray[Any]) -> bool:
+    return array.size <= _FEW and array.dtype.itemsize >= 4 and array.dtype != np.float32
+
+
 def _arrays(obs: Any, path: str = "observations") -> dict[str, NDArray[Any]]:
     """The arrays of an observation, by data key."""
-    if isinstance(obs, dict):
-        parts = [_arrays(part, f"{path}.{name}") for name, part in obs.items()]
+    if isinstance(obs, dict | tuple):
+        inside = obs.items() if isinstance(obs, dict) else enumerate(obs)
+        parts = [_arrays(part, f"{path}.{name}") for name, part in inside]
         return {name: array for each in parts for name, array in each.items()}
     return {path: obs} if isinstance(obs, np.ndarray) else {}
 

@@ -162,6 +162,11 @@ def _meant(name: str) -> str:
     return f": did you mean {' or '.join(known[each] for each in near)}?" if near else ""
 
 
+def usual(name: str) -> str:
+    """What to write for the usual preprocessing of an Atari game, by any of its names."""
+    return _by_base()[_base(name)]
+
+
 def _by_base() -> dict[str, str]:
     """What to write for each environment, by its name without version."""
     found: dict[str, str] = {}

@@ -182,9 +182,11 @@ def _spec(name: str) -> Any:
     if module:
         _module(name, module)  # importing it registers the id
     found = gym.registry.get(known) or _latest(known)
-    if found is None:
+    if found is None and not module:
         with suppress(ImportError):
-            importlib.import_module("ale_py")  # so that its games are among the names
+            importlib.import_module("ale_py")  # Gymnasium does not list its games
+            found = gym.registry.get(known)
+    if found is None:
         raise Refused([hints.unknown(known, module)])
     owner = hints.package_that_registers(found)
     foreign = module and owner in _MADE_BY and module.partition(".")[0] != owner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 import gymnasium as gym
@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from artos.envs import action_words
 from artos.envs.shown import Path
 from artos.errors import Refused
 from artos.protocol.fields import Number
@@ -219,17 +220,17 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     mode = AutoresetMode.SAME_STEP if by_mask else mode
     chosen = by_mask or CHOSEN in env.metadata
     masked: Literal["", "observation"] = "observation" if masks else ""
-    texts = tuple(key_of((key,)) for key in _texts(space))
+    texts = tuple(_texts(space))
     return EnvSpec(name, tuple(parts), actions, is_dict, mode.value, chosen, masked, left_out=texts)
 
 
-def _texts(space: gym.Space[Any], path: str = "") -> Iterator[str]:
-    """The parts of a Dict that are text, by dotted names."""
-    if isinstance(space, spaces.Dict):
-        for name, inner in space.spaces.items():
-            yield from _texts(inner, f"{path}.{name}" if path else str(name))
+def _texts(space: gym.Space[Any], path: Path = ()) -> Iterator[str]:
+    """The parts of a Dict or a Tuple that are text, by data key."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        for name, inner in _inside(space):
+            yield from _texts(inner, (*path, name))
     elif path and is_text(space):
-        yield path
+        yield key_of(path)
 
 
 def is_text(space: gym.Space[Any]) -> bool:
@@ -242,12 +243,16 @@ def is_text(space: gym.Space[Any]) -> bool:
 def leaves(space: gym.Space[Any], path: Path = ()) -> Iterator[tuple[Path, gym.Space[Any]]]:
     """Walk nested Dict and Tuple spaces: ``(path, space)`` of every part but texts, in order."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        inside = space.spaces
-        for name, inner in inside.items() if isinstance(inside, Mapping) else enumerate(inside):
+        for name, inner in _inside(space):
             if not is_text(inner):
                 yield from leaves(inner, (*path, name))
     else:
         yield path, space
+
+
+def _inside(space: spaces.Dict | spaces.Tuple[Any]) -> Iterable[tuple[Any, gym.Space[Any]]]:
+    inside = space.spaces
+    return inside.items() if isinstance(inside, Mapping) else enumerate(inside)
 
 
 T = TypeVar("T")
@@ -347,9 +352,7 @@ def action_spec(space: gym.Space[Any]) -> ActionSpec:
             high = tuple(_finite(float(x)) for x in space.high.flat)
             sides = tuple(int(n) for n in space.shape)
             return ActionSpec("box", sides, (), low, high, (), str(space.dtype))
-    raise TypeError(
-        f"actions are {space}; use Discrete, MultiDiscrete, MultiBinary or a Box of floats"
-    )
+    raise TypeError(action_words.unfit(space))
 
 
 def _finite(bound: float) -> float | None:

@@ -111,6 +111,8 @@ class ActorCriticLearner(TorchLearner):
             apart = [key for key in self._parts if key in shown and key not in rows]
             large = {key: batch.gather(key).reshape(len(batch), -1) for key in apart}
             seen = {**rows, **{key: self.tensor(array) for key, array in large.items()}}
+            if "valid" in rows:
+                seen = {name: seen[name][rows["valid"]] for name in shown}
             for normalizer in self._normalizers:
                 normalizer.update(seen)
         if self._reward_scale is not None:

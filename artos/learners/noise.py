@@ -33,6 +33,8 @@ class GradientNoise:
     def estimate(self, rows: int) -> float:
         """End an update whose minibatches held ``rows`` rows in all; returns the scale in rows.
 
+        Rows that are learned from: none of them tell nothing, and the estimate stays as it was.
+
         Raises:
             ValueError: fewer than two minibatches were noted, which tells nothing.
         """
@@ -42,11 +44,11 @@ class GradientNoise:
         large = float(self._sum.square().sum()) / self._count**2
         few = rows / self._count
         self._sum, self._squares, self._count = None, 0.0, 0
-        keep = self._decay
-        self._signal = keep * self._signal + (1 - keep) * (rows * large - few * small) / (
-            rows - few
-        )
-        self._noise = keep * self._noise + (1 - keep) * (small - large) / (1 / few - 1 / rows)
+        if rows:
+            keep, new = self._decay, 1 - self._decay
+            signal = (rows * large - few * small) / (rows - few)
+            self._signal = keep * self._signal + new * signal
+            self._noise = keep * self._noise + new * (small - large) / (1 / few - 1 / rows)
         if self._noise <= 0:
             return 0.0
         # Where noise hides the gradient altogether, its estimate may come out negative.

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -135,6 +136,7 @@ class PPO(ActorCriticLearner):
             self._anneal(call)
             data = self._prepare(batch)
             gathered = time.perf_counter()
+            self._observe(True)
             metrics = self._epoch(batch, data, self._share(batch))
             self._passed |= dict.fromkeys(batch.claims, metrics)
         self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
@@ -151,7 +153,7 @@ class PPO(ActorCriticLearner):
         gathered = time.perf_counter()
         metrics: Mapping[str, Tensor] = {}
         for epoch in range(self.epochs):
-            self.network.observe = self._noise.add if self._noise and epoch == 0 else None
+            self._observe(epoch == 0)
             metrics = (self._epoch if epoch else self._first_epoch)(batch, data)
             if self.target_kl is not None and float(metrics["approx_kl"]) > self.target_kl:
                 break
@@ -162,7 +164,8 @@ class PPO(ActorCriticLearner):
         result = {name: float(value) for name, value in metrics.items()}
         result["lr"] = self.network.optimiser.lr
         if self._noise is not None:
-            scale = result[NOISE_SCALE] = self._noise.estimate(len(batch))
+            rows = int(data["valid"].sum()) if "valid" in data else len(batch)
+            scale = result[NOISE_SCALE] = self._noise.estimate(rows)
             self.publish(NOISE_SCALE, scale)
         return result | explained_variance(data["returns"], data["values"], data.get("valid"))
 
@@ -192,6 +195,10 @@ class PPO(ActorCriticLearner):
             loss, metrics = self._loss(batch, data, index)
             self.step(loss)
         return metrics
+
+    def _observe(self, first: bool) -> None:
+        """Measure the noise of gradients, in the first pass over rows if at all."""
+        self.network.observe = self._noise.add if self._noise and first else None
 
     def _share(self, batch: Batch) -> int:
         return share(self.context.plan, self.minibatches, len(batch))
@@ -279,14 +286,18 @@ class PPO(ActorCriticLearner):
     def _scale(
         self, values: Tensor, valid: Tensor | None = None
     ) -> tuple[Tensor | float, Tensor | float]:
-        """What normalises advantages: mean and deviation of those that are learned from."""
-        if not self.normalize:
+        """What normalises advantages: mean and deviation of those that are learned from.
+
+        One alone has no deviation, and none from its own mean: it stays as it is.
+        """
+        if not self.normalize or values.numel() < 2:
             return 0.0, 1.0
         if valid is None:
             return values.mean(), values.std() + 1e-8
         mean, count = masked_mean(values, valid), valid.sum()
         variance = masked_mean((values - mean).square(), valid) * count / (count - 1).clamp(min=1)
-        return mean, variance.sqrt() + 1e-8
+        several = count > 1
+        return torch.where(several, mean, 0), torch.where(several, variance.sqrt() + 1e-8, 1)
 
 
 def _measures_noise(plan: Plan) -> bool:

@@ -49,7 +49,5 @@ class RewardScale(nn.Module):
             current = current * ~ends[:, step]
         self.returns[at] = current
         counted = found.reshape(-1, 1) if valid is None else found[valid].reshape(-1, 1)
-        if not len(counted):
-            return
         moments = Moments(*torch.split(self.moments, 1)).with_rows(counted)
         self.moments.copy_(torch.cat(moments))

@@ -96,27 +96,6 @@ def _modules(module: Any) -> Iterator[nn.Module]:
     return module.modules() if isinstance(module, nn.Module) else iter(())
 
 
-def require_actions(spec: EnvSpec, algorithm: str, *kinds: str) -> None:
-    """Refuse an environment whose actions an algorithm cannot choose.
-
-    Raises:
-        Refused: actions of another kind, or continuous ones without bounds.
-    """
-    actions = spec.actions
-    if actions.kind not in kinds:
-        able = " or ".join(kinds)
-        raise Refused(
-            [
-                f"{algorithm} chooses {able} actions, but {spec.name} takes {actions.kind}: choose "
-                "another environment, or ppo, a2c or impala, which take all kinds"
-            ]
-        )
-    if None in (*actions.low, *actions.high):
-        raise Refused(
-            [f"{algorithm} needs bounded actions, but those of {spec.name} have no bounds: use ppo"]
-        )
-
-
 def fake_observations(spec: EnvSpec, batch: int) -> dict[str, Tensor]:
     """Zeros (or the lower bound) of the right shapes and dtypes, by data key; nothing is masked."""
     return {p.name: torch.from_numpy(_fake(p, batch)) for p in spec.parts}

@@ -21,10 +21,10 @@ BOUND = 10.0
 def flatten(part: Part, value: Tensor) -> Tensor:
     """(B, …) of any dtype to float32 (B, flat_width): categories one-hot, bytes from 0 to 1."""
     if part.sizes:
-        columns = value.long().reshape(len(value), -1).unbind(1)
+        columns = value.long().reshape(len(value), len(part.sizes)).unbind(1)
         hot = [functional.one_hot(c, n) for c, n in zip(columns, part.sizes, strict=True)]
         return torch.cat(hot, 1).float()
-    flat = value.reshape(len(value), -1).float()
+    flat = value.reshape(len(value), flat_width(part)).float()
     scale = divisor(part)
     return flat if scale == 1 else flat / scale
 

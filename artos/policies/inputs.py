@@ -12,6 +12,8 @@ from artos.envs.spec import EnvSpec, Part
 _SMALLEST_SIDE = 36
 _MANY = 10_000
 _FAR = 100
+_EXACT = 2**24
+"""Whole numbers up to here are all different in float32."""
 _BYTE, _HALF_A_BYTE = 255.0, 127
 
 
@@ -117,21 +119,39 @@ def doubt(part: Part, *, cnn: bool, scaled: bool) -> str:
 
     The arguments are those of ``words``.
     """
-    if part.sizes or (cnn and picture(part)):
+    if cnn and picture(part):
         return ""
     shown = f"{part.name} is {part.dtype} {part.value_shape}"
-    if not part.sizes and flat_width(part) > _MANY:
+    if part.sizes:
+        return _many_categories(part, shown)
+    if flat_width(part) > _MANY:
         return (
             f"{shown}: {flat_width(part):,} inputs of a perceptron, which learns little from "
             f"pictures and is large; {_what_pictures_are(part, cnn)}"
         )
     far = max(abs(part.low or 0), abs(part.high or 0))
-    if part.dtype[:3] in ("int", "uin") and divisor(part) == 1 and far > _FAR and not scaled:
+    whole = part.dtype[:3] in ("int", "uin")
+    if far > _EXACT and whole:
+        return (
+            f"{shown} with numbers up to {far:g}, and networks compute in float32, which rounds "
+            f"whole numbers beyond {_EXACT:,}: let a wrapper subtract an offset, or say narrower "
+            "bounds if they never go so far (artos check tells whether they do)"
+        )
+    if whole and divisor(part) == 1 and far > _FAR and not scaled:
         return (
             f"{shown} with numbers up to {far:g}, which networks take as they are: "
             "normalize=true scales them"
         )
     return ""
+
+
+def _many_categories(part: Part, shown: str) -> str:
+    if flat_width(part) <= _MANY:
+        return ""
+    return (
+        f"{shown} of {flat_width(part):,} categories, each of which is an input: let a wrapper "
+        "show what they are made of, such as coordinates or digits"
+    )
 
 
 def _what_pictures_are(part: Part, cnn: bool) -> str:

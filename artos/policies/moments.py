@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 _MOST = 1e7  # rows that count; from there on old ones are forgotten little by little
@@ -17,10 +18,17 @@ class Moments(NamedTuple):
     rows: Tensor
 
     def with_rows(self, x: Tensor) -> Moments:
-        """Those of all rows so far and of ``x`` (n, width) (Chan et al. 1983)."""
+        """Those of all rows so far and of ``x`` (n, width) (Chan et al. 1983).
+
+        A single row has no variance: until there are two it is 1.
+        """
+        if not len(x):
+            return self
         more, mean = float(len(x)), x.mean(0)
         total = self.rows + more
         delta = mean - self.mean
-        squares = self.var * self.rows + x.var(0, correction=0) * more
+        squares = torch.where(self.rows > 1, self.var * self.rows, 0)
+        squares += x.var(0, correction=0) * more
         squares += delta.square() * self.rows * more / total
-        return Moments(self.mean + delta * more / total, squares / total, total.clamp(max=_MOST))
+        var = torch.where(total > 1, squares / total, 1)
+        return Moments(self.mean + delta * more / total, var, total.clamp(max=_MOST))

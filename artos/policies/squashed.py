@@ -15,7 +15,7 @@ from torch.nn import functional
 from artos.envs.spec import EnvSpec
 from artos.policies.acting import ActInfo
 from artos.policies.bounds import Bounds
-from artos.policies.build import require_actions
+from artos.policies.choosing import require_actions
 from artos.policies.distributions import LOG_2PI
 from artos.policies.encoders import Encoder
 from artos.policies.masks import masked

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from artos.envs.spec import EnvSpec
 from artos.policies.acting import ActInfo
-from artos.policies.build import require_actions
+from artos.policies.choosing import require_actions
 from artos.policies.encoders import Encoder
 from artos.policies.masks import masked
 from artos.policies.relu_mlp import ReluMlp

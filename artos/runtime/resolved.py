@@ -21,7 +21,7 @@ def resolved_settings(reference: Reference, workload: Workload) -> dict[str, Any
     """Settings that build the same ``workload`` again, whatever the defaults are by then.
 
     They are the settings that were given, those that the builder decided, and the defaults of all
-    others that are plain data.
+    others that are plain data; of an environment without a version the one that was taken.
 
     Raises:
         Refused: the workload cannot be imported.
@@ -31,6 +31,9 @@ def resolved_settings(reference: Reference, workload: Workload) -> dict[str, Any
     if isinstance(found, Workload):
         defaults = {name: getattr(workload, name) for name in CHANGEABLE}
         return {n: v for n, v in defaults.items() if _is_plain(v)} | settings
+    actor: Any = workload.actor
+    if settings.get("env") == getattr(actor, "asked", "") != "":
+        settings = settings | {"env": actor.env}
     given = fit_settings(found, settings, [])
     typed = {n: _json(v) for n, v in given.items() if _is_plain(v)}
     every = {name: getattr(workload, name) for name in EVERY}

@@ -74,18 +74,23 @@ class _Clipped(nn.Module):
 
     def __init__(self, spec: ActionSpec) -> None:
         super().__init__()
+        # In float32 a float64 bound may be another number, outside of what is allowed.
+        dtype = torch.from_numpy(np.empty(0, spec.dtype)).dtype
+        wide = torch.promote_types(dtype, torch.float32)
         for name, bounds, without in (
             ("low", spec.low, -torch.inf),
             ("high", spec.high, torch.inf),
         ):
             known = [without if bound is None else bound for bound in bounds]
-            self.register_buffer(name, torch.tensor(known).reshape(spec.shape), persistent=False)
+            limits = torch.tensor(known, dtype=wide).reshape(spec.shape)
+            self.register_buffer(name, limits, persistent=False)
         self.low: Tensor
         self.high: Tensor
-        self._dtype = torch.from_numpy(np.empty(0, spec.dtype)).dtype
+        self._dtype, self._wide = dtype, wide
 
     def forward(self, actions: Tensor) -> Tensor:
-        return torch.minimum(torch.maximum(actions, self.low), self.high).to(self._dtype)
+        inside = torch.minimum(torch.maximum(actions.to(self._wide), self.low), self.high)
+        return inside.to(self._dtype)
 
 
 def _action_layer(spec: ActionSpec) -> nn.Module:

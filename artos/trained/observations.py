@@ -20,16 +20,17 @@ def batch_of(obs: Any, spec: EnvSpec, mask: Any = None) -> tuple[dict[str, Array
     """Observations as arrays (B, *value_shape) by data key, and whether it was a single one.
 
     ``obs`` is an array, or for a Dict space a dict of arrays, nested or by dotted names
-    (``camera.left``), for a Tuple space a tuple. Numbers are cast as ``Stepper`` casts them, and
-    categories counted from 0. ``mask`` is what ``info`` says about the actions that may be chosen,
-    if it does.
+    (``camera.left``), for a Tuple space a tuple. Texts are left out, as ever. Numbers are cast as
+    ``Stepper`` casts them, and categories counted from 0. ``mask`` is what ``info`` says about the
+    actions that may be chosen, if it does.
 
     Raises:
         Refused: parts are missing or unknown, or do not have the shape, kind or range that the
             environment has, or a mask allows nothing; all faults.
     """
     names = {part.name for part in spec.parts}
-    given = dict(_flat(obs, OBSERVATIONS, names))
+    flat = _flat(obs, OBSERVATIONS, names)
+    given = {name: value for name, value in flat if name not in spec.left_out}
     if mask is not None:
         given[MASK_KEY] = mask
     hint = {MASK_KEY: ': give act mask=info["action_mask"]' * (spec.masked == "info")}
@@ -79,13 +80,21 @@ def _faults(part: Part, value: Array) -> Iterator[str]:
         yield f"{part.name} has shape {value.shape}; give {shape}, or ({batch}) for a batch"
     elif value.dtype.kind not in "biuf" or _changes(part, value):
         yield f"{part.name} has dtype {value.dtype}; the environment shows {part.dtype}"
-    elif value.dtype.kind == "f" and not np.isfinite(value).all():
-        yield f"{part.name} holds NaN or infinity"
+    elif not _finite(part, value):
+        yield f"{part.name} holds NaN or infinity, or a number too large for {part.dtype}"
     elif part.sizes and _beyond(part, value):
         yield (
             f"{part.name} goes from {value.min()} to {value.max()}; it has {part.sizes} choices"
             + (f" from {part.start}" * bool(part.start))
         )
+
+
+def _finite(part: Part, value: Array) -> bool:
+    """Whether numbers are finite, also as the part's floats."""
+    if np.dtype(part.dtype).kind != "f":
+        return True
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(value.astype(part.dtype)).all())
 
 
 def _empty(mask: Array, spec: EnvSpec) -> bool:

@@ -80,12 +80,17 @@ def examined(env: str, deadline: float) -> Examination:
 
 def text(found: Examination) -> str:
     """An examination, for people."""
+    from artos.envs.goals import goal_words  # noqa: PLC0415
+
     spec = found.spec
     lines = [spec.name, "", "shows"]
     lines += [f"  {_part(part, found.networks.get(part.name, ''))}" for part in spec.parts]
     lines += [f"  {name}: text, left out" for name in spec.left_out]
+    if goals := goal_words(part.name for part in spec.parts):
+        lines.append(f"  goals: {goals}")
     lines += ["takes", f"  {_actions(spec.actions)}", "behaves"]
     lines += [f"  {line}" for line in _behaviour(found)]
+    lines += [f"note: {note}" for note in found.notes]
     return "\n".join(lines)
 
 
@@ -129,4 +134,9 @@ def _behaviour(found: Examination) -> list[str]:
         lines.append(f"hands over the same array again: {', '.join(found.reuses)} (it is copied)")
     if found.keeps_actions:
         lines.append("keeps the arrays of actions that it is given")
+    lines += [
+        f"shows numbers that float32, in which networks compute, does not tell apart: {name}, "
+        f"{example}; let a wrapper subtract an offset"
+        for name, example in found.rounded.items()
+    ]
     return [*lines, f"{found.bare:,.0f} steps/s alone, {found.stepped:,.0f} as actors step it"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,35 @@ def make(drawn=False): return Own(drawn)
 
 def hang(): time.sleep(600)
 
+def goals():
+    made, few = Own(False), spaces.Box(-9, 9, (2,), np.float32)
+    names = ("observation", "achieved_goal", "desired_goal")
+    made.observation_space = spaces.Dict({name: few for name in names})
+    made.show = lambda: {name: np.zeros(2, np.float32) for name in names}
+    return made
+
+class Late(gym.Env):
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, space, show):
+        self.observation_space, self.show = space, show
+
+    def reset(self, *, seed=None, options=None):
+        self.step_number = 0
+        return self.show(0), {}
+
+    def step(self, action):
+        self.step_number += 1
+        return self.show(self.step_number), 1.0, False, False, {}
+
+def late():
+    far = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+    space = spaces.Tuple([spaces.Discrete(2), far])
+    return Late(space, lambda n: (n % 2, np.array([1.7e9 + n, n / 7])))
+
+def counted():
+    return Late(spaces.Box(0, 10**12, (1,), np.int64), lambda n: np.array([n]))
+
 def wrong():
     made = Own(False)
     made.observation_space = spaces.Sequence(spaces.Discrete(2))
@@ -76,6 +106,18 @@ def test_what_its_seed_does_not_decide(capsys: pytest.CaptureFixture[str]) -> No
     assert "observations.words: text, left out" in said
 
 
+@pytest.mark.parametrize("command", [("check",), ("explain", "ppo", "--env")])
+def test_goals_are_seen_but_not_relabelled(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "own_suite:goals"]) == 0
+    said = capsys.readouterr().out
+    assert "goals: parts like any other, which the policy sees; none is relabelled" in said
+    assert '"Goals"' in said
+    assert main([*command, "own_suite:make"]) == 0
+    assert "goals" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("own", ["CartPole", "vector:CartPole-v1"])
 def test_registered_ones(own: str) -> None:
     found = examine(own, 0.05)
@@ -84,6 +126,30 @@ def test_registered_ones(own: str) -> None:
     assert found.differs == ""
     assert found.reuses == ()
     assert "one of 2 actions" in text(found)
+
+
+def test_an_address_without_a_version_is_told_in_a_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = "CartPole is CartPole-v1, its newest version\n"
+    assert main(["check", "CartPole"]) == 0
+    assert capsys.readouterr().out.endswith(f"note: {line}")
+    words = ["--env", "CartPole", "--total-steps", "1024", "--inline", "--json"]
+    assert main(["run", "ppo", *words, "--run-dir", "r"]) == 0
+    assert capsys.readouterr().err.count(line) == 1
+    assert main(["run", "--resume", "r", "--total-steps", "2048", "--json"]) == 0
+    assert "newest version" not in capsys.readouterr().err
+    assert main(["explain", "ppo", "--env", "CartPole-v1"]) == 0
+    assert "newest version" not in capsys.readouterr().out
+
+
+def test_what_float32_does_not_tell_apart() -> None:
+    found = examine("own_suite:late", 0.2)
+    assert list(found.rounded) == ["observations.1"]
+    assert re.search("float32.* observations.1, 200 different ones are [23] at .0.; l", text(found))
+    assert found.notes == ()
+    (note,) = examine("own_suite:counted", 0.2).notes
+    assert "int64 (1,) with numbers up to 1e+12" in note
 
 
 def test_all_faults_at_once_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,6 +173,7 @@ def test_arguments_are_recorded_and_come_back(capsys: pytest.CaptureFixture[str]
     capsys.readouterr()
     config = json.loads(Path("r/config.json").read_text())
     assert parted(config["env"]) == ("CartPole-v1", {"sutton_barto_reward": True})
+    assert config["settings"]["env"] == config["env"]  # whichever is the newest when it goes on
     assert main(["eval", "r", "--episodes", "2", "--json"]) == 0
     played = json.loads(capsys.readouterr().out)
     assert max(played["returns"]) <= 0  # without the argument each step pays 1

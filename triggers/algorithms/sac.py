@@ -8,7 +8,7 @@ from typing import Annotated
 from artos.actors.rollout import RolloutActor
 from artos.learners.compiler import Switch
 from artos.learners.sac import SAC
-from artos.policies.build import require_actions
+from artos.policies.choosing import require_actions
 from artos.policies.squashed import Softmax, SquashedGaussian
 from artos.scaling.actor_count import ActorsSetting
 from artos.spec import Workload

@@ -65,6 +65,21 @@ class Told(Pole):
         return {"mission": "go", "numbers": super()._seen()}
 
 
+class Listed(Told):
+    """The same in a Tuple."""
+
+    def __init__(self) -> None:
+        super().__init__(MissionSpace())
+        self.observation_space = spaces.Tuple([*self.observation_space.values()])
+
+    def _seen(self) -> Any:
+        return tuple(super()._seen().values())
+
+
+def listed() -> Listed:
+    return Listed()
+
+
 def told() -> Told:
     return Told(MissionSpace())
 

@@ -3,8 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
+from helpers import PATIENCE, python
 
 from artos.envs.make import describe, make_vector
+from artos.envs.notes import address_notes
 from artos.envs.stepper import Stepper
 from artos.errors import Refused
 
@@ -102,3 +104,22 @@ def test_the_same_seed_plays_the_same_game() -> None:
 def test_an_unknown_game_is_refused_with_the_closest() -> None:
     with pytest.raises(Refused, match="PongNoFrameskip-v4"):
         make_vector("PonNoFrameskip-v4", 1)
+
+
+def test_a_bare_emulator_is_taken_and_told() -> None:
+    """Also in a process that has not looked for it before, as those of actors."""
+    make = "from artos.envs.make import make_vector as m; print(m('Pong-v4', 1).num_envs)"
+    with python("-c", make) as process:
+        output, _ = process.communicate(timeout=PATIENCE)
+    assert output.split()[-1:] == ["1"], output
+    describe("Pong-v4")
+    (note,) = address_notes("Pong-v4", "Pong-v4")
+    assert note.startswith("Pong-v4 is the bare emulator")
+    assert "--env PongNoFrameskip-v4 or ALE/Pong-v5" in note
+    for usual in ("PongNoFrameskip-v4", "ALE/Pong-v5", "vector:ALE/Pong-v5"):
+        assert not list(address_notes(usual, usual))
+
+
+def test_a_game_alone_is_asked_about() -> None:
+    with pytest.raises(Refused, match="'Pong': did you mean PongNoFrameskip-v4 or ALE/Pong-v5"):
+        describe("Pong")

@@ -135,16 +135,20 @@ def test_a_wrong_id_of_a_named_package_is_answered_with_its_ids(
 # -- what is shown and paid --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("factory", ["told", "texted"])
-def test_text_is_left_out(factory: str) -> None:
+@pytest.mark.parametrize(
+    ("factory", "text", "numbers"),
+    [("told", "mission", "numbers"), ("texted", "mission", "numbers"), ("listed", "0", "1")],
+)
+def test_text_is_left_out(factory: str, text: str, numbers: str) -> None:
+    numbers = f"observations.{numbers}"
     spec = describe(f"{SUITE}:{factory}")
-    assert [part.name for part in spec.parts] == ["observations.numbers"]
-    assert spec.left_out == ("observations.mission",)
+    assert [part.name for part in spec.parts] == [numbers]
+    assert spec.left_out == (f"observations.{text}",)
     stepper = Stepper(make_vector(f"{SUITE}:{factory}", 2))
-    assert list(stepper.reset(0)) == ["observations.numbers"]
+    assert list(stepper.reset(0)) == [numbers]
     ended = [stepper.step(np.zeros(2, np.int64)) for _ in range(5)][-1]
     assert ended.final is not None
-    assert ended.final["observations.numbers"][:, 0].tolist() == [5, 5]
+    assert ended.final[numbers][:, 0].tolist() == [5, 5]
     stepper.close()
 
 

@@ -59,3 +59,12 @@ def test_gradients_are_shown_before_they_are_clipped() -> None:
     network.step(module(torch.full((1, 3), 10.0)).sum())
     assert seen == pytest.approx([10.0 * 3**0.5])
     assert float(network.weights.grad.norm()) == pytest.approx(0.5, rel=1e-4)  # type: ignore[union-attr]
+
+
+def test_an_update_without_a_row_that_counts_tells_nothing() -> None:
+    meter, found = GradientNoise(), []
+    for rows in (8, 0):
+        for number in range(2):
+            meter.add(torch.arange(4.0) + number)
+        found.append(meter.estimate(rows))
+    assert found[0] == found[1] > 0

@@ -46,3 +46,19 @@ def test_a_round_of_resets_alone_changes_nothing() -> None:
     none = torch.zeros(1, 3, 2, dtype=torch.bool)
     scale.update([0], torch.zeros(1, 3, 2), none, none)
     assert scale.moments.tolist() == [0.0, 1.0, 0.0]
+
+
+def test_one_return_has_no_deviation() -> None:
+    scale = RewardScale(1, 1, 0.9)
+    one = torch.full((1, 1, 1), 7.0)
+    scale.update([0], one, one > 8)
+    assert scale() == 1
+    scale.update([0], one, one > 8)
+    torch.testing.assert_close(scale().item(), float(np.std([7.0, 0.9 * 7 + 7])))
+
+
+def test_no_row_changes_nothing() -> None:
+    scale = RewardScale(1, 1, 0.9)
+    one = torch.ones((1, 1, 1))
+    scale.update([0], one, one < 0, one < 0)
+    assert scale.moments.tolist() == [0, 1, 0]

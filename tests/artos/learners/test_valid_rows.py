@@ -29,8 +29,11 @@ def test_transitions_without_a_mask_are_as_ever() -> None:
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_hardly_any_transition(count: int) -> None:
-    scaled = PPO()._scale(VALUES, torch.arange(64) < count)
-    assert all(torch.isfinite(torch.as_tensor(each)) for each in scaled)
+    """One advantage is learned from as it is: less its own mean it would be nothing."""
+    assert PPO()._scale(VALUES, torch.arange(64) < count) == (0, 1)
+    assert PPO()._scale(VALUES[:count]) == (0, 1)
+    assert PPO()._scale(VALUES[:count], VALID[:count]) == (0, 1)
+    assert explained_variance(VALUES[:count], VALUES[:count]) == {"explained_variance": 0}
 
 
 def test_explained_variance() -> None:

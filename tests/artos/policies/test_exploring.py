@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution
 
 from artos.envs.spec import ActionSpec, EnvSpec, Part
-from artos.errors import Refused
 from artos.policies.acting import ActInfo, Declared
-from artos.policies.build import check_policy, require_actions
+from artos.policies.build import check_policy
 from artos.policies.critics import Critics
 from artos.policies.squashed import Deterministic, Softmax, SquashedGaussian
 from artos.policies.values import Epsilon, QNetwork
@@ -137,17 +136,3 @@ def test_critics_side_by_side_are_networks_of_their_own(actions: ActionSpec) -> 
         alone = hidden @ layers[-1][0] + layers[-1][1]
         torch.testing.assert_close(values, alone.squeeze(1) if actions is BOX else alone)
     assert np.ptp(found.detach().numpy(), 0).min() > 0
-
-
-@pytest.mark.parametrize(
-    ("actions", "says"),
-    [
-        (ActionSpec("discrete", (), (3,)), "TD3 chooses box actions, but"),
-        (ActionSpec("box", (1,), (), (None,), (1.0,)), "have no bounds"),
-    ],
-)
-def test_actions_that_an_algorithm_cannot_choose_are_refused(
-    actions: ActionSpec, says: str
-) -> None:
-    with pytest.raises(Refused, match=says):
-        require_actions(spec_with(actions, VECTOR), "TD3", "box")

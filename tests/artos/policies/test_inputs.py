@@ -14,7 +14,7 @@ from artos.policies.build import Policy
 from artos.policies.distributions import CategoricalSampler, DiagGaussian
 from artos.policies.fast import FastMlp, make_actor
 from artos.policies.flat import named_tensors
-from artos.policies.inputs import divisor, picture
+from artos.policies.inputs import divisor, doubt, picture
 from artos.policies.squashed import Deterministic, SquashedGaussian
 
 
@@ -138,3 +138,19 @@ def test_noise_ahead_is_bounded_by_bytes_and_the_stream_is_the_same() -> None:
     for _ in range(40):
         out = np.zeros((4, 2_000), np.float32)
         np.testing.assert_array_equal(ours(out, {})[0], whole(out, {})[0])
+
+
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [
+        (Part("observations", (3,), "int64", low=0, high=2.0**24), ""),
+        (Part("observations", (3,), "int64", low=-(2.0**40), high=0), "float32, which rounds"),
+        (Part("observations", (3,), "uint32", low=0, high=2.0**32), "subtract an offset"),
+        (Part("observations", (3,), "int32"), ""),
+        (Part("observations", (), "int64", sizes=(10_000,)), ""),
+        (Part("observations", (), "int64", sizes=(10_001,)), "10,001 categories"),
+    ],
+)
+def test_what_is_odd_also_when_scaled(part: Part, says: str) -> None:
+    said = doubt(part, cnn=True, scaled=True)
+    assert says in said if says else not said

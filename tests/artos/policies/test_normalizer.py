@@ -39,6 +39,19 @@ def test_statistics_are_those_of_all_rows(parts: tuple[Part, ...]) -> None:
     assert module(1e6 * torch.ones_like(rows_seen))[:, real].max() == 10
 
 
+def test_one_row_has_no_variance_and_none_changes_nothing() -> None:
+    module, rows = Normalizer((VECTOR,)), torch.tensor([[3.0], [5.0]]).expand(2, 5)
+    for count, mean, var in ((0, 0.0, 1.0), (1, 3.0, 1.0), (0, 3.0, 1.0)):
+        module.update({"observations": rows[:count]})
+        assert module.mean.tolist() == [mean] * 5
+        assert module.var.tolist() == [var] * 5
+    module.update({"observations": rows[1:]})
+    assert module.mean.tolist() == [4.0] * 5
+    assert module.var.tolist() == [1.0] * 5  # of 3 and 5
+    module.update({"observations": torch.full((2, 5), 4.0)})
+    assert module.var.tolist() == [0.5] * 5
+
+
 @pytest.mark.parametrize("parts", [(VECTOR,), FLAT])
 def test_actors_scale_as_the_learner_does(parts: tuple[Part, ...]) -> None:
     spec = spec_with(DISCRETE, *parts)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 from spaces_for_tests import DISCRETE, MIXED, STACKED, VECTOR, random_obs, spec_with
 
 from artos.envs.spec import EnvSpec, Part
@@ -62,6 +63,7 @@ def test_numbers_are_cast_where_nothing_is_lost() -> None:
         (np.zeros((0, 5)), r"has shape \(0, 5\)"),
         (3.0, r"has shape \(\)"),
         (np.array([0, 0, np.nan, 0, 0]), "NaN or infinity"),
+        (np.array([0, 0, 1e39, 0, 0]), "a number too large for float32"),
         (np.zeros(5, complex), "has dtype complex128; the environment shows float32"),
         ({"a": np.zeros(5)}, r"observations is missing\n.*observations.a is none of observations"),
     ],
@@ -69,6 +71,14 @@ def test_numbers_are_cast_where_nothing_is_lost() -> None:
 def test_what_is_no_observation(obs: Any, told: str) -> None:
     with pytest.raises(Refused, match=told):
         batch_of(obs, SPECS[0])
+
+
+def test_texts_are_left_out() -> None:
+    parts = (Part("observations.a", (2,), "float32"),)
+    spec = replace(spec_with(DISCRETE, *parts), left_out=("observations.what",))
+    found, single = batch_of({"a": np.ones(2), "what": "go"}, spec)
+    assert single
+    assert found.keys() == {"observations.a"}
 
 
 def test_a_scaled_picture_is_no_picture() -> None:

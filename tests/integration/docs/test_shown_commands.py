@@ -108,6 +108,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run sac --env metaworld:Meta-World/MT1 --env-arg env_name=reach-v3": NotRun(
         "tests/environments runs it where the package is installed"
     ),
+    "artos run my_her.py:workload": Run("--total-steps 1500"),
     "artos run ppo --set steps=100 --set minibatches=7": REFUSED,
     "artos run ppo --device cuda:7": NotRun("the message has the version of torch, and of a GPU"),
     "artos run ppo --env PongNoFrameskip-v4 --device cuda --set compile=on": NotRun(

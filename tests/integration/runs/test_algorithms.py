@@ -69,8 +69,8 @@ def test_a_run_limited_by_its_updates_keeps_as_many_rows_as_are_wanted(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("dqn", "--env", "Pendulum-v1"), "DQN chooses discrete actions"),
-        (("td3", "--env", "CartPole-v1"), "TD3 chooses box actions"),
+        (("dqn", "--env", "Pendulum-v1"), "DQN chooses one of several actions"),
+        (("td3", "--env", "CartPole-v1"), "TD3 chooses numbers within bounds"),
         (("dqn", "--set", "after=200000"), "after=200000, but the blocks hold"),
         (("sac", "--set", "tau=0", "--set", "lr=-1"), "tau must be above 0"),
     ],

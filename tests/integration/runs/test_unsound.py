@@ -14,14 +14,15 @@ from head.run.request import reference_of
 from triggers.registration import prepare
 
 UPDATE = r"triggers\['learner.update'\]: "
-OTHER = "choose another environment, or ppo, a2c or impala"
+OTHER = "ppo, a2c or impala on it"
+ONE, NUMBERS = "chooses one of several actions", "chooses numbers within bounds"
 OWN = {
-    "values_of_continuous_actions": f"QNetwork chooses discrete actions.*takes box: {OTHER}",
-    "values_of_several_actions": f"QNetwork chooses discrete.*takes multidiscrete: {OTHER}",
-    "softmax_of_continuous_actions": f"Softmax chooses discrete actions.*takes box: {OTHER}",
-    "squashed_choices": f"SquashedGaussian chooses box actions.*takes discrete: {OTHER}",
-    "squashed_without_bounds": "SquashedGaussian needs bounded actions.*have no bounds: use ppo",
-    "deterministic_choices": f"Deterministic chooses box actions.*takes discrete: {OTHER}",
+    "values_of_continuous_actions": f"QNetwork {ONE}.*takes numbers.*: run sac, td3, {OTHER}",
+    "values_of_several_actions": f"QNetwork {ONE}.*choices at once: run {OTHER}",
+    "softmax_of_continuous_actions": f"Softmax {ONE}.*takes numbers.*{OTHER}",
+    "squashed_choices": f"SquashedGaussian {NUMBERS}.*run dqn, sac, {OTHER}",
+    "squashed_without_bounds": f"SquashedGaussian {NUMBERS}.*without bounds: run {OTHER}, or",
+    "deterministic_choices": f"Deterministic {NUMBERS}.*takes one of.*{OTHER}",
     "sequences_too_long": f"{UPDATE}sequences of 500 rows.*raise capacity, or lower length or burn",
     "recurrent_rows": rf"{UPDATE}the policy is recurrent.*: draw Sequences\(batch, length\)",
     "recurrent_without_state": f"{UPDATE}sequences begin with.*add 'state.memory' to the keys",
@@ -33,10 +34,10 @@ OWN = {
 }
 NORMALIZED = "normalize scales numbers, but FrozenLake-v1 shows none: leave normalize out"
 BUILT_IN: dict[str, tuple[str, dict[str, Any], str]] = {
-    "dqn, continuous": ("dqn", {"env": "Pendulum-v1"}, f"DQN chooses discrete actions.*{OTHER}"),
-    "td3, discrete": ("td3", {"env": "CartPole-v1"}, f"TD3 chooses box actions.*{OTHER}"),
-    "sac, several": ("sac", {"env": "unsound:Knobs"}, f"SAC chooses box or discrete.*{OTHER}"),
-    "sac, no bounds": ("sac", {"env": "unsound:Unbounded"}, "SAC needs bounded.*use ppo"),
+    "dqn, continuous": ("dqn", {"env": "Pendulum-v1"}, f"DQN {ONE}.*{OTHER}"),
+    "td3, discrete": ("td3", {"env": "CartPole-v1"}, f"TD3 {NUMBERS}.*{OTHER}"),
+    "sac, several": ("sac", {"env": "unsound:Knobs"}, f"SAC {NUMBERS} or one of.*{OTHER}"),
+    "sac, no bounds": ("sac", {"env": "unsound:Unbounded"}, f"SAC.*without bounds: run {OTHER}"),
     **{
         f"{name}, a category": (name, {"env": "FrozenLake-v1", "normalize": True}, NORMALIZED)
         for name in ("ppo", "a2c", "impala", "dqn", "sac")

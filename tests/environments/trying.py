@@ -1,0 +1,117 @@
+"""Tries suites as a user would, each in an environment of its own that pip fills.
+
+``python tests/environments/trying.py [SUITE ...]`` writes ``results.json`` and renders the page.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import page
+
+from head.records.provenance import commit_of
+
+_HERE = Path(__file__).parent
+_MINUTES = 15 * 60
+_ALWAYS, _PIPS_OWN = ("gymnasium", "numpy"), {"pip", "setuptools"}
+
+
+def tried(suite: dict[str, Any]) -> dict[str, Any]:
+    """What came of installing a suite and of ``artos check`` for each of its environments."""
+    with tempfile.TemporaryDirectory(prefix="artos-suite-") as folder:
+        python = environment(Path(folder) / "venv")
+        done = pip(python, *shlex.split(suite["installs"]))
+        lines = done.stderr.splitlines()
+        errors = [line[7:] for line in lines if line.startswith("ERROR: ")]
+        envs = [] if done.returncode else [*suite["works"], *suite.get("refused", {})]
+        return {
+            "date": f"{datetime.now(UTC):%Y-%m-%d}",
+            "commit": commit(),
+            "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+            "packages": versions(python, suite["installs"]),
+            "error": "; ".join(errors) if done.returncode else "",
+            "envs": {env: verdict(python, env, Path(folder)) for env in envs},
+        }
+
+
+def environment(folder: Path) -> Path:
+    """The Python of a new environment, in which all that is installed here can be imported."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=_MINUTES)
+    beside = sysconfig.get_path("purelib")
+    packages = next(folder.glob("lib/python*/site-packages"))
+    (packages / "beside.pth").write_text(f"import site; site.addsitedir({beside!r})\n")
+    return folder / "bin" / "python"
+
+
+def pip(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """``pip install WORDS``, from the index that pip is set up for here."""
+    quick = ("--disable-pip-version-check", "--quiet", "--retries", "1", "--timeout", "20")
+    command = [python, "-m", "pip", "install", *quick, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=_MINUTES, check=False)
+
+
+def versions(python: Path, installs: str) -> dict[str, str]:
+    """Versions of what pip put into an environment, and of all that it was asked for."""
+    packages = next(python.parents[1].glob("lib/python*/site-packages"))
+    added = output(python, "-m", "pip", "list", "--format", "json", "--path", packages)
+    asked = re.findall(r"(?:^|\s)'?([\w.-]+)", installs)
+    names = {*_ALWAYS, *asked, *(each["name"] for each in json.loads(added))} - _PIPS_OWN
+    known = json.loads(output(python, "-m", "pip", "list", "--format", "json"))
+    plain = {name.lower().replace("_", "-") for name in names}
+    found = {each["name"].lower().replace("_", "-"): each["version"] for each in known}
+    return {name: found[name] for name in sorted(plain & found.keys())}
+
+
+def output(*command: object) -> str:
+    """What a command that must not fail prints."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=_MINUTES, check=True)
+    return done.stdout
+
+
+def verdict(python: Path, env: str, folder: Path) -> str:
+    """What ``artos check`` says of an environment there: ``works``, or why it is refused.
+
+    ``folder`` is where suites may leave files.
+    """
+    done = subprocess.run(
+        [python, "-m", "artos", "check", env, "--json", "--deadline", "300"],
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(_HERE)}, capture_output=True, text=True,
+        timeout=_MINUTES, check=False,
+    )  # fmt: skip
+    if done.returncode == 0 and json.loads(done.stdout)["stepped"] > 0:
+        return "works"
+    return done.stderr.strip().splitlines()[-1].removeprefix("artos: ")
+
+
+def commit() -> str:
+    """The commit that is tried, with ``+`` if code of ARTOS was changed since."""
+    found = commit_of(_HERE.parents[1] / "artos")
+    return f"{found['commit'][:7]}{'+' * found['changed']}" if found else ""
+
+
+def main(names: list[str]) -> None:
+    """Try these suites, or all of them, and keep what came of it."""
+    for suite in page.suites():
+        if names and suite["name"] not in names:
+            continue
+        found = page.results() | {suite["name"]: tried(suite)}
+        page.RESULTS.write_text(json.dumps(dict(sorted(found.items())), indent=1) + "\n")
+        page.PAGE.write_text(page.page())
+        print(
+            suite["name"], found[suite["name"]]["error"], found[suite["name"]]["envs"], flush=True
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
