@@ -244,7 +244,7 @@ def five_of(returned: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
     Raises:
         Mismatch: it is not what Gymnasium's environments return.
     """
-    if type(returned) is tuple and len(returned) == 5 and isinstance(returned[4], dict):
+    if isinstance(returned, tuple) and len(returned) == 5 and isinstance(returned[4], dict):
         return returned
     raise Mismatch(
         OBSERVATIONS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any
 
 import gymnasium as gym
@@ -43,6 +44,7 @@ class WrongVector(VectorEnv[Any, Any, Any]):
         return self._step
 
 
+Named = namedtuple("Named", "obs reward terminated truncated info")
 FOUR = spaces.Box(-9, 9, (4,), np.float32)
 BYTES = spaces.Box(0, 255, (4,), np.uint8)
 HALF = np.full(4, 0.5, np.float32)
@@ -168,6 +170,10 @@ ALLOWED: dict[str, tuple[Any, list[float]]] = {
     "a number as reward array": (lambda: Wrong(FOUR, HALF, np.ones(1)), [0.5] * 4),
     "numbers as flags": (
         lambda: Wrong(FOUR, HALF, step=(HALF, 1.0, np.zeros((1, 1)), torch.zeros(1), {})),
+        [0.5] * 4,
+    ),
+    "a named tuple": (
+        lambda: Wrong(FOUR, HALF, step=Named(HALF, 1.0, False, False, {})),
         [0.5] * 4,
     ),
     "longer floats": (
