@@ -15,13 +15,14 @@ from typing import Any, BinaryIO
 import msgspec
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from artos.envs.make import AnyVectorEnv, _open, describe, full_address, make_vector
 from artos.envs.masks import ActionMasks
 from artos.envs.serial import SerialVectorEnv
-from artos.envs.spec import EnvSpec
-from artos.envs.stepper import Parts, Stepper
+from artos.envs.spec import MASK, EnvSpec
+from artos.envs.stepper import Parts, Stepper, action_writer
 from artos.envs.trial import anything
 from artos.errors import ArtosError, Refused
 from artos.spec import MASK_KEY
@@ -68,7 +69,7 @@ def examine(env: str, seconds: float, note: Note = lambda doing: None) -> Examin
     note("comparing episodes with the same seed and actions")
     differs, compared = _compare(env, spec, seconds)
     note("stepping it without ARTOS")
-    bare, reuses, keeps = _bare(env, seconds)
+    bare, reuses, keeps = _bare(env, spec, seconds)
     note("stepping it as actors do")
     return Examination(
         spec=spec,
@@ -140,35 +141,56 @@ def _compare(env: str, spec: EnvSpec, seconds: float) -> tuple[str, int]:
         second.close()
 
 
-def _bare(env: str, seconds: float) -> tuple[float, tuple[str, ...], bool | None]:
+def _bare(env: str, spec: EnvSpec, seconds: float) -> tuple[float, tuple[str, ...], bool | None]:
     """Steps a second without ARTOS, arrays that are handed over twice, whether actions are kept."""
     made = _whatever(env)
     single = made.envs[0] if isinstance(made, SerialVectorEnv) else None
+    waits = made.metadata.get("autoreset_mode") is AutoresetMode.DISABLED
     try:
         target: Any = made if single is None else single
-        space = made.action_space if single is None else single.action_space
-        space.seed(0)
-        obs, _ = target.reset(seed=0)
+        choose = _chooser(target, spec, made.num_envs if single is None else 0)
+        obs, info = target.reset(seed=0)
         before = _arrays(obs)
-        action = space.sample()
+        action = choose(obs, info)
         held = sys.getrefcount(action)
         obs, *_ = found = target.step(action)
         del found
         keeps = sys.getrefcount(action) > held if isinstance(action, np.ndarray) else None
         now = _arrays(obs)
         reuses = tuple(n for n in now if n in before and np.shares_memory(now[n], before[n]))
-        obs, _ = target.reset(seed=0)
-        actions = [space.sample() for _ in range(_STEPS)]
-        count, begun = 0, time.perf_counter()
-        while time.perf_counter() - begun < seconds:
-            _, _, terminated, truncated, _ = target.step(actions[count % _STEPS])
-            count += 1
-            if single is not None and (terminated or truncated):
-                target.reset()
-        rate = count * made.num_envs / (time.perf_counter() - begun)
-        return rate, reuses, keeps if single is not None else None
+        obs, info = target.reset(seed=0)
+        count, spent, until = 0, 0.0, time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            action, begun = choose(obs, info), time.perf_counter()
+            obs, _, terminated, truncated, info = target.step(action)
+            over = np.asarray(terminated).astype(bool) | np.asarray(truncated).astype(bool)
+            if single is not None and over.any():
+                obs, info = target.reset()
+            elif single is None and waits and over.any():
+                obs, info = target.reset(options={"reset_mask": over})
+            count, spent = count + 1, spent + time.perf_counter() - begun
+        return count * made.num_envs / spent, reuses, keeps if single is not None else None
     finally:
         made.close()
+
+
+def _chooser(target: Any, spec: EnvSpec, envs: int) -> Callable[[Any, dict[str, Any]], Any]:
+    """How actions are chosen: at random, or allowed ones; without ``envs`` for a single one."""
+    single_space = target.single_action_space if envs else target.action_space
+    if not spec.masked:
+        space = batch_space(single_space, envs) if envs else single_space
+        space.seed(0)
+        return lambda obs, info: space.sample()
+    masks, to_env = ActionMasks(spec, max(1, envs)), action_writer(spec.actions)
+
+    def allowed(obs: Any, info: dict[str, Any]) -> Any:
+        told = {MASK: obs[MASK]} if spec.masked == "observation" else info
+        mask = masks.flags(masks.said(told))
+        masks.open(mask)
+        actions = to_env(masks.first(mask))
+        return actions if envs else actions[0]
+
+    return allowed
 
 
 def _arrays(obs: Any, path: str = "observations") -> dict[str, NDArray[Any]]:

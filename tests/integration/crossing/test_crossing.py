@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -20,18 +21,27 @@ import told
 from cases import ACTOR_CRITICS, ALGORITHMS, Case, covering, named, pairs
 from checks import ENVS, check_episodes, check_evaluation, check_evaluator, check_run, same
 from gymnasium.vector import AutoresetMode
-from odd_worlds import Habits
-from plain_loop import rows_of
+from odd_envs import Odd
+from odd_worlds import ARRAYS, OBSERVED, Habits
+from plain_loop import parts_of, rows_of
+from real_cluster import Cluster
 from real_runs import Artos
 
 import artos
+from artos.envs.examination import examine
 from artos.envs.make import make_vector
+from artos.envs.serial import SerialVectorEnv
+from artos.envs.spec import spec_of
 from artos.envs.stepper import Stepper
 from artos.envs.trial import some_actions
+from artos.policies.fast import _tensors
+from artos.trained.observations import batch_of
 from deploy.local.run import run
 from head.run.request import Request
 
 HERE = Path(__file__).parent
+PARTS = 4
+"""Of tests that would take too long on a busy machine."""
 RESULTS = ("terminations", "truncations", "valid")
 FOUND: dict[str, Case] = {
     "arrays that run backwards": ("td3", Habits(
@@ -120,8 +130,9 @@ def test_each_habit(algorithm: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_each_array_of_each_kind_of_environment(tmp_path: Path) -> None:
-    all_crossed(pairs("shown", "made", 2), tmp_path)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_each_array_of_each_kind_of_environment(part: int, tmp_path: Path) -> None:
+    all_crossed(islice(pairs("shown", "made", 2), part, None, PARTS), tmp_path)
 
 
 # -- steps alone -------------------------------------------------------------------------------
@@ -136,6 +147,27 @@ def test_each_two_habits(first: str, second: str) -> None:
         if case[1].observed != "frames":
             with again(case, "--inline"):
                 check_steps(case, number)
+
+
+def test_each_can_be_examined() -> None:
+    """``artos check`` steps it bare, too: with actions that are allowed, and never beyond ends."""
+    for case in islice(pairs("masks", "made", 5), 0, None, 2):
+        with again(case, "--inline"):
+            found = examine(named(case[1]), 0.01)
+            assert (found.differs, bool(found.spec.masked)) == ("", bool(case[1].masks))
+
+
+@pytest.mark.parametrize("shown", ARRAYS)
+def test_act_takes_what_it_shows(shown: str) -> None:
+    for observed in OBSERVED:
+        env = Odd(Habits(observed, shown=shown))
+        spec = spec_of(observed, SerialVectorEnv([lambda env=env: env]))  # type: ignore[misc]
+        obs, info = env.reset(seed=3)
+        found, single = batch_of(obs, spec)
+        assert single
+        for name, part in parts_of(env, env.world.seen(env.observation_space), info, False).items():
+            same(found[name][0], part, name)
+        assert _tensors(found).keys() == found.keys(), "without a warning"
 
 
 def check_steps(case: Case, seed: int) -> None:
@@ -172,29 +204,47 @@ def check_steps(case: Case, seed: int) -> None:
 # -- processes ---------------------------------------------------------------------------------
 
 
-def commanded(case: Case, folder: Path) -> None:
-    """The same by commands, with processes."""
-    algorithm, habits = case
-    folder.mkdir()
+def all_commanded(cases: Iterable[Case], folder: Path) -> None:
+    """The same by commands, with processes; fails with all that failed."""
+    failures = []
+    for number, case in enumerate(cases):
+        try:
+            commanded(case, home_in(folder / str(number)))
+        except Exception as error:
+            failures.append(error)
+    if failures:
+        raise ExceptionGroup("not what a plain loop sees", failures)
+
+
+def home_in(folder: Path) -> Path:
+    """A user's folder with these algorithms and environments, and one for what they tell."""
+    (folder / "told").mkdir(parents=True)
     for file in HERE.glob("*.py"):
         shutil.copy(file, folder)
-    tales = folder / "told"
-    tales.mkdir()
-    settings = ("--set", f"algorithm={algorithm}", "--env", named(habits))
+    os.environ[told.FOLDER] = str(folder / "told")
+    return folder
+
+
+def asked_for(case: Case) -> tuple[str, ...]:
+    algorithm, habits = case
+    return ("told.py:workload", "--set", f"algorithm={algorithm}", "--env", named(habits), "--json")
+
+
+def commanded(case: Case, home: Path) -> None:
+    """A run by commands, and evaluations of it."""
     with again(case, ""):
-        command = ("run", "told.py:workload", *settings, "--run-dir", "r", "--json")
-        ended(folder, tales, *command)
-        check_run(folder / "r", tales, habits)
-        check_evaluator(folder / "r", habits)
-        played = ended(folder, tales, "eval", "r", "--episodes", 5, "--seed", 7, "--greedy",
-                       "--json", "--trust")  # fmt: skip
-        trained = artos.load(folder / "r", trust=True)
-        check_episodes(trained, habits, played["returns"], played["lengths"])
+        ended(home, "run", *asked_for(case), "--run-dir", "r")
+        check_run(home / "r", home / "told", case[1])
+        check_evaluator(home / "r", case[1])
+        played = ended(home, "eval", "r", "--episodes", 5, "--seed", 7, "--greedy", "--json",
+                       "--trust")  # fmt: skip
+        trained = artos.load(home / "r", trust=True)
+        check_episodes(trained, case[1], played["returns"], played["lengths"])
 
 
-def ended(folder: Path, tales: Path, *arguments: object) -> dict[str, list[float]]:
+def ended(home: Path, *arguments: object) -> dict[str, list[float]]:
     """What a command says as JSON."""
-    process = Artos(folder, arguments, **{told.FOLDER: str(tales)})
+    process = Artos(home, arguments)
     try:
         outcome = process.wait()
         assert outcome.status == 0, outcome.err
@@ -206,12 +256,32 @@ def ended(folder: Path, tales: Path, *arguments: object) -> dict[str, list[float
 
 @pytest.mark.processes
 @pytest.mark.long
-def test_each_habit_in_processes(tmp_path: Path) -> None:
-    failures = []
-    for number, case in enumerate(covering(ALGORITHMS, 4)):
-        try:
-            commanded(case, tmp_path / str(number))
-        except Exception as error:
-            failures.append(error)
-    if failures:
-        raise ExceptionGroup("not what a plain loop sees", failures)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_each_habit_in_processes(part: int, tmp_path: Path) -> None:
+    all_commanded(islice(covering(ALGORITHMS, 4), part, None, PARTS), tmp_path)
+
+
+@pytest.mark.processes
+@pytest.mark.long
+def test_on_two_nodes(tmp_path: Path) -> None:
+    home, cases = home_in(tmp_path / "code"), (
+        ("ppo", Habits("frames", shown="readonly", taken="writes", paid="one", said="zero-d")),
+        ("td3", Habits("swapped", "doubles", "reversed", "keeps", made="own DISABLED")),
+    )  # fmt: skip
+    cluster = Cluster(tmp_path)
+    try:
+        for node in ("w1", "w2"):
+            cluster.start_worker(node)
+        cluster.alive("w1", "w2")
+        for case in cases:
+            with again(case, ""):
+                submitted = cluster.submit(*asked_for(case), cwd=home)
+                assert submitted.wait() == 0, cluster.story()
+                summaries = cluster.runs.glob("*/summary.json")
+                run_folder = max(summaries, key=lambda path: path.stat().st_mtime).parent
+                check_run(run_folder, home / "told", case[1])
+                check_evaluation(run_folder, case[1])
+            for file in (home / "told").iterdir():
+                file.unlink()
+    finally:
+        cluster.close()
