@@ -39,7 +39,8 @@ class ActionMasks:
         said = info.get(MASK)
         if said is None:
             return np.zeros(self._shape, bool)
-        if isinstance(said, list) or said.dtype == object:  # with None where nothing was said
+        if isinstance(said, list | tuple) or said.dtype == object:
+            # With None where nothing was said.
             said = [np.zeros(self._shape[1]) if row is None else row for row in said]
         mask = mask_of(said)
         if mask.size != np.prod(self._shape):

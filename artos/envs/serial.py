@@ -52,7 +52,6 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         self._resets = [partial(_reset, env) for env in self.envs]
         self._waits = autoreset is AutoresetMode.NEXT_STEP
         self._waiting: list[int] = []
-        self._masked = False
         self._parts = [
             (path, shown, np.zeros((self.num_envs, *shown.shape), shown.dtype))
             for path, shown in parts_of(first.observation_space, Shown)
@@ -80,8 +79,7 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         self._waiting = []
         seeds = seed if isinstance(seed, list) else self._seeds(seed)
         infos = [self._begin(i, seed=s, options=options) for i, s in enumerate(seeds)]
-        self._masked = any(MASK in info for info in infos)
-        return self._obs, {**_lives(infos), **self._masks(infos)}
+        return self._obs, {**_lives(infos), **_masks(infos)}
 
     def _seeds(self, seed: int | None) -> list[int | None]:
         return [None if seed is None else seed + i for i in range(self.num_envs)]
@@ -115,7 +113,7 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
             Mismatch: an environment returned something else than its space says.
         """
         each = actions if self._plain_actions else iterate(self.action_space, actions)
-        infos, over, fits, kept = [], False, self._parts[0][1].fits, self._obs
+        infos, over, told, fits, kept = [], False, False, self._parts[0][1].fits, self._obs
         rewards, terminations, truncations = self._rewards, self._terminations, self._truncations
         for env, (step, action) in enumerate(zip(self._turn(), each, strict=False)):
             obs, reward, terminated, truncated, info = five_of(step(action))
@@ -131,16 +129,15 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
             else:
                 terminations[env] = truncations[env] = False
             infos.append(_told(info) if info else _NOTHING)
+            told = told or bool(infos[-1])
         info = _NOTHING
         if over:
             if self._waits:
                 self._waiting = np.flatnonzero(self._terminations | self._truncations).tolist()
             else:
                 info = self._restart(infos)
-        if _LIVES in infos[0]:
-            info = {**info, **_lives(infos)}
-        if self._masked or MASK in infos[0]:
-            info = {**info, **self._masks(infos)}
+        if told or over:  # a reset may say what a step does not, and the other way round
+            info = {**info, **_lives(infos), **_masks(infos)}
         return self._obs, rewards, terminations, truncations, info
 
     def _turn(self) -> list[Callable[[Any], Any]]:
@@ -156,17 +153,11 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
     def _restart(self, infos: list[dict[str, Any]]) -> dict[str, Any]:
         """Reset the environments that ended, whose infos are replaced."""
         final = np.full(self.num_envs, None, object)
-        last = self._masks(infos)
+        last = _masks(infos)
         for i in np.flatnonzero(self._terminations | self._truncations).tolist():
             final[i] = nested({path: array[i].copy() for path, _, array in self._parts})
             infos[i] = self._begin(i)
         return {"final_obs": final, "final_info": last}
-
-    def _masks(self, infos: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Which actions each allows, None where it does not say; empty if none says."""
-        if not any(MASK in info for info in infos):
-            return {}
-        return {MASK: [info.get(MASK) for info in infos]}
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close every environment."""
@@ -195,3 +186,10 @@ def _lives(infos: Sequence[dict[str, Any]]) -> dict[str, Any]:
     if not any(_LIVES in info for info in infos):
         return {}
     return {_LIVES: np.array([info.get(_LIVES, 0) for info in infos], np.int64)}
+
+
+def _masks(infos: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Which actions each allows, None where it does not say; empty if none says."""
+    if not any(MASK in info for info in infos):
+        return {}
+    return {MASK: [info.get(MASK) for info in infos]}
