@@ -21,7 +21,7 @@ from artos.envs.known import KNOWN
 from artos.envs.make import AnyVectorEnv, describe, full_address, is_atari, make_vector
 from artos.envs.notes import address_notes
 from artos.envs.spec import AGES, EnvSpec
-from artos.envs.stepper import Stepper
+from artos.envs.stepper import Parts, Stepper
 from artos.errors import Refused
 from artos.plan import Plan
 from artos.policies.acting import BOOTSTRAPS, VALUES, ActInfo, BoundPolicy, Declared, Seen
@@ -187,7 +187,7 @@ class RolloutActor:
             masked=self.spec.masked == "info",
         )
         self._stepper.actor = context.actor
-        self._observations = self._stepper.reset(context.seed)
+        self._observations = _own(self._stepper.reset(context.seed))
         self._wire(context.block)
 
     def _take_module(self, context: ActorContext) -> Any:
@@ -252,6 +252,7 @@ class RolloutActor:
             inference += decided - begun
         if self._bootstraps is not None:
             self._bootstrap_last(row)
+        self._observations = _own(self._observations)
         return {"environment": environment, "inference": inference}
 
     def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
@@ -304,6 +305,11 @@ _HIDDEN = (
     "which a truncated episode is bootstrapped is in no row: let it make its vector environment "
     "with autoreset_mode=AutoresetMode.NEXT_STEP or DISABLED, or return a single environment"
 )
+
+
+def _own(observations: Parts) -> Parts:
+    """Copies, until the next round: another environment may write into the same arrays."""
+    return {name: part.copy() for name, part in observations.items()}
 
 
 def _present(arrays: Mapping[str, NDArray[Any]], *names: str) -> list[tuple[str, NDArray[Any]]]:

@@ -10,19 +10,21 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from artos.envs.make import AnyVectorEnv, _open, describe, full_address, make_vector
 from artos.envs.masks import ActionMasks
 from artos.envs.notes import address_notes
 from artos.envs.serial import SerialVectorEnv
-from artos.envs.spec import EnvSpec
-from artos.envs.stepper import Parts, Stepper
+from artos.envs.spec import MASK, EnvSpec
+from artos.envs.stepper import Parts, Stepper, action_writer
 from artos.envs.trial import anything
 from artos.errors import ArtosError, Refused
 from artos.spec import MASK_KEY
@@ -162,40 +164,46 @@ def _bare(
     """
     made = _whatever(env)
     single = made.envs[0] if isinstance(made, SerialVectorEnv) else None
+    waits = made.metadata.get("autoreset_mode") is AutoresetMode.DISABLED
     try:
         target: Any = made if single is None else single
-        space = made.action_space if single is None else single.action_space
-        space.seed(0)
-        obs, _ = target.reset(seed=0)
+        choose = _chooser(target, spec, made.num_envs if single is None else 0)
+        obs, info = target.reset(seed=0)
         before = _arrays(obs)
-        action = space.sample()
+        action = choose(obs, info)
         held = sys.getrefcount(action)
         obs, *_ = found = target.step(action)
         del found
         keeps = sys.getrefcount(action) > held if isinstance(action, np.ndarray) else None
         now = _arrays(obs)
         reuses = tuple(n for n in now if n in before and np.shares_memory(now[n], before[n]))
-        obs, _ = target.reset(seed=0)
-        actions = [space.sample() for _ in range(_STEPS)]
-        count, begun, seen = 0, time.perf_counter(), []
-        while time.perf_counter() - begun < seconds:
-            _, _, terminated, truncated, _ = target.step(actions[count % _STEPS])
-            count += 1
-            if single is not None and (terminated or truncated):
-                target.reset()
-        rate = count * made.num_envs / (time.perf_counter() - begun)
-        until = time.perf_counter() + seconds
-        for action in actions:
-            obs, _, terminated, truncated, _ = target.step(action)
-            seen.append({name: np.copy(array) for name, array in _arrays(obs).items()})
-            if single is not None and (terminated or truncated):
-                target.reset()
-            if time.perf_counter() > until:
-                break
+        restarts = single is not None or waits
+        taken = [took for _, took in _walk(target, choose, single is None, restarts, seconds)]
+        walk = islice(_walk(target, choose, single is None, restarts, seconds), _STEPS)
+        seen = [{n: np.copy(array) for n, array in _arrays(obs).items()} for obs, _ in walk]
         numbers = [part.name for part in spec.features if not part.sizes]
+        rate = len(taken) * made.num_envs / sum(taken)
         return rate, reuses, keeps if single is not None else None, dict(_rounded(seen, numbers))
     finally:
         made.close()
+
+
+def _walk(
+    target: Any, choose: Callable[[Any, dict[str, Any]], Any], many: bool, restarts: bool,
+    seconds: float,
+) -> Iterator[tuple[Any, float]]:  # fmt: skip
+    """Observations, and the seconds that each step took, with the reset of what is over."""
+    obs, info = target.reset(seed=0)
+    until = time.perf_counter() + seconds
+    while True:
+        action, begun = choose(obs, info), time.perf_counter()
+        obs, _, terminated, truncated, info = target.step(action)
+        over, shown = np.asarray(terminated, bool) | np.asarray(truncated, bool), obs
+        if restarts and over.any():
+            obs, info = target.reset(options={"reset_mask": over} if many else None)
+        yield shown, (now := time.perf_counter()) - begun
+        if now > until:
+            return
 
 
 def _rounded(seen: Sequence[Parts], names: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -213,6 +221,25 @@ def _rounded(seen: Sequence[Parts], names: Sequence[str]) -> Iterator[tuple[str,
 
 def _may_lose(array: NDArray[Any]) -> bool:
     return array.size <= _FEW and array.dtype.itemsize >= 4 and array.dtype != np.float32
+
+
+def _chooser(target: Any, spec: EnvSpec, envs: int) -> Callable[[Any, dict[str, Any]], Any]:
+    """How actions are chosen: at random, or allowed ones; without ``envs`` for a single one."""
+    single_space = target.single_action_space if envs else target.action_space
+    if not spec.masked:
+        space = batch_space(single_space, envs) if envs else single_space
+        space.seed(0)
+        return lambda obs, info: space.sample()
+    masks, to_env = ActionMasks(spec, max(1, envs)), action_writer(spec.actions)
+
+    def allowed(obs: Any, info: dict[str, Any]) -> Any:
+        told = {MASK: obs[MASK]} if spec.masked == "observation" else info
+        mask = masks.flags(masks.said(told))
+        masks.open(mask)
+        actions = to_env(masks.first(mask))
+        return actions if envs else actions[0]
+
+    return allowed
 
 
 def _arrays(obs: Any, path: str = "observations") -> dict[str, NDArray[Any]]:

@@ -13,11 +13,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
-from artos.envs.shown import Shown, at, five_of, nested, number, pair_of
+from artos.envs.masks import mask_of
+from artos.envs.shown import Shown, at, five_of, flag, nested, number, numbers, pair_of
 from artos.envs.spec import CHOSEN, MASK, parts_of
 from artos.errors import Refused
 
 _NOTHING: dict[str, Any] = {}
+_LIVES = "lives"
 
 
 class SerialVectorEnv(VectorEnv[Any, Any, Any]):
@@ -50,7 +52,6 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         self._resets = [partial(_reset, env) for env in self.envs]
         self._waits = autoreset is AutoresetMode.NEXT_STEP
         self._waiting: list[int] = []
-        self._masked = False
         self._parts = [
             (path, shown, np.zeros((self.num_envs, *shown.shape), shown.dtype))
             for path, shown in parts_of(first.observation_space, Shown)
@@ -78,8 +79,7 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         self._waiting = []
         seeds = seed if isinstance(seed, list) else self._seeds(seed)
         infos = [self._begin(i, seed=s, options=options) for i, s in enumerate(seeds)]
-        self._masked = any(MASK in info for info in infos)
-        return self._obs, {**_lives(infos), **self._masks(infos)}
+        return self._obs, {**_lives(infos), **_masks(infos)}
 
     def _seeds(self, seed: int | None) -> list[int | None]:
         return [None if seed is None else seed + i for i in range(self.num_envs)]
@@ -94,7 +94,7 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
             self.envs[env].observation_space.seed(seed)
         obs, info = pair_of(self.envs[env].reset(**options))
         self._keep(env, obs)
-        return info
+        return _told(info)
 
     def _keep(self, env: int, obs: Any) -> None:
         for path, shown, array in self._parts:
@@ -113,7 +113,7 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
             Mismatch: an environment returned something else than its space says.
         """
         each = actions if self._plain_actions else iterate(self.action_space, actions)
-        infos, over, fits, kept = [], False, self._parts[0][1].fits, self._obs
+        infos, over, told, fits, kept = [], False, False, self._parts[0][1].fits, self._obs
         rewards, terminations, truncations = self._rewards, self._terminations, self._truncations
         for env, (step, action) in enumerate(zip(self._turn(), each, strict=False)):
             obs, reward, terminated, truncated, info = five_of(step(action))
@@ -122,21 +122,22 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
             else:
                 self._keep(env, obs)
             rewards[env] = reward if type(reward) is float else number(reward)
-            terminations[env] = terminated
-            truncations[env] = truncated
-            if terminated or truncated:
-                over = True
-            infos.append(info)
+            if terminated is not False or truncated is not False:
+                terminations[env] = flag("terminations", terminated)
+                truncations[env] = flag("truncations", truncated)
+                over = over or bool(terminations[env] or truncations[env])
+            else:
+                terminations[env] = truncations[env] = False
+            infos.append(_told(info) if info else _NOTHING)
+            told = told or bool(infos[-1])
         info = _NOTHING
         if over:
             if self._waits:
                 self._waiting = np.flatnonzero(self._terminations | self._truncations).tolist()
             else:
                 info = self._restart(infos)
-        if "lives" in infos[0]:
-            info = {**info, **_lives(infos)}
-        if self._masked or MASK in infos[0]:
-            info = {**info, **self._masks(infos)}
+        if told or over:  # a reset may say what a step does not, and the other way round
+            info = {**info, **_lives(infos), **_masks(infos)}
         return self._obs, rewards, terminations, truncations, info
 
     def _turn(self) -> list[Callable[[Any], Any]]:
@@ -152,18 +153,11 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
     def _restart(self, infos: list[dict[str, Any]]) -> dict[str, Any]:
         """Reset the environments that ended, whose infos are replaced."""
         final = np.full(self.num_envs, None, object)
-        last = self._masks(infos)
+        last = _masks(infos)
         for i in np.flatnonzero(self._terminations | self._truncations).tolist():
             final[i] = nested({path: array[i].copy() for path, _, array in self._parts})
             infos[i] = self._begin(i)
         return {"final_obs": final, "final_info": last}
-
-    def _masks(self, infos: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Which actions each allows, zeros where it does not say; empty if none ever says."""
-        said = next((info[MASK] for info in infos if MASK in info), None)
-        if said is None:
-            return {}
-        return {MASK: np.array([info.get(MASK, np.zeros(np.shape(said))) for info in infos])}
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close every environment."""
@@ -177,8 +171,25 @@ def _reset(env: gym.Env[Any, Any], _: Any) -> tuple[Any, float, bool, bool, dict
     return obs, 0.0, False, False, info
 
 
+def _told(info: dict[str, Any]) -> dict[str, Any]:
+    """What we keep of an info; the next environment may write into the same one."""
+    found: dict[str, Any] = {}
+    if MASK in info:
+        found[MASK] = mask_of(info[MASK])
+    if (lives := numbers(info.get(_LIVES))) is not None and lives.size == 1:
+        found[_LIVES] = lives.item()
+    return found
+
+
 def _lives(infos: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """How many lives each has left, 0 if it does not say; empty if none says."""
-    if not any("lives" in info for info in infos):
+    if not any(_LIVES in info for info in infos):
         return {}
-    return {"lives": np.array([info.get("lives", 0) for info in infos], np.int64)}
+    return {_LIVES: np.array([info.get(_LIVES, 0) for info in infos], np.int64)}
+
+
+def _masks(infos: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Which actions each allows, None where it does not say; empty if none says."""
+    if not any(MASK in info for info in infos):
+        return {}
+    return {MASK: [info.get(MASK) for info in infos]}

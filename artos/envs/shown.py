@@ -43,7 +43,8 @@ class Shown:
     def __init__(self, key: str, space: gym.Space[Any]) -> None:
         self.key, self.space = key, space
         self.shape: tuple[int, ...] = tuple(space.shape or ())
-        self.dtype = np.dtype(space.dtype)
+        # Of the machine's byte order: PyTorch takes no other.
+        self.dtype = np.dtype(np.dtype(space.dtype).type)
         self._counts = not self.shape and self.dtype == np.int64
 
     def fits(self, value: Any) -> bool:
@@ -65,9 +66,12 @@ class Shown:
         return self._cast(value, shape)
 
     def _cast(self, value: Any, shape: tuple[int, ...]) -> Array:
-        given = _array(value)
+        given = numbers(value)
         if given is None:
-            raise self._other(f"a {type(value).__name__}", shape)
+            array = isinstance(value, np.ndarray)
+            raise self._other(
+                f"{value.dtype} {value.shape}" if array else f"a {type(value).__name__}", shape
+            )
         found = f"{given.dtype} {given.shape}"
         if given.shape != shape:
             raise self._other(found, shape)
@@ -89,13 +93,13 @@ class Shown:
 class Stored(Shown):
     """Makes the rows that are stored of what was returned for all environments at once.
 
-    Floats must be finite, and float64 becomes float32. Categories are counted from 0, whatever
+    Floats must be finite, and wider ones become float32. Categories are counted from 0, whatever
     number their space begins with.
     """
 
     def __init__(self, key: str, space: gym.Space[Any]) -> None:
         super().__init__(key, space)
-        self._floats, self._doubles = self.dtype.kind == "f", self.dtype == np.float64
+        self._floats, self._wide = self.dtype.kind == "f", self.dtype.itemsize > 4
         self._start, self._sizes = _categories(space)
 
     def __call__(self, value: Any, rows: tuple[int, ...] = ()) -> Array:
@@ -110,7 +114,7 @@ class Stored(Shown):
         """The same for an array that is known to be as the space says."""
         if self._floats:
             require_finite(self.key, array)
-            return array.astype(np.float32) if self._doubles else array
+            return array.astype(np.float32) if self._wide else array
         return array if self._sizes is None else self._counted(array)
 
     def _counted(self, array: Array) -> Array:
@@ -149,7 +153,7 @@ def number(reward: Any) -> float:
     Raises:
         Mismatch: it is not one number.
     """
-    array = _array(reward)
+    array = numbers(reward)
     if array is None:
         raise Mismatch("rewards", f"the environment returned {reward!r}: return a number")
     if array.size != 1:
@@ -162,23 +166,35 @@ def number(reward: Any) -> float:
     return float(array.item())
 
 
+def flag(key: str, value: Any) -> bool:
+    """Whether an episode ended, also if it comes as a number, or an array or a tensor of one.
+
+    Raises:
+        Mismatch: it says neither yes nor no.
+    """
+    array = numbers(value)
+    if array is None or array.size != 1 or array.item() != array.item():
+        raise Mismatch(key, f"the environment returned {value!r}: return True or False")
+    return bool(array.item())
+
+
 def column(key: str, values: Any, envs: int, dtype: np.dtype[Any]) -> Array:
     """One number for each environment, as a vector environment returned them: an array (E,).
 
     It may be the same array.
 
     Raises:
-        Mismatch: it is something else, or not finite.
+        Mismatch: it is something else, not finite, or as flags not a number.
     """
-    array = values if type(values) is np.ndarray else _array(values)
+    array = numbers(values)
     if array is None or array.shape != (envs,):
         found = f"a {type(values).__name__}" if array is None else f"{array.dtype} {array.shape}"
         raise Mismatch(
             key, f"the environment returned {found}: return one number for each of {envs}"
         )
     made: Array = array.astype(dtype, copy=False)
-    if dtype.kind == "f":
-        require_finite(key, made)
+    if dtype.kind == "f" or array.dtype.kind == "f":
+        require_finite(key, array)
     return made
 
 
@@ -195,7 +211,7 @@ def require_finite(key: str, array: Array) -> None:
         raise Mismatch(key, f"{first_of(array, bad)}: repair the environment")
 
 
-def _array(value: Any) -> Array | None:
+def numbers(value: Any) -> Array | None:
     """An array of numbers; None where it is not of numbers."""
     try:
         array = np.asarray(value)
@@ -228,7 +244,7 @@ def five_of(returned: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
     Raises:
         Mismatch: it is not what Gymnasium's environments return.
     """
-    if type(returned) is tuple and len(returned) == 5 and isinstance(returned[4], dict):
+    if isinstance(returned, tuple) and len(returned) == 5 and isinstance(returned[4], dict):
         return returned
     raise Mismatch(
         OBSERVATIONS,

@@ -207,6 +207,8 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     faults += [
         f"environment {name}: two observations are both called {key!r}" for key in sorted(twice)
     ]
+    if not parts and not faults:
+        faults.append(f"environment {name}: its {space} shows nothing that can be stored")
     try:
         actions = action_spec(env.single_action_space)
         parts += [_mask_part(actions, leaf.shape or ()) for leaf in masks]
@@ -302,7 +304,9 @@ def _part(key: str, space: gym.Space[Any], stack: int, padding: Padding) -> Part
 
 
 def _box_part(key: str, space: spaces.Box, stack: int, padding: Padding) -> Part:
-    dtype = np.dtype("float32" if space.dtype == np.float64 else space.dtype)
+    dtype = np.dtype(np.dtype(space.dtype).type)  # whatever its byte order
+    if dtype.kind == "f" and dtype.itemsize > 4:
+        dtype = np.dtype(np.float32)
     if dtype.kind not in "biuf":
         raise TypeError(f"{key} has dtype {dtype}; only numbers can be stored")
     shape = tuple(int(n) for n in space.shape)

@@ -285,25 +285,26 @@ class Stepper:
             said = final.get(MASK_KEY)
             if said is None:
                 said = self._allowed.said(info.get("final_info", {}))[ended]
-            final[MASK_KEY] = np.not_equal(said, 0)
+            final[MASK_KEY] = self._allowed.flags(said)
             self._allowed.open(final[MASK_KEY])
 
     def _finals(self, ended: NDArray[np.int64], info: dict[str, Any]) -> Parts:
         """Last observations (k, …) of the episodes that ended, from any layout of ``final_obs``.
 
-        That is an object array of single observations, a batched array, or a Dict of batched ones.
+        That is a list or an object array of single observations, a batched array, or a Dict of
+        batched ones.
         """
         last = info.get("final_obs", info.get("final_observation"))
         if last is None:
             raise Mismatch(OBSERVATIONS, _NO_LAST)
-        each = isinstance(last, np.ndarray) and last.dtype == object
+        each = isinstance(last, list) or (isinstance(last, np.ndarray) and last.dtype == object)
         paths = [(path, stored.key) for path, stored in self._stored]
         if self.spec.masked == "observation":
             paths.append(((MASK,), MASK_KEY))
         found: Parts = {
             key: np.stack([at(last[i], path, key) for i in ended])
             if each
-            else at(last, path, key)[ended]
+            else np.asarray(at(last, path, key))[ended]
             for path, key in paths
         }
         rows = (len(ended),)

@@ -331,7 +331,11 @@ class TorchActor:
 
 
 def _tensors(arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    """Views, where PyTorch takes such: not of what is read-only or runs backwards."""
+    return {
+        name: torch.from_numpy(array if array.flags.carray else array.copy("C"))
+        for name, array in arrays.items()
+    }
 
 
 def _with_tensors(info: ActInfo) -> ActInfo:

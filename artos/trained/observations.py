@@ -38,7 +38,10 @@ def batch_of(obs: Any, spec: EnvSpec, mask: Any = None) -> tuple[dict[str, Array
     faults += [f"{name} is none of {', '.join(sorted(names))}" for name in given.keys() - names]
     arrays = {name: np.asarray(value) for name, value in given.items()}
     if MASK_KEY in arrays:
-        arrays[MASK_KEY] = arrays[MASK_KEY] != 0
+        said = arrays[MASK_KEY]
+        arrays[MASK_KEY] = said != 0
+        if (said != arrays[MASK_KEY]).any():
+            faults.append(f"{MASK_KEY} has other numbers than 1 and 0")
     faults += [fault for part in spec.parts if part.name in arrays
                for fault in _faults(part, arrays[part.name])]  # fmt: skip
     counts = {_count(part, arrays[part.name]) for part in spec.parts if part.name in arrays}
@@ -78,10 +81,14 @@ def _faults(part: Part, value: Array) -> Iterator[str]:
     if shape not in (value.shape, value.shape[1:]) or (value.ndim != len(shape) and not len(value)):
         batch = ", ".join(("B", *map(str, shape)))
         yield f"{part.name} has shape {value.shape}; give {shape}, or ({batch}) for a batch"
-    elif value.dtype.kind not in "biuf" or _changes(part, value):
+    elif value.dtype.kind not in "biuf":
         yield f"{part.name} has dtype {value.dtype}; the environment shows {part.dtype}"
-    elif not _finite(part, value):
-        yield f"{part.name} holds NaN or infinity, or a number too large for {part.dtype}"
+    elif (bad := _changed(part, value)).any():
+        among = f"{value[bad].flat[0]} among them"
+        yield f"{part.name} has dtype {value.dtype} ({among}); the environment shows {part.dtype}"
+    elif not (kept := np.isfinite(_cast(part, value))).all():
+        lost = f"{value[~kept].flat[0]}: NaN or infinity, or too large for {part.dtype}"
+        yield f"{part.name} holds {lost}"
     elif part.sizes and _beyond(part, value):
         yield (
             f"{part.name} goes from {value.min()} to {value.max()}; it has {part.sizes} choices"
@@ -112,12 +119,17 @@ def _start(part: Part) -> Any:
     return np.array(part.start).reshape(part.shape) if part.start else np.int64(0)
 
 
-def _changes(part: Part, value: Array) -> bool:
-    """Whether a cast to the part's integers would change numbers."""
+def _changed(part: Part, value: Array) -> NDArray[np.bool_]:
+    """Which numbers a cast to the part's integers would change."""
     if np.dtype(part.dtype).kind == "f":
-        return False
+        return np.zeros(value.shape, bool)
+    changed: NDArray[np.bool_] = _cast(part, value) != value
+    return changed
+
+
+def _cast(part: Part, value: Array) -> Array:
     with np.errstate(all="ignore"):
-        return bool((value.astype(part.dtype) != value).any())
+        return value.astype(part.dtype)
 
 
 def state_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any
 
 import gymnasium as gym
@@ -43,6 +44,7 @@ class WrongVector(VectorEnv[Any, Any, Any]):
         return self._step
 
 
+Named = namedtuple("Named", "obs reward terminated truncated info")
 FOUR = spaces.Box(-9, 9, (4,), np.float32)
 BYTES = spaces.Box(0, 255, (4,), np.uint8)
 HALF = np.full(4, 0.5, np.float32)
@@ -100,6 +102,38 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: Wrong(FOUR, HALF, reset=HALF),
         r"reset\(\) returned a ndarray; .*shimmy",
     ),
+    "complex numbers": (lambda: Wrong(FOUR, np.zeros(4, complex)), r"complex128 \(4,\), its space"),
+    "no flag": (
+        lambda: Wrong(FOUR, HALF, step=(HALF, 1.0, None, False, {})),
+        "terminations: .*None",
+    ),
+    "a word as flag": (
+        lambda: Wrong(FOUR, HALF, step=(HALF, 1.0, False, "no", {})),
+        "truncations: .*'no': return True or False",
+    ),
+    "no number as flag": (
+        lambda: Wrong(FOUR, HALF, step=(HALF, 1.0, np.nan, False, {})),
+        "terminations: .*nan",
+    ),
+    "several flags": (
+        lambda: Wrong(FOUR, HALF, step=(HALF, 1.0, NOT, np.zeros(2, bool), {})),
+        r"truncations: .*\[False, False\]",
+    ),
+    "scores as mask": (
+        lambda: Wrong(FOUR, HALF, reset=(HALF, {"action_mask": np.array([-np.inf, 0])})),
+        r"action_mask: environment 0 returned -inf at \[0\]: a mask has 1",
+    ),
+    "a word as mask": (
+        lambda: Wrong(FOUR, HALF, reset=(HALF, {"action_mask": "01"})),
+        "action_mask: .*a str",
+    ),
+    "another mask later": (
+        lambda: Wrong(
+            FOUR, HALF, reset=(HALF, {"action_mask": [1, 1]}), info={"action_mask": [1, 1, 1]}
+        ),
+        r"action_mask: .*int64 \(1, 3\)",
+    ),
+    "nothing to see": (lambda: Wrong(spaces.Dict(), {}), r"Dict\(\) shows nothing that can be"),
     "masks only later": (
         lambda: Wrong(FOUR, HALF, info={"action_mask": np.ones(2)}),
         "first reset",
@@ -112,6 +146,14 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a vector's rewards": (
         lambda: WrongVector((OBS, np.ones((1, 2)), NOT, NOT, {})),
         r"rewards: .*\(1, 2\): return one number for each of 1",
+    ),
+    "a vector's flags": (
+        lambda: WrongVector((OBS, [1.0], np.array([np.nan]), NOT, {})),
+        "terminations: environment 0 returned nan",
+    ),
+    "a vector's flags in words": (
+        lambda: WrongVector((OBS, [1.0], NOT, np.array(["no"]), {})),
+        "truncations: .*returned a ndarray",
     ),
     "a vector's end without final_obs": (
         lambda: WrongVector((OBS, [1.0], ENDED, NOT, {})),
@@ -126,6 +168,19 @@ ALLOWED: dict[str, tuple[Any, list[float]]] = {
     "a list": (lambda: Wrong(FOUR, [0.5] * 4), [0.5] * 4),
     "a tensor": (lambda: Wrong(FOUR, torch.full((4,), 0.5)), [0.5] * 4),
     "a number as reward array": (lambda: Wrong(FOUR, HALF, np.ones(1)), [0.5] * 4),
+    "numbers as flags": (
+        lambda: Wrong(FOUR, HALF, step=(HALF, 1.0, np.zeros((1, 1)), torch.zeros(1), {})),
+        [0.5] * 4,
+    ),
+    "a named tuple": (
+        lambda: Wrong(FOUR, HALF, step=Named(HALF, 1.0, False, False, {})),
+        [0.5] * 4,
+    ),
+    "longer floats": (
+        lambda: Wrong(spaces.Box(-9, 9, (4,), np.longdouble), np.full(4, 0.5, np.longdouble)),
+        [0.5] * 4,
+    ),
+    "lives that are no number": (lambda: Wrong(FOUR, HALF, info={"lives": None}), [0.5] * 4),
     "a tensor as reward": (lambda: Wrong(FOUR, HALF, torch.ones(1, 1)), [0.5] * 4),
     "a category from 3": (lambda: Wrong(spaces.Discrete(4, start=3), np.int32(5)), [2]),
     "a tuple": (

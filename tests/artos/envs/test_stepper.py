@@ -263,3 +263,22 @@ def test_a_life_lost_as_the_episode_ends_changes_nothing_about_its_end(
     last = (False, True) if truncates else (True, False)
     assert seen == 3 * [(True, False), (True, False), (True, False), last]
     stepper.close()
+
+
+class Silent(Losing):
+    """Its resets do not say how many lives it has."""
+
+    def reset(self, **options: Any) -> Any:
+        return Counting.reset(self, **options)
+
+
+@WAITS
+def test_a_life_lost_as_another_environment_begins_anew_is_marked_at_once(
+    autoreset: AutoresetMode,
+) -> None:
+    env = SerialVectorEnv([lambda: Silent(2), lambda: Silent(9)], autoreset)
+    stepper = Stepper(env, terminal_lives=True, autoreset=autoreset)
+    stepper.reset(0)
+    marked = [bool(stepper.step(np.zeros(2, np.int64)).terminations[1]) for _ in range(6)]
+    assert marked == [False, True, True, True, True, True]
+    stepper.close()

@@ -46,6 +46,22 @@ class Draws(gym.Env):
         return self.shown(), 0.0, self.t == 10, False, {}
 
 
+class Together(gym.vector.VectorEnv):
+    def __init__(self, num_envs):
+        self.envs = [Draws() for _ in range(num_envs)]
+        self.num_envs = num_envs
+        self.metadata = {"autoreset_mode": gym.vector.AutoresetMode.NEXT_STEP}
+        self.single_observation_space = Draws.observation_space
+        self.single_action_space = Draws.action_space
+
+    def reset(self, *, seed=None, options=None):
+        return np.stack([env.reset()[0] for env in self.envs]), {}
+
+    def step(self, actions):
+        shown = np.stack([env.step(0)[0] for env in self.envs])
+        return shown, np.zeros(self.num_envs), *np.zeros((2, self.num_envs), bool), {}
+
+
 class Comparing(PPO):
     def update(self, batch, call):
         shown = batch.gather("observations")
@@ -55,10 +71,10 @@ class Comparing(PPO):
         return super().update(batch, call)
 
 
-def workload(actors: str = "3", total_steps: int = 192):
+def workload(actors: str = "3", total_steps: int = 192, env: str = "draws:Draws"):
     return Workload(
         name="draws", actors=actors, steps=32, total_steps=total_steps,
-        actor=RolloutActor("draws:Draws", envs=2), learner=Comparing(minibatches=1, epochs=1),
+        actor=RolloutActor(env, envs=2), learner=Comparing(minibatches=1, epochs=1),
         triggers={"learner.update": DataKeyTrigger(KEYS, size=32),
                   "actors.sample": ObjectKeyTrigger("model_param")},
     )
@@ -68,8 +84,10 @@ ANYWHERE = {
     "forks": ("--set", "start=fork"),
     "cold": ("--set", "start=cold"),
 }
+OF_A_VECTOR = ("--env", "draws:Together", "--set")
 BY_IMAGES = {
     "clones": ("--set", "start=clone"),
+    "clones of a vector": (*OF_A_VECTOR, "start=clone"),
     "images between rounds": ("--set", "park=checkpoint", "--total-steps", "384"),
 }
 
@@ -88,6 +106,12 @@ def distinct(folder: Path, *options: str) -> None:
 def test_every_draw_is_its_own(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     distinct(tmp_path, *ANYWHERE[way])
+
+
+@pytest.mark.long
+def test_of_a_vector_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    distinct(tmp_path, *OF_A_VECTOR, "start=fork")
 
 
 @needs_criu
