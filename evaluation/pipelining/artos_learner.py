@@ -18,7 +18,8 @@ from artos.protocol.invocations import Claim
 from evaluation.pipelining.rounds import OBSERVATIONS
 from evaluation.pipelining.shared import SECONDS
 from evaluation.pipelining.stand_in_learner import PIECE, Learning
-from head.run.coordination.ledger import Arrivals, Claims
+from head.run.coordination.books import Claims
+from head.run.coordination.rows import Arrivals
 from triggers.base import Firing, Joined, Published
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.table import Table

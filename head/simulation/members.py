@@ -18,8 +18,8 @@ from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.spec import MODEL_PARAM, VERSION_KEY
 from head.run.coordination.coordinator import Coordinator
-from head.run.coordination.ledger import Rows
 from head.run.coordination.ports import Ports
+from head.run.coordination.rows import Rows
 from head.simulation.leases import Claimant, Gate, Leases, Turn
 from head.simulation.timeline import Timeline
 from head.simulation.workload import Workload

@@ -11,7 +11,7 @@ import pytest
 from trigger_helpers import KEYS, arrived, fire, joined, new_plan, rows
 
 from artos.plan import Plan
-from head.run.coordination.ledger import Rounds
+from head.run.coordination.books import Rounds
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger
 from triggers.base import Event, Published
 from triggers.table import Table
