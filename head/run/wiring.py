@@ -8,6 +8,7 @@ from head.run.concerns.budget import Budget
 from head.run.concerns.evaluation import Evaluation
 from head.run.concerns.failures import FailureLimits
 from head.run.concerns.lag import Lag
+from head.run.concerns.learning import Learning
 from head.run.concerns.leases import Leases
 from head.run.concerns.prewarming import Prewarming
 from head.run.concerns.records import Records
@@ -37,7 +38,7 @@ def connect(
 
         actor      --commit-->   cache buffer   --transfer-->        replay buffer
         actor      --commit-->   replay buffer  (no transfer trigger: same rows, same blocks)
-        replay buffer            --learner.*-->       coordinator  --invocation-->  learner
+        replay buffer            --learner.*-->       learning     --invocation-->  learner
         learner    --publish-->  model block
         model block, time        --actors.*-->        sampling     --invocation-->  actors
         model block, time        --evaluator.play-->  evaluation   --invocation-->  evaluator
@@ -67,10 +68,11 @@ def connect(
         Relocation(run),
         Recovery(run, limits),
         Standstill(run, limits),
+        learning := Learning(run),
     )
     destinations = {
         "transfer": arrive,
-        "learner": run.fire,
+        "learner": learning.fire,
         "actors": sampling.fire,
         PREWARM: prewarming.fire,
         "evaluator": evaluation.fire,

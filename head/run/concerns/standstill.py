@@ -81,11 +81,7 @@ class Standstill(Concern):
 
     def _nothing_is_left(self) -> bool:
         run = self.run
-        works = any(
-            run.roster.works_on(member, call) and (member == LEARNER or call.stop)
-            for member, call in run.invocations
-            if member != run.plan.evaluator
-        )
+        works = run.roster.anybody_works(run.invocations, but_pulls=True)
         clocks = run.engine.clocks() - _BESIDE
         idle = not works and run.roster.all_ready(run.actors) and not run.trained
         return idle and run.vain.issuperset(clocks)

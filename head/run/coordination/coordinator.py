@@ -6,13 +6,12 @@ coordinator runs a cluster, one machine and one process.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.plan import Plan
-from artos.protocol.invocations import Claim, Done, Failed, FromMember, Invoke, Ready, Waits
+from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready, Waits
 from artos.snapshot import put_back, taken
 from artos.system.exit_report import ExitReport
 from head.run.coordination.books import Claims, Invocations, Progress, Rounds
@@ -21,14 +20,11 @@ from head.run.coordination.ports import Ports
 from head.run.coordination.roster import Roster
 from head.run.monitor import Monitor
 from head.run.objects import Objects
-from triggers.base import Event, Firing, Joined, Learned, Published, Resumed
+from triggers.base import Event, Firing, Joined, Published, Resumed
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.table import Table
-from triggers.wiring import method_of, non_publishing_targets, role_of
+from triggers.wiring import non_publishing_targets, role_of
 
-_log = logging.getLogger(__name__)
-_MOST_WAITING = 2
-"""Invocations of one target that claim nothing: one is made, the next one waits."""
 Any_ = TypeVar("Any_", bound=Concern)
 
 
@@ -154,22 +150,11 @@ class Coordinator:
         if self.announced < 0 or self.samples:
             return False
         if self.draining or (self.ending and self.ending.updates):
-            return not any(
-                self.roster.works_on(member, call)
-                and not self.roster.unplaced(member)
-                and not (self.draining and self._may_be_left(member))
-                for member, call in self.invocations
-                if member != self.plan.evaluator
+            left_out = self.draining and self.progress.steps <= self.progress.consumed
+            return not self.roster.anybody_works(
+                self.invocations, placed=True, but_waits=self.draining, but_late=left_out
             )
         return self.invocations.only(self.plan.evaluator)
-
-    def _may_be_left(self, member: int) -> bool:
-        if member == LEARNER:  # what it began has used rows, and is made again
-            return self.roster.says_it_waits(member)
-        if self.progress.steps > self.progress.consumed:  # rows of others may wait for this one's
-            return False
-        waits = self.ports.members.waits_for_slot(member)
-        return waits or not self.roster.is_ready(member)
 
     @property
     def finished(self) -> bool:
@@ -223,50 +208,11 @@ class Coordinator:
 
     # -- what triggers ask for -----------------------------------------------------------------
 
-    def fire(self, firing: Firing) -> None:
-        """A trigger of the learner fired: hand over the rows that it claimed."""
-        target = firing.trigger
-        if firing.dropped:
-            self._drop(target, firing.dropped)
-        elif not firing.claims and self._is_busy(target):
-            self.in_vain(firing)
-        elif self.admits(firing):
-            used, steps = self.progress.used, self.progress.consumed
-            number, method, claims = firing.number, method_of(target), firing.claims
-            self.invoke(LEARNER, Invoke(number, target, method, claims, 0, True, used, steps))
-            self.claims.claim(target, claims)
-        else:
-            self.ports.journal.take_back(firing.number)
-
-    def _is_busy(self, target: str) -> bool:
-        """Whether a firing that claims nothing (so no rows are lost without it) is too early.
-
-        A clock's waits for the last one's end; of others one more may wait, so that the learner
-        goes on at once. A trigger may fire with every event, and whatever is sent to the learner is
-        waited for when the run is to stop.
-        """
-        waiting = self.invocations.count(LEARNER, target)
-        return waiting >= (1 if target in self.engine.clocks() else _MOST_WAITING)
-
-    def _drop(self, target: str, rows: Iterable[Claim]) -> None:
-        """These are too old for the trigger."""
-        claims = tuple(rows)
-        self.claims.claim(target, claims)
-        lost = sum(claim.stop - claim.start for claim in claims)
-        self.monitor.rows_lost += lost * self.plan.envs
-        self.acknowledge(target, claims)
-
     def in_vain(self, firing: Firing) -> None:
-        """A trigger fired, and nobody could be invoked: the journal need not know."""
+        """A trigger fired, and nobody was invoked: the journal need not know."""
         self.ports.journal.take_back(firing.number)
         if firing.trigger in self.engine.clocks():
             self.vain.add(firing.trigger)
-        elif self.monitor.skipped(firing.trigger) == 1:
-            _log.warning(
-                "%s fires faster than the learner works: while %d of its invocations are under "
-                "way, others are skipped and counted (skipped in summary.json)",
-                firing.trigger, _MOST_WAITING,
-            )  # fmt: skip
 
     def admits(self, firing: Firing) -> bool:
         """Whether all concerns admit a firing; if not, it is kept for a run that goes on here."""
@@ -324,19 +270,10 @@ class Coordinator:
 
     def _book(self, member: int, call: Invoke, done: Done) -> None:
         facts: dict[str, Any] = {}
-        for answered in self._answered:  # before rows are acknowledged, which may be overwritten
+        for answered in self._answered:
             facts |= answered(member, call, done)
-        if member == LEARNER:
-            self.acknowledge(call.trigger, call.claims)
-            self.feed(Learned(call.trigger, drew=not done.nothing))
         now, name = self.ports.clock.now(), self.name_of(member)
         self.ports.journal.done(now, call.firing, name, seconds=done.seconds, **facts)
-
-    def acknowledge(self, consumer: str, claims: Iterable[Claim]) -> None:
-        """A consumer is done with these rows; their room is free once all consumers are."""
-        for claim in claims:
-            done = self.claims.done(consumer, claim)
-            self.ports.blocks[claim.actor].acknowledge(consumer, *done)
 
     # -- when members die, and time passes -----------------------------------------------------
 
@@ -409,18 +346,12 @@ class Coordinator:
         members = [LEARNER, *map(actor_member, self.actors)]
         if (evaluator := self.plan.evaluator) is not None and evaluator not in self.roster.gone:
             members.append(evaluator)
-        return {self.name_of(member): self._wait_of(member) for member in members}
-
-    def _wait_of(self, member: int) -> str:
-        if away := self.roster.unplaced(member):
-            return away
-        if not self.roster.is_ready(member):
-            return "starting"
-        if calls := self.invocations.of(member):
-            running = f"running {calls[0].method} (firing {calls[0].firing})"
-            return self.roster.lacks(member, calls[0]) or running
-        beside = {LEARNER: "rows", self.plan.evaluator: "a version to evaluate"}
-        return beside.get(member, f"version {self.announced + 1}")
+        idle = {LEARNER: "rows", evaluator: "a version to evaluate"}
+        version = f"version {self.announced + 1}"
+        return {
+            self.name_of(m): self.roster.wait_of(m, self.invocations.of(m), idle.get(m, version))
+            for m in members
+        }
 
     def snapshot(self) -> dict[str, Any]:
         """The books of the run, between two events; to be pickled at once."""

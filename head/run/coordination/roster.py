@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.plan import Plan
@@ -93,10 +93,6 @@ class Roster:
         if what:
             self._lacking[member] = what
 
-    def says_it_waits(self, member: int) -> bool:
-        """Whether it has ``told`` what it waits for."""
-        return member in self._lacking
-
     def lacks(self, member: int, call: Invoke) -> str:
         """What others have that the member needs for this, in words; "" if it lacks nothing."""
         if self._members.waits_for_slot(member):
@@ -111,13 +107,48 @@ class Roster:
             return False
         return block.free() < call.stop - block.written
 
-    def works_on(self, member: int, call: Invoke) -> bool:
-        """Whether the member can go on with this by itself.
+    def anybody_works(
+        self, invocations: Iterable[tuple[int, Invoke]], *, placed: bool = False,
+        but_pulls: bool = False, but_waits: bool = False, but_late: bool = False,
+    ) -> bool:  # fmt: skip
+        """Whether a member goes on by itself with what it was asked for.
 
-        On other nodes an actor that waits for room still works: rows under way may make room.
+        That is not so while it waits for room in its block; but on other nodes rows under way may
+        make that room. The evaluator does not count: neither learner nor actors wait for it.
+
+        Args:
+            invocations: what members have to answer.
+            placed: those without a place to run do not work.
+            but_pulls: nor do actors that only bind weights.
+            but_waits: nor does the learner while it waits for what it ``told``. What it began has
+                used rows, and is made again.
+            but_late: nor do actors that wait for a slot, or are not ready.
         """
         in_place = self._ports.row_source.in_place
-        return not (in_place and self.waits_for_room(member, call))
+        return any(
+            not (in_place and self.waits_for_room(member, call))
+            and not (placed and self.unplaced(member))
+            and not (but_pulls and member != LEARNER and not call.stop)
+            and not (but_waits and member in self._lacking)
+            and not (but_late and member != LEARNER and self._is_late(member))
+            for member, call in invocations
+            if member != self._plan.evaluator
+        )
+
+    def _is_late(self, member: int) -> bool:
+        return member not in self._ready or self._members.waits_for_slot(member)
+
+    def wait_of(self, member: int, calls: Sequence[Invoke], idle: str) -> str:
+        """What the member waits for, in words; ``idle`` if it has nothing to answer."""
+        if away := self.unplaced(member):
+            return away
+        if not self.is_ready(member):
+            return "starting"
+        if not calls:
+            return idle
+        return (
+            self.lacks(member, calls[0]) or f"running {calls[0].method} (firing {calls[0].firing})"
+        )
 
     def unplaced(self, member: int) -> str:
         """What a member without a place to run waits for, in words; "" if it has one."""

@@ -34,7 +34,10 @@ class Watched:
         self.clock, self.clocks = ManualClock(), set[str]()
         self.run = SimpleNamespace(
             ports=SimpleNamespace(clock=self.clock), plan=SimpleNamespace(evaluator=None),
-            roster=SimpleNamespace(all_ready=lambda actors: True), invocations=(), actors=range(1),
+            roster=SimpleNamespace(
+                all_ready=lambda actors: True, anybody_works=lambda calls, but_pulls: False
+            ),
+            invocations=(), actors=range(1),
             engine=SimpleNamespace(clocks=lambda: self.clocks), waits=lambda: WAITS, trained=False,
             non_publishing=frozenset(), first_version=0, moved=0.0, vain=set(),
         )  # fmt: skip
