@@ -13,7 +13,7 @@ import msgspec
 from artos.protocol.invocations import Ready
 from artos.system.append_file import AppendFile
 from artos.system.regular_file import opened
-from triggers.base import Firing
+from triggers.events import Firing
 
 _MOST_HELD, _MOST_KEPT = 1_000, 100_000
 """Most lines in memory before a write, and while writing fails."""

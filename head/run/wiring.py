@@ -19,7 +19,7 @@ from head.run.concerns.scaling import Scaler, Scaling
 from head.run.concerns.standstill import Standstill
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports
-from triggers.base import Arrived, Firing
+from triggers.events import Arrived, Firing
 from triggers.prewarm import PREWARM
 from triggers.table import Table
 

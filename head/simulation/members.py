@@ -23,12 +23,12 @@ from head.run.coordination.rows import Rows
 from head.simulation.leases import Claimant, Gate, Leases, Turn
 from head.simulation.timeline import Timeline
 from head.simulation.workload import Workload
-from triggers.base import Arrived, Committed
 from triggers.engine import direct_passers
+from triggers.events import Arrived, Committed
+from triggers.pacing import non_publishing_targets
 from triggers.primitives import DataKeyTrigger, TransferTrigger
 from triggers.replay import ReplayTrigger
 from triggers.table import Table
-from triggers.wiring import non_publishing_targets
 
 Compute = Callable[[float, Callable[[], None]], None]
 

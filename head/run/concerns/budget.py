@@ -7,8 +7,8 @@ from typing import Any
 
 from artos.protocol.invocations import Done, Invoke
 from head.run.coordination.concern import NOTHING, Concern
-from triggers.base import Firing
-from triggers.wiring import role_of
+from triggers.events import Firing
+from triggers.targets import role_of
 
 STEPS, UPDATES = "total_steps", "total_updates"
 """The settings of a workload that limit a run; 0 is no limit."""

@@ -17,8 +17,8 @@ from head.records.evaluations import Evaluated
 from head.run.concerns.failures import FailureLimits, Failures
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.coordination.coordinator import Coordinator
-from triggers.base import Firing
-from triggers.wiring import method_of
+from triggers.events import Firing
+from triggers.targets import method_of
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from artos.protocol.invocations import Done, Invoke
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.coordination.coordinator import Coordinator
 from head.run.monitor import lags_of_claims
-from triggers.base import Event, Published
+from triggers.events import Event, Published
 
 
 class Lag(Concern):

@@ -9,8 +9,8 @@ from typing import Any
 from artos.buffer.mailbox import LEARNER
 from artos.protocol.invocations import Claim, Done, Invoke
 from head.run.coordination.concern import NOTHING, Concern
-from triggers.base import Firing, Learned
-from triggers.wiring import method_of
+from triggers.events import Firing, Learned
+from triggers.targets import method_of
 
 _log = logging.getLogger(__name__)
 _MOST_WAITING = 2

@@ -10,7 +10,7 @@ from artos.protocol.invocations import Done, Invoke
 from head.run.concerns.forecast import Forecast, QuantileForecast, WindowForecast
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.coordination.coordinator import Coordinator
-from triggers.base import Event, Firing, Published
+from triggers.events import Event, Firing, Published
 from triggers.prewarm import PREWARM, PrewarmTrigger
 from triggers.table import Table
 

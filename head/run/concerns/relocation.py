@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from artos.buffer.mailbox import actor_member
 from head.run.coordination.concern import Concern
-from triggers.base import Rewound
-from triggers.primitives import DataKeyTrigger
+from triggers.events import Rewound
 
 
 class Relocation(Concern):
@@ -61,8 +60,6 @@ class Relocation(Concern):
 
     def _claimed(self, actor: int) -> Iterator[int]:
         for wrapper in self.run.engine.wrappers:
-            for part in wrapper.trigger.parts():
-                if isinstance(part, DataKeyTrigger):
-                    yield part.taken(actor)
+            yield from (part.taken(actor) for part in wrapper.trigger.parts())
         for consumer in self.run.plan.consumers:
             yield self.run.claims.claimed(consumer.name, actor)

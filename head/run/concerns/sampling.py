@@ -12,9 +12,10 @@ from artos.protocol.invocations import Done, Invoke
 from head.run.concerns.binding import Binding
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.coordination.coordinator import Coordinator
-from triggers.base import Event, Firing, Joined, Published, Ungranted
+from triggers.events import Event, Firing, Joined, Published, Ungranted
+from triggers.pacing import drawn_lag, max_lags, window
 from triggers.table import Table
-from triggers.wiring import drawn_lag, max_lags, method_of, samples, window
+from triggers.targets import method_of, samples
 
 
 class Sampling(Concern):

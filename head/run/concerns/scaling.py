@@ -17,9 +17,9 @@ from artos.scaling.faults import CannotScale, ScalingFailed
 from artos.scaling.policy import Custom, Observation, ScalingPolicy, decided
 from head.run.coordination.concern import Concern
 from head.run.coordination.coordinator import Coordinator
-from triggers.base import Event, Joined, Left, Published
+from triggers.events import Event, Joined, Left, Published
+from triggers.pacing import fewest
 from triggers.table import Table
-from triggers.wiring import fewest
 
 LEAD = 16
 """Updates before a scheduled step up at which its actors begin to be made."""

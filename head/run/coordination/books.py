@@ -11,7 +11,7 @@ from artos.buffer.mailbox import LEARNER
 from artos.plan import Plan
 from artos.protocol.invocations import Claim, Invoke
 from head.run.monitor import Monitor
-from triggers.wiring import non_publishing_targets
+from triggers.pacing import non_publishing_targets
 
 
 @dataclass(slots=True)

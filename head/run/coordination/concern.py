@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from artos.protocol.invocations import Done, Invoke
 from artos.system.exit_report import ExitReport
-from triggers.base import Event, Firing
+from triggers.events import Event, Firing
 
 if TYPE_CHECKING:
     from head.run.coordination.coordinator import Coordinator

@@ -20,10 +20,11 @@ from head.run.coordination.ports import Ports
 from head.run.coordination.roster import Roster
 from head.run.monitor import Monitor
 from head.run.objects import Objects
-from triggers.base import Event, Firing, Joined, Published, Resumed
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
+from triggers.events import Event, Firing, Joined, Published, Resumed
+from triggers.pacing import non_publishing_targets
 from triggers.table import Table
-from triggers.wiring import non_publishing_targets, role_of
+from triggers.targets import role_of
 
 Any_ = TypeVar("Any_", bound=Concern)
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import ordered
 from artos.spec import VERSION_KEY
-from triggers.base import Arrived, Committed
+from triggers.events import Arrived, Committed
 
 Rows = Committed | Arrived
 

@@ -19,8 +19,9 @@ from artos.system.exit_report import ExitReport
 from head.records.evaluations import Evaluated
 from head.run.concerns.evaluation import Evaluation
 from triggers import TimeTrigger, UpdateTrigger
-from triggers.base import Firing, Published, Trigger
+from triggers.base import Trigger
 from triggers.engine import direct_passers
+from triggers.events import Firing, Published
 from triggers.journal import read
 
 ACTORS, UPDATES = 2, 7

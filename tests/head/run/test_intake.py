@@ -10,7 +10,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.spec import VERSION_KEY, DataKey
 from head.run.coordination.rows import Arrivals, Commits
-from triggers.base import Arrived, Committed
+from triggers.events import Arrived, Committed
 
 EARLY, LATE = ("rewards", VERSION_KEY), ("frames",)
 ALL = ("rewards", "frames", VERSION_KEY)

@@ -19,7 +19,7 @@ from artos.spec import ArraySpec, ObjectKey
 from head.run.concerns.sampling import Sampling
 from head.run.objects import Objects
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger
-from triggers.base import Published
+from triggers.events import Published
 from triggers.journal import read
 from triggers.table import Table
 
