@@ -192,7 +192,7 @@ class Trigger(ABC):
 
 
 @dataclass
-class Pair(Trigger):
+class _Pair(Trigger):
     """Two triggers as one."""
 
     left: Trigger
@@ -232,7 +232,7 @@ class Pair(Trigger):
 
 
 @dataclass(repr=False)
-class And(Pair):
+class And(_Pair):
     """Fires when both have fired since its last firing; rows that either handed over are kept."""
 
     _held: list[Firing | None] = field(
@@ -264,7 +264,7 @@ class And(Pair):
 
 
 @dataclass(repr=False)
-class Or(Pair):
+class Or(_Pair):
     """Fires whenever either fires."""
 
     _waiting: deque[Firing] = field(init=False, repr=False, compare=False, default_factory=deque)
