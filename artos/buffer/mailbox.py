@@ -77,7 +77,7 @@ class Doorbell:
         return taken
 
     def wait(self, seconds: float) -> bool:
-        """Sleep until rung, at most ``seconds``; True if rung. Returns early on a signal (False)."""
+        """Sleep until rung, at most ``seconds``; True if rung, False also on a signal."""
         if _trywait(self._address) == 0:
             return True
         if seconds <= 0:
