@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from artos.learners.a2c import A2C
     from artos.learners.advantage_cache import AdvantageCache
     from artos.learners.context import LearnerContext
+    from artos.learners.dqn import DQN
     from artos.learners.impala import IMPALA
     from artos.learners.network import Network
     from artos.learners.optimisers import Adam, RMSprop, TorchOptimiser
     from artos.learners.ppo import PPO
+    from artos.learners.sac import SAC
+    from artos.learners.td3 import TD3
     from artos.learners.torch_learner import TorchLearner
     from artos.losses.gae import advantages
     from artos.losses.vtrace import vtrace
@@ -41,9 +44,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "A2C",
+    "DQN",
     "FIFO",
     "IMPALA",
     "PPO",
+    "SAC",
+    "TD3",
     "ActInfo",
     "ActorBlock",
     "Adam",
@@ -83,8 +89,11 @@ __all__ = [
 
 _MODULES = {
     "A2C": "artos.learners.a2c",
+    "DQN": "artos.learners.dqn",
     "IMPALA": "artos.learners.impala",
     "PPO": "artos.learners.ppo",
+    "SAC": "artos.learners.sac",
+    "TD3": "artos.learners.td3",
     "ActorBlock": "artos.buffer.actor_block",
     "ArtosError": "artos.errors",
     "Batch": "artos.buffer.samplers.batch",

@@ -170,7 +170,7 @@ def test_every_trigger_is_public() -> None:
     for module in (importlib.import_module(name_of(path)) for path in ours):
         for name, value in vars(module).items():
             if isinstance(value, type) and issubclass(value, triggers.Trigger):
-                assert name in triggers.__all__
+                assert name in triggers.__all__ or name.startswith("_")
 
 
 def test_every_module_imports_and_says_what_it_is() -> None:

@@ -1,6 +1,7 @@
 """Trigger primitives bound to the buffer, and the engine that checks them (paper §4.2, Table 3)."""
 
-from triggers.base import And, Firing, Or, Trigger
+from triggers.base import And, Or, Trigger
+from triggers.events import Firing
 from triggers.prewarm import PrewarmTrigger
 from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.replay import ReplayTrigger, RoundTrigger

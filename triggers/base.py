@@ -1,4 +1,4 @@
-"""The contract of a trigger: the events it is checked against, what it fires, how to compose it."""
+"""The contract of a trigger: what it is asked, and how two make one."""
 
 from __future__ import annotations
 
@@ -6,173 +6,41 @@ import dataclasses
 import inspect
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
+from triggers.events import Event, Firing
 
-from artos.protocol.invocations import Claim
+if TYPE_CHECKING:
+    from artos.buffer.samplers.patterns import Draw
+    from artos.plan import Plan
+    from triggers.window import Window
 
 
-class Committed(msgspec.Struct, frozen=True):
-    """An actor committed rows to the cache buffer of its node.
+class Demand(NamedTuple):
+    """The rows of a firing: ``size`` in these ``keys`` of each of ``n`` actors (None: of all).
 
-    ``written`` counts rows per key since the actor began; keys left out did not change. ``version``
-    is the policy version of the first row added since the actor's last event; no added row is
-    older. Make one event per version, because ``max_lag`` relies on it.
+    No row is more than ``max_lag`` versions old when it is used, if that is a number.
     """
 
-    actor: int
-    written: Mapping[str, int]
-    version: int = 0
+    keys: tuple[str, ...]
+    n: int | None
+    size: int
+    max_lag: int | None
 
 
-class Began(msgspec.Struct, frozen=True):
-    """An actor was placed here; its rows in this cache buffer begin at row ``row``.
+class Cadence(NamedTuple):
+    """The versions of an object that satisfy a trigger: each ``every``-th.
 
-    It comes before any ``Committed`` of this placement; rows of earlier ones are void.
-    """
-
-    actor: int
-    row: int
-
-
-class Arrived(msgspec.Struct, frozen=True):
-    """Rows of an actor are in the replay buffer; the fields mean the same as in ``Committed``.
-
-    On one machine, and without a transfer trigger, every ``Committed`` is at once an ``Arrived``.
-    """
-
-    actor: int
-    written: Mapping[str, int]
-    version: int = 0
-
-
-class Rewound(msgspec.Struct, frozen=True):
-    """Arrived rows of an actor from row ``rows`` on are void: the actor was placed elsewhere.
-
-    These rows are sampled again and arrive again. Rows already handed over stay handed over.
-    """
-
-    actor: int
-    rows: int
-
-
-class Resumed(msgspec.Struct, frozen=True):
-    """Rows of an actor up to row ``rows`` are in the replay buffer since before the run resumed."""
-
-    actor: int
-    rows: int
-
-
-class Published(msgspec.Struct, frozen=True):
-    """A model-related object has a new version.
-
-    ``ahead`` counts the learner's invocations that were handed over earlier and are not done yet:
-    each of them may make one more version before rows claimed now are consumed. ``updates`` is how
-    many updates the run has made by then, if the object is the weights.
+    Producers may be ``lead`` rounds ahead. Actors are chosen by chance if ``probability`` is a
+    number.
     """
 
     key: str
-    version: int
-    ahead: int = 0
-    updates: int = 0
-
-
-class Joined(msgspec.Struct, frozen=True):
-    """An actor became part of the workload.
-
-    Its first round is sampled together with actor ``peer``'s round that begins at row ``rows``.
-    The rounds that were granted before it came are complete without it.
-    """
-
-    actor: int
-    peer: int = -1
-    rows: int = 0
-
-
-class Left(msgspec.Struct, frozen=True):
-    """An actor is told to stop sampling; it leaves once it has written ``rows`` rows."""
-
-    actor: int
-    rows: int = 0
-
-
-class Ungranted(msgspec.Struct, frozen=True):
-    """A round that the trigger of this target asked an actor for is not granted: nobody samples it.
-
-    It may be asked for again once something else has happened.
-    """
-
-    trigger: str
-    actor: int
-
-
-class Learned(msgspec.Struct, frozen=True):
-    """The learner is done with an invocation that the trigger of this target fired.
-
-    ``drew`` is False if there was no row to draw, so that it did nothing.
-    """
-
-    trigger: str
-    drew: bool = True
-
-
-class Tick(msgspec.Struct, frozen=True):
-    """Time passed; the time itself comes with the check."""
-
-
-class Recheck(msgspec.Struct, frozen=True):
-    """Asks a trigger that has just fired whether there is enough for one more firing."""
-
-
-Event = (
-    Committed | Began | Arrived | Rewound | Resumed | Published | Joined | Left | Ungranted
-    | Learned | Tick | Recheck
-)  # fmt: skip
-
-
-class Firing(msgspec.Struct, frozen=True):
-    """What a satisfied trigger passes on (the *message* of paper Figure 10).
-
-    ``claims`` are the rows it hands over, ``dropped`` those it gave up because they were too old,
-    ``actors`` the actors it is for (None: all), ``rounds`` the number of invocations it grants,
-    ``keys`` its data keys. The engine fills in ``trigger`` and ``number``.
-    """
-
-    claims: tuple[Claim, ...] = ()
-    dropped: tuple[Claim, ...] = ()
-    actors: tuple[int, ...] | None = None
-    rounds: int = 1
-    keys: tuple[str, ...] = ()
-    version: int = -1
-    trigger: str = ""
-    number: int = 0
-
-    def plus(self, later: Firing) -> Firing:
-        """Merge with a later firing of the same trigger: all rows, the actors of either."""
-        either = None
-        if self.actors is not None and later.actors is not None:
-            either = tuple(dict.fromkeys(self.actors + later.actors))
-        return self._with(later, either)
-
-    def meet(self, other: Firing) -> Firing:
-        """Merge with the other side of ``&``: all rows, the actors that both are for."""
-        if self.actors is None or other.actors is None:
-            return self._with(other, other.actors if self.actors is None else self.actors)
-        return self._with(other, tuple(a for a in self.actors if a in set(other.actors)))
-
-    def _with(self, other: Firing, actors: tuple[int, ...] | None) -> Firing:
-        return msgspec.structs.replace(
-            self,
-            claims=self.claims + other.claims,
-            dropped=self.dropped + other.dropped,
-            actors=actors,
-            rounds=max(self.rounds, other.rounds),
-            keys=tuple(dict.fromkeys(self.keys + other.keys)),
-            version=max(self.version, other.version),
-        )
+    every: int
+    lead: int
+    probability: float | None
 
 
 class Trigger(ABC):
@@ -180,7 +48,13 @@ class Trigger(ABC):
 
     Triggers are pure: no sockets, clocks or processes inside. State that ``check`` needs is kept
     in fields that are not constructor arguments (``field(init=False)``).
+
+    All other methods have defaults. By them ``artos run --explain`` and the check of a table, which
+    is made before a run, know a trigger; nothing asks for its class.
     """
+
+    window: Window | None = None
+    """What paces the rounds that it claims; shared with whoever grants rounds."""
 
     @abstractmethod
     def check(self, event: Event, now: float) -> Firing | None:
@@ -194,12 +68,76 @@ class Trigger(ABC):
         """When this trigger wants a ``Tick``, in seconds of the engine's clock; None if never."""
         return None
 
+    # -- what it is, for users -----------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """Its class, or those of its parts."""
+        return type(self).__name__
+
+    def words(self) -> str:
+        """When it fires, in words."""
+        return repr(self)
+
+    def faults(self, plan: Plan) -> Iterator[str]:
+        """What is wrong with its arguments in this plan, each with what to change."""
+        return iter(())
+
+    def misfit(self, target: str) -> str:
+        """Why it cannot fire this target, and what to write; "" if it can."""
+        return ""
+
+    def complete(  # noqa: B027 - most have nothing to take over
+        self, target: str, plan: Plan, table: Mapping[str, Trigger]
+    ) -> None:
+        """Take over what follows for it from the plan and the whole table; may be called again."""
+
+    # -- what it reads -------------------------------------------------------------------------
+
     def keys_read(self) -> tuple[str, ...]:
         """Data keys this trigger claims; they are released when its invocation is done."""
         return ()
 
     def objects_read(self) -> tuple[str, ...]:
         """Object keys whose versions it waits for; the learner must publish them."""
+        return ()
+
+    @property
+    def demand(self) -> Demand | None:
+        """The rows that each of its firings claims; None if it claims none."""
+        return None
+
+    @property
+    def cadence(self) -> Cadence | None:
+        """The versions that it waits for; None if it waits for none, or for other things too."""
+        return None
+
+    @property
+    def draw(self) -> Draw | None:
+        """How the learner draws rows when it fires; None if it draws none."""
+        return None
+
+    def stages(self) -> tuple[tuple[str, ...], ...]:
+        """The groups of data keys that it ships, one after the other."""
+        return ()
+
+    @property
+    def rows(self) -> int:
+        """Rows of each actor that it waits for; 0 if it waits for none."""
+        return self.demand.size if self.demand is not None else 0
+
+    def taken(self, actor: int) -> int:
+        """The row up to which it has claimed an actor's rows."""
+        return 0
+
+    @property
+    def always_claims(self) -> bool:
+        """Whether every firing claims rows."""
+        return self.demand is not None
+
+    @property
+    def waiting(self) -> tuple[Demand, ...]:
+        """Demands whose claimed rows wait for something else before it fires."""
         return ()
 
     @property
@@ -210,6 +148,8 @@ class Trigger(ABC):
     def parts(self) -> tuple[Trigger, ...]:
         """The primitives this trigger is made of."""
         return (self,)
+
+    # -- how it travels ------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
         """The fields that are no arguments of the constructor, of this trigger and of its parts."""
@@ -252,14 +192,53 @@ class Trigger(ABC):
 
 
 @dataclass
-class And(Trigger):
-    """Fires when both have fired since its last firing; rows that either handed over are kept."""
+class _Pair(Trigger):
+    """Two triggers as one."""
 
     left: Trigger
     right: Trigger
+
+    _word = ""
+    _sign = ""
+
+    def due(self) -> float | None:
+        """The earlier of both."""
+        times = [due for each in (self.left, self.right) if (due := each.due()) is not None]
+        return min(times, default=None)
+
+    @property
+    def name(self) -> str:
+        """Both."""
+        return f"{self.left.name} {self._sign} {self.right.name}"
+
+    def words(self) -> str:
+        """Both."""
+        return f"{self.left.words()}, {self._word} {self.right.words()}"
+
+    def keys_read(self) -> tuple[str, ...]:
+        """The keys of both."""
+        return self.left.keys_read() + self.right.keys_read()
+
+    def objects_read(self) -> tuple[str, ...]:
+        """The objects of both."""
+        return self.left.objects_read() + self.right.objects_read()
+
+    def parts(self) -> tuple[Trigger, ...]:
+        """The primitives of both."""
+        return self.left.parts() + self.right.parts()
+
+    def __repr__(self) -> str:
+        return f"({self.left!r} {self._sign} {self.right!r})"
+
+
+@dataclass(repr=False)
+class And(_Pair):
+    """Fires when both have fired since its last firing; rows that either handed over are kept."""
+
     _held: list[Firing | None] = field(
         init=False, repr=False, compare=False, default_factory=lambda: [None, None]
     )
+    _word, _sign = "and", "&"
 
     def check(self, event: Event, now: float) -> Firing | None:
         """Latch either side; fire once both are latched."""
@@ -273,33 +252,23 @@ class And(Trigger):
         self._held = [None, None]
         return first.meet(second)
 
-    def due(self) -> float | None:
-        """The earlier of both."""
-        return _earliest(self.left.due(), self.right.due())
+    @property
+    def always_claims(self) -> bool:
+        """Whether either side claims rows."""
+        return any(part.demand is not None for part in self.parts())
 
-    def keys_read(self) -> tuple[str, ...]:
-        """The keys of both."""
-        return self.left.keys_read() + self.right.keys_read()
-
-    def objects_read(self) -> tuple[str, ...]:
-        """The objects of both."""
-        return self.left.objects_read() + self.right.objects_read()
-
-    def parts(self) -> tuple[Trigger, ...]:
-        """The primitives of both."""
-        return self.left.parts() + self.right.parts()
-
-    def __repr__(self) -> str:
-        return f"({self.left!r} & {self.right!r})"
+    @property
+    def waiting(self) -> tuple[Demand, ...]:
+        """What either side claims waits for the other."""
+        return tuple(part.demand for part in self.parts() if part.demand is not None)
 
 
-@dataclass
-class Or(Trigger):
+@dataclass(repr=False)
+class Or(_Pair):
     """Fires whenever either fires."""
 
-    left: Trigger
-    right: Trigger
     _waiting: deque[Firing] = field(init=False, repr=False, compare=False, default_factory=deque)
+    _word, _sign = "or", "|"
 
     def check(self, event: Event, now: float) -> Firing | None:
         """Ask both; if both fire on one event, the second is handed over on the recheck."""
@@ -309,26 +278,12 @@ class Or(Trigger):
                 self._waiting.append(firing)
         return self._waiting.popleft() if self._waiting else None
 
-    def due(self) -> float | None:
-        """The earlier of both."""
-        return _earliest(self.left.due(), self.right.due())
+    @property
+    def always_claims(self) -> bool:
+        """Whether both sides claim rows."""
+        return self.left.always_claims and self.right.always_claims
 
-    def keys_read(self) -> tuple[str, ...]:
-        """The keys of both."""
-        return self.left.keys_read() + self.right.keys_read()
-
-    def objects_read(self) -> tuple[str, ...]:
-        """The objects of both."""
-        return self.left.objects_read() + self.right.objects_read()
-
-    def parts(self) -> tuple[Trigger, ...]:
-        """The primitives of both."""
-        return self.left.parts() + self.right.parts()
-
-    def __repr__(self) -> str:
-        return f"({self.left!r} | {self.right!r})"
-
-
-def _earliest(first: float | None, second: float | None) -> float | None:
-    times = [time for time in (first, second) if time is not None]
-    return min(times, default=None)
+    @property
+    def waiting(self) -> tuple[Demand, ...]:
+        """What waits inside either."""
+        return self.left.waiting + self.right.waiting

@@ -17,7 +17,8 @@ from artos.buffer.mailbox import Board, Mailbox
 from artos.clock import Clock
 from artos.errors import BadMessage, EndlessFiring
 from artos.protocol.invocations import FromMember, ToMember, decode_from_member, encode
-from triggers.base import Event, Firing, Recheck, Tick, Trigger
+from triggers.base import Trigger
+from triggers.events import Event, Firing, Recheck, Tick
 
 if TYPE_CHECKING:  # a run on one machine needs no ZeroMQ, which takes time to import
     from artos.protocol.message import Message

@@ -9,13 +9,9 @@ from artos.envs.goals import goal_words
 from artos.plan import Plan
 from artos.settings import Setting
 from artos.spec import EVALUATION, MODEL_PARAM
-from triggers.base import And, Or, Trigger
-from triggers.prewarm import PrewarmTrigger
-from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
-from triggers.replay import ReplayTrigger, RoundTrigger
+from triggers.pacing import non_publishing_targets
 from triggers.table import Table
-from triggers.updates import UpdateTrigger
-from triggers.wiring import non_publishing_targets, role_of
+from triggers.targets import role_of
 
 _WIDTH = 98
 _FOLLOWS = "one thread, more while others leave cores free: a seed repeats all but the last bits"
@@ -78,84 +74,8 @@ def _scaling(plan: Plan) -> str:
 
 
 def _triggers(table: Table) -> str:
-    rows = [(target, _name(trigger), condition(trigger)) for target, trigger in table.items()]
+    rows = [(target, trigger.name, trigger.words()) for target, trigger in table.items()]
     return _aligned([("control logic", "trigger", "fires on"), *rows])
-
-
-def _name(trigger: Trigger) -> str:
-    match trigger:
-        case And():
-            return f"{_name(trigger.left)} & {_name(trigger.right)}"
-        case Or():
-            return f"{_name(trigger.left)} | {_name(trigger.right)}"
-        case _:
-            return type(trigger).__name__
-
-
-def condition(trigger: Trigger) -> str:
-    """When a trigger fires, in words."""
-    match trigger:
-        case And() | Or():
-            word = "and" if isinstance(trigger, And) else "or"
-            return f"{condition(trigger.left)}, {word} {condition(trigger.right)}"
-        case DataKeyTrigger() | ReplayTrigger():
-            return _data_key(trigger) if isinstance(trigger, DataKeyTrigger) else _replay(trigger)
-        case ObjectKeyTrigger():
-            return _object_key(trigger)
-        case TransferTrigger():
-            return _transfer(trigger)
-        case TimeTrigger() | RoundTrigger() | UpdateTrigger():
-            return _pace(trigger)
-        case _:
-            return repr(trigger)
-
-
-def _pace(trigger: TimeTrigger | RoundTrigger | UpdateTrigger) -> str:
-    if isinstance(trigger, UpdateTrigger):
-        return f"the first version, and updates {trigger.every}, {2 * trigger.every}, ..."
-    if isinstance(trigger, PrewarmTrigger):
-        return "shortly before the next version, as forecast"
-    if isinstance(trigger, TimeTrigger):
-        return f"every {trigger.t:g} s"
-    return f"the end of its last round, up to {trigger.ahead} rounds ahead"
-
-
-def _data_key(trigger: DataKeyTrigger) -> str:
-    who = "all actors" if trigger.n is None else f"{trigger.n} actor{'s' * (trigger.n != 1)}"
-    bound = ""
-    if trigger.max_lag is not None:
-        bound = f", at most {trigger.max_lag} version{'s' * (trigger.max_lag != 1)} old"
-    return f"{trigger.size} rows of {_short(trigger.keys)} from {who}{bound}"
-
-
-def _object_key(trigger: ObjectKeyTrigger) -> str:
-    every = "every version" if trigger.every == 1 else f"versions 0, {trigger.every}, ..."
-    chance = "" if trigger.probability is None else f", each actor by {trigger.probability:g}"
-    ahead = f", actors up to {trigger.lead} rounds ahead" if trigger.lead else ""
-    return f"{every} of {trigger.key}{chance}{ahead}"
-
-
-def _replay(trigger: ReplayTrigger) -> str:
-    many = f"{trigger.sample.batch} {type(trigger.sample).__name__.lower()}"
-    initial = getattr(trigger.sample, "initial", "")
-    first = f" (first by {initial})" if initial else ""
-    bound = "" if trigger.max_lag is None else f", at most {trigger.max_lag} versions old"
-    return (
-        f"{many} draws{first} of {_short(trigger.keys)}{bound}; each row {trigger.ratio:g} times, "
-        f"within {trigger.limit.slack:g} draws, once {trigger.after} are there"
-    )
-
-
-def _transfer(trigger: TransferTrigger) -> str:
-    stages = " then ".join(_short(stage) for stage in trigger.stages())
-    if trigger.condition is None:
-        return f"{trigger.size} rows of {stages}"
-    return f"{condition(trigger.condition)}: all rows of {stages}"
-
-
-def _short(keys: Sequence[str]) -> str:
-    shown = ", ".join(keys if len(keys) <= 4 else keys[:3])
-    return shown if len(keys) <= 4 else f"{shown} and {len(keys) - 3} more keys"
 
 
 def _keys(plan: Plan) -> str:
@@ -244,7 +164,7 @@ def _publishing(plan: Plan, table: Table) -> str:
 def _edges(table: Table, role: str) -> list[str]:
     targets = [target for target in table if role_of(target) == role]
     width = max(map(len, targets), default=0)
-    edges = [f"{target:<{width}}  on {condition(table[target])}" for target in targets]
+    edges = [f"{target:<{width}}  on {table[target].words()}" for target in targets]
     return edges or [f"nothing fires the {role}"]
 
 

@@ -21,7 +21,7 @@ from artos.protocol.invocations import Ready
 from artos.protocol.unreadable import UNREADABLE
 from artos.system.append_file import AppendFile, whole_lines
 from artos.system.regular_file import opened
-from triggers.base import Firing
+from triggers.events import Firing
 from triggers.journal_parts import PIECE, Part, packing, parts
 
 MOST_BYTES = 64 << 20

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from triggers.base import Event, Firing
+from artos.plan import Plan
+from triggers.events import Event, Firing
 from triggers.primitives import TimeTrigger
 
 PREWARM = "actors.prewarm"
@@ -29,6 +31,22 @@ class PrewarmTrigger(TimeTrigger):
     def ended(self) -> None:
         """The update is over."""
         self._last = None
+
+    def words(self) -> str:
+        """Its time is anew for each update."""
+        return "shortly before the next version, as forecast"
+
+    def faults(self, plan: Plan) -> Iterator[str]:
+        """None: its time is not an argument."""
+        return iter(())
+
+    def misfit(self, target: str) -> str:
+        """It is for one target."""
+        return (
+            ""
+            if target == PREWARM
+            else f"a PrewarmTrigger only has actors restored: write {PREWARM!r}"
+        )
 
     def check(self, event: Event, now: float) -> Firing | None:
         """Fires once the period is over, on any event; the engine sends a ``Tick`` then."""

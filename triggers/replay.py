@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
-from artos.buffer.samplers.patterns import Claiming, Pattern
-from triggers.base import (
+from artos.buffer.samplers.patterns import Claiming, Draw, Pattern
+from artos.plan import Plan
+from triggers.base import Trigger
+from triggers.checks import counts, short, unknown_data
+from triggers.draws import ample_slack, draw_faults
+from triggers.events import (
     Arrived,
     Event,
     Firing,
@@ -19,9 +23,10 @@ from triggers.base import (
     Published,
     Resumed,
     Rewound,
-    Trigger,
     Ungranted,
 )
+from triggers.pacing import parts_of
+from triggers.targets import samples
 
 _UNDER_WAY = 2
 """Updates of a trigger that the learner has to make at most: one is made, the next one waits."""
@@ -111,6 +116,40 @@ class ReplayTrigger(Trigger):
         """As its pattern says."""
         return self.sample.successors
 
+    def words(self) -> str:
+        """How rows are drawn, and how often."""
+        many = f"{self.sample.batch} {type(self.sample).__name__.lower()}"
+        initial = getattr(self.sample, "initial", "")
+        first = f" (first by {initial})" if initial else ""
+        bound = "" if self.max_lag is None else f", at most {self.max_lag} versions old"
+        return (
+            f"{many} draws{first} of {short(self.keys)}{bound}; each row {self.ratio:g} times, "
+            f"within {self.limit.slack:g} draws, once {self.after} are there"
+        )
+
+    def faults(self, plan: Plan) -> Iterator[str]:
+        """Batches that cannot be drawn, or not at this ratio."""
+        yield from unknown_data(self.keys, plan)
+        yield from counts(0, max_lag=self.max_lag)
+        yield from draw_faults(self, plan)
+
+    def misfit(self, target: str) -> str:
+        """Only the learner draws."""
+        if target.partition(".")[0] == "learner":
+            return ""
+        return "a ReplayTrigger hands over a batch: let a learner method take it"
+
+    def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
+        """Its target, and as much slack as lets learner and actors both work."""
+        self.target, self.envs = target, plan.envs
+        if self.slack is None and isinstance(self.ratio, int | float):
+            self.limit.slack = ample_slack(plan, self)
+
+    @property
+    def draw(self) -> Draw:
+        """For the learner's method."""
+        return Draw(self.target, self.keys, self.sample, self.max_lag)
+
     def check(self, event: Event, now: float) -> Firing | None:
         """At most two updates at a time: one is made, the next one waits for its end."""
         match event:
@@ -177,6 +216,29 @@ class RoundTrigger(Trigger):
     _asked: Counter[int] = field(init=False, repr=False, compare=False, default_factory=Counter)
     _done: Counter[int] = field(init=False, repr=False, compare=False, default_factory=Counter)
     _turns: deque[int] = field(init=False, repr=False, compare=False, default_factory=deque)
+
+    def words(self) -> str:
+        """It waits for its own rounds."""
+        return f"the end of its last round, up to {self.ahead} rounds ahead"
+
+    def faults(self, plan: Plan) -> Iterator[str]:
+        """``ahead`` is a number."""
+        return counts(1, ahead=self.ahead)
+
+    def misfit(self, target: str) -> str:
+        """Only actors sample."""
+        return "" if samples(target) else 'a RoundTrigger asks for rounds: write "actors.sample"'
+
+    def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
+        """Actors keep to the ratio of every replay trigger of the table.
+
+        Keys that are transferred come one after the other; a round is there once all of them are.
+        """
+        self.steps, self.envs = plan.steps, plan.envs
+        parts = parts_of(table)
+        self.limits = tuple(part.limit for part in parts if isinstance(part, ReplayTrigger))
+        if any(part.stages() for part in parts):
+            self.keys = tuple(key.name for key in plan.data_keys)
 
     def check(self, event: Event, now: float) -> Firing | None:
         """Rounds of one actor at a time, in the order in which actors became free."""

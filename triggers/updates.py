@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from artos.plan import Plan
 from artos.spec import MODEL_PARAM
-from triggers.base import Event, Firing, Published, Trigger
+from triggers.base import Trigger
+from triggers.checks import counts
+from triggers.events import Event, Firing, Published
 
 
 @dataclass
@@ -26,6 +30,14 @@ class UpdateTrigger(Trigger):
                 self._next = (event.updates // self.every + 1) * self.every
                 return Firing(version=event.version)
         return None
+
+    def words(self) -> str:
+        """The updates it waits for."""
+        return f"the first version, and updates {self.every}, {2 * self.every}, ..."
+
+    def faults(self, plan: Plan) -> Iterator[str]:
+        """``every`` is a number."""
+        return counts(1, every=self.every)
 
     def objects_read(self) -> tuple[str, ...]:
         """The weights."""

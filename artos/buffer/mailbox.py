@@ -76,13 +76,9 @@ class Doorbell:
             taken += 1
         return taken
 
-    def wait(self, seconds: float, *, spin: float = 0.0) -> bool:
-        """Sleep until rung, at most ``seconds``; True if rung. Returns early on a signal (False).
-
-        ``spin`` seconds are first spent polling without sleeping: a ring that comes within them is
-        noticed in about 1 µs instead of the 30 µs a wake-up across cores costs.
-        """
-        if _trywait(self._address) == 0 or (spin and self._spin(spin)):
+    def wait(self, seconds: float) -> bool:
+        """Sleep until rung, at most ``seconds``; True if rung, False also on a signal."""
+        if _trywait(self._address) == 0:
             return True
         if seconds <= 0:
             return False
@@ -93,13 +89,6 @@ class Doorbell:
         code = ctypes.get_errno()
         if code not in (errno.ETIMEDOUT, errno.EINTR):
             raise OSError(code, os.strerror(code))
-        return False
-
-    def _spin(self, seconds: float) -> bool:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if _trywait(self._address) == 0:
-                return True
         return False
 
 
@@ -166,10 +155,10 @@ class Mailbox:
         self._words[_TAIL] = tail + _LENGTH_BYTES + size
         return message
 
-    def get(self, seconds: float, *, spin: float = 0.0) -> bytes | None:
+    def get(self, seconds: float) -> bytes | None:
         """The oldest message, waiting at most ``seconds`` for one; None if none came."""
         message = self.take()
-        while message is None and self.doorbell.wait(seconds, spin=spin):
+        while message is None and self.doorbell.wait(seconds):
             message = self.take()
         return message
 

@@ -15,8 +15,9 @@ import stat
 import tarfile
 import time
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
+
+from pathspec import GitIgnoreSpec
 
 from artos.errors import Refused
 from artos.system.durable import write_durably
@@ -44,8 +45,8 @@ _UNUSED = 30 * 86_400.0
 def pack(folder: Path, limit_mb: float = LIMIT_MB) -> tuple[str, bytes]:
     """Name and bytes of a folder's archive, without what ``.artosignore`` there lists.
 
-    A line of that file is a pattern: for a name anywhere, or, with a ``/`` in it, for a path from
-    the folder on. ``#`` begins a comment. Run folders, caches and version control never travel.
+    That file is read as a ``.gitignore`` is; ``#`` after a space begins a comment, too. Run
+    folders, caches, version control and secret keys never travel.
 
     Raises:
         Refused: the folder is too large (lists the largest files), has links that lead out of it,
@@ -60,7 +61,7 @@ def pack(folder: Path, limit_mb: float = LIMIT_MB) -> tuple[str, bytes]:
 
 
 def _packed(folder: Path, limit_mb: float) -> tuple[str, bytes]:
-    paths = sorted(_kept(folder, _patterns(folder), PurePosixPath()))
+    paths = sorted(_kept(folder, _ignored(folder), PurePosixPath()))
     faults = [*_unfit(folder, paths), *_too_large(folder, paths, limit_mb)]
     if faults:
         raise Refused(faults)
@@ -78,38 +79,28 @@ def name_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _patterns(folder: Path) -> list[str]:
+def _ignored(folder: Path) -> GitIgnoreSpec:
     try:
         lines = contents(folder / IGNORE_FILE).decode().splitlines()
     except FileNotFoundError:
-        return list(_ALWAYS)
+        lines = []
     except UnicodeDecodeError as error:
         raise Refused([f"{folder / IGNORE_FILE} cannot be read: it is not UTF-8"]) from error
-    stripped = (line.partition("#")[0].strip().rstrip("/") for line in lines)
-    return [*_ALWAYS, *(line for line in stripped if line)]
+    # Ours come last: no ``!`` of the user's sends a secret key along.
+    return GitIgnoreSpec.from_lines([*(line.partition(" #")[0] for line in lines), *_ALWAYS])
 
 
-def _kept(folder: Path, patterns: list[str], inside: PurePosixPath) -> Iterator[PurePosixPath]:
+def _kept(folder: Path, ignored: GitIgnoreSpec, inside: PurePosixPath) -> Iterator[PurePosixPath]:
     """Paths below ``inside`` that travel; ignored folders are not looked into."""
     with os.scandir(folder / inside) as entries:
         for entry in entries:
-            path = inside / entry.name
-            if _ignored(path, patterns):
+            path, is_folder = inside / entry.name, entry.is_dir(follow_symlinks=False)
+            if ignored.match_file(f"{path}{'/' * is_folder}"):
                 continue
-            if entry.is_dir(follow_symlinks=False):
-                if not (folder / path / "run.lock").exists():  # results of a run
-                    yield from _kept(folder, patterns, path)
-            else:
+            if not is_folder:
                 yield path
-
-
-def _ignored(path: PurePosixPath, patterns: list[str]) -> bool:
-    return any(
-        fnmatchcase(str(path), pattern.lstrip("/"))
-        if "/" in pattern
-        else fnmatchcase(path.name, pattern)
-        for pattern in patterns
-    )
+            elif not (folder / path / "run.lock").exists():  # results of a run
+                yield from _kept(folder, ignored, path)
 
 
 def _unfit(folder: Path, paths: list[PurePosixPath]) -> Iterator[str]:

@@ -129,7 +129,7 @@ class Inline:
             try:
                 members[member] = pickled(role.snapshot())
             except NotKept as why:
-                lost.append(f"{self._coordinator.state.name_of(member)} starts anew: {why}")
+                lost.append(f"{self._coordinator.name_of(member)} starts anew: {why}")
         run = {"queue": self._queue, "books": self._coordinator.snapshot()}
         states = _States(pickled(run), tuple(self._roles), members, pickled(global_streams()))
         return Snapshot(msgspec.msgpack.encode(states), tuple(lost))

@@ -6,7 +6,7 @@ from my_algo import KEYS, workload
 
 from artos import Workload
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, Trigger
-from triggers.base import Event, Published
+from triggers.events import Event, Published
 
 
 @dataclass

@@ -8,7 +8,7 @@ seconds for N actors at once and the private memory of each. All are medians.
 ``python -m evaluation.elasticity.artos_start park --park checkpoint --images tmpfs`` answers with
 ``out_s``, seconds from asking a parked actor that has run to bind the weights until it has
 answered; ``into_s``, from an answer until the actor is parked; ``freed_mb``, the memory that
-parking freed. ``lazy`` instead of ``park`` restores an image whose pages are read when touched.
+parking freed.
 """
 
 from __future__ import annotations
@@ -17,27 +17,16 @@ import argparse
 import os
 import statistics
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from artos.buffer.mailbox import actor_member
-from artos.clock import Deadline
-from artos.errors import DeadlineExceeded
 from artos.plan import Plan
-from artos.protocol.invocations import encode
-from artos.system.child import Child
 from evaluation.baselines.timing import answer
-from evaluation.elasticity.workplace import PATIENCE, Workplace, pong
+from evaluation.elasticity.workplace import Workplace, pong
 from workers.actors.actor_record import State
 from workers.actors.memory import private_mb
-from workers.checkpoint.criu.driver import Criu, Outcome, criu_here
-from workers.checkpoint.facts import Facts
-from workers.checkpoint.images import Image, ImageStore
 from workers.checkpoint.tiers import probe
-from workers.host import pinning
-from workers.host.cpus import host_slots
 
 _PACKAGES = ("torch", "numpy", "gymnasium", "ale-py", "psutil")
 _RESTS = {"memory": State.PARKED, "freeze": State.FROZEN, "checkpoint": State.CHECKPOINTED}
@@ -128,60 +117,6 @@ def forget_cached(folder: Path) -> None:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-# -- lazily ------------------------------------------------------------------------------------
-
-
-def lazily(plan: Plan, folder: Path, options: argparse.Namespace) -> dict[str, float]:
-    """Seconds until a lazily restored actor has answered, and until it has all its pages."""
-    require("lazy")
-    criu = criu_here()
-    assert isinstance(criu, Criu)
-    with Workplace(plan, folder, start="clone") as place:
-        place.start(0)
-        place.invoke(0, rows=plan.steps)
-        image = _image(criu, place, folder)
-        trips = [_lazy_trip(criu, place, image) for _ in range(options.repeats)]
-    out, whole = zip(*trips, strict=True)
-    return {"out_s": statistics.median(out), "whole_s": statistics.median(whole)}
-
-
-def _image(criu: Criu, place: Workplace, folder: Path) -> Image:
-    """An image of actor 0 made past its process manager, which never restores lazily."""
-    pid, store = place.pid(0), ImageStore(folder / "lazy", _BUDGET)
-    image, facts = store.begin("lazy"), Facts.of(pid, criu.version)
-    criu.dump(pid, image).wait(PATIENCE)
-    image.seal(facts)
-    place.end(0)
-    return image
-
-
-def _lazy_trip(criu: Criu, place: Workplace, image: Image) -> tuple[float, float]:
-    call, log = place.call(0), Path(place.node.site.logs, "actor-0.log")
-    prefix = pinning.numactl_prefix(host_slots()[0])
-    began = time.perf_counter()
-    with log.open("ab") as output:
-        restore = criu.restore(image, {str(log): output.fileno()}, prefix, lazy=True)
-    outcome = restore.wait(PATIENCE)
-    try:
-        place.node.board.down(actor_member(0)).put(encode(call))
-        answered = place.answered(call)
-        _await_pages(outcome)
-        return answered - began, time.perf_counter() - began
-    finally:
-        Child(outcome.pid, log).kill()
-        place.node.weights.unpin(0)
-        if outcome.pages is not None:
-            outcome.pages.close()
-
-
-def _await_pages(outcome: Outcome) -> None:
-    deadline = Deadline(PATIENCE)
-    while outcome.pages is not None and not outcome.pages.poll():
-        if deadline.passed:
-            raise DeadlineExceeded("the pages of a lazily restored actor", PATIENCE)
-        time.sleep(0.001)
-
-
 # -- the command line --------------------------------------------------------------------------
 
 Case = Callable[[Plan, Path, argparse.Namespace], Mapping[str, float]]
@@ -198,7 +133,6 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     park.add_argument("--park", choices=sorted(_RESTS), default="memory")
     park.add_argument("--images", default="disk", help="disk, tmpfs or a folder")
     park.add_argument("--uncached", action="store_true", help="drop images from the page cache")
-    _case(cases, "lazy", lazily)
     return parser.parse_args(arguments)
 
 

@@ -185,14 +185,6 @@ class Contestants:
             yield Contestant(_our(back), cases, call, _MILLISECONDS)
         slow, call = _our(_SLOW), self._ours("elasticity.artos_start", "park", *_UNCACHED, *cycles)
         yield Contestant(slow, {"out_s": (f"{OUT}: {slow}", "ms")}, call, _MILLISECONDS)
-        lazy = _our("lazy restore from disk")
-        cases = {
-            "out_s": (f"{OUT}: {lazy}", "ms"),
-            "whole_s": (f"{OUT}: {lazy}, until all pages are there", "ms"),
-        }
-        yield Contestant(
-            lazy, cases, self._ours("elasticity.artos_start", "lazy", *cycles), _MILLISECONDS
-        )
 
     def adaptive(self) -> Iterator[Contestant]:
         """Runs with more and more actors: ARTOS and Ray."""

@@ -18,11 +18,12 @@ from artos.protocol.invocations import Claim
 from evaluation.pipelining.rounds import OBSERVATIONS
 from evaluation.pipelining.shared import SECONDS
 from evaluation.pipelining.stand_in_learner import PIECE, Learning
-from head.run.coordination.ledger import Arrivals, Claims
-from triggers.base import Firing, Joined, Published
+from head.run.coordination.books import Claims
+from head.run.coordination.rows import Arrivals
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
+from triggers.events import Firing, Joined, Published
 from triggers.table import Table
-from triggers.wiring import role_of
+from triggers.targets import role_of
 
 UPDATE = "learner.update"
 _REWARDS = ("rewards", "values", "bootstraps", "terminations", "truncations")

@@ -30,7 +30,7 @@ from artos.transport.messenger import HEAD, Messenger
 from head.records.run_folder import RunFolder
 from head.records.status import Status, Summary
 from head.run.cluster import ClusterRun, RunAddress
-from head.run.coordination.ledger import Arrivals
+from head.run.coordination.rows import Arrivals
 from head.run.preparation import PreparedRun, begun, resumed, stored_request
 from head.run.request import Request
 from head.run.session import Session

@@ -32,6 +32,7 @@ from artos.transport.keys import Keys
 from artos.transport.messenger import HEAD, Messenger
 from artos.usage import Usage
 from head.run.collected_logs import CollectedLogs
+from head.run.concerns.relocation import Relocation
 from head.run.coordination.coordinator import Coordinator
 from head.run.remote.bundles import Bundles
 from head.run.remote.remote_actors import RemoteActors
@@ -144,7 +145,7 @@ class ClusterRun(Supervisor):
 
     def _begin(self, coordinator: Coordinator) -> None:
         self._replay.start()
-        self._remote.begin(coordinator)
+        self._remote.begin(coordinator.concern(Relocation))
         self._remote.step()
         self._announce()
 

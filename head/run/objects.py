@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from artos.buffer.model_block import ObjectRegion
 from artos.spec import VALUE
-from triggers.base import Published
+from triggers.events import Published
 
 _READER = 0
 

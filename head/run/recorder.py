@@ -25,6 +25,8 @@ from head.records.progress_log import ProgressLog, flatten
 from head.records.run_folder import RunFolder
 from head.records.status import Status, Summary
 from head.run.bill import bill_of
+from head.run.concerns.evaluation import Evaluation
+from head.run.concerns.scaling import Scaling
 from head.run.coordination.coordinator import Coordinator
 from head.run.objects import Newest
 
@@ -99,8 +101,8 @@ class Recorder:
             coordinator.monitor.updates = before.updates
             coordinator.monitor.episodes = before.episodes
             coordinator.monitor.returns.extend(self._log.past_episodes().returns.tolist())
-            coordinator.state.evaluations.resumed(self._log.past_evaluations())
-        self._logged = len(coordinator.state.evaluations.found)
+            coordinator.concern(Evaluation).resumed(self._log.past_evaluations())
+        self._logged = len(coordinator.concern(Evaluation).found)
 
     @property
     def seconds(self) -> float:
@@ -132,7 +134,7 @@ class Recorder:
         Returns whether the progress log was due.
         """
         coordinator = self._coordinator
-        if self._began is None and coordinator.state.active_actors.all_ready:
+        if self._began is None and coordinator.roster.all_ready(coordinator.actors):
             self._began, self._steps_at_begin = self._clock.now(), coordinator.steps
         now = self._clock.now()
         self._ended = (self._ended or now) if coordinator.trained else None
@@ -152,7 +154,7 @@ class Recorder:
         with self._gaps.allowed("episodes.csv", _GAP):
             self._log.episodes(self._coordinator.monitor.drain_episodes())
         with self._gaps.allowed("evaluations.csv", _GAP):
-            found = self._coordinator.state.evaluations.found
+            found = self._coordinator.concern(Evaluation).found
             self._log.evaluated(found[self._logged :])
             self._logged = len(found)
         if self._coordinator.monitor.updates:
@@ -188,7 +190,7 @@ class Recorder:
             empty_draws=monitor.empty_draws,
             skipped=dict(monitor.firings_skipped),
             total_updates=self._plan.total_updates,
-            evaluation=coordinator.state.evaluations.newest(),
+            evaluation=coordinator.concern(Evaluation).newest(),
             usage=flat(self._bill()),
         )
 
@@ -202,7 +204,7 @@ class Recorder:
         return self._billed
 
     def _replay_ratio(self) -> float | None:
-        drawn, made = self._coordinator.monitor.rows_drawn, self._coordinator.state.progress.made
+        drawn, made = self._coordinator.monitor.rows_drawn, self._coordinator.progress.made
         return drawn / made if drawn and made else None
 
     def _fill(self) -> dict[str, float]:
@@ -228,7 +230,7 @@ class Recorder:
                     return
                 arrays = {name: array.copy() for name, array in slot.arrays.items()}
             with self._gaps.allowed(_CHECKPOINT, _SINCE):
-                objects = self._coordinator.state.objects.newest()
+                objects = self._coordinator.objects.newest()
                 values = {f"{OBJECT}{name}": found.value for name, found in objects.items()}
                 saved = named(arrays, self._plan) | values
                 self._save(saved, self._manifest(slot.version, objects))
@@ -272,7 +274,7 @@ class Recorder:
             env=self._plan.env,
             seed=self._plan.seed,
             version=version,
-            steps=self._coordinator.state.progress.consumed,
+            steps=self._coordinator.progress.consumed,
             updates=self._coordinator.monitor.updates,
             episodes=self._coordinator.monitor.episodes,
             seconds=self.seconds,
@@ -280,7 +282,7 @@ class Recorder:
             incarnations=tuple(block.incarnation for block in blocks),
             resumes=self._plan.resumes,
             objects={name: found.version for name, found in objects.items()},
-            scaling=self._coordinator.state.scaler.kept,
+            scaling=self._coordinator.concern(Scaling).scaler.kept,
             restored=(*RESTORED, *([RESTORED_ROWS] if self._keeps_rows else [])),
             not_restored=self._not_restored(),
         )
@@ -304,7 +306,7 @@ class Recorder:
         self.save()
         if curve:
             draw(self._folder)
-        monitor, evaluations = self._coordinator.monitor, self._coordinator.state.evaluations
+        monitor, evaluations = self._coordinator.monitor, self._coordinator.concern(Evaluation)
         summary = Summary(
             status,
             self._bill(),
@@ -320,10 +322,10 @@ class Recorder:
             first_step_seconds=self._first_step_seconds(),
             replay_ratio=self._replay_ratio(),
             why=why,
-            ended_by=self._coordinator.state.budget.spent if outcome == "done" else "",
+            ended_by=self._coordinator.ended_by if outcome == "done" else "",
             evaluation=tuple(evaluations.found),
             evaluations_skipped=evaluations.skipped,
-            evaluations_failed=evaluations.failed,
+            evaluations_failed=evaluations.failure,
             device=monitor.device or self._plan.device,
             leases_lost=monitor.leases_lost,
         )

@@ -17,10 +17,10 @@ from head.records.progress_log import ProgressLog
 from head.records.provenance import differences
 from head.records.run_folder import RunFolder, writing
 from head.records.status import Status, Summary
-from head.run.coordination.active_actors import Scaler
+from head.run.concerns.scaling import Scaler
 from head.run.coordination.coordinator import Coordinator
-from head.run.coordination.ledger import RowSource
 from head.run.coordination.ports import Members, Ports
+from head.run.coordination.rows import RowSource
 from head.run.preparation import PreparedRun
 from head.run.recorder import Recorder
 from head.run.wiring import connect

@@ -20,6 +20,7 @@ from artos.system.child import start
 from artos.system.exit_report import ExitReport
 from artos.system.loop import Loop
 from artos.usage import Usage
+from head.run.concerns.scaling import Scaling
 from head.run.coordination.coordinator import Coordinator
 from head.run.member_host import hosts
 from triggers.engine import Mailboxes, MessagePasser
@@ -176,9 +177,9 @@ class Supervisor(Loop):
         return self._coordinator.engine.due()
 
     def _scale(self, request: control.ScaleRun) -> control.RunScaled:
-        most = self._coordinator.state.plan.actors
+        most = self._coordinator.plan.actors
         try:
-            self._coordinator.scale(request.actors)
+            self._coordinator.concern(Scaling).scale(request.actors)
         except CannotScale as error:
             return control.RunScaled(len(self._coordinator.actors), most, str(error))
         return control.RunScaled(request.actors, most)

@@ -18,17 +18,17 @@ from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.spec import MODEL_PARAM, VERSION_KEY
 from head.run.coordination.coordinator import Coordinator
-from head.run.coordination.ledger import Rows
 from head.run.coordination.ports import Ports
+from head.run.coordination.rows import Rows
 from head.simulation.leases import Claimant, Gate, Leases, Turn
 from head.simulation.timeline import Timeline
 from head.simulation.workload import Workload
-from triggers.base import Arrived, Committed
 from triggers.engine import direct_passers
+from triggers.events import Arrived, Committed
+from triggers.pacing import non_publishing_targets
 from triggers.primitives import DataKeyTrigger, TransferTrigger
 from triggers.replay import ReplayTrigger
 from triggers.table import Table
-from triggers.wiring import non_publishing_targets
 
 Compute = Callable[[float, Callable[[], None]], None]
 

@@ -44,12 +44,6 @@ def test_a_checkpointed_actor_comes_back(images):
     assert found["freed_mb"] != 0
 
 
-@needs_criu
-def test_a_lazily_restored_actor_answers_before_it_is_whole():
-    found = started("lazy")
-    assert 0 < found["out_s"] <= found["whole_s"]
-
-
 def test_an_adaptive_run_answers_for_every_update(tmp_path):
     path = tmp_path / "updates.json"
     schedule = ("--schedule", "1:0,2:2", "--count", "3", "--epochs", "1")

@@ -167,14 +167,13 @@ class Stage(Closing):
         self.subjects.append(Subject(self.folder, name))
         return self.subjects[-1]
 
-    def dump(self, one: Subject, name: str = "image", *, leave_running: bool = False) -> Image:
+    def dump(self, one: Subject, name: str = "image") -> Image:
         """Dump it, wait for that, and seal the image."""
         facts = Facts.of(one.pid, self.criu.version)
         image = self.store.begin(name)
-        self.criu.dump(one.pid, image, leave_running=leave_running).wait(PATIENCE)
+        self.criu.dump(one.pid, image).wait(PATIENCE)
         image.seal(facts)
-        if not leave_running:
-            one.gone()
+        one.gone()
         return image
 
     def restore(self, image: Image, one: Subject, **options: bool) -> Outcome:

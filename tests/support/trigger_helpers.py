@@ -12,7 +12,7 @@ from artos.protocol.invocations import Claim
 from artos.reference import Reference
 from artos.spec import ArraySpec, DataKey
 from triggers import Firing, Trigger
-from triggers.base import Arrived, Committed, Event, Joined, Recheck
+from triggers.events import Arrived, Committed, Event, Joined, Recheck
 from triggers.table import Table
 from triggers.wiring import completed
 

@@ -8,7 +8,7 @@ from trigger_helpers import KEYS, arrived, committed, feed, fire, joined, rows
 
 from artos.protocol.invocations import Claim
 from triggers import And, DataKeyTrigger, Firing, ObjectKeyTrigger, Or, TimeTrigger, TransferTrigger
-from triggers.base import Event, Joined, Published, Tick
+from triggers.events import Event, Joined, Published, Tick
 
 
 def test_and_fires_once_both_have_fired() -> None:

@@ -13,7 +13,7 @@ from trigger_helpers import KEYS, arrived, feed, fire, joined, rows
 from artos.buffer.samplers.patterns import FIFO, FullBatch, Uniform
 from artos.protocol.invocations import Claim
 from triggers import DataKeyTrigger, Firing, ReplayTrigger
-from triggers.base import Arrived, Event, Joined, Left, Published, Rewound, Tick
+from triggers.events import Arrived, Event, Joined, Left, Published, Rewound, Tick
 from triggers.primitives import Supply
 from triggers.table import decode_trigger
 
@@ -304,7 +304,7 @@ def test_what_a_trigger_remembers_does_not_grow_with_the_rows(max_lag: int | Non
         feed(trigger, [Published("model_param", step), arrived(0, step, version=step)])
         feed(trigger, [Joined(1, peer=0, rows=step), Left(1)])
     assert len(trigger._supplies[0]._runs) <= 1
-    assert not trigger._changes
+    assert not trigger._members._changes
 
 
 def test_rows_that_are_void_are_waited_for_again() -> None:

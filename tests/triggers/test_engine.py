@@ -21,8 +21,8 @@ from triggers import (
     Trigger,
     engine,
 )  # fmt: skip
-from triggers.base import Arrived, Committed, Event, Joined, Published, Recheck, Tick, Ungranted
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
+from triggers.events import Arrived, Committed, Event, Joined, Published, Recheck, Tick, Ungranted
 from triggers.table import Table
 
 

@@ -11,8 +11,8 @@ from trigger_helpers import new_plan
 from artos.scaling.actor_count import Schedule
 from artos.spec import DataKey
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
-from triggers.base import Event
-from triggers.explain import condition, explain
+from triggers.events import Event
+from triggers.explain import explain
 from triggers.table import Table
 
 
@@ -61,7 +61,7 @@ def test_everything_that_can_be_said() -> None:
 )
 def test_up_to_four_keys_are_named(keys: str, says: str) -> None:
     trigger = DataKeyTrigger(tuple(keys), size=3)
-    assert condition(trigger) == f"3 rows of {says} from all actors"
+    assert trigger.words() == f"3 rows of {says} from all actors"
 
 
 def test_a_stack_of_two_is_one() -> None:

@@ -17,7 +17,7 @@ from artos.errors import Refused
 from artos.protocol.invocations import Claim
 from artos.runtime.reference import load_object
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
-from triggers.base import Began, Committed, Event, Joined, Left, Published, Recheck, Tick
+from triggers.events import Began, Committed, Event, Joined, Left, Published, Recheck, Tick
 from triggers.table import decode_table
 
 
@@ -164,7 +164,7 @@ OWN = '''
 from dataclasses import dataclass, field
 
 from triggers import Firing, Trigger
-from triggers.base import Published
+from triggers.events import Published
 
 
 @dataclass

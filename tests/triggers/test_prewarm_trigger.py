@@ -8,12 +8,13 @@ from trigger_helpers import KEYS, fire, new_plan
 
 from artos.scaling.elastic import Elastic
 from triggers import DataKeyTrigger, ObjectKeyTrigger, PrewarmTrigger, TimeTrigger, Trigger
-from triggers.base import Tick
+from triggers.events import Tick
 from triggers.explain import explain
 from triggers.prewarm import PREWARM
 from triggers.table import Table, decode_table
+from triggers.targets import samples
 from triggers.verify.verifier import faults
-from triggers.wiring import completed, samples
+from triggers.wiring import completed
 
 TABLE: Table = {
     "learner.update": DataKeyTrigger(KEYS, n=4, size=16),

@@ -15,8 +15,7 @@ from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
 from artos.buffer.samplers.patterns import Prioritised, Sequences, Uniform
 from artos.spec import DataKey
 from triggers import Firing, ReplayTrigger, RoundTrigger, TimeTrigger, Trigger, wiring
-from triggers.base import Event, Joined, Learned, Left, Published, Rewound
-from triggers.explain import condition
+from triggers.events import Event, Joined, Learned, Left, Published, Rewound
 from triggers.replay import RateLimit
 from triggers.table import Table, decode_trigger
 from triggers.verify.verifier import faults
@@ -384,13 +383,13 @@ def test_a_sample_that_is_no_pattern_is_refused_at_once() -> None:
 
 def test_it_explains_where_first_priorities_come_from() -> None:
     trigger = ReplayTrigger(KEYS, Prioritised(16, initial="surprise"))
-    assert condition(trigger).startswith("16 prioritised draws (first by surprise) of observations")
+    assert trigger.words().startswith("16 prioritised draws (first by surprise) of observations")
 
 
 def test_it_explains_itself() -> None:
     replay, rounds = completed(max_lag=9)
-    assert condition(replay) == (
+    assert replay.words() == (
         "16 uniform draws of observations, rewards, at most 9 versions old; each row 2 times, "
         "within 80 draws, once 64 are there"
     )
-    assert condition(rounds) == "the end of its last round, up to 2 rounds ahead"
+    assert rounds.words() == "the end of its last round, up to 2 rounds ahead"

@@ -11,12 +11,12 @@ import pytest
 from trigger_helpers import KEYS, arrived, fire, joined, new_plan, rows
 
 from artos.plan import Plan
-from head.run.coordination.ledger import Rounds
+from head.run.coordination.books import Rounds
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger
-from triggers.base import Event, Published
+from triggers.events import Event, Published
+from triggers.pacing import window
 from triggers.table import Table
 from triggers.verify.verifier import faults
-from triggers.wiring import window
 
 STEPS, VERSIONS = 4, 40
 Wiring = tuple[int | None, int, int | None, int]

@@ -10,8 +10,8 @@ from trigger_helpers import arrived, committed, joined, new_plan
 from artos.clock import ManualClock
 from artos.protocol.invocations import Claim
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger
-from triggers.base import Arrived, Event, Published, Tick
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
+from triggers.events import Arrived, Event, Published, Tick
 from triggers.table import Table
 from triggers.verify.verifier import faults
 

@@ -13,12 +13,13 @@ from artos.clock import ManualClock
 from artos.protocol.invocations import Claim
 from artos.spec import DataKey
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
-from triggers.base import Event, Joined, Published, Rewound, Tick
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
+from triggers.events import Event, Joined, Published, Rewound, Tick
+from triggers.pacing import demands, fewest
 from triggers.table import decode_table, decode_trigger
 from triggers.verify.verifier import faults
 from triggers.window import Window
-from triggers.wiring import consumers, data_triggers, fewest
+from triggers.wiring import consumers
 
 
 @dataclass
@@ -202,7 +203,10 @@ def test_only_learners_take_rows() -> None:
         "learner.update": parts[0] | TimeTrigger(1.0), "learner.preprocess": TimeTrigger(1.0),
         "actors.sync": rows(), "learner.more": parts[1],
     }  # fmt: skip
-    assert data_triggers(wired) == {"learner.update": [parts[0]], "learner.more": [parts[1]]}
+    assert demands(wired) == {
+        "learner.update": [parts[0].demand],
+        "learner.more": [parts[1].demand],
+    }
 
 
 def test_frames_that_are_looked_back_to_have_room_of_their_own() -> None:

@@ -12,9 +12,9 @@ from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
 
 from artos.protocol.invocations import Claim
 from triggers import DataKeyTrigger, ObjectKeyTrigger
-from triggers.base import Published, Rewound
+from triggers.events import Published, Rewound
+from triggers.pacing import window
 from triggers.window import Window
-from triggers.wiring import window
 
 
 def acted(actors: int, n: int, max_lag: int, order: Choose) -> Play:

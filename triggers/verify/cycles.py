@@ -8,10 +8,10 @@ from typing import TypeGuard
 
 from artos.plan import Plan
 from artos.spec import MODEL_PARAM
-from triggers.base import Or, Trigger
-from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
+from triggers.base import Cadence, Demand, Trigger
+from triggers.pacing import demands, lead, non_publishing_targets
 from triggers.table import Table
-from triggers.wiring import data_triggers, lead, non_publishing_targets, role_of, sampling_parts
+from triggers.targets import role_of, samples
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
@@ -20,7 +20,7 @@ def faults(plan: Plan, table: Table) -> list[str]:
     found = [*_capacity(plan), *_chances(table)]
     for target, part in _waiting(table):
         where = f"triggers[{target!r}]"
-        own = [*_actors(plan, part), *_size(plan, part.size, granted)]
+        own = [*_actors(plan, part.demand), *_size(plan, part.rows, granted)]
         found += [f"{where}: {fault}" for fault in own]
     return found if found or granted is None else list(_starving(plan, _publishing(plan, table)))
 
@@ -31,12 +31,11 @@ def _publishing(plan: Plan, table: Table) -> Table:
     return {target: trigger for target, trigger in table.items() if target not in non_publishing}
 
 
-def _waiting(table: Table) -> Iterator[tuple[str, DataKeyTrigger | TransferTrigger]]:
-    for target, parts in data_triggers(table).items():
-        yield from ((target, part) for part in parts)
+def _waiting(table: Table) -> Iterator[tuple[str, Trigger]]:
+    """The primitives that wait for rows."""
     for target, trigger in table.items():
-        if role_of(target) == "transfer" and isinstance(trigger, TransferTrigger):
-            yield target, trigger
+        if role_of(target) in ("learner", "transfer"):
+            yield from ((target, part) for part in trigger.parts() if part.rows)
 
 
 def _usable(plan: Plan) -> int:
@@ -51,8 +50,8 @@ def _capacity(plan: Plan) -> Iterator[str]:
         )
 
 
-def _actors(plan: Plan, part: DataKeyTrigger | TransferTrigger) -> Iterator[str]:
-    if not isinstance(part, DataKeyTrigger) or part.n is None:
+def _actors(plan: Plan, part: Demand | None) -> Iterator[str]:
+    if part is None or part.n is None:
         return
     if part.n > plan.actors:
         yield f"waits for n={part.n} actors, but there are {plan.actors}: raise actors or lower n"
@@ -88,31 +87,29 @@ def _starving(plan: Plan, table: Table) -> Iterator[str]:
     Rounds granted ahead only delay the end of a cycle that takes more rows than it makes. Updates
     of several targets are added up, since any of them may make versions.
     """
-    if not all(_takes_rows(table[target]) for target in table if role_of(target) == "learner"):
+    if not all(table[target].always_claims for target in table if role_of(target) == "learner"):
         return
-    parts = [(target, part) for target, ps in data_triggers(table).items() for part in ps]
+    parts = [(target, part) for target, ps in demands(table).items() for part in ps]
     if sum(_fed(plan, table, p) for _, p in parts if not _too_old(plan, table, p)) < 1:
         for target, part in parts:
             why = _too_few(plan, table, part) or _too_old(plan, table, part)
             yield f"triggers[{target!r}]: {why}{_cure(table)}"
 
 
-def _takes_rows(trigger: Trigger) -> bool:
-    """Whether each of its firings hands over rows."""
-    if isinstance(trigger, Or):
-        return _takes_rows(trigger.left) and _takes_rows(trigger.right)
-    return any(isinstance(part, DataKeyTrigger) for part in trigger.parts())
-
-
 def _periods(table: Table) -> list[int]:
-    return [part.every for part in sampling_parts(table) if _awaits_weights(part)]
+    return [cadence.every for cadence in _cadences(table) if _awaits_weights(cadence)]
 
 
-def _awaits_weights(part: Trigger) -> TypeGuard[ObjectKeyTrigger]:
-    return isinstance(part, ObjectKeyTrigger) and part.key == MODEL_PARAM
+def _cadences(table: Table) -> list[Cadence | None]:
+    """Of the primitives that fire sampling."""
+    return [p.cadence for target, t in table.items() if samples(target) for p in t.parts()]
 
 
-def _fed(plan: Plan, table: Table, part: DataKeyTrigger) -> Fraction:
+def _awaits_weights(cadence: Cadence | None) -> TypeGuard[Cadence]:
+    return cadence is not None and cadence.key == MODEL_PARAM
+
+
+def _fed(plan: Plan, table: Table, part: Demand) -> Fraction:
     """The average number of updates of this trigger that the rows of one version allow.
 
     Up to ``n - 1`` of the slowest actors may be left without others to make a batch with.
@@ -122,7 +119,7 @@ def _fed(plan: Plan, table: Table, part: DataKeyTrigger) -> Fraction:
     return rounds * Fraction(batches * plan.steps, part.size)
 
 
-def _too_few(plan: Plan, table: Table, part: DataKeyTrigger) -> str:
+def _too_few(plan: Plan, table: Table, part: Demand) -> str:
     fed = _fed(plan, table, part)
     lower = "lower size" if part.n is None else "lower size or n"
     return (
@@ -135,7 +132,7 @@ def _too_few(plan: Plan, table: Table, part: DataKeyTrigger) -> str:
     )
 
 
-def _too_old(plan: Plan, table: Table, part: DataKeyTrigger) -> str:
+def _too_old(plan: Plan, table: Table, part: Demand) -> str:
     """Dropped rows feed no update, so enough rows must still be new enough when they are used.
 
     If actors are done before the learner is, the rounds of an update are of as many versions as
@@ -163,9 +160,8 @@ def _cure(table: Table) -> str:
 
 
 def _chances(table: Table) -> Iterator[str]:
-    parts = sampling_parts(table)
-    chances = [p.probability for p in parts if isinstance(p, ObjectKeyTrigger)]
-    if parts and len(chances) == len(parts) and all(c is not None and c < 1 for c in chances):
+    found = _cadences(table)
+    if found and all(c and c.probability is not None and c.probability < 1 for c in found):
         yield (
             "sampling is only ever fired with a probability, so it stops for good once no actor is "
             "chosen: sample on every version, and put probability= on actors.sync"
@@ -174,8 +170,8 @@ def _chances(table: Table) -> Iterator[str]:
 
 def _rows_before_update(plan: Plan, table: Table) -> int | None:
     """Rows per actor before the learner must publish; None if sampling does not wait for it."""
-    parts = sampling_parts(table)
-    if not parts or not all(_awaits_weights(part) for part in parts):
+    found = _cadences(table)
+    if not found or not all(_awaits_weights(cadence) for cadence in found):
         return None
-    leads = [part.lead for part in parts if _awaits_weights(part)]
+    leads = [cadence.lead for cadence in found if _awaits_weights(cadence)]
     return plan.steps * (1 + max(lead(table), *leads))

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from artos.closest import closest
 from artos.plan import Plan
-from triggers.primitives import DataKeyTrigger
+from triggers.base import Demand
+from triggers.pacing import demands, non_publishing_targets
 from triggers.table import Table
-from triggers.wiring import data_triggers, non_publishing_targets, role_of
+from triggers.targets import role_of
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
@@ -34,7 +35,7 @@ def _alone(plan: Plan, table: Table) -> Iterator[str]:
 
 
 def _claiming(plan: Plan, table: Table) -> Iterator[str]:
-    non_publishing, claiming = non_publishing_targets(plan), data_triggers(table)
+    non_publishing, claiming = non_publishing_targets(plan), demands(table)
     kept = {
         key
         for t, parts in claiming.items()
@@ -47,7 +48,7 @@ def _claiming(plan: Plan, table: Table) -> Iterator[str]:
             yield from (f"triggers[{target!r}]: {fault}" for fault in _faults_of(part, kept))
 
 
-def _faults_of(part: DataKeyTrigger, kept: set[str]) -> Iterator[str]:
+def _faults_of(part: Demand, kept: set[str]) -> Iterator[str]:
     if part.max_lag is not None:
         yield (
             "publishes nothing, so there are no versions for max_lag to count: leave it to the "

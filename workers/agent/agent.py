@@ -29,10 +29,10 @@ from artos.transport.chunk import Rings
 from artos.transport.counters import Counters
 from artos.transport.keys import Keys
 from artos.transport.sidecar import ControlPipe
-from triggers.base import Began, Committed, Firing
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
+from triggers.events import Began, Committed, Firing
 from triggers.table import Table, decode_table
-from triggers.wiring import role_of
+from triggers.targets import role_of
 from workers.agent.experience import Shipping
 from workers.agent.sender import Packing, Sender, streams
 from workers.agent.weights import Assembly, Pulling

@@ -22,7 +22,6 @@ from workers.checkpoint.criu.find import cache_folder, find_criu, version_of
 _PATIENCE = 20.0
 _NEEDED = {"SYS_ADMIN": 21, "SYS_PTRACE": 19, "NET_ADMIN": 12}
 """Capabilities CRIU needs for a process in a PID namespace of its own, with their bits."""
-_LAZY = ("--feature", "uffd-noncoop")
 
 
 class Tier(msgspec.Struct, frozen=True):
@@ -45,13 +44,12 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     no_binding: str = ""
     no_rights: str = ""
     no_namespace: str = ""
-    no_lazy: str = ""
     no_numactl: str = ""
 
 
 @functools.cache
 def probe() -> dict[str, Tier]:
-    """The tiers of this host by name: memory, freeze, checkpoint, clone, fork, pin, lazy."""
+    """The tiers of this host by name: memory, freeze, checkpoint, clone, fork, pin."""
     return tiers_of(look())
 
 
@@ -65,7 +63,6 @@ def tiers_of(found: Findings) -> dict[str, Tier]:
         "clone": _and(checkpoint, found.no_namespace, f"{_AS_ROOT}, with util-linux"),
         "fork": Tier(True, "always: a warm process forks actors"),
         "pin": _pin(found),
-        "lazy": _and(checkpoint, found.no_lazy, "use a kernel with userfaultfd"),
     }
 
 
@@ -112,7 +109,7 @@ def look() -> Findings:
     found = msgspec.structs.replace(found, criu=_describe(binary))
     if found.no_rights:
         return found  # CRIU would only complain about the missing rights
-    return msgspec.structs.replace(found, check=_check(binary), no_lazy=_check(binary, *_LAZY))
+    return msgspec.structs.replace(found, check=_check(binary))
 
 
 def _describe(binary: Path) -> str:
@@ -165,13 +162,13 @@ def _worst(lines: Sequence[str]) -> str:
 # -- CRIU's answers about this kernel, cached -----------------------------------------------------
 
 
-def _check(binary: Path, *arguments: str) -> str:
-    """The complaint of ``criu check``, or of the feature named; a success is cached."""
-    stamp = cache_folder() / f"criu-check{''.join(arguments)}"
+def _check(binary: Path) -> str:
+    """The complaint of ``criu check``; a success is cached."""
+    stamp = cache_folder() / "criu-check"
     key = _key(binary)
     if _text(stamp) == key:
         return ""
-    complaint = _complaint(binary, "check", *arguments)
+    complaint = _complaint(binary, "check")
     if not complaint:
         _remember(stamp, key)
     return complaint

@@ -11,7 +11,7 @@ from artos.buffer.model_block import ObjectRegion
 from artos.buffer.run_memory import RunMemory
 from artos.clock import Clock
 from artos.protocol.invocations import Invoke
-from head.run.coordination.ledger import Commits, RowSource
+from head.run.coordination.rows import Commits, RowSource
 from triggers.engine import MessagePasser
 from triggers.journal import Journal
 

@@ -29,35 +29,6 @@ from artos.spec import VERSION_KEY, DataKey
 # -- doorbell and mailbox ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("rings_at", "sleeps"), [(0, False), (1, False), (5, False), (50, True)])
-def test_who_spins_notices_a_ring_without_sleeping(
-    monkeypatch: pytest.MonkeyPatch, rings_at: int, sleeps: bool
-) -> None:
-    """It looks once, then for as long as it was told; each look takes a second here."""
-    doorbell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
-    now, looks, slept = [100.0], [], []
-
-    def look(address: int) -> int:
-        looks.append(address)
-        now[0] += 1.0
-        return 0 if len(looks) > rings_at else -1
-
-    monkeypatch.setattr(mailbox, "_trywait", look)
-    monkeypatch.setattr(mailbox, "_clockwait", lambda *_: slept.append(1) or 0)
-    monkeypatch.setattr(mailbox.time, "monotonic", lambda: now[0])
-    assert doorbell.wait(60.0, spin=10.0)
-    assert bool(slept) == sleeps
-    assert len(looks) == (11 if sleeps else 1 + rings_at)
-
-
-def test_who_does_not_ask_for_it_does_not_spin(monkeypatch: pytest.MonkeyPatch) -> None:
-    doorbell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
-    monkeypatch.setattr(doorbell, "_spin", lambda seconds: pytest.fail("it spins"))
-    assert not doorbell.wait(0.0)
-    doorbell.ring()
-    assert doorbell.wait(0.0)
-
-
 @pytest.mark.parametrize("now", [100.25, 101.25])
 def test_a_wait_ends_so_many_seconds_from_now(monkeypatch: pytest.MonkeyPatch, now: float) -> None:
     doorbell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
@@ -98,11 +69,11 @@ class Bell:
     """Remembers how it was waited for; rings as often as it is told to."""
 
     def __init__(self, *deeds: Any) -> None:
-        self.waits: list[tuple[float, float]] = []
+        self.waits: list[float] = []
         self._deeds = list(deeds)
 
-    def wait(self, seconds: float, *, spin: float) -> bool:
-        self.waits.append((seconds, spin))
+    def wait(self, seconds: float) -> bool:
+        self.waits.append(seconds)
         if self._deeds:
             self._deeds.pop(0)()
             return True
@@ -119,11 +90,11 @@ def test_a_message_that_is_there_is_not_waited_for() -> None:
     mailbox.put(b"first")
     assert mailbox.get(3.0) == b"first"
     assert doorbell.waits == []
-    assert mailbox.get(3.0, spin=0.5) == b"second", "a ring without a message is of an old one"
-    assert doorbell.waits == [(3.0, 0.5), (3.0, 0.5)]
+    assert mailbox.get(3.0) == b"second", "a ring without a message is of an old one"
+    assert doorbell.waits == [3.0, 3.0]
     assert mailbox.get(4.0) == b"third"
     assert mailbox.get(5.0) is None
-    assert doorbell.waits[2:] == [(4.0, 0.0), (5.0, 0.0)], "nobody spins who did not ask for it"
+    assert doorbell.waits[2:] == [4.0, 5.0]
 
 
 def test_who_opens_a_mailbox_takes_no_ring_away() -> None:

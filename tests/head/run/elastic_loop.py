@@ -28,9 +28,10 @@ from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.engine import direct_passers
 from triggers.journal import Journal
+from triggers.pacing import parts_of
 from triggers.table import Table
 from triggers.verify.verifier import faults
-from triggers.wiring import completed, replays
+from triggers.wiring import completed
 
 NOISE, ENDS = "noise_scale", ("terminations", "truncations")
 STEPS = 4
@@ -46,7 +47,7 @@ def plan_of(
 
     With ``updates`` it also stops after so many; 0 is no limit.
     """
-    most, drawn = scaling.most, bool(replays(table))
+    most, drawn = scaling.most, any(part.draw for part in parts_of(table))
     marks = (DataKey("valid", (), "bool"), DataKey("ages", (), "uint8")) if drawn else ()
     draft = Plan(
         reference=Reference("tests:elastic"), name="elastic", env="", seed=0, actors=most, envs=1,

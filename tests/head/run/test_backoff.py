@@ -10,7 +10,7 @@ from elastic_loop import STEPS, full_batch, troupe
 from artos.errors import ActorFailed
 from artos.scaling.actor_count import Manual
 from artos.system.exit_report import ExitReport
-from head.run.coordination.failures import FailureLimits
+from head.run.concerns.failures import FailureLimits
 
 
 def test_the_pause_doubles_up_to_a_limit() -> None:

@@ -31,7 +31,7 @@ def test_so_many_updates_are_as_many_steps(max_lag: int, tmp_path: Path) -> None
     limits = {"total_steps": 0, "total_updates": 5}
     by_updates = finished(registered("ppo", tmp_path, **SMALL, max_lag=max_lag, **limits), tmp_path)
     assert by_updates.coordinator.monitor.updates == by_steps.coordinator.monitor.updates == 5
-    budgets = [run.coordinator.state.budget.spent for run in (by_steps, by_updates)]
+    budgets = [run.coordinator.ended_by for run in (by_steps, by_updates)]
     assert budgets == ["total_steps", "total_updates"]
     if max_lag == 0:
         assert by_updates.coordinator.steps == by_steps.coordinator.steps == 5 * BATCH
@@ -42,7 +42,7 @@ def test_what_is_used_up_first_ends_the_run(tmp_path: Path) -> None:
     limits = {"total_steps": 3 * BATCH, "total_updates": 5}
     run = finished(registered("ppo", tmp_path, **SMALL, **limits), tmp_path)
     assert (run.coordinator.monitor.updates, run.coordinator.steps) == (3, 3 * BATCH)
-    assert run.coordinator.state.budget.spent == "total_steps"
+    assert run.coordinator.ended_by == "total_steps"
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -57,7 +57,7 @@ def test_no_more_updates_are_made_and_nothing_is_left(
         players.run()
         coordinator = players.coordinator
         assert (len(players.used), coordinator.monitor.updates) == (7, 7)
-        assert len(coordinator.state.invocations) == 0
+        assert len(coordinator.invocations) == 0
         if table == full_batch():
             assert set(players.unused().values()) == {0}
         coordinator.ports.journal.flush()

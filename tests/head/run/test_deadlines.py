@@ -13,6 +13,7 @@ from artos.buffer.mailbox import LEARNER, actor_of
 from artos.protocol.invocations import Done, Ready, Waits
 from artos.scaling.actor_count import Manual
 from artos.system.exit_report import ExitReport
+from head.run.concerns.recovery import Recovery
 
 ACTOR = 1
 """Member number of actor 0."""
@@ -29,8 +30,11 @@ def players(tmp_path: Path) -> Iterator[Troupe]:
 
 def later(players: Troupe, share: float) -> None:
     """This share of the time to answer passes; the time to start is as long."""
-    assert players.coordinator.state.limits.start == players.coordinator.state.limits.answer
-    players.clock.advance(share * players.coordinator.state.limits.answer)
+    assert (
+        players.coordinator.concern(Recovery).limits.start
+        == players.coordinator.concern(Recovery).limits.answer
+    )
+    players.clock.advance(share * players.coordinator.concern(Recovery).limits.answer)
     players.coordinator.tick()
 
 

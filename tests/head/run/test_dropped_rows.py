@@ -29,7 +29,7 @@ def test_dropped_rows_make_room_and_are_counted(tmp_path: Path) -> None:
     with troupe(Manual(2, 2), full_batch(), 100, tmp_path) as players:
         begin(players)
         coordinator, sent = players.coordinator, players._queues
-        capacity = coordinator.state.plan.capacity
+        capacity = coordinator.plan.capacity
         rounds = 2 * capacity // STEPS
         for number in range(1, rounds + 1):
             publish(players, number, 0)  # as if many versions came of something else
@@ -41,7 +41,7 @@ def test_dropped_rows_make_room_and_are_counted(tmp_path: Path) -> None:
         for actor, block in coordinator.ports.blocks.items():
             assert cursor(players, actor) == (rounds * STEPS, rounds * STEPS)
             assert block.free() == capacity
-        assert coordinator.state.progress.consumed == coordinator.steps
+        assert coordinator.progress.consumed == coordinator.steps
 
 
 def test_rows_dropped_behind_rows_in_use_wait_for_those(tmp_path: Path) -> None:

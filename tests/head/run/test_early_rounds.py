@@ -9,6 +9,7 @@ from elastic_loop import STEPS, troupe
 
 from artos.buffer.samplers.patterns import Uniform
 from artos.scaling.actor_count import Manual
+from head.run.concerns.scaling import Scaling
 from triggers import ReplayTrigger, RoundTrigger
 
 
@@ -22,13 +23,13 @@ def test_what_is_booked_is_what_is_granted(left: int, rounds: int, tmp_path: Pat
 
         def leave() -> None:
             begin()
-            players.coordinator.scale(left)
+            players.coordinator.concern(Scaling).scale(left)
 
         players.coordinator.begin = leave  # type: ignore[method-assign]
         players.begin()
         wrappers = players.coordinator.engine.wrappers
         (limit,) = (w.trigger.limit for w in wrappers if isinstance(w.trigger, ReplayTrigger))
-        granted = players.coordinator.state.rounds.granted
+        granted = players.coordinator.rounds.granted
         assert limit.granted == granted == rounds * STEPS
         players.run()
         assert players.coordinator.monitor.updates == 12

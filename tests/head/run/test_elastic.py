@@ -14,7 +14,7 @@ from artos.clock import ManualClock
 from artos.protocol.invocations import Invoke
 from artos.scaling.actor_count import Manual, NoiseScale, ReturnPlateau, Schedule
 from artos.scaling.faults import CannotScale
-from head.run.coordination.active_actors import LEAD
+from head.run.concerns.scaling import LEAD, Scaling
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.journal import read
 from triggers.table import Table
@@ -91,7 +91,7 @@ def test_who_is_asked_for_by_hand_has_no_time_any_more(tmp_path: Path) -> None:
         run.sleepers = {2, 3}
         run.begin()
         run.run(updates=1)
-        run.coordinator.scale(3)
+        run.coordinator.concern(Scaling).scale(3)
         assert [run.within[actor][-1] for actor in (1, 2, 3)] == [0.0, 0.0, 3600.0]
         assert run.said[-1] == ("retire", 3)
 
@@ -119,12 +119,12 @@ def test_a_newcomer_that_is_given_time_is_not_taken_for_hung(tmp_path: Path) -> 
         run.begin()
         run.clock.advance(100.0)
         run.run(updates=1)
-        active_actors = run.coordinator.state.active_actors
+        roster = run.coordinator.roster
         assert run.within[1][-1] == 100.0
         run.clock.advance(190.0)
-        assert [*active_actors.late(100.0)] == []
+        assert [*roster.late(100.0)] == []
         run.clock.advance(20.0)
-        assert [*active_actors.late(100.0)] == [2]
+        assert [*roster.late(100.0)] == [2]
 
 
 SCHEDULES = st.dictionaries(st.integers(1, 12), st.integers(1, 4), max_size=5).flatmap(
@@ -175,7 +175,7 @@ def test_no_update_waits_for_an_actor_that_is_still_starting(tmp_path: Path) -> 
         run.begin()
         run.run(updates=1)
         run.sleepers |= {3, 4}
-        run.coordinator.scale(4)
+        run.coordinator.concern(Scaling).scale(4)
         assert run.said == [("prepare", 2), ("prepare", 3)]
         run.run(updates=4)
         assert run.learned_from[1:] == [[0, 1]] * 3
@@ -191,7 +191,7 @@ def test_no_update_waits_for_an_actor_that_is_still_starting(tmp_path: Path) -> 
 def test_by_hand_takes_effect_with_the_next_version(tmp_path: Path) -> None:
     with troupe(Manual(3, 3), full_batch(), 30, tmp_path) as run:
         run.begin()
-        run.coordinator.scale(1)
+        run.coordinator.concern(Scaling).scale(1)
         run.run()
         assert run.learned_from[0] == [0, 1, 2]
         assert run.learned_from[1:] == [[0]] * 27
@@ -201,7 +201,7 @@ def test_by_hand_takes_effect_with_the_next_version(tmp_path: Path) -> None:
 def test_by_hand_overrules_the_plan(tmp_path: Path) -> None:
     with troupe(Schedule({0: 1, 2: 4}), full_batch(), 12, tmp_path) as run:
         run.begin()
-        run.coordinator.scale(2)
+        run.coordinator.concern(Scaling).scale(2)
         run.run()
         assert {len(active_actors) for active_actors in run.learned_from} == {1, 2}
 
@@ -216,7 +216,7 @@ def test_more_than_registered_and_fewer_than_triggers_wait_for_are_refused(tmp_p
             (0, "2 to 4"),
         ):
             with pytest.raises(CannotScale, match=words):
-                run.coordinator.scale(actors)
+                run.coordinator.concern(Scaling).scale(actors)
         run.run()
         assert run.said == []
 
@@ -310,9 +310,9 @@ def test_an_actor_that_leaves_and_dies_finishes_its_round(tmp_path: Path) -> Non
 
 def test_only_those_who_take_part_are_waited_for(tmp_path: Path) -> None:
     with troupe(Manual(2, 4), full_batch(), 20, tmp_path) as run:
-        assert not run.coordinator.state.active_actors.all_ready
+        assert not run.coordinator.roster.all_ready(run.coordinator.actors)
         run.begin()
-        assert run.coordinator.state.active_actors.all_ready
+        assert run.coordinator.roster.all_ready(run.coordinator.actors)
         assert list(run.coordinator.waits()) == ["learner", "actor 0", "actor 1"]
         assert run.coordinator.actors == range(2)
 
@@ -323,7 +323,7 @@ def test_who_is_held_back_is_not_taken_for_hung(tmp_path: Path) -> None:
         clock = run.coordinator.ports.clock
         assert isinstance(clock, ManualClock)
         run.without_slot = {2}
-        clock.advance(run.coordinator.state.plan.deadline + 1)
+        clock.advance(run.coordinator.plan.deadline + 1)
         run.coordinator.tick()
         assert run.said == [("end", 0), ("start", 0)], "the other one hangs"
 

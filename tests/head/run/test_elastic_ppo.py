@@ -40,7 +40,7 @@ def test_a_schedule_from_the_command_line_is_kept_update_by_update(
     assert [len(line["claims"]) for line in handed] == batches
     assert unrolled(coordinator.monitor.actors_by_update) == rounds
     assert coordinator.monitor.rows_lost == 0
-    assert coordinator.state.progress.consumed == coordinator.steps == 8 * sum(batches)
+    assert coordinator.progress.consumed == coordinator.steps == 8 * sum(batches)
 
 
 def test_the_journal_has_what_each_round_and_each_update_took(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_the_gradient_noise_scale_is_measured_where_it_decides(tmp_path: Path) -
     counts = unrolled(coordinator.monitor.actors_by_update)
     assert set(counts) <= {1, 2, 3}
     assert counts[:5] == [1] * 5
-    assert coordinator.state.progress.consumed == coordinator.steps
+    assert coordinator.progress.consumed == coordinator.steps
 
 
 def test_elsewhere_it_is_not(tmp_path: Path) -> None:

@@ -17,9 +17,11 @@ from artos.scaling.actor_count import Manual
 from artos.spec import EVALUATION
 from artos.system.exit_report import ExitReport
 from head.records.evaluations import Evaluated
+from head.run.concerns.evaluation import Evaluation
 from triggers import TimeTrigger, UpdateTrigger
-from triggers.base import Firing, Published, Trigger
+from triggers.base import Trigger
 from triggers.engine import direct_passers
+from triggers.events import Firing, Published
 from triggers.journal import read
 
 ACTORS, UPDATES = 2, 7
@@ -62,7 +64,7 @@ class WithEvaluator(Troupe):
 
     @property
     def found(self) -> list[Evaluated]:
-        return self.coordinator.state.evaluations.found
+        return self.coordinator.concern(Evaluation).found
 
     @property
     def versions(self) -> list[int]:
@@ -89,7 +91,7 @@ def test_the_first_and_the_last_and_those_between(
         players.run()
         coordinator, versions = players.coordinator, players.versions
         assert {0, UPDATES} <= set(versions) <= {0, 2, 4, 6, UPDATES}
-        assert len(versions) + coordinator.state.evaluations.skipped == 5
+        assert len(versions) + coordinator.concern(Evaluation).skipped == 5
         for each in players.found:
             assert each.updates == each.version
             assert each.steps == each.version * ACTORS * STEPS
@@ -110,7 +112,7 @@ def test_of_those_that_wait_only_the_newest_is_played(
         players.prompt = False
         players.begin()
         players.run(updates=6)
-        evaluations = players.coordinator.state.evaluations
+        evaluations = players.coordinator.concern(Evaluation)
         assert len(players.asked) == 1
         assert evaluations.skipped == 2, "versions 2 and 4, as 6 waits"
         players.play()
@@ -189,13 +191,13 @@ def test_one_that_fails_again_and_again_does_not_end_the_training(
     with evaluated(tmp_path, monkeypatch) as players:
         players.prompt = False
         players.begin()
-        evaluations, (call,) = players.coordinator.state.evaluations, players.asked
+        evaluations, (call,) = players.coordinator.concern(Evaluation), players.asked
         for _ in range(1 if fatal else 4):
-            assert not evaluations.failed
+            assert not evaluations.failure
             players.fail(fatal=fatal)
             players.clock.advance(10.0)
             players.coordinator.tick()
-        assert evaluations.failed == "joystick"
+        assert evaluations.failure == "joystick"
         assert "evaluator" not in players.coordinator.waits()
         players._starting.clear()
         done = Done(call.firing, 0, returns=(1.0,), lengths=(1,))
@@ -226,7 +228,7 @@ def test_a_version_that_was_evaluated_before_is_not_played_again(
 ) -> None:
     with evaluated(tmp_path, monkeypatch) as players:
         before = Evaluated(0, 0, 0, 1.0, 0.0, 2, 4.0, 0.1)
-        players.coordinator.state.evaluations.resumed([before])
+        players.coordinator.concern(Evaluation).resumed([before])
         players.begin()
         assert not players.asked
         players.run()
@@ -270,5 +272,5 @@ def test_a_resumed_run_goes_on_at_the_same_multiples() -> None:
 
 def test_the_learner_is_not_the_evaluator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with evaluated(tmp_path, monkeypatch) as players:
-        names = [players.coordinator.state.name_of(m) for m in (LEARNER, 1, 2, players.evaluator)]
+        names = [players.coordinator.name_of(m) for m in (LEARNER, 1, 2, players.evaluator)]
     assert names == ["learner", "actor 0", "actor 1", "evaluator"]

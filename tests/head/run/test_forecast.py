@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from head.run.coordination.forecast import (
+from head.run.concerns.forecast import (
     EARLIEST,
     Forecast,
     QuantileForecast,

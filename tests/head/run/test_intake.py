@@ -9,8 +9,8 @@ import pytest
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.spec import VERSION_KEY, DataKey
-from head.run.coordination.ledger import Arrivals, Commits
-from triggers.base import Arrived, Committed
+from head.run.coordination.rows import Arrivals, Commits
+from triggers.events import Arrived, Committed
 
 EARLY, LATE = ("rewards", VERSION_KEY), ("frames",)
 ALL = ("rewards", "frames", VERSION_KEY)

@@ -9,6 +9,7 @@ from elastic_loop import SECONDS, full_batch, troupe
 
 from artos.protocol.invocations import Ready
 from artos.scaling.actor_count import Manual
+from head.run.concerns.scaling import Scaling
 from triggers.journal import read
 
 
@@ -20,7 +21,7 @@ def test_who_is_ready_how_and_after_how_long(tmp_path: Path) -> None:
     with troupe(Manual(1, 2), full_batch(), 6, tmp_path) as run:
         run.begin()
         run.sleepers.add(2)
-        run.coordinator.scale(2)
+        run.coordinator.concern(Scaling).scale(2)
         run.clock.advance(1.5)
         run.wake(1)
         run.run()

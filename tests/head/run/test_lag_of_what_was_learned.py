@@ -58,7 +58,7 @@ def test_seconds_that_the_device_was_idle_are_summed(tmp_path: Path) -> None:
 def test_what_a_silent_method_draws_counts_and_what_it_is_handed_does_not(tmp_path: Path) -> None:
     with troupe(Manual(2, 2), full_batch(), 9, tmp_path) as run:
         call = handed(run)
-        run.coordinator.state.non_publishing = frozenset({call.trigger})
+        run.coordinator.non_publishing = frozenset({call.trigger})
         run.coordinator.receive(LEARNER, Done(call.firing, 0, drawn=DRAWN))
         assert run.coordinator.monitor.lag.rows == 20
         assert run.coordinator.monitor.updates == 0

@@ -16,9 +16,10 @@ from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.learners.publisher import Publisher
 from artos.scaling.actor_count import Manual, NoiseScale
 from artos.spec import ArraySpec, ObjectKey
+from head.run.concerns.sampling import Sampling
 from head.run.objects import Objects
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger
-from triggers.base import Published
+from triggers.events import Published
 from triggers.journal import read
 from triggers.table import Table
 
@@ -59,7 +60,7 @@ def test_a_policy_sees_what_the_update_published_that_makes_the_version(tmp_path
         assert [update for name, update in run.said if name == "prepare"] == [1, 2]
         assert counts[0] == 1
         assert counts[-1] == 3
-        assert run.coordinator.state.objects.values() == {NOISE: 3.0 * STEPS}
+        assert run.coordinator.objects.values() == {NOISE: 3.0 * STEPS}
 
 
 def by_object() -> Table:
@@ -74,13 +75,13 @@ def test_who_binds_with_an_object_gets_the_weights_of_its_update(tmp_path: Path)
         run.publish_object(NOISE, 3.0)
         run._publish(1, 0)
         run.coordinator.look(LEARNER)
-        assert run.coordinator.state.versions.next(0) == 1
+        assert run.coordinator.concern(Sampling).binding.oldest(0) == 1
 
 
 def test_an_object_is_announced_before_its_weights_whenever_they_come(tmp_path: Path) -> None:
     with troupe(Manual(1, 1), by_object(), 50, tmp_path) as run:
         run.begin()
-        news = run.coordinator.state.objects.news
+        news = run.coordinator.objects.news
 
         def and_meanwhile_the_learner_publishes() -> Iterator[Published]:
             yield from news()
@@ -88,7 +89,7 @@ def test_an_object_is_announced_before_its_weights_whenever_they_come(tmp_path: 
                 run.publish_object(NOISE, 3.0)
                 run._publish(1, 0)
 
-        run.coordinator.state.objects.news = and_meanwhile_the_learner_publishes  # type: ignore[method-assign]
+        run.coordinator.objects.news = and_meanwhile_the_learner_publishes  # type: ignore[method-assign]
         run.coordinator.look(LEARNER)
         run.coordinator.look(LEARNER)
     fired = [line["trigger"] for line in read(tmp_path / "journal.jsonl") if "trigger" in line]

@@ -17,8 +17,9 @@ from artos.buffer.layout import BlockSpec
 from artos.buffer.samplers.patterns import Uniform
 from artos.buffer.segment import ShmFolder
 from artos.spec import VERSION_KEY, DataKey
-from head.run.coordination.ledger import Arrivals, Commits, Rounds
-from triggers.base import Event, Firing, Joined, Learned, Left, Published, Recheck, Ungranted
+from head.run.coordination.books import Rounds
+from head.run.coordination.rows import Arrivals, Commits
+from triggers.events import Event, Firing, Joined, Learned, Left, Published, Recheck, Ungranted
 from triggers.replay import RateLimit, ReplayTrigger, RoundTrigger
 
 STEPS, ENVS, ACTORS, BATCH, TARGET = 4, 2, 2, 16, "learner.update"

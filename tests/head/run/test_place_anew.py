@@ -15,9 +15,10 @@ from artos.plan import Plan
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.reference import Reference
 from artos.spec import VERSION_KEY, ArraySpec, DataKey
+from head.run.concerns.relocation import Relocation
 from head.run.coordination.coordinator import Coordinator
-from head.run.coordination.ledger import Arrivals
 from head.run.coordination.ports import Ports
+from head.run.coordination.rows import Arrivals
 from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, Trigger
 from triggers.engine import direct_passers
@@ -69,7 +70,7 @@ class Stage:
         self.coordinator.look(actor + 1)
 
     def place(self, actor: int, term: int, committed: int = 0, node: str = "w1") -> int:
-        base = self.coordinator.place_anew(actor, term, committed, node)
+        base = self.coordinator.concern(Relocation).place_anew(actor, term, committed, node)
         self.block(actor).begin_term(term, base)
         return base
 

@@ -12,8 +12,8 @@ import pytest
 from lag_workload import ACTORS, finished
 
 from artos.protocol.invocations import Claim
-from head.run.coordination.ledger import Claims, Rounds
-from head.run.coordination.weight_versions import WeightVersions
+from head.run.concerns.binding import Binding
+from head.run.coordination.books import Claims, Rounds
 from triggers import ObjectKeyTrigger, TimeTrigger
 from triggers.base import Trigger
 from triggers.journal import read
@@ -119,25 +119,26 @@ def test_what_is_fresh_enough_is_not_pulled_again(tmp_path: Path) -> None:
     """The books of one actor: rounds of 8 rows, updates of 8, at most two versions old."""
     rounds, claims = Rounds((0,), 8), Claims()
     max_lags = [("learner.update", 8, 2)]
-    books = WeightVersions((0,), rounds, claims, max_lags, each_round=False)
+    books = Binding(held := {0: -1}, max_lags, each_round=False)
     rounds.at_once(3)
 
     def due(trained: int) -> bool:
         rounds.grant(0)
-        return books.due(0, trained)
+        return books.is_due(0, trained, rounds, claims)
 
     assert due(0), "it has none"
     books.asked(0, 0)
-    assert (books.next(0), books.held) == (0, {0: -1})
+    assert (books.oldest(0), held) == (0, {0: -1})
     assert [due(0), due(0)] == [False, False], "of use to versions 1 and 2"
     claims.claim("learner.update", [Claim(0, 0, 8)])
     rounds.wrote(0, 8)
     assert due(1), "would be of use to version 3"
     books.asked(0, 1)
-    books.answered(0, 2)
-    assert books.next(0) == 2, "it was newer by then"
+    held[0] = 2
+    assert books.oldest(0) == 2, "it was newer by then"
+    held[0] = -1
     books.joined(0)
-    assert (books.next(0), due(0)) == (-1, True), "it missed what others pulled"
+    assert (books.oldest(0), due(0)) == (-1, True), "it missed what others pulled"
 
 
 WORKLOAD = """
@@ -166,4 +167,4 @@ def test_real_actors_and_a_real_learner_make_the_same_sawtooth(tmp_path: Path) -
     learned = [line for line in read(tmp_path / "journal.jsonl") if line.get("by") == "learner"]
     assert [line["lag_max"] for line in learned] == [0, 1, 2] * 4
     assert [line["lag_mean"] for line in learned] == [0.0, 1.0, 2.0] * 4
-    assert coordinator.state.versions.held == dict.fromkeys(range(4), 12)
+    assert coordinator.held == dict.fromkeys(range(4), 12)

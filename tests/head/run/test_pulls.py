@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artos.protocol.invocations import Invoke
-from head.run.coordination.dispatcher import PullQueue
-from head.run.coordination.ledger import Invocations
+from head.run.concerns.binding import Binding
+from head.run.coordination.books import Invocations
 
 ACTOR = 1
+MEMBER = ACTOR + 1
 
 
 class Play:
@@ -17,7 +18,8 @@ class Play:
 
     def __init__(self) -> None:
         self.books = Invocations()
-        self.pulls = PullQueue(self.books, self._send)
+        self.held = {ACTOR: 0}
+        self.binding = Binding(self.held, (), each_round=False)
         self.sent: list[Invoke] = []
         self.begun = self.answered = 0
         self.version = self.bound = self.number = 0
@@ -25,20 +27,23 @@ class Play:
         self.due: dict[int, int] = {}
         self.bounds: list[int] = []
 
-    def _send(self, member: int, call: Invoke) -> None:
-        self.sent.append(call)
-        self.books.add(member, call, 0.0)
+    def _send(self, call: Invoke | None) -> None:
+        if call is not None:
+            self.sent.append(call)
+            self.books.add(MEMBER, call, 0.0)
 
     def ask(self) -> None:
         self.number += 1
         self.wanted = self.version
-        self.pulls.ask(ACTOR, Invoke(self.number, "actors.sync", "sync"))
+        pull = Invoke(self.number, "actors.sync", "sync")
+        self._send(self.binding.pull(ACTOR, pull, self.books.last(MEMBER)))
 
     def grant(self) -> None:
         self.number += 1
         self.due[self.number] = self.wanted
         call = Invoke(self.number, "actors.sample", "sample", (), 4, bind=False)
-        self.pulls.before(ACTOR, call)
+        self._send(self.binding.before_round(ACTOR))
+        self._send(call)
 
     def act(self) -> None:
         """The actor does the next thing; nobody has heard of it yet."""
@@ -53,10 +58,12 @@ class Play:
 
     def hear(self) -> None:
         if self.answered < self.begun:
-            call = self.books.answer(ACTOR, self.sent[self.answered].firing)
+            call = self.books.answer(MEMBER, self.sent[self.answered].firing)
             assert call is not None
             self.answered += 1
-            self.pulls.answered(ACTOR, self.version - self.bounds[self.answered - 1])
+            self.held[ACTOR] = self.bounds[self.answered - 1]
+            last = self.books.last(MEMBER)
+            self._send(self.binding.answered(ACTOR, self.version, last))
 
     def publish(self) -> None:
         self.version += 1

@@ -80,7 +80,7 @@ def recorded(folder: Path, records: Path) -> Iterator[Recorded]:
         troupe(Manual(ACTORS, ACTORS), full_batch(), 40, folder) as run,
         RunFolder.create(records, {}) as kept,
     ):
-        plan, node, coordinator = run.coordinator.state.plan, run._node, run.coordinator
+        plan, node, coordinator = run.coordinator.plan, run._node, run.coordinator
         log, gaps = ProgressLog(kept), Gaps()
         one = Recorded(run, kept, said)
         one.recorder = Recorder(

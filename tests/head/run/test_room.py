@@ -18,7 +18,7 @@ from artos.scaling.actor_count import Manual
 @pytest.fixture
 def plan(tmp_path: Path) -> Iterator[Plan]:
     with troupe(Manual(1, 1), full_batch(), 100, tmp_path) as made:
-        yield made.coordinator.state.plan
+        yield made.coordinator.plan
 
 
 def leave(monkeypatch: pytest.MonkeyPatch, left: int | None) -> None:

@@ -19,7 +19,7 @@ from artos.scaling.actor_count import (
     actors_of,
     parse_actors,
 )
-from head.run.coordination.active_actors import LEAD, Scaler
+from head.run.concerns.scaling import LEAD, Scaler
 
 FORMS: list[tuple[str, Actors, int, int]] = [
     ("4", Manual(4, 4), 4, 4),

@@ -17,7 +17,7 @@ from artos.runtime.reference import load_object
 from artos.scaling.actor_count import Kept, NoiseScale, ReturnPlateau, actors_of
 from artos.scaling.faults import ScalingFailed
 from artos.scaling.policy import Custom, Observation, ScalingPolicy
-from head.run.coordination.active_actors import Scaler
+from head.run.concerns.scaling import Scaler
 
 
 @dataclass

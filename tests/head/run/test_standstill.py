@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from elastic_loop import STEPS, Troupe, full_batch, troupe
 from inline_runs import finished, registered
 
 from artos.buffer.mailbox import LEARNER, actor_member
+from artos.clock import ManualClock
 from artos.errors import DeadlineExceeded
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.scaling.actor_count import Manual
-from head.run.coordination.failures import FailureLimits
-from head.run.coordination.standstill import Standstill
+from head.run.concerns.failures import FailureLimits
+from head.run.concerns.sampling import Sampling
+from head.run.concerns.standstill import Standstill
+from head.run.coordination.coordinator import Coordinator
 from triggers import DataKeyTrigger, TimeTrigger
 from triggers.journal import read
 from triggers.table import Table
@@ -23,13 +28,33 @@ WAITS = {"learner": "rows", "actor 0": "version 1"}
 
 
 class Watched:
-    """A standstill, begun at 0 s, that is looked at at any time."""
+    """A standstill, begun at 0 s, that is looked at at any time: a run in which nobody works."""
 
     def __init__(self, seconds: float) -> None:
-        self.still = Standstill(FailureLimits.within(seconds), 0.0)
+        self.clock, self.clocks = ManualClock(), set[str]()
+        self.run = SimpleNamespace(
+            ports=SimpleNamespace(clock=self.clock), plan=SimpleNamespace(evaluator=None),
+            roster=SimpleNamespace(
+                all_ready=lambda actors: True, anybody_works=lambda calls, but_pulls: False
+            ),
+            invocations=(), actors=range(1),
+            engine=SimpleNamespace(clocks=lambda: self.clocks), waits=lambda: WAITS, trained=False,
+            non_publishing=frozenset(), first_version=0, moved=0.0, vain=set(),
+        )  # fmt: skip
+        self.still = Standstill(cast(Coordinator, self.run), FailureLimits.within(seconds))
 
     def at(self, now: float, *clocks: str) -> None:
-        self.still.check(now, clocks, lambda: WAITS)
+        self.clock.advance(now - self.clock.now())
+        self.clocks = {*clocks}
+        self.still.tick()
+
+    def moved(self, now: float) -> None:
+        self.run.moved = now
+        self.run.vain.clear()
+
+    def learned(self, firing: int, version: int, nothing: str = "") -> None:
+        done = Done(firing, version, nothing=nothing)
+        self.still.answered(LEARNER, Invoke(firing, "learner.update", "update"), done)
 
 
 @pytest.mark.parametrize("seconds", [2.0, 100.0, 600.0])
@@ -47,7 +72,7 @@ def test_who_is_patient_is_told_once_meanwhile(logged: list[str]) -> None:
         watched.at(now)
     assert len(logged) == 1
     assert "after 600 s (--deadline) the run ends: learner waits for rows" in logged[0]
-    watched.still.moved(40.0)
+    watched.moved(40.0)
     for now in (60.0, 71.0, 72.0):
         watched.at(now)
     assert len(logged) == 2
@@ -56,13 +81,12 @@ def test_who_is_patient_is_told_once_meanwhile(logged: list[str]) -> None:
 
 def test_a_draw_that_found_nothing_is_told_once_and_named_as_the_cause(logged: list[str]) -> None:
     watched = Watched(2.0)
-    call = Invoke(4, "learner.update", "update")
     for _ in range(3):
-        watched.still.found_nothing(call, "max_lag leaves out 12")
+        watched.learned(4, 0, "max_lag leaves out 12")
     assert len(logged) == 1
     with pytest.raises(DeadlineExceeded, match=r"\(firing 4\) made no update: max_lag"):
         watched.at(2.1)
-    watched.still.updated(call, published=True)
+    watched.learned(5, 1)
     with pytest.raises(DeadlineExceeded) as told:
         watched.at(2.1)
     assert "max_lag" not in str(told.value)
@@ -71,20 +95,20 @@ def test_a_draw_that_found_nothing_is_told_once_and_named_as_the_cause(logged: l
 def test_a_clock_hides_it_only_until_it_has_fired_in_vain() -> None:
     watched = Watched(2.0)
     watched.at(9.0, "actors.sample", "learner.update")
-    watched.still.in_vain("actors.sample")
+    watched.run.vain.add("actors.sample")
     watched.at(9.0, "actors.sample", "learner.update")
     with pytest.raises(DeadlineExceeded):
         watched.at(9.0, "actors.sample")
-    watched.still.moved(9.0)
+    watched.moved(9.0)
     watched.at(99.0, "actors.sample")
 
 
 def test_the_update_that_published_nothing_is_named() -> None:
     watched = Watched(2.0)
-    watched.still.updated(Invoke(7, "learner.update", "update"), published=False)
+    watched.learned(7, 0)
     with pytest.raises(DeadlineExceeded, match=r"learner.update \(firing 7\) returned without pub"):
         watched.at(3.0)
-    watched.still.updated(Invoke(8, "learner.update", "update"), published=True)
+    watched.learned(8, 1)
     with pytest.raises(DeadlineExceeded, match=r"version 1$"):
         watched.at(3.0)
 
@@ -173,7 +197,7 @@ def test_a_block_that_nobody_empties_is_a_standstill_and_no_reason_not_to_stop(
     table = clocked() | {"learner.update": DataKeyTrigger(("rewards",), n=2, size=STEPS)}
     with troupe(Manual(2, 2), table, 50, tmp_path, capacity=2 * STEPS) as run:
         run.begin()
-        run.coordinator._sampling.window.in_turn = lambda actors, rows: [0]  # type: ignore[method-assign]
+        run.coordinator.concern(Sampling).window.in_turn = lambda actors, rows: [0]  # type: ignore[method-assign]
         for _ in range(2):
             wait(run, 1.0)
             run.step()

@@ -63,7 +63,7 @@ def test_a_round_that_nobody_samples_is_no_work_in_flight(
 
 def test_what_the_learner_has_begun_is_finished_though_it_died(players: Troupe) -> None:
     players.step()
-    assert players.coordinator.state.invocations.of(LEARNER)
+    assert players.coordinator.invocations.of(LEARNER)
     players.coordinator.died(LEARNER, KILLED)
     assert not players.coordinator.finished
 

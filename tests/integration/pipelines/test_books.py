@@ -12,7 +12,7 @@ from schedules import ActorsFirst, LearnerFirst, registered
 
 from artos.protocol.invocations import Claim
 from deploy.local.inline import Inline
-from head.run.coordination.ledger import Claims
+from head.run.coordination.books import Claims
 from triggers.journal import read
 
 ROUNDS, ROWS = 6, 3 * 2 * 16
@@ -37,7 +37,7 @@ def test_books_in_any_order(
     assert monitor.updates == coordinator.version == ROUNDS
     assert monitor.lag.rows == ROUNDS * 3 * 16 * 2, "rows count once, where they are used up"
     assert monitor.lag.largest == (0 if order is LearnerFirst else max_lag)
-    assert coordinator.state.progress.consumed == coordinator.steps == ROUNDS * ROWS
+    assert coordinator.progress.consumed == coordinator.steps == ROUNDS * ROWS
     assert coordinator.has_booked(coordinator.ports.model.newest.firing)
     assert {"learn", "gather", "environment"} <= monitor.times.seconds().keys()
     assert ("preprocess" in monitor.times.seconds()) == ("dual" in pipeline)

@@ -66,7 +66,7 @@ def test_a_number_of_actors_that_changes(pipeline: str, lag: int, tmp_path: Path
     assert [len(claims) for claims in handed] == batches
     assert coordinator.monitor.updates == len(batches)
     assert coordinator.monitor.rows_lost == 0
-    assert coordinator.state.progress.consumed == coordinator.steps == 16 * sum(batches)
+    assert coordinator.progress.consumed == coordinator.steps == 16 * sum(batches)
 
 
 # -- faults ----------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import artos as library
 from artos.errors import Refused
 from deploy.local.run import run
 from head.records.status import Summary
+from head.run.concerns.evaluation import Evaluation
 from head.run.request import Request
 
 Start = Callable[..., Artos]
@@ -158,11 +159,11 @@ def test_in_one_process_training_is_the_same_with_and_without(
             np.testing.assert_array_equal(end.arrays[name], array, name)
     one, two = (
         [(each.version, each.steps, each.mean_return) for each in found]
-        for found in (end.coordinator.state.evaluations.found for end in ends[1:])
+        for found in (end.coordinator.concern(Evaluation).found for end in ends[1:])
     )
     assert one == two
     assert [version for version, _, _ in one] == list(range(len(one)))
-    assert ends[0].coordinator.state.evaluations.found == []
+    assert ends[0].coordinator.concern(Evaluation).found == []
 
 
 @pytest.mark.parametrize(
@@ -216,7 +217,7 @@ def test_a_users_workload_says_it_in_its_fields_or_its_table(
     name: str, versions: list[int], own: Path
 ) -> None:
     end = finished(registered(f"own_table.py:{name}", own), own)
-    assert [each.version for each in end.coordinator.state.evaluations.found] == versions
+    assert [each.version for each in end.coordinator.concern(Evaluation).found] == versions
 
 
 def test_saying_it_twice_is_refused(own: Path) -> None:

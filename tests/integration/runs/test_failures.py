@@ -17,7 +17,7 @@ from artos.errors import ActorFailed, LearnerFailed
 from artos.system.exit_report import ExitReport
 from artos.system.shm import shm_root
 from deploy.local.run import run
-from head.run.coordination.failures import FailureLimits, Failures
+from head.run.concerns.failures import FailureLimits, Failures
 from head.run.request import Request
 
 SETTINGS = {"envs": 1, "steps": 16, "minibatches": 1, "epochs": 1, "actors": 1, "total_steps": 200}

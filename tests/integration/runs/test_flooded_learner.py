@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from my_dqn import DQN, workload as dqn
 from triggers import Firing, RoundTrigger, Trigger
-from triggers.base import Arrived, Event
+from triggers.events import Arrived, Event
 
 
 @dataclass

@@ -142,5 +142,5 @@ def test_a_run_that_waits_for_its_device_can_be_stopped(
         assert not lease.wanted
     coordinator = stopped.coordinator
     assert (coordinator.monitor.updates, coordinator.draining) == (0, True)
-    (call,) = coordinator.state.invocations.of(LEARNER)
+    (call,) = coordinator.invocations.of(LEARNER)
     assert call.method == "update"

@@ -15,7 +15,6 @@ from artos.errors import DeadlineExceeded, ImageUnusable, RestoreFailed
 from artos.system.logs import rotate
 from workers.checkpoint.criu.driver import Criu, NoCriu, criu_here
 from workers.checkpoint.criu.find import find_criu
-from workers.checkpoint.criu.lazy import LazyPages
 from workers.checkpoint.facts import Facts
 from workers.host import priority
 from workers.host.priority import GENTLE
@@ -66,15 +65,6 @@ def test_a_ring_while_it_was_an_image_is_heard_after_the_restore(stage: Stage) -
     stage.restore(image, one)
     one.heard()
     assert one.count() == 2
-
-
-def test_left_running_the_process_and_its_image_both_live(stage: Stage) -> None:
-    one = stage.subject().serve()
-    image = stage.dump(one, leave_running=True)
-    assert one.count() == 1
-    one.end()
-    stage.restore(image, one)
-    assert one.count() == 1
 
 
 def template(stage: Stage) -> tuple[Subject, Path]:
@@ -214,53 +204,6 @@ def test_a_priority_that_cannot_be_raised_again_is_not_lowered(
     operation.lower_priority()
     assert niceness(operation.criu_pid) == niceness(0)
     one.revived(operation.wait(PATIENCE).pid)
-
-
-def test_pages_come_lazily_and_all_of_them(stage: Stage) -> None:
-    one = stage.subject().serve("ballast")
-    assert one.count() == 1
-    found = one.sum
-    image = stage.dump(one)
-    outcome = stage.restore(image, one, lazy=True)
-    assert outcome.pages is not None
-    assert one.count() == 2
-    assert one.sum == found
-    until("all pages", outcome.pages.poll)
-    assert set(children()) == {one.pid}
-    assert not [path for path in image.folder.iterdir() if path.is_dir()]
-    again = stage.dump(one, "again")
-    one.end()
-    stage.restore(again, one)
-    assert (one.count(), one.sum) == (3, found)
-
-
-def test_without_its_page_daemon_a_process_is_ended_not_fed_zeros(stage: Stage) -> None:
-    one = stage.subject().serve("ballast")
-    outcome = stage.restore(stage.dump(one), one, lazy=True)
-    assert outcome.pages is not None
-    outcome.pages.close()
-    until("its end", lambda: not one.is_alive())
-
-
-def test_pages_are_done_with_when_their_process_dies_first(stage: Stage) -> None:
-    one = stage.subject().serve("ballast")
-    image = stage.dump(one)
-    outcome = stage.restore(image, one, lazy=True)
-    assert outcome.pages is not None
-    one.end()
-    until("the end of the daemon", lambda: ended(outcome.pages))
-    outcome.pages.close()
-    assert not children()
-    assert not [path for path in image.folder.iterdir() if path.is_dir()]
-
-
-def ended(pages: LazyPages | None) -> bool:
-    """Whether the daemon has nothing more to do, one way or the other."""
-    assert pages is not None
-    try:
-        return pages.poll()
-    except RestoreFailed:
-        return True
 
 
 # -- asynchronous ------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def test_a_process_that_is_gone_cannot_be_dumped(stage: Stage) -> None:
 
 def test_one_that_ends_under_criu_is_gone_also_before_it_is_reaped(stage: Stage) -> None:
     one = stage.subject().serve(apart=False)
-    dump = DumpTask(one.pid, stage.store.begin("image"), leave_running=False)
+    dump = DumpTask(one.pid, stage.store.begin("image"))
     os.kill(one.pid, signal.SIGKILL)
     until("its end", lambda: state(one.pid) == "Z")
     refused = dump.failed("CRIU died in the middle (signal 6)", None)
@@ -313,7 +313,8 @@ def test_damage_after_the_look_fails_in_criu_and_leaves_no_process(
 def test_a_process_id_that_is_taken_is_told(stage: Stage) -> None:
     """Only without a PID namespace of its own, so never for our actors."""
     one = stage.subject().serve(apart=False)
-    image = stage.dump(one, leave_running=True)
+    image = stage.dump(one)
+    stage.restore(image, one)
     with pytest.raises(RestoreFailed, match="process id it had is taken"):
         stage.begin_restore(image, one).wait(PATIENCE)
     assert one.count() == 1
@@ -333,7 +334,7 @@ def test_the_facts_are_those_of_the_process(stage: Stage) -> None:
     facts = Facts.of(one.pid, stage.criu.version, block="b", actor=3, step=4, policy_version=5)
     assert any("python" in path for path in facts.host.libraries)
     image = stage.store.begin("image")
-    stage.criu.dump(one.pid, image, leave_running=True).wait(PATIENCE)
+    stage.criu.dump(one.pid, image).wait(PATIENCE)
     image.seal(facts)
     kept = image.facts
     assert (kept.block, kept.actor, kept.step, kept.policy_version) == ("b", 3, 4, 5)

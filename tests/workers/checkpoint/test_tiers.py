@@ -15,7 +15,7 @@ from workers.checkpoint import tiers
 from workers.checkpoint.criu import find
 from workers.checkpoint.tiers import Findings, Tier, tiers_of
 
-NAMES = ["memory", "freeze", "checkpoint", "clone", "fork", "pin", "lazy"]
+NAMES = ["memory", "freeze", "checkpoint", "clone", "fork", "pin"]
 ALWAYS = {"memory", "freeze", "fork"}
 FULL = Findings(criu="by CRIU 4.1.1")
 
@@ -38,15 +38,14 @@ def test_a_host_with_everything_has_every_tier() -> None:
 @pytest.mark.parametrize(
     ("found", "names", "reason", "fix"),
     [
-        ({"no_criu": "no network", "criu_fix": "plug it in"}, "checkpoint clone lazy",
+        ({"no_criu": "no network", "criu_fix": "plug it in"}, "checkpoint clone",
          "no network", "plug it in"),
-        ({"no_rights": "CRIU needs root"}, "checkpoint clone lazy", "CRIU needs root", "as root"),
-        ({"no_binding": "pycriu is not installed"}, "checkpoint clone lazy",
+        ({"no_rights": "CRIU needs root"}, "checkpoint clone", "CRIU needs root", "as root"),
+        ({"no_binding": "pycriu is not installed"}, "checkpoint clone",
          "pycriu is not installed", "artos setup criu"),
-        ({"check": "no PTRACE"}, "checkpoint clone lazy",
+        ({"check": "no PTRACE"}, "checkpoint clone",
          "criu check: no PTRACE", "artos setup criu"),
         ({"no_namespace": "not permitted"}, "clone", "not permitted", "--privileged"),
-        ({"no_lazy": "no userfaultfd"}, "lazy", "no userfaultfd", "kernel"),
         ({"no_numactl": "numactl is not installed"}, "pin", "numactl is not installed",
          "apt-get install numactl"),
     ],
@@ -92,12 +91,12 @@ def asked(binary: Path) -> list[str]:
 
 def test_what_criu_says_of_a_kernel_is_asked_once(fake: Path) -> None:
     assert tiers.look().check == ""
-    assert asked(fake) == ["check", "check --feature uffd-noncoop"]
+    assert asked(fake) == ["check"]
     assert tiers.look().check == ""
-    assert len(asked(fake)) == 2
+    assert len(asked(fake)) == 1
     os.utime(fake, ns=(1, 1))  # another build
     tiers.look()
-    assert len(asked(fake)) == 4
+    assert len(asked(fake)) == 2
 
 
 def test_a_complaint_is_quoted_and_asked_again(fake: Path) -> None:
@@ -113,7 +112,7 @@ def test_a_cache_that_cannot_be_written_only_costs_time(
 ) -> None:
     monkeypatch.setenv("ARTOS_CACHE", "/proc/nowhere")
     assert [tiers.look().check for _ in range(2)] == ["", ""]
-    assert len(asked(fake)) == 4
+    assert len(asked(fake)) == 2
 
 
 @pytest.mark.usefixtures("fake")

@@ -14,7 +14,7 @@ from workers.checkpoint.tiers import Tier
 from workers.host import doctor
 from workers.host.doctor import Cpus, HostReport, Missing, ProcessLimits, Shm
 
-NAMES = ["memory", "freeze", "checkpoint", "clone", "fork", "pin", "lazy"]
+NAMES = ["memory", "freeze", "checkpoint", "clone", "fork", "pin"]
 ROOMY = Shm("/dev/shm", 8 * 2**30, 4 * 2**30)
 WIDE = ProcessLimits(nofile=1_048_576, nproc=None)
 HERE = {"memory": Tier(True, "always")}
@@ -58,7 +58,7 @@ def test_a_bare_machine_is_told_what_to_do(
     (tmp_path / "criu-missing").write_text("no network\nplug it in, then artos setup criu\n")
     assert main(["doctor"]) == 0
     said = capsys.readouterr().out
-    assert "missing  checkpoint, clone, lazy: no network" in said
+    assert "missing  checkpoint, clone: no network" in said
     assert "fix:  plug it in, then artos setup criu" in said
     assert "missing  pin: numactl is not installed" in said
     assert "fix:  apt-get install numactl" in said
@@ -82,8 +82,8 @@ def test_narrow_limits_are_told(shm: Shm, limits: ProcessLimits, what: str, fix:
 
 def test_one_remedy_for_several_tiers_is_told_once() -> None:
     lacking = Tier(False, "no CRIU", "artos setup criu")
-    found = doctor.missing(HERE | {"clone": lacking, "lazy": lacking}, ROOMY, WIDE)
-    assert found == [Missing("clone, lazy: no CRIU", "artos setup criu")]
+    found = doctor.missing(HERE | {"clone": lacking, "fork": lacking}, ROOMY, WIDE)
+    assert found == [Missing("clone, fork: no CRIU", "artos setup criu")]
 
 
 def test_nothing_missing_is_said_so() -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from artos.clock import Clock, SystemClock
 from artos.errors import CriuUnavailable
 from workers.checkpoint.criu.find import find_criu, version_of
-from workers.checkpoint.criu.lazy import LazyPages
 from workers.checkpoint.criu.operation import Operation, Outcome
 from workers.checkpoint.criu.options import rpc
 from workers.checkpoint.criu.tasks import DumpTask, RestoreTask
@@ -39,39 +38,32 @@ class Criu:
         """CRIU's version, for the facts of an image."""
         return ".".join(map(str, version_of(self._binary)))
 
-    def dump(self, pid: int, image: Image, *, leave_running: bool = False) -> Operation:
-        """Dump the process into a partial image; afterwards the process ends, or runs on.
+    def dump(self, pid: int, image: Image) -> Operation:
+        """Dump the process into a partial image; afterwards the process ends.
 
         After a success the image is still to be sealed; after a failure it has been abandoned.
 
         Raises:
             CheckpointRefused: CRIU cannot even be started; the process runs on.
         """
-        task = DumpTask(pid, image, leave_running=leave_running)
+        task = DumpTask(pid, image)
         return Operation(task, task.start([str(self._binary)]), self._clock, self._limit)
 
     def restore(
-        self,
-        image: Image,
-        inherit: Mapping[str, int],
-        prefix: Sequence[str] = (),
-        *,
-        lazy: bool = False,
+        self, image: Image, inherit: Mapping[str, int], prefix: Sequence[str] = ()
     ) -> Operation:
         """Make a process from the image, as a child of this process.
 
         ``inherit`` maps the path of a file as it was at the dump to the open descriptor that takes
         its place; the caller may close it at once. ``prefix`` is a command that runs CRIU, such as
-        ``numactl --physcpubind=1``: affinity is inherited, not part of the image. With ``lazy``
-        each page is read at its first touch, and the outcome's ``pages`` must be polled.
+        ``numactl --physcpubind=1``: affinity is inherited, not part of the image.
 
         Raises:
             ImageUnusable: the image is damaged or does not fit this host; nothing was started.
             RestoreFailed: CRIU cannot even be started.
         """
         image.check(self.version)
-        pages = LazyPages(self._binary, image) if lazy else None
-        task = RestoreTask(image, inherit, pages)
+        task = RestoreTask(image, inherit)
         worker = task.start([*prefix, str(self._binary)])
         return Operation(task, worker, self._clock, self._limit)
 

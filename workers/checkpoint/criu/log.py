@@ -64,7 +64,6 @@ _OF_IMAGES = (
     (r"image (?:file )?\S* ?(?:corrupt|is truncated)|Unexpected EOF|Can't read pages|"
      r"Image file header|Can't open (?:dir|image)|Bad magic|magic doesn't match|Premature EOF",
      "the image is incomplete or damaged"),
-    (r"uffd|lazy-pages", "the page daemon did not answer"),
 )  # fmt: skip
 _OF_HOST = (
     (r"kerndat.*(?:lo|tcp_repair|TCP)", "the network interface lo is down here"),

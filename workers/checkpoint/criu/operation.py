@@ -18,7 +18,6 @@ from artos.errors import ArtosError, DeadlineExceeded
 from artos.system.pidfd import PidFd
 from artos.system.private_folder import open_own
 from artos.system.regular_file import opened
-from workers.checkpoint.criu.lazy import LazyPages
 from workers.checkpoint.criu.options import CriuAnswer
 from workers.host import priority
 
@@ -28,14 +27,10 @@ _PATIENCE = 5.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """A request that succeeded: the process that was dumped or restored, and the seconds it took.
-
-    ``pages`` is the page daemon of a lazily restored process; the caller must poll it.
-    """
+    """A request that succeeded: the process dumped or restored, and the seconds it took."""
 
     pid: int
     seconds: float
-    pages: LazyPages | None = None
 
 
 class Task(ABC):
@@ -62,8 +57,7 @@ class Worker:
     """A CRIU process with a socket to it; it gets one request and exits after its answer.
 
     ``request`` encodes it, given the open ``folder`` of the image. ``keep`` are descriptors
-    that CRIU inherits, ``mark`` is added to its environment, ``stdin`` is for a command that reads
-    before it becomes CRIU.
+    that CRIU inherits, ``mark`` is added to its environment.
     """
 
     def __init__(
@@ -74,7 +68,6 @@ class Worker:
         log: Path,
         keep: Sequence[int] = (),
         mark: Mapping[str, str] = MappingProxyType({}),
-        stdin: int = subprocess.DEVNULL,
     ) -> None:
         self._folder = open_own(folder)  # an image from another node may hold any links
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -83,7 +76,7 @@ class Worker:
                 self._socket.send(request(self._folder))
                 self._process = subprocess.Popen(
                     [*command, "swrk", str(theirs.fileno())],
-                    stdin=stdin,
+                    stdin=subprocess.DEVNULL,
                     stdout=errors,
                     stderr=errors,  # errors from before CRIU opens its log
                     env={**os.environ, **mark},

@@ -22,18 +22,16 @@ _NO_NETWORK_LOCK = "SKIP"
 
 
 class Dump(msgspec.Struct, frozen=True):
-    """Dump the process ``pid`` to the open ``folder``; it ends unless ``leave_running``."""
+    """Dump the process ``pid`` to the open ``folder``; it ends."""
 
     pid: int
     folder: int
     log: str
-    leave_running: bool = False
 
     def encode(self) -> bytes:
         """The request as CRIU reads it."""
         request = _request("DUMP", self.folder, self.log)
         request.opts.pid = self.pid
-        request.opts.leave_running = self.leave_running
         request.opts.ghost_limit = _GHOST_BYTES
         request.opts.timeout = _FREEZE_SECONDS
         request.opts.network_lock = rpc().criu_network_lock_method.Value(_NO_NETWORK_LOCK)
@@ -44,14 +42,12 @@ class Restore(msgspec.Struct, frozen=True):
     """Make a process from the image in the open ``folder``, as a child of the process that asks.
 
     ``inherit`` maps the path of a file as it was at the dump to the descriptor that takes its
-    place. ``work`` is the open folder that a lazy restore shares with its page daemon; negative:
-    all pages are read at once.
+    place.
     """
 
     folder: int
     log: str
     inherit: Mapping[str, int] = {}
-    work: int = -1
 
     def encode(self) -> bytes:
         """The request as CRIU reads it."""
@@ -60,9 +56,6 @@ class Restore(msgspec.Struct, frozen=True):
         for path, descriptor in self.inherit.items():
             # CRIU keeps paths relative to the root.
             request.opts.inherit_fd.add(key=path.removeprefix("/"), fd=descriptor)
-        if self.work >= 0:
-            request.opts.lazy_pages = True
-            request.opts.work_dir_fd = self.work
         return bytes(request.SerializeToString())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 
 from artos.buffer.segment import free_bytes
@@ -12,7 +11,6 @@ from artos.errors import ArtosError, CheckpointRefused, RestoreFailed
 from artos.system.pidfd import has_ended
 from artos.system.regular_file import opened
 from workers.checkpoint.criu.cleanup import MARK, Traces, end_half_restored
-from workers.checkpoint.criu.lazy import LazyPages
 from workers.checkpoint.criu.log import CLOSE, FULL, Culprit, culprit, error_lines, read_log
 from workers.checkpoint.criu.operation import Outcome, Task, Worker
 from workers.checkpoint.criu.options import CriuAnswer, Dump, Restore
@@ -27,8 +25,8 @@ _numbers = itertools.count(1)
 class DumpTask(Task):
     """A process becomes an image."""
 
-    def __init__(self, pid: int, image: Image, *, leave_running: bool) -> None:
-        self._pid, self._image, self._leave_running = pid, image, leave_running
+    def __init__(self, pid: int, image: Image) -> None:
+        self._pid, self._image = pid, image
         self._log = image.folder / _DUMP_LOG
 
     @property
@@ -48,7 +46,7 @@ class DumpTask(Task):
             raise self.failed(f"CRIU cannot be started ({error})", None) from error
 
     def _request(self, folder: int) -> bytes:
-        return Dump(self._pid, folder, _DUMP_LOG, self._leave_running).encode()
+        return Dump(self._pid, folder, _DUMP_LOG).encode()
 
     def done(self, answer: CriuAnswer, seconds: float) -> Outcome:
         """See ``Task.done``: the image is complete, but not yet sealed."""
@@ -79,9 +77,9 @@ class DumpTask(Task):
 class RestoreTask(Task):
     """An image becomes a process."""
 
-    def __init__(self, image: Image, inherit: Mapping[str, int], pages: LazyPages | None) -> None:
-        self._image, self._inherit, self._pages = image, inherit, pages
-        self._log = (pages.work if pages else image.folder) / image.next_name("restore", ".log")
+    def __init__(self, image: Image, inherit: Mapping[str, int]) -> None:
+        self._image, self._inherit = image, inherit
+        self._log = image.folder / image.next_name("restore", ".log")
         self._traces = Traces(f"{os.getpid()}-{next(_numbers)}")
 
     @property
@@ -106,23 +104,17 @@ class RestoreTask(Task):
         keep = tuple(self._inherit.values())
         for descriptor in keep:
             self._traces.add_file(descriptor)
-        stdin = subprocess.DEVNULL
-        if self._pages is not None:
-            command, stdin = self._pages.waits(command), self._pages.ready
         mark = {MARK: self._traces.mark}
         folder = self._image.folder
-        return Worker(command, self._request, folder, self._log, keep, mark, stdin)
+        return Worker(command, self._request, folder, self._log, keep, mark)
 
     def _request(self, folder: int) -> bytes:
-        work = self._pages.folder if self._pages is not None else -1
-        return Restore(folder, self._log.name, self._inherit, work).encode()
+        return Restore(folder, self._log.name, self._inherit).encode()
 
     def done(self, answer: CriuAnswer, seconds: float) -> Outcome:
         """See ``Task.done``."""
         self._log.unlink(missing_ok=True)
-        if self._pages is not None:
-            self._pages.serve(answer.pid)
-        return Outcome(answer.pid, seconds, self._pages)
+        return Outcome(answer.pid, seconds)
 
     def failed(self, why: str, answer: CriuAnswer | None) -> ArtosError:
         """See ``Task.failed``: the process is removed; the log stays in the image's folder."""
@@ -131,8 +123,6 @@ class RestoreTask(Task):
         self._add_log()
         end_half_restored(self._traces)
         log = read_log(self._log)
-        if self._pages is not None:
-            log += self._pages.close()
         return RestoreFailed(self._image.name, why or culprit(log).words, error_lines(log))
 
     def _add_log(self) -> None:

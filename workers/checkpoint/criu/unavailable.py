@@ -20,28 +20,23 @@ class NoCriu:
         """There is none."""
         return ""
 
-    def dump(self, pid: int, image: Image, *, leave_running: bool = False) -> NoReturn:
+    def dump(self, pid: int, image: Image) -> NoReturn:
         """Refuse the dump.
 
         Raises:
             CriuUnavailable: always; nothing was written, the process runs on.
         """
-        del pid, leave_running
+        del pid
         image.abandon()
         raise self.why
 
     def restore(
-        self,
-        image: Image,
-        inherit: Mapping[str, int],
-        prefix: Sequence[str] = (),
-        *,
-        lazy: bool = False,
+        self, image: Image, inherit: Mapping[str, int], prefix: Sequence[str] = ()
     ) -> NoReturn:
         """Refuse the restore.
 
         Raises:
             CriuUnavailable: always.
         """
-        del image, inherit, prefix, lazy
+        del image, inherit, prefix
         raise self.why

@@ -1,120 +1,17 @@
-"""The books of a run: rows written, rows and rounds handed out."""
+"""The books of a run: what members have to answer, rounds granted, rows claimed, steps made."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
-from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import ordered
+from artos.buffer.mailbox import LEARNER
 from artos.plan import Plan
 from artos.protocol.invocations import Claim, Invoke
-from artos.spec import VERSION_KEY
-from triggers.base import Arrived, Committed
-
-Rows = Committed | Arrived
-
-
-class RowSource(Protocol):
-    """Looks for new rows in an actor's block.
-
-    ``in_place``: actors write to these blocks themselves, so an actor waits for room in its block.
-    """
-
-    in_place: bool
-
-    def news(self, actor: int) -> tuple[int, list[Rows]]:
-        """Number of rows present in all keys, and events for rows new since the last call."""
-
-    def rewind(self, actor: int, term: int, rows: int) -> None:
-        """From row ``rows`` on, the actor's rows come from its next place (``term``)."""
-
-
-class Commits:
-    """Head and workers share the blocks: rows are in the replay buffer as soon as committed.
-
-    With a transfer trigger (``shipped``) rows only count as arrived once that trigger has fired.
-    """
-
-    in_place = True
-    kept: ClassVar[tuple[str, ...]] = ("_told",)
-
-    def __init__(self, blocks: Mapping[int, ActorBlock], *, shipped: bool) -> None:
-        self._blocks, self._shipped = blocks, shipped
-        self._told = dict.fromkeys(blocks, 0)
-
-    def news(self, actor: int) -> tuple[int, list[Rows]]:
-        """See ``RowSource.news``."""
-        block = self._blocks[actor]
-        # Some keys are further than others while a commit is under way: their rows are not told
-        # before they are counted, or whoever hears of them is ahead of the books.
-        rows = block.written
-        told, self._told[actor] = self._told[actor], rows
-        events: list[Rows] = []
-        for stop, version in _runs(block, told, rows):
-            upto = dict.fromkeys(block.headers, stop)
-            events.append(Committed(actor, upto, version))
-            if not self._shipped:
-                events.append(Arrived(actor, upto, version))
-        return rows, events
-
-    def rewind(self, actor: int, term: int, rows: int) -> None:
-        """Only called for rows of an earlier part of the run: actors of one machine do not move."""
-        self._told[actor] = rows
-
-
-class Arrivals:
-    """Rows come from worker nodes, key by key, into the head's blocks; only arrivals count.
-
-    The block's ``incarnation`` is the term of the place that its rows come from. While it is not
-    the term of the actor's present place, nothing in the block is read.
-    """
-
-    in_place = False
-
-    def __init__(self, blocks: Mapping[int, ActorBlock]) -> None:
-        self._blocks = blocks
-        self._told = {actor: dict.fromkeys(block.headers, 0) for actor, block in blocks.items()}
-        self._terms = dict.fromkeys(blocks, 0)
-
-    def news(self, actor: int) -> tuple[int, list[Rows]]:
-        """See ``RowSource.news``; keys may arrive at different times."""
-        block, told = self._blocks[actor], self._told[actor]
-        grown: dict[tuple[int, int], list[str]] = {}
-        for name, rows in self._arrived(actor).items():
-            if rows > told[name]:
-                grown.setdefault((told[name], rows), []).append(name)
-                told[name] = rows
-        events: list[Rows] = [
-            Arrived(actor, dict.fromkeys(names, stop), version)
-            for span, names in grown.items()
-            for stop, version in _runs(block, *span)
-        ]
-        return min(told.values()), events
-
-    def _arrived(self, actor: int) -> Mapping[str, int]:
-        block = self._blocks[actor]
-        if block.incarnation != self._terms[actor]:
-            return {}
-        ordered()
-        # The version key first: events are cut where it changes, so only rows with a version count.
-        known = block.headers[VERSION_KEY].written
-        ordered()
-        return {name: min(header.written, known) for name, header in block.headers.items()}
-
-    def rewind(self, actor: int, term: int, rows: int) -> None:
-        """See ``RowSource.rewind``; nothing is read until the block has that term."""
-        self._terms[actor] = term
-        self._told[actor] = {name: min(told, rows) for name, told in self._told[actor].items()}
-
-
-def _runs(block: ActorBlock, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Rows ``start`` to ``stop``, cut where the version changes, without overwritten rows."""
-    if start == stop:
-        return iter(())
-    return block.version_runs(min(max(start, block.oldest()), stop - 1), stop)
+from head.run.monitor import Monitor
+from triggers.pacing import non_publishing_targets
 
 
 @dataclass(slots=True)
@@ -312,12 +209,21 @@ class Claims:
 
 
 class Progress:
-    """A run's environment steps; ``base`` were made by earlier parts of a resumed run."""
+    """A run's steps and updates; ``base`` steps were made by earlier parts of a resumed run.
+
+    An update that is handed rows is certain to be made. One that draws rows may find none, so it
+    counts once it is made.
+    """
 
     kept: ClassVar[tuple[str, ...]] = ("_base",)
 
-    def __init__(self, plan: Plan, base: int, rounds: Rounds, claims: Claims) -> None:
+    def __init__(
+        self, plan: Plan, base: int, rounds: Rounds, claims: Claims, invocations: Invocations,
+        monitor: Monitor,
+    ) -> None:  # fmt: skip
         self._plan, self._base, self._rounds, self._claims = plan, base, rounds, claims
+        self._invocations, self._monitor = invocations, monitor
+        self._non_publishing = non_publishing_targets(plan)
 
     @property
     def granted(self) -> int:
@@ -339,3 +245,20 @@ class Progress:
         """Steps that the learner is done with; all steps if it claims no rows."""
         rows = self._claims.consumed() if self._plan.consumers else self._rounds.written
         return self._base + rows * self._plan.envs
+
+    @property
+    def used(self) -> float:
+        """The share of the run that is over, 0 to 1: of the steps learned from, or of updates."""
+        steps, updates = self._plan.total_steps, self._plan.total_updates
+        of_steps = self.consumed / steps if steps else 0.0
+        return min(1.0, max(of_steps, self.begun() / updates if updates else 0.0))
+
+    def begun(self, *, certain: bool = False) -> int:
+        """Updates that were handed to the learner, made or not; or those ``certain`` to be made."""
+        calls = (c for c in self._invocations.of(LEARNER) if c.trigger not in self._non_publishing)
+        return self._monitor.updates + sum(bool(c.claims) or not certain for c in calls)
+
+    def updates_through(self, firing: int) -> int:
+        """Updates up to the one of this firing, whether or not the learner has reported it."""
+        calls = self._invocations.through(LEARNER, firing)
+        return self._monitor.updates + sum(c.trigger not in self._non_publishing for c in calls)

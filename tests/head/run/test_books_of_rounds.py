@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artos.protocol.invocations import Claim, Invoke
-from head.run.coordination.ledger import Claims, Invocations, Rounds
+from head.run.coordination.books import Claims, Invocations, Rounds
 
 
 def call(number: int) -> Invoke:

@@ -1,36 +1,32 @@
-"""Checks of replay triggers: batches that can be drawn, at a ratio that can be kept."""
+"""Checks of draws from the replay buffer: batches that exist, at a ratio that can be kept."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from artos.buffer.samplers.patterns import Sequences
 from artos.plan import Plan
 from artos.spec import AGES_KEY, VALID_KEY, DataKey
-from triggers.replay import ReplayTrigger, RoundTrigger
-from triggers.table import Table
-from triggers.wiring import ample_slack, replays, role_of, samples
+
+if TYPE_CHECKING:
+    from triggers.replay import ReplayTrigger
 
 _READ = ("rewards", "terminations", "truncations")
 """Keys that looking ahead, or the ends of sequences, read."""
 
 
-def faults(plan: Plan, table: Table) -> Iterator[str]:
-    """Everything wrong with what is drawn from the replay buffer, and how often."""
-    for target, trigger in table.items():
-        for part in trigger.parts():
-            where = f"triggers[{target!r}]"
-            if isinstance(part, ReplayTrigger) and role_of(target) != "learner":
-                yield f"{where}: a ReplayTrigger hands over a batch: let a learner method take it"
-            if isinstance(part, RoundTrigger) and not samples(target):
-                yield f'{where}: a RoundTrigger asks for rounds: write "actors.sample"'
-    for target, replay in replays(table).items():
-        found = [*_numbers(replay), *_pattern(replay, plan)] or [*_reach(replay, plan)]
-        yield from (f"triggers[{target!r}]: {fault}" for fault in found)
+def ample_slack(plan: Plan, replay: ReplayTrigger) -> float:
+    """Draws of a round and a batch: with that learner and actors both work; half is the least."""
+    return replay.ratio * plan.steps * plan.envs + replay.sample.rows
+
+
+def draw_faults(replay: ReplayTrigger, plan: Plan) -> list[str]:
+    """Everything wrong with what is drawn, and how often."""
+    return [*_numbers(replay), *_pattern(replay, plan)] or [*_reach(replay, plan)]
 
 
 def _numbers(replay: ReplayTrigger) -> Iterator[str]:

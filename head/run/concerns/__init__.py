@@ -1,0 +1,1 @@
+"""What follows a run beside its coordinator, one concern a file."""

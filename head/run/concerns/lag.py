@@ -1,0 +1,47 @@
+"""Policy lag: how old the rows are that the learner learns from, and the weights of actors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from artos.buffer.mailbox import LEARNER
+from artos.protocol.invocations import Done, Invoke
+from head.run.coordination.concern import NOTHING, Concern
+from head.run.coordination.coordinator import Coordinator
+from head.run.monitor import lags_of_claims
+from triggers.events import Event, Published
+
+
+class Lag(Concern):
+    """Measures lag where rows are learned from, and where a round ends with a new version."""
+
+    def __init__(self, run: Coordinator) -> None:
+        super().__init__(run)
+        self._learned = run.first_version
+
+    def happened(self, event: Event) -> None:
+        """A new version ends the round of the one before, which actors have bound by now."""
+        run = self.run
+        if not isinstance(event, Published) or event.key != run.ports.model.spec.name:
+            return
+        if (ended := event.version - 1) >= run.first_version:
+            held = [run.held[actor] for actor in run.actors]
+            run.monitor.took_part(len(held))
+            if min(held) >= 0:
+                run.monitor.round_ended(ended, held)
+
+    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+        """The lags of the rows of an update, which starts from the version before its own.
+
+        Rows that an invocation only prepared are handed to the update that follows, too.
+        """
+        if member != LEARNER:
+            return NOTHING
+        run, prepares = self.run, call.trigger in self.run.non_publishing
+        run.monitor.rows_stale += done.stale
+        used = () if done.unread or prepares else call.claims
+        lags = lags_of_claims(run.ports.blocks, used, self._learned)
+        if not (done.nothing or prepares):
+            self._learned = done.version
+        return run.monitor.learned_from(lags, done.drawn)

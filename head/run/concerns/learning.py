@@ -1,0 +1,72 @@
+"""Turns firings of the learner's triggers into invocations, and gives rows back when it is done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from artos.buffer.mailbox import LEARNER
+from artos.protocol.invocations import Claim, Done, Invoke
+from head.run.coordination.concern import NOTHING, Concern
+from triggers.events import Firing, Learned
+from triggers.targets import method_of
+
+_log = logging.getLogger(__name__)
+_MOST_WAITING = 2
+"""Invocations of one target that claim nothing: one is made, the next one waits."""
+
+
+class Learning(Concern):
+    """Hands the learner the rows that its triggers claimed; comes after all that look at these."""
+
+    def fire(self, firing: Firing) -> None:
+        """A trigger of the learner fired."""
+        run, target = self.run, firing.trigger
+        if firing.dropped:  # too old for the trigger
+            run.claims.claim(target, firing.dropped)
+            rows = sum(claim.stop - claim.start for claim in firing.dropped)
+            run.monitor.rows_lost += rows * run.plan.envs
+            self._acknowledge(target, firing.dropped)
+        elif not firing.claims and self._is_busy(target):
+            self._skip(firing)
+        elif run.admits(firing):
+            used, steps = run.progress.used, run.progress.consumed
+            number, method, claims = firing.number, method_of(target), firing.claims
+            run.invoke(LEARNER, Invoke(number, target, method, claims, 0, True, used, steps))
+            run.claims.claim(target, claims)
+        else:
+            run.ports.journal.take_back(firing.number)
+
+    def _is_busy(self, target: str) -> bool:
+        """Whether a firing that claims nothing (so no rows are lost without it) is too early.
+
+        A clock's waits for the last one's end; of others one more may wait, so that the learner
+        goes on at once. A trigger may fire with every event, and whatever is sent to the learner is
+        waited for when the run is to stop.
+        """
+        waiting = self.run.invocations.count(LEARNER, target)
+        return waiting >= (1 if target in self.run.engine.clocks() else _MOST_WAITING)
+
+    def _skip(self, firing: Firing) -> None:
+        run, target = self.run, firing.trigger
+        run.in_vain(firing)
+        if target not in run.vain and run.monitor.skipped(target) == 1:
+            _log.warning(
+                "%s fires faster than the learner works: while %d of its invocations are under "
+                "way, others are skipped and counted (skipped in summary.json)",
+                target, _MOST_WAITING,
+            )  # fmt: skip
+
+    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+        """The learner is done with these rows."""
+        if member == LEARNER:
+            self._acknowledge(call.trigger, call.claims)
+            self.run.feed(Learned(call.trigger, drew=not done.nothing))
+        return NOTHING
+
+    def _acknowledge(self, consumer: str, claims: tuple[Claim, ...]) -> None:
+        """The room of these rows is free once all consumers are done with them."""
+        for claim in claims:
+            done = self.run.claims.done(consumer, claim)
+            self.run.ports.blocks[claim.actor].acknowledge(consumer, *done)

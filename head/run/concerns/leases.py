@@ -1,0 +1,35 @@
+"""Devices that the learner leases for its updates."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from artos.faults import Seldom
+from artos.protocol.invocations import Done, Invoke
+from head.run.coordination.concern import NOTHING, Concern
+from head.run.coordination.coordinator import Coordinator
+
+_log = logging.getLogger(__name__)
+
+
+class Leases(Concern):
+    """Counts what became of the leases of a run."""
+
+    def __init__(self, run: Coordinator) -> None:
+        super().__init__(run)
+        self._seldom = Seldom(_log)
+
+    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+        """The learner gave its device back, or it was taken from it while it updated."""
+        monitor = self.run.monitor
+        monitor.device_idle += done.device_idle
+        if done.lost_lease:
+            monitor.leases_lost += 1
+            self._seldom.warning(
+                "%s (firing %d) took %.1f s, which was too long for its lease: meanwhile %s was "
+                "given to another one that waited",
+                call.trigger, call.firing, done.seconds, done.lost_lease,
+            )  # fmt: skip
+        return NOTHING

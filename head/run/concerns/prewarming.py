@@ -1,0 +1,90 @@
+"""Has parked actors back when the next version comes (paper §4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from artos.buffer.mailbox import LEARNER, actor_member
+from artos.protocol.invocations import Done, Invoke
+from head.run.concerns.forecast import Forecast, QuantileForecast, WindowForecast
+from head.run.coordination.concern import NOTHING, Concern
+from head.run.coordination.coordinator import Coordinator
+from triggers.events import Event, Firing, Published
+from triggers.prewarm import PREWARM, PrewarmTrigger
+from triggers.table import Table
+
+
+def forecast_of(name: str) -> Forecast:
+    """The forecast that the setting ``prewarm`` names; ``off`` forecasts, too, for idle tiers."""
+    return WindowForecast() if name == "window" else QuantileForecast()
+
+
+class Prewarming(Concern):
+    """Feeds the forecast, and sets the time at which actors are to be restored.
+
+    An update begins when the learner is handed its first invocation since the last version, or
+    with that version if one was waiting already. It ends with the next version.
+    """
+
+    def __init__(self, run: Coordinator, table: Table) -> None:
+        super().__init__(run)
+        parts = table[PREWARM].parts() if PREWARM in table else ()
+        self._triggers = [part for part in parts if isinstance(part, PrewarmTrigger)]
+        self.forecast = forecast_of(run.plan.elastic.prewarm)
+        self._began: float | None = None
+        self._restores: list[float] = []
+        self._versions, self._actors = 0, len(run.actors)
+
+    def fire(self, firing: Firing) -> None:
+        """The next version is near: have actors that wait as images restored."""
+        run = self.run
+        members = map(actor_member, run.actors)
+        idle = [m for m in members if run.samples and run.invocations.last(m) is None]
+        for member in idle:
+            if member not in run.roster.down:
+                run.ports.members.prepare(member)
+        if not idle:
+            run.ports.journal.take_back(firing.number)
+
+    def invoked(self, member: int, call: Invoke) -> None:
+        """The learner was handed an invocation."""
+        if member == LEARNER and self._began is None:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._began = now = self.run.ports.clock.now()
+        self.forecast.restored(self._restores)
+        self._restores.clear()
+        if (at := self.forecast.when) is not None:
+            for trigger in self._triggers:
+                trigger.began(now, at)
+
+    def happened(self, event: Event) -> None:
+        """New versions came; the learner may have further invocations already."""
+        if not isinstance(event, Published) or event.key != self.run.ports.model.spec.name:
+            return
+        self._versions += 1
+        if event.version < self.run.published:
+            return  # of several at once the newest ends the update
+        if self._began is not None:
+            seconds = self.run.ports.clock.now() - self._began
+            self.forecast.learned(seconds / self._versions)
+        self._began, self._versions = None, 0
+        before, self._actors = self._actors, len(self.run.actors)
+        if self._actors != before:
+            self.forecast.rescaled(before, self._actors)
+        self.run.idle = self.forecast.update or 0.0
+        for trigger in self._triggers:
+            trigger.ended()
+        if event.ahead:
+            self._begin()
+
+    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+        """An actor may have been restored from an image for its invocation."""
+        if done.restored:
+            self._restores.append(done.restored)
+        return NOTHING
+
+    def __repr__(self) -> str:
+        return f"<Prewarming by {self.forecast!r}>"

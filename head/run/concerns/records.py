@@ -1,0 +1,40 @@
+"""What members did, as the monitor counts it and the journal has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from artos.buffer.mailbox import LEARNER, actor_of
+from artos.protocol.invocations import Done, Invoke
+from head.run.coordination.concern import NOTHING, Concern
+
+
+class Records(Concern):
+    """Counts episodes and updates, and sums up where time went."""
+
+    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+        """A member's answer in numbers."""
+        if member == LEARNER:
+            return self._learned(call, done)
+        return NOTHING if member == self.run.plan.evaluator else self._sampled(member, done)
+
+    def _learned(self, call: Invoke, done: Done) -> Mapping[str, Any]:
+        monitor = self.run.monitor
+        facts = {"version": done.version, "times": done.times}
+        if done.nothing:
+            monitor.empty_draws += 1
+            facts["nothing"] = done.nothing
+        if done.nothing or call.trigger in self.run.non_publishing:
+            monitor.helped(done.times)
+        else:
+            monitor.learned(done.metrics, done.times)
+        return facts
+
+    def _sampled(self, member: int, done: Done) -> Mapping[str, Any]:
+        run, monitor = self.run, self.run.monitor
+        monitor.sampled(actor_of(member), done.returns, done.lengths, done.times, run.steps)
+        monitor.stepped(run.ports.clock.now() - done.seconds)
+        costs = {"waited": done.waited, "restored": done.restored}
+        facts = {name: round(seconds, 6) for name, seconds in costs.items() if seconds}
+        return {"version": done.version, **facts}

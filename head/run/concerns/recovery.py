@@ -1,0 +1,111 @@
+"""Members that die or do not answer are journalled, restarted and sent their work again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from artos.buffer.mailbox import actor_of
+from artos.protocol.invocations import Done, Invoke
+from artos.system.exit_report import SLOW, ExitReport
+from head.run.concerns.failures import FailureLimits, Failures
+from head.run.coordination.concern import NOTHING, Concern
+from head.run.coordination.coordinator import Coordinator
+
+_log = logging.getLogger(__name__)
+_LOOKS = 40
+"""How many times within the limit for an answer it is looked who waits for others.
+
+Of a wait that ends within two looks of its invocation that much may count.
+"""
+
+
+class Recovery(Concern):
+    """Restarts members that died, after a pause if they did so before, and those that hang."""
+
+    def __init__(self, run: Coordinator, limits: FailureLimits) -> None:
+        super().__init__(run)
+        self.limits, self._failures = limits, Failures(limits)
+        self._clock = run.ports.clock
+        self._due: dict[int, float] = {}
+        self._look_at = 0.0
+
+    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+        """What it failed at before is done now."""
+        self._failures.answered(member)
+        return NOTHING
+
+    def failed(self, member: int, death: ExitReport) -> None:
+        """Have the member restarted, unless nobody needs it.
+
+        Raises:
+            ActorFailed, LearnerFailed: it failed too often in a row.
+        """
+        run = self.run
+        block = run.ports.blocks.get(actor_of(member))
+        step = death.step
+        if step is None:
+            step = run.announced if block is None else block.written
+        name = run.name_of(member)
+        run.ports.journal.write({"died": name, "step": step, "why": death.why[-2000:]})
+        if not self._is_needed(member):
+            return  # it was parked for good; it is launched again when there is work for it
+        count = self._failures.count(member, death, step)
+        run.roster.down.add(member)
+        self._due[member] = self._clock.now() + self.limits.delay(count)
+        last = death.why.strip().splitlines()[-1]
+        _log.warning("%s is restarted (%d in a row): %s", name, count, last)
+        run.monitor.restarts += 1
+        self._restart_due()
+
+    def _is_needed(self, member: int) -> bool:
+        run = self.run
+        if member == run.plan.evaluator:
+            return member not in run.roster.gone
+        return run.roster.takes_part(member) or bool(run.invocations.of(member))
+
+    def tick(self) -> None:
+        """Look who hangs, and who is to be restarted."""
+        for member, death in self._late():
+            self.run.died(member, death)
+        self._restart_due()
+
+    def _restart_due(self) -> None:
+        """Restart the members that are due, and send them their unanswered invocations."""
+        run, now = self.run, self._clock.now()
+        for member in [member for member, due in self._due.items() if due <= now]:
+            del self._due[member]
+            run.ports.members.start(member)
+            run.roster.down.discard(member)
+            run.roster.started(member)
+            for call in run.invocations.of(member):
+                run.ports.members.passers[member].pass_message(call)
+
+    def _late(self) -> Iterator[tuple[int, ExitReport]]:
+        """Members that take too long to start or to answer, with their exit reports."""
+        run, now = self.run, self._clock.now()
+        start, answer = self.limits.start, self.limits.answer
+        self._leave_out_waits(now)
+        for member in tuple(run.roster.late(start)):
+            if run.roster.unplaced(member):
+                run.roster.started(member)
+            else:
+                yield member, ExitReport(f"not ready within {start:g} s: {SLOW}")
+        for member, call in tuple(run.invocations.overdue(now, answer)):
+            if run.roster.lacks(member, call):
+                run.invocations.restamp(member, now)
+            elif run.roster.is_ready(member):
+                what = f"{call.trigger} (firing {call.firing})"
+                yield member, ExitReport(f"no answer to {what} within {answer:g} s: {SLOW}")
+
+    def _leave_out_waits(self, now: float) -> None:
+        """Have the time of members begin only when nothing is lacking to them any more."""
+        if now < self._look_at:
+            return
+        pause = self.limits.answer / _LOOKS
+        self._look_at = now + pause
+        for member, call in self.run.invocations.overdue(now, pause):  # few of many: to ask costs
+            # Until the next look it may go on waiting.
+            if self.run.roster.lacks(member, call):
+                self.run.invocations.restamp(member, self._look_at)

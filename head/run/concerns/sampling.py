@@ -1,0 +1,135 @@
+"""Grants actors rounds of sampling, and says with which weights they sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+from artos.buffer.mailbox import LEARNER, actor_member, actor_of
+from artos.protocol.invocations import Done, Invoke
+from head.run.concerns.binding import Binding
+from head.run.coordination.concern import NOTHING, Concern
+from head.run.coordination.coordinator import Coordinator
+from triggers.events import Event, Firing, Joined, Published, Ungranted
+from triggers.pacing import drawn_lag, max_lags, window
+from triggers.table import Table
+from triggers.targets import method_of, samples
+
+
+class Sampling(Concern):
+    """Turns firings of actor triggers into rounds and pulls, within the run's window.
+
+    Before the first version is announced no actor can sample, and actors may still be started anew:
+    what fires by then waits for it.
+    """
+
+    kept: ClassVar[tuple[str, ...]] = ("window", "binding", "_early", "_begun")
+
+    def __init__(self, run: Coordinator, table: Table) -> None:
+        super().__init__(run)
+        self.window = window(run.plan, table)
+        each_round = "actors.sync" not in run.plan.triggers
+        self.binding = Binding(run.held, max_lags(table), drawn_lag(table), each_round=each_round)
+        self._early: dict[tuple[str, tuple[int, ...] | None], Firing] = {}
+        self._begun = False
+
+    def happened(self, event: Event) -> None:
+        """With the first version begins what waited for it; who joins has missed the pulls."""
+        match event:
+            case Joined():
+                self.binding.joined(event.actor)
+            case Published() if event.key == self.run.ports.model.spec.name:
+                self._begun, early, self._early = True, self._early, {}
+                for firing in early.values():
+                    self.fire(firing)
+                self.window.ahead = event.ahead
+
+    def fire(self, firing: Firing) -> None:
+        """An actor trigger fired: grant rounds, or have weights bound.
+
+        An actor that still has as many rounds to sample as were ever granted at once gets no more.
+        """
+        run = self.run
+        if samples(firing.trigger):
+            invoked = self._sample(firing) if self._begun else self._is_early(firing)
+        else:
+            # There is nothing to bind before the first version, which the first round binds.
+            invoked = run.announced >= 0 and self._bind(firing)
+        if not invoked and firing.trigger in run.engine.clocks():
+            run.in_vain(firing)
+
+    def _is_early(self, firing: Firing) -> bool:
+        """Keep a firing for the first version; False if it is for the same actors as another."""
+        target = firing.trigger, firing.actors  # each of these has rounds of its own
+        early = self._early.get(target)
+        self._early[target] = early.plus(firing) if early else firing
+        return early is None
+
+    def _of(self, firing: Firing) -> list[int]:
+        actors = self.run.actors
+        return [*actors] if firing.actors is None else [a for a in firing.actors if a in actors]
+
+    # -- rounds --------------------------------------------------------------------------------
+
+    def _sample(self, firing: Firing) -> bool:
+        run, actors = self.run, self._of(firing)
+        run.rounds.at_once(firing.rounds)
+        granted = 0
+        for _ in range(firing.rounds):
+            round_ = msgspec.structs.replace(firing, rounds=1)
+            if run.samples and run.admits(round_):
+                granted += self._grant(firing, actors)
+            elif not run.samples:
+                run.withheld.append(round_)
+            for gone in {*(firing.actors or ())}.difference(actors):
+                run.engine.feed(Ungranted(firing.trigger, gone))
+        return granted > 0
+
+    def _grant(self, firing: Firing, actors: Iterable[int]) -> int:
+        """Grant one round to each of the actors that may have one; returns how many do."""
+        run, number, target = self.run, firing.number, firing.trigger
+        method, used, steps = method_of(target), run.progress.used, run.progress.consumed
+        newest, made_by = run.ports.model.made_by()
+        trained = newest + run.invocations.after(LEARNER, made_by, run.non_publishing)
+        granted = 0
+        for actor in self.window.in_turn(actors, run.rounds.granted_to):
+            stop = run.rounds.grant(actor) if self.window.admits(actor) else None
+            if stop is not None:
+                if bind := self.binding.is_due(actor, trained, run.rounds, run.claims):
+                    self.binding.asked(actor, run.announced)
+                self.window.granted(actor, self.binding.oldest(actor))
+                self._send(actor, self.binding.before_round(actor))
+                call = Invoke(number, target, method, (), stop, bind, used, steps, run.idle)
+                self._send(actor, call)
+                granted += 1
+            elif firing.actors is not None:
+                run.engine.feed(Ungranted(target, actor))
+        return granted
+
+    # -- pulls ---------------------------------------------------------------------------------
+
+    def _bind(self, firing: Firing) -> bool:
+        run, actors = self.run, self._of(firing)
+        call = Invoke(firing.number, firing.trigger, method_of(firing.trigger), bind=True)
+        for actor in actors:
+            # An object is announced before the weights of its update.
+            self.binding.asked(actor, run.published)
+            last = run.invocations.last(actor_member(actor))
+            self._send(actor, self.binding.pull(actor, call, last))
+        return bool(actors)
+
+    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+        """The actor has weights of some version, which may be too old for a pull kept back."""
+        if (actor := actor_of(member)) in self.run.held:
+            last = self.run.invocations.last(member)
+            self._send(actor, self.binding.answered(actor, self.run.announced, last))
+        return NOTHING
+
+    def _send(self, actor: int, call: Invoke | None) -> None:
+        if call is not None:
+            self.run.invoke(actor_member(actor), call)
+
+    def __repr__(self) -> str:
+        return f"<Sampling {self.run.rounds.granted} rows granted, {self.window!r}>"

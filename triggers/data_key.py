@@ -1,0 +1,226 @@
+"""The trigger on data keys (paper §4.2)."""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import InitVar, dataclass, field
+from itertools import islice
+
+from artos.buffer.samplers.patterns import Claiming
+from artos.plan import Plan
+from artos.protocol.invocations import Claim
+from artos.spec import MODEL_PARAM
+from triggers.base import Demand, Trigger
+from triggers.checks import (
+    counts,
+    plural,
+    short,
+    unknown_data,
+    unknown_object,
+)
+from triggers.events import (
+    Arrived,
+    Event,
+    Firing,
+    Joined,
+    Left,
+    Published,
+    Rewound,
+)
+from triggers.membership import Membership
+from triggers.pacing import paced
+from triggers.supply import Supply
+from triggers.targets import role_of
+from triggers.window import Window
+
+
+@dataclass
+class DataKeyTrigger(Trigger):
+    """``DataKeyTrigger(keys, n, size)`` of paper §4.2: ``size`` rows of ``keys`` from ``n`` actors.
+
+    Claims exactly those rows: each row is handed over once, actors in the order in which they
+    became ready. ``n=None`` means all present actors (a full batch), ``n=1`` is FIFO per actor;
+    ``sample=FullBatch()`` and ``sample=FIFO(n)`` say the same by the names of Table 1.
+
+    While actors join and leave, a full batch holds the rounds that were granted together: it does
+    not wait for an actor that joined later, and it includes the rows of one that leaves, so no
+    update is delayed and all rows are used. With a number ``n``, rows of actors that left count
+    too.
+
+    With ``max_lag``, rows that will be more than that many versions old when they are consumed are
+    never handed over, assuming that each invocation makes at most one version. Producers are paced
+    so that this is rare, and rows that are given up are reported in ``Firing.dropped``. The code
+    that grants rounds may share a ``window`` with it.
+    """
+
+    keys: tuple[str, ...]
+    n: int | None = None
+    size: int = 1
+    max_lag: int | None = None
+    object_key: str = "model_param"
+    sample: InitVar[Claiming | None] = None
+    window: Window = field(init=False, repr=False, compare=False, default_factory=Window)
+    _supplies: dict[int, Supply] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+    _members: Membership = field(init=False, repr=False, compare=False, default_factory=Membership)
+    _ready: OrderedDict[int, None] = field(
+        init=False, repr=False, compare=False, default_factory=OrderedDict
+    )
+    _version: int = field(init=False, repr=False, compare=False, default=0)
+    _ahead: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self, sample: Claiming | None) -> None:
+        self.keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
+        if sample is not None and not isinstance(sample, Claiming):
+            raise TypeError(f"rows are claimed here: FullBatch() or FIFO(n); {sample} draws them")
+        if sample is not None and self.n is not None:
+            raise TypeError(f"say n={self.n} or sample={sample}, not both")
+        self.n = self.n if sample is None else sample.n
+
+    def check(self, event: Event, now: float) -> Firing | None:
+        """O(1) in the number of actors, but for the ``n`` claims of a firing."""
+        match event:
+            case Arrived():
+                self._supply(event.actor).add(event.written, event.version)
+                self._mark(event.actor)
+            case Rewound():
+                self._rewind(event.actor, event.rows)
+            case Published(key=self.object_key):
+                self._version, self._ahead = event.version, event.ahead
+            case Joined() | Left():
+                self._members.announced(event)
+                self._settle()
+        needed = len(self._members) if self.n is None else self.n
+        if needed == 0 or len(self._ready) < needed:
+            return None
+        chosen = self._chosen(needed)
+        return self._fire(chosen) if chosen else None
+
+    def words(self) -> str:
+        """Rows, keys, actors and their lag."""
+        who = "all actors" if self.n is None else plural(self.n, "actor")
+        bound = ""
+        if self.max_lag is not None:
+            bound = f", at most {plural(self.max_lag, 'version')} old"
+        return f"{self.size} rows of {short(self.keys)} from {who}{bound}"
+
+    def faults(self, plan: Plan) -> Iterator[str]:
+        """Keys that are not there, and numbers that are none."""
+        yield from unknown_data(self.keys, plan)
+        yield from unknown_object(self.object_key, plan)
+        if self.object_key != MODEL_PARAM and any(o.name == self.object_key for o in plan.objects):
+            yield f"object_key must be {MODEL_PARAM!r}: lag counts versions of the weights"
+        yield from counts(1, n=self.n, size=self.size)
+        yield from counts(0, max_lag=self.max_lag)
+
+    def misfit(self, target: str) -> str:
+        """Actors and the evaluator take no rows."""
+        match role_of(target):
+            case "actors":
+                return (
+                    "a DataKeyTrigger hands over rows, and actors take none: let a learner method "
+                    "consume them"
+                )
+            case "evaluator":
+                return (
+                    "a DataKeyTrigger hands over rows, and the evaluator takes none: let an "
+                    "ObjectKeyTrigger or a TimeTrigger say when it plays"
+                )
+        return ""
+
+    def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
+        """A window, if updates take rounds of only some of the actors."""
+        if self.n is None or self.max_lag is None or paced(plan, table) is not self:
+            return
+        if self.n < plan.actors and self.size == plan.steps:
+            self.window = Window(self.n, self.max_lag)
+
+    @property
+    def demand(self) -> Demand:
+        """What each firing claims."""
+        return Demand(self.keys, self.n, self.size, self.max_lag)
+
+    def keys_read(self) -> tuple[str, ...]:
+        """The keys it claims."""
+        return self.keys
+
+    def taken(self, actor: int) -> int:
+        """The row up to which an actor's rows were claimed."""
+        return self._supplies[actor].taken if actor in self._supplies else 0
+
+    def _settle(self) -> None:
+        """Between two batches: let actors whose turn has come join and leave, each in order."""
+        for change in self._members.settled(self._is_time):
+            if isinstance(change, Joined):
+                self._members.add(change.actor)
+                self._mark(change.actor)
+            elif self.n is None:
+                self._members.discard(change.actor)
+                self._ready.pop(change.actor, None)
+
+    def _is_time(self, change: Joined | Left) -> bool:
+        if isinstance(change, Left):
+            return self._supply(change.actor).taken + self.size > change.rows
+        alone = self.n is not None or change.peer not in self._members
+        return alone or self._supply(change.peer).taken >= change.rows
+
+    def _supply(self, actor: int) -> Supply:
+        if actor not in self._supplies:
+            self._supplies[actor] = Supply(self.keys)
+        return self._supplies[actor]
+
+    def _mark(self, actor: int) -> None:
+        if actor in self._members and self._supply(actor).left >= self.size:
+            self._ready.setdefault(actor)
+
+    def _rewind(self, actor: int, rows: int) -> None:
+        self._supply(actor).rewind(rows)
+        self.window.void(actor)
+        if self._supply(actor).left < self.size:
+            self._ready.pop(actor, None)
+
+    # -- firing --------------------------------------------------------------------------------
+
+    def _chosen(self, needed: int) -> tuple[int, ...]:
+        """The actors that were ready first or, if others would then be late, have the oldest rows.
+
+        Empty if others would be too late even so: then it is better to wait.
+        """
+        first = tuple(islice(self._ready, needed))
+        if not self.window.n or any(map(self._is_stale, first)):
+            return first
+        oldest = heapq.nsmallest(needed, self._ready, lambda a: self._supply(a).oldest_version)
+        when_consumed = self._version + self._ahead
+        if not self.window.waits(first, when_consumed):
+            return first
+        return () if self.window.waits(oldest, when_consumed, self._ready) else tuple(oldest)
+
+    def _fire(self, chosen: tuple[int, ...]) -> Firing:
+        stale = [actor for actor in chosen if self._is_stale(actor)]
+        # In actor order, so that the same rows make the same batch in whatever order they came.
+        claims = tuple(self._claim(actor) for actor in sorted(stale or chosen))
+        if self.window.n:
+            for actor in stale or chosen:
+                self.window.used(actor)
+        self._settle()
+        if stale:
+            return Firing(dropped=claims, keys=self.keys, version=self._version)
+        self._ahead += 1
+        self.window.ahead = self._ahead
+        return Firing(claims=claims, keys=self.keys, version=self._version)
+
+    def _claim(self, actor: int) -> Claim:
+        start, stop = self._supply(actor).take(self.size)
+        # An actor that was served goes to the end of the queue, so that none starves the others.
+        self._ready.pop(actor)
+        self._mark(actor)
+        return Claim(actor, start, stop)
+
+    def _is_stale(self, actor: int) -> bool:
+        if self.max_lag is None:
+            return False
+        when_consumed = self._version + self._ahead
+        return when_consumed - self._supply(actor).oldest_version > self.max_lag

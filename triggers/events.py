@@ -1,0 +1,169 @@
+"""What happens in the buffer, and what a satisfied trigger passes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from artos.protocol.invocations import Claim
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """An actor committed rows to the cache buffer of its node.
+
+    ``written`` counts rows per key since the actor began; keys left out did not change. ``version``
+    is the policy version of the first row added since the actor's last event; no added row is
+    older. Make one event per version, because ``max_lag`` relies on it.
+    """
+
+    actor: int
+    written: Mapping[str, int]
+    version: int = 0
+
+
+class Began(msgspec.Struct, frozen=True):
+    """An actor was placed here; its rows in this cache buffer begin at row ``row``.
+
+    It comes before any ``Committed`` of this placement; rows of earlier ones are void.
+    """
+
+    actor: int
+    row: int
+
+
+class Arrived(msgspec.Struct, frozen=True):
+    """Rows of an actor are in the replay buffer; the fields mean the same as in ``Committed``.
+
+    On one machine, and without a transfer trigger, every ``Committed`` is at once an ``Arrived``.
+    """
+
+    actor: int
+    written: Mapping[str, int]
+    version: int = 0
+
+
+class Rewound(msgspec.Struct, frozen=True):
+    """Arrived rows of an actor from row ``rows`` on are void: the actor was placed elsewhere.
+
+    These rows are sampled again and arrive again. Rows already handed over stay handed over.
+    """
+
+    actor: int
+    rows: int
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """Rows of an actor up to row ``rows`` are in the replay buffer since before the run resumed."""
+
+    actor: int
+    rows: int
+
+
+class Published(msgspec.Struct, frozen=True):
+    """A model-related object has a new version.
+
+    ``ahead`` counts the learner's invocations that were handed over earlier and are not done yet:
+    each of them may make one more version before rows claimed now are consumed. ``updates`` is how
+    many updates the run has made by then, if the object is the weights.
+    """
+
+    key: str
+    version: int
+    ahead: int = 0
+    updates: int = 0
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """An actor became part of the workload.
+
+    Its first round is sampled together with actor ``peer``'s round that begins at row ``rows``.
+    The rounds that were granted before it came are complete without it.
+    """
+
+    actor: int
+    peer: int = -1
+    rows: int = 0
+
+
+class Left(msgspec.Struct, frozen=True):
+    """An actor is told to stop sampling; it leaves once it has written ``rows`` rows."""
+
+    actor: int
+    rows: int = 0
+
+
+class Ungranted(msgspec.Struct, frozen=True):
+    """A round that the trigger of this target asked an actor for is not granted: nobody samples it.
+
+    It may be asked for again once something else has happened.
+    """
+
+    trigger: str
+    actor: int
+
+
+class Learned(msgspec.Struct, frozen=True):
+    """The learner is done with an invocation that the trigger of this target fired.
+
+    ``drew`` is False if there was no row to draw, so that it did nothing.
+    """
+
+    trigger: str
+    drew: bool = True
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Time passed; the time itself comes with the check."""
+
+
+class Recheck(msgspec.Struct, frozen=True):
+    """Asks a trigger that has just fired whether there is enough for one more firing."""
+
+
+Event = (
+    Committed | Began | Arrived | Rewound | Resumed | Published | Joined | Left | Ungranted
+    | Learned | Tick | Recheck
+)  # fmt: skip
+
+
+class Firing(msgspec.Struct, frozen=True):
+    """What a satisfied trigger passes on (the *message* of paper Figure 10).
+
+    ``claims`` are the rows it hands over, ``dropped`` those it gave up because they were too old,
+    ``actors`` the actors it is for (None: all), ``rounds`` the number of invocations it grants,
+    ``keys`` its data keys. The engine fills in ``trigger`` and ``number``.
+    """
+
+    claims: tuple[Claim, ...] = ()
+    dropped: tuple[Claim, ...] = ()
+    actors: tuple[int, ...] | None = None
+    rounds: int = 1
+    keys: tuple[str, ...] = ()
+    version: int = -1
+    trigger: str = ""
+    number: int = 0
+
+    def plus(self, later: Firing) -> Firing:
+        """Merge with a later firing of the same trigger: all rows, the actors of either."""
+        either = None
+        if self.actors is not None and later.actors is not None:
+            either = tuple(dict.fromkeys(self.actors + later.actors))
+        return self._with(later, either)
+
+    def meet(self, other: Firing) -> Firing:
+        """Merge with the other side of ``&``: all rows, the actors that both are for."""
+        if self.actors is None or other.actors is None:
+            return self._with(other, other.actors if self.actors is None else self.actors)
+        return self._with(other, tuple(a for a in self.actors if a in set(other.actors)))
+
+    def _with(self, other: Firing, actors: tuple[int, ...] | None) -> Firing:
+        return msgspec.structs.replace(
+            self,
+            claims=self.claims + other.claims,
+            dropped=self.dropped + other.dropped,
+            actors=actors,
+            rounds=max(self.rounds, other.rounds),
+            keys=tuple(dict.fromkeys(self.keys + other.keys)),
+            version=max(self.version, other.version),
+        )

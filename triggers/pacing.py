@@ -1,0 +1,79 @@
+"""How far ahead of the learner actors may be, by what the triggers of a table claim and draw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from artos.plan import Plan
+from triggers.base import Demand, Trigger
+from triggers.targets import role_of
+from triggers.window import Window
+
+
+def parts_of(table: Mapping[str, Trigger]) -> Iterator[Trigger]:
+    """All primitives of a table."""
+    return (part for trigger in table.values() for part in trigger.parts())
+
+
+def demands(table: Mapping[str, Trigger]) -> dict[str, list[Demand]]:
+    """What the learner claims, by its targets."""
+    found = {
+        target: [part.demand for part in trigger.parts() if part.demand is not None]
+        for target, trigger in table.items()
+        if role_of(target) == "learner"
+    }
+    return {target: claims for target, claims in found.items() if claims}
+
+
+def fewest(table: Mapping[str, Trigger]) -> int:
+    """The smallest number of actors with which every trigger can still be satisfied."""
+    return max((each.n or 1 for claims in demands(table).values() for each in claims), default=1)
+
+
+def max_lags(table: Mapping[str, Trigger]) -> list[tuple[str, int, int]]:
+    """Targets that bound the age of rows: target, rows per actor and update, most versions old."""
+    claims = [(target, each) for target, found in demands(table).items() for each in found]
+    return [
+        (target, each.size, each.max_lag) for target, each in claims if each.max_lag is not None
+    ]
+
+
+def lead(table: Mapping[str, Trigger]) -> int:
+    """Rounds actors may be ahead of the learner: the tightest ``max_lag`` of the table.
+
+    Without any ``max_lag`` sampling and learning alternate, as on-policy algorithms expect.
+    """
+    return min((versions for _, _, versions in max_lags(table)), default=0)
+
+
+def drawn_lag(table: Mapping[str, Trigger]) -> float:
+    """Most versions that rows may be old when they are drawn; infinite if nothing bounds it."""
+    lags = (part.draw.max_lag for part in parts_of(table) if part.draw is not None)
+    return min((lag for lag in lags if lag is not None), default=math.inf)
+
+
+def non_publishing_targets(plan: Plan) -> frozenset[str]:
+    """Targets that only prepare an update: the learner publishes nothing when they fire."""
+    return frozenset(f"learner.{method}" for method in plan.non_publishing)
+
+
+def paced(plan: Plan, table: Mapping[str, Trigger]) -> Trigger | None:
+    """The only trigger of updates, if there is only one and it bounds the lag of its rows."""
+    prepare = non_publishing_targets(plan)
+    claiming = [
+        part
+        for target, trigger in table.items()
+        if role_of(target) == "learner" and target not in prepare
+        for part in trigger.parts()
+        if part.demand is not None
+    ]
+    if len(claiming) != 1 or claiming[0].demand is None or claiming[0].demand.max_lag is None:
+        return None
+    return claiming[0]
+
+
+def window(plan: Plan, table: Mapping[str, Trigger]) -> Window:
+    """What paces sampling if updates take rounds of only some actors; else it admits all."""
+    part = paced(plan, table)
+    return Window() if part is None or part.window is None else part.window
