@@ -77,7 +77,7 @@ def examine(env: str, seconds: float, note: Note = lambda doing: None) -> Examin
     note("comparing episodes with the same seed and actions")
     differs, compared = _compare(env, spec, seconds)
     note("stepping it without ARTOS")
-    bare, reuses, keeps, rounded = _bare(env, spec, seconds)
+    bare, reuses, keeps, seen = _bare(env, spec, seconds)
     note("stepping it as actors do")
     networks, doubts = _taken(spec)
     return Examination(
@@ -90,8 +90,8 @@ def examine(env: str, seconds: float, note: Note = lambda doing: None) -> Examin
         keeps_actions=keeps,
         bare=bare,
         stepped=_stepped(env, spec, seconds),
-        rounded=rounded,
-        notes=(*address_notes(asked, env), *doubts),
+        rounded=dict(_rounded(seen, [part.name for part in spec.features if not part.sizes])),
+        notes=(*address_notes(asked, env), *doubts, *_beyond(seen, spec)),
     )
 
 
@@ -157,10 +157,10 @@ def _compare(env: str, spec: EnvSpec, seconds: float) -> tuple[str, int]:
 
 def _bare(
     env: str, spec: EnvSpec, seconds: float
-) -> tuple[float, tuple[str, ...], bool | None, dict[str, str]]:
+) -> tuple[float, tuple[str, ...], bool | None, list[Parts]]:
     """Steps a second without ARTOS, arrays that are handed over twice, whether actions are kept.
 
-    Last, the numbers that float32 does not tell apart.
+    Last, observations in turn.
     """
     made = _whatever(env)
     single = made.envs[0] if isinstance(made, SerialVectorEnv) else None
@@ -181,9 +181,8 @@ def _bare(
         taken = [took for _, took in _walk(target, choose, single is None, restarts, seconds)]
         walk = islice(_walk(target, choose, single is None, restarts, seconds), _STEPS)
         seen = [{n: np.copy(array) for n, array in _arrays(obs).items()} for obs, _ in walk]
-        numbers = [part.name for part in spec.features if not part.sizes]
         rate = len(taken) * made.num_envs / sum(taken)
-        return rate, reuses, keeps if single is not None else None, dict(_rounded(seen, numbers))
+        return rate, reuses, keeps if single is not None else None, seen
     finally:
         made.close()
 
@@ -217,6 +216,20 @@ def _rounded(seen: Sequence[Parts], names: Sequence[str]) -> Iterator[tuple[str,
             if told < _TOLD * exact:
                 yield name, f"{exact} different ones are {told} at [{place}]"
                 break
+
+
+def _beyond(seen: Sequence[Parts], spec: EnvSpec) -> Iterator[str]:
+    """Which parts go beyond the bounds that their space declares."""
+    for part in spec.features:
+        if part.sizes or part.name not in seen[0]:
+            continue
+        least = min(float(each[part.name].min()) for each in seen)
+        most = max(float(each[part.name].max()) for each in seen)
+        slack = 1e-5 * max(1.0, abs(part.low or 0.0), abs(part.high or 0.0))  # of rounding
+        below = part.low is not None and least < part.low - slack
+        if below or (part.high is not None and most > part.high + slack):
+            found = f"{least if below else most:g}"
+            yield f"{part.name} shows {found}, beyond what its space says: repair its bounds"
 
 
 def _may_lose(array: NDArray[Any]) -> bool:

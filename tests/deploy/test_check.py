@@ -74,6 +74,9 @@ def late():
 def counted():
     return Late(spaces.Box(0, 10**12, (1,), np.int64), lambda n: np.array([n]))
 
+def beyond():
+    return Late(spaces.Box(-1, 1, (2,), np.float64), lambda n: np.array([0, n / 100]))
+
 def wrong():
     made = Own(False)
     made.observation_space = spaces.Sequence(spaces.Discrete(2))
@@ -199,3 +202,8 @@ def test_a_workload_that_says_its_environment_itself(capsys: pytest.CaptureFixtu
 def test_refused_as_text() -> None:
     with pytest.raises(Refused, match="unknown environment"):
         examined("Nope-v1", 60)
+
+
+def test_what_goes_beyond_its_bounds_is_told() -> None:
+    (note,) = examine("own_suite:beyond", 0.2).notes
+    assert re.fullmatch("observations shows [0-9.]+, beyond what its space says: repair.*", note)
