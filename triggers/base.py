@@ -10,12 +10,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from triggers import events
 from triggers.events import Event, Firing
 
 if TYPE_CHECKING:
     from artos.buffer.samplers.patterns import Draw
     from artos.plan import Plan
     from triggers.window import Window
+
+# Triggers of users import them from here.
+Arrived, Began, Committed, Joined = events.Arrived, events.Began, events.Committed, events.Joined
+Learned, Left, Published, Recheck = events.Learned, events.Left, events.Published, events.Recheck
+Resumed, Rewound, Tick, Ungranted = events.Resumed, events.Rewound, events.Tick, events.Ungranted
 
 
 class Demand(NamedTuple):
