@@ -77,8 +77,8 @@ class Cluster:
         self._slow.touch()
         self.workers: dict[str, Command] = {}
         self.others: list[Command] = []
+        self._client: HeadClient | None = None
         self.head = self.start_head()
-        self._client = self._connected()
 
     def _connected(self) -> HeadClient:
         return HeadClient(self.endpoint, self.keys)
@@ -90,6 +90,9 @@ class Cluster:
         before = self._times_heard()
         self.head = self.start("head", "head", "--config", self.config, *arguments)
         self.until(lambda: self._times_heard() > before)  # whoever calls earlier is told off
+        if self._client is not None:  # it may not have noticed yet that the head is back
+            self._client.close()
+        self._client = self._connected()
         return self.head
 
     def _times_heard(self) -> int:
@@ -134,6 +137,7 @@ class Cluster:
 
     def status(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Nodes and runs by name."""
+        assert self._client is not None
         status = self._client.status()
         return tuple({each["name"]: each for each in status[kind]} for kind in ("nodes", "runs"))  # type: ignore[return-value]
 
