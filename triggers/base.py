@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triggers import events
 from triggers.events import Event, Firing
+from triggers.window import Window
 
 if TYPE_CHECKING:
     from artos.buffer.samplers.patterns import Draw
     from artos.plan import Plan
-    from triggers.window import Window
 
 # Triggers of users import them from here.
 Arrived, Began, Committed, Joined = events.Arrived, events.Began, events.Committed, events.Joined

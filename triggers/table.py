@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_type_hints
+
+import msgspec
 
 from artos.errors import Refused
 from triggers.base import Trigger
 
 Table = dict[str, Trigger]
+_NUMBERS = (int, float, int | None, float | None)
 
 
 def decode_table(encoded: Mapping[str, Mapping[str, Any]], load: Callable[[str], Any]) -> Table:
@@ -41,10 +44,20 @@ def decode_trigger(data: Mapping[str, Any], load: Callable[[str], Any]) -> Trigg
     else:
         cls = load(f"{home}:{name}")
     fields = {k: _decode_field(v, load) for k, v in data["fields"].items()}
+    for key, kind in get_type_hints(cls).items() if home.startswith("triggers.") else ():
+        if kind in _NUMBERS and key in fields:
+            fields[key] = _number(key, fields[key], kind)
     trigger = cls(**fields)
     if not isinstance(trigger, Trigger):
         raise TypeError(f"{name} is not a Trigger: subclass triggers.Trigger")
     return trigger
+
+
+def _number(key: str, value: Any, kind: Any) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise TypeError(f"{key}: {str(error).lower()}") from error
 
 
 def _decode_field(value: Any, load: Callable[[str], Any]) -> Any:

@@ -30,8 +30,9 @@ _PARAMETER = "model."
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A run as its folder keeps it. ``state`` has the policy's parameters by name."""
+    """A run as its folder ``name`` keeps it. ``state`` has the policy's parameters by name."""
 
+    name: str
     config: dict[str, Any]
     reference: Reference
     manifest: Manifest
@@ -43,7 +44,8 @@ class Record(msgspec.Struct, frozen=True):
         Raises:
             Refused: the code is not where it was, cannot be imported, or has other settings now.
         """
-        with _known(self.config.get("env", ""), self.config.get("env_spec")):
+        env, facts = self.config.get("env", ""), self.config.get("env_spec")
+        with _faults_of(self.name), _known(env, facts):
             workload = load_workload(self.reference)
             actor: Any = workload.actor
             there = {*dir(type(actor)), *vars(actor)}
@@ -74,11 +76,12 @@ def read(path: Path, code: Path | None = None, *, trust: bool = False) -> Record
     if code is not None:
         folder, workload = code.resolve(), workload.rpartition("/")[2]
     settings = {n: value for n, value in told.settings.items() if n not in ELASTIC}
-    reference = Reference.of(workload, settings, folder, built_in())
+    with _faults_of(str(path)):
+        reference = Reference.of(workload, settings, folder, built_in())
     allow(path, reference, trust=trust or code is not None)
     arrays, manifest = checkpoint.load(path / "checkpoint")
     state = {n.removeprefix(_PARAMETER): a for n, a in arrays.items() if n.startswith(_PARAMETER)}
-    return Record(config, reference, manifest, state)
+    return Record(str(path), config, reference, manifest, state)
 
 
 def _config(path: Path) -> tuple[dict[str, Any], _Config]:
@@ -89,6 +92,15 @@ def _config(path: Path) -> tuple[dict[str, Any], _Config]:
         hint = closest(path.name, runs)
         why = f"(no {CONFIG} in {path.resolve()}): give the folder of a run{hint}"
         raise NoSuchRun(str(path), why) from error
+
+
+@contextmanager
+def _faults_of(run: str) -> Iterator[None]:
+    """Have faults of what a run's record names say whose they are."""
+    try:
+        yield
+    except Refused as refused:
+        raise Refused([f"run {run}: {fault}" for fault in refused.faults]) from refused
 
 
 @contextmanager

@@ -59,7 +59,8 @@ class Workload:
         """The plan and the triggers of one run, as a run process has them.
 
         Raises:
-            Refused: a trigger is the user's own, or waits for more than rows and weights.
+            Refused: a trigger is the user's own, waits for more than rows and weights, or has
+                arguments that are none.
         """
         table = decode_table(self.plan.triggers, _own_trigger)
         if faults := [
@@ -69,7 +70,10 @@ class Workload:
             if name != MODEL_PARAM
         ]:
             raise Refused(faults)
-        return completed(self.plan, table)
+        try:
+            return completed(self.plan, table)
+        except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+            raise Refused([f"its triggers cannot be completed: {error}"]) from error
 
     def seconds(self, target: str, random: Random) -> float:
         """How long an invocation of a target takes this time."""

@@ -10,6 +10,7 @@ from test_verifier import rows, table
 from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
 
 from artos.clock import ManualClock
+from artos.errors import Refused
 from artos.protocol.invocations import Claim
 from artos.spec import DataKey
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
@@ -279,3 +280,12 @@ def test_versions_of_other_objects_are_none_of_a_triggers() -> None:
     feed(trigger, [Published("model_param", 9)])
     (firing,) = fire(trigger, arrived(0, 4))
     assert firing.dropped
+
+
+@pytest.mark.parametrize("every", [[None], {}, "2", None])
+def test_numbers_of_a_recorded_trigger_are_numbers(every: object) -> None:
+    table = {"actors.sample": {"type": "triggers.primitives:ObjectKeyTrigger"}}
+    with pytest.raises(Refused, match=r"triggers\['actors.sample'\]: every: expected `int`"):
+        decode_table(
+            {target: row | {"fields": {"every": every}} for target, row in table.items()}, str
+        )
