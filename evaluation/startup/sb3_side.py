@@ -19,10 +19,8 @@ def train(options: argparse.Namespace) -> None:
     """Train PPO as in the throughput benchmark; prints the time of the first step."""
     from evaluation.throughput import sb3_side  # noqa: PLC0415
 
-    settings = argparse.Namespace(
-        env=options.env, envs=ENVS, steps=STEPS, epochs=4, minibatch=256, processes=False
-    )
-    model = sb3_side.build(settings)
+    words = ("--env", options.env, "--envs", str(ENVS), "--steps", str(STEPS))
+    model = sb3_side.build(sb3_side.options_of(words))
     environments = model.get_env()
     step_async = environments.step_async
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -52,8 +53,8 @@ def speed(model: Any, batch: int, seconds: float) -> float:
     return float(steps / (time.perf_counter() - start))
 
 
-def main() -> None:
-    """Measure once."""
+def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line, or these words of one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--env", choices=sorted(MODELS), default="cartpole")
     parser.add_argument("--seconds", type=float, default=10.0)
@@ -62,7 +63,12 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--minibatch", type=int, default=256)
     parser.add_argument("--device", default="cpu")
-    options = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Measure once."""
+    options = options_of()
     torch.set_num_threads(options.threads)
     model = build(options)
     pace = speed(model, options.envs * options.steps, options.seconds)
