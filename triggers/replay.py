@@ -26,7 +26,7 @@ from triggers.events import (
     Ungranted,
 )
 from triggers.pacing import parts_of
-from triggers.targets import samples
+from triggers.targets import role_of, samples
 
 _UNDER_WAY = 2
 """Updates of a trigger that the learner has to make at most: one is made, the next one waits."""
@@ -135,7 +135,7 @@ class ReplayTrigger(Trigger):
 
     def misfit(self, target: str) -> str:
         """Only the learner draws."""
-        if target.partition(".")[0] == "learner":
+        if role_of(target) == "learner":
             return ""
         return "a ReplayTrigger hands over a batch: let a learner method take it"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from pathlib import Path
 from typing import BinaryIO
 
 from artos.system.closing import Closing
+from artos.system.regular_file import require_regular
 
 _FLAGS = (
     os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
@@ -23,9 +22,11 @@ class AppendFile(Closing):
     def __init__(self, path: Path, *, new: bool = False) -> None:
         self.path = path
         self._file = os.open(path, _FLAGS | (os.O_EXCL if new else 0), 0o666)
-        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+        try:
+            require_regular(self._file, path)
+        except OSError:
             self.close()
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+            raise
 
     def append(self, piece: bytes) -> int:
         """Hand a piece to the kernel, all of it or nothing; returns how long the file is now.

@@ -24,7 +24,7 @@ def opened(path: Path, mode: Literal["rb", "r+b", "ab"] = "rb") -> Iterator[Bina
     """
     descriptor = os.open(path, _FLAGS[mode] | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     try:
-        _check(descriptor, path)
+        require_regular(descriptor, path)
         os.set_blocking(descriptor, True)  # as whoever inherits it expects
     except OSError:
         os.close(descriptor)
@@ -33,7 +33,12 @@ def opened(path: Path, mode: Literal["rb", "r+b", "ab"] = "rb") -> Iterator[Bina
         yield file
 
 
-def _check(descriptor: int, path: Path) -> None:
+def require_regular(descriptor: int, path: Path) -> None:
+    """Refuse what is something else than a file, and may be waited for or have no end.
+
+    Raises:
+        OSError: it is.
+    """
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
 

@@ -158,7 +158,7 @@ class Evaluation(Concern):
         if member != self.member:
             return
         if not self._failures.hopeless(member, death):
-            self._failures.count(member, death, self.run.announced)
+            self._failures.count(member, death, self.run.version)
             return
         self.run.invocations.drop(member)
         self.run.roster.gone.add(member)

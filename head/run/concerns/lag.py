@@ -10,7 +10,7 @@ from artos.protocol.invocations import Done, Invoke
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.coordination.coordinator import Coordinator
 from head.run.monitor import lags_of_claims
-from triggers.events import Event, Published
+from triggers.events import Event
 
 
 class Lag(Concern):
@@ -23,7 +23,7 @@ class Lag(Concern):
     def happened(self, event: Event) -> None:
         """A new version ends the round of the one before, which actors have bound by now."""
         run = self.run
-        if not isinstance(event, Published) or event.key != run.ports.model.spec.name:
+        if not run.is_version(event):
             return
         if (ended := event.version - 1) >= run.first_version:
             held = [run.held[actor] for actor in run.actors]

@@ -10,7 +10,7 @@ from artos.protocol.invocations import Done, Invoke
 from head.run.concerns.forecast import Forecast, QuantileForecast, WindowForecast
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.coordination.coordinator import Coordinator
-from triggers.events import Event, Firing, Published
+from triggers.events import Event, Firing
 from triggers.prewarm import PREWARM, PrewarmTrigger
 from triggers.table import Table
 
@@ -62,7 +62,7 @@ class Prewarming(Concern):
 
     def happened(self, event: Event) -> None:
         """New versions came; the learner may have further invocations already."""
-        if not isinstance(event, Published) or event.key != self.run.ports.model.spec.name:
+        if not self.run.is_version(event):
             return
         self._versions += 1
         if event.version < self.run.published:

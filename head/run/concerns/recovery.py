@@ -46,7 +46,7 @@ class Recovery(Concern):
         block = run.ports.blocks.get(actor_of(member))
         step = death.step
         if step is None:
-            step = run.announced if block is None else block.written
+            step = run.version if block is None else block.written
         name = run.name_of(member)
         run.ports.journal.write({"died": name, "step": step, "why": death.why[-2000:]})
         if not self._is_needed(member):

@@ -12,7 +12,7 @@ from artos.protocol.invocations import Done, Invoke
 from head.run.concerns.binding import Binding
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.coordination.coordinator import Coordinator
-from triggers.events import Event, Firing, Joined, Published, Ungranted
+from triggers.events import Event, Firing, Joined, Ungranted
 from triggers.pacing import drawn_lag, max_lags, window
 from triggers.table import Table
 from triggers.targets import method_of, samples
@@ -37,14 +37,17 @@ class Sampling(Concern):
 
     def happened(self, event: Event) -> None:
         """With the first version begins what waited for it; who joins has missed the pulls."""
-        match event:
-            case Joined():
-                self.binding.joined(event.actor)
-            case Published() if event.key == self.run.ports.model.spec.name:
-                self._begun, early, self._early = True, self._early, {}
-                for firing in early.values():
-                    self.fire(firing)
-                self.window.ahead = event.ahead
+        if isinstance(event, Joined):
+            self.binding.joined(event.actor)
+        elif self.run.is_version(event):
+            self._begun, early, self._early = True, self._early, {}
+            for firing in early.values():
+                self.fire(firing)
+            self.window.ahead = event.ahead
+
+    def admits(self, firing: Firing) -> bool:
+        """Whether more rounds are granted."""
+        return self.run.samples or not samples(firing.trigger)
 
     def fire(self, firing: Firing) -> None:
         """An actor trigger fired: grant rounds, or have weights bound.
@@ -56,7 +59,7 @@ class Sampling(Concern):
             invoked = self._sample(firing) if self._begun else self._is_early(firing)
         else:
             # There is nothing to bind before the first version, which the first round binds.
-            invoked = run.announced >= 0 and self._bind(firing)
+            invoked = run.version >= 0 and self._bind(firing)
         if not invoked and firing.trigger in run.engine.clocks():
             run.in_vain(firing)
 
@@ -79,10 +82,8 @@ class Sampling(Concern):
         granted = 0
         for _ in range(firing.rounds):
             round_ = msgspec.structs.replace(firing, rounds=1)
-            if run.samples and run.admits(round_):
+            if run.admits(round_):
                 granted += self._grant(firing, actors)
-            elif not run.samples:
-                run.withheld.append(round_)
             for gone in {*(firing.actors or ())}.difference(actors):
                 run.engine.feed(Ungranted(firing.trigger, gone))
         return granted > 0
@@ -98,7 +99,7 @@ class Sampling(Concern):
             stop = run.rounds.grant(actor) if self.window.admits(actor) else None
             if stop is not None:
                 if bind := self.binding.is_due(actor, trained, run.rounds, run.claims):
-                    self.binding.asked(actor, run.announced)
+                    self.binding.asked(actor, run.version)
                 self.window.granted(actor, self.binding.oldest(actor))
                 self._send(actor, self.binding.before_round(actor))
                 call = Invoke(number, target, method, (), stop, bind, used, steps, run.idle)
@@ -124,7 +125,7 @@ class Sampling(Concern):
         """The actor has weights of some version, which may be too old for a pull kept back."""
         if (actor := actor_of(member)) in self.run.held:
             last = self.run.invocations.last(member)
-            self._send(actor, self.binding.answered(actor, self.run.announced, last))
+            self._send(actor, self.binding.answered(actor, self.run.version, last))
         return NOTHING
 
     def _send(self, actor: int, call: Invoke | None) -> None:

@@ -17,7 +17,7 @@ from artos.scaling.faults import CannotScale, ScalingFailed
 from artos.scaling.policy import Custom, Observation, ScalingPolicy, decided
 from head.run.coordination.concern import Concern
 from head.run.coordination.coordinator import Coordinator
-from triggers.events import Event, Joined, Left, Published
+from triggers.events import Event, Joined, Left
 from triggers.pacing import fewest
 from triggers.table import Table
 
@@ -141,7 +141,7 @@ class Scaling(Concern):
 
     def happened(self, event: Event) -> None:
         """Before triggers see a version, actors join and leave, so that its round is theirs."""
-        if not isinstance(event, Published) or event.key != self.run.ports.model.spec.name:
+        if not self.run.is_version(event):
             return
         run, before = self.run, len(self.run.actors)
         monitor, objects = run.monitor, run.objects.values()

@@ -7,7 +7,7 @@ coordinator runs a cluster, one machine and one process.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeGuard, TypeVar
 
 from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.plan import Plan
@@ -40,7 +40,7 @@ class _Kept:
     """The books among a coordinator's attributes, for ``taken`` and ``put_back``."""
 
     kept: ClassVar[tuple[str, ...]] = (
-        "announced", "actors", "held", "withheld", "first_version", "monitor", "objects",
+        "version", "actors", "held", "withheld", "first_version", "monitor", "objects",
         "invocations", "claims", "rounds", "progress",
     )  # fmt: skip
 
@@ -51,9 +51,9 @@ class _Kept:
 class Coordinator:
     """Turns what members do into events, and firings into invocations; ``connect`` makes one.
 
-    ``base_steps`` were made by earlier parts of the run. ``announced`` is the newest version that
-    the triggers know of, ``actors`` take part now, and ``held`` has the version of the weights of
-    each (-1: none). An actor will wait about ``idle`` seconds for its next round. Something last
+    ``base_steps`` were made by earlier parts of the run. ``version`` is the newest policy version
+    that the triggers know of, ``actors`` take part now, and ``held`` has the version of the weights
+    of each (-1: none). An actor will wait about ``idle`` seconds for its next round. Something last
     happened at ``moved``; since then triggers in ``vain`` fired by the clock and invoked nobody.
     Firings that were ``withheld`` are carried out if the run goes on from here with more budget.
     """
@@ -68,7 +68,7 @@ class Coordinator:
             plan, base_steps, self.rounds, self.claims, self.invocations, self.monitor
         )
         self.roster = Roster(plan, ports)
-        self.first_version, self.announced = max(0, ports.model.version), -1
+        self.first_version, self.version = max(0, ports.model.version), -1
         self.actors, self.held = range(0), dict.fromkeys(ports.blocks, -1)
         self.idle = 0.0
         self.draining = False
@@ -104,7 +104,7 @@ class Coordinator:
     def begin(self) -> None:
         """Announce the actors to the triggers; deadlines for their start begin to run."""
         # A resumed run announces the version it continues from, not all that led to it.
-        self.announced = max(-1, self.published - 1)
+        self.version = max(-1, self.published - 1)
         for actor, block in self.ports.blocks.items():
             if rows := block.written:
                 self.rounds.begin(actor, rows)
@@ -148,7 +148,7 @@ class Coordinator:
         draining, neither is an actor that has not begun and whose round nobody lacks, nor an update
         that waits for its device. Before the first version there is nothing to finish or to save.
         """
-        if self.announced < 0:
+        if self.version < 0:
             return self.draining and self.published < 0
         if self.samples:
             return False
@@ -191,11 +191,15 @@ class Coordinator:
         newest, firing = self.ports.model.made_by()
         for event in self.objects.news():
             self.feed(event)
-        while self.announced < newest:
-            self.announced += 1
+        while self.version < newest:
+            self.version += 1
             later = self.invocations.after(LEARNER, firing, self.non_publishing)
-            name, ahead = self.ports.model.spec.name, later + newest - self.announced
-            self.feed(Published(name, self.announced, ahead, self.progress.updates_through(firing)))
+            name, ahead = self.ports.model.spec.name, later + newest - self.version
+            self.feed(Published(name, self.version, ahead, self.progress.updates_through(firing)))
+
+    def is_version(self, event: Event) -> TypeGuard[Published]:
+        """Whether this is a new version of the weights, not of another object."""
+        return isinstance(event, Published) and event.key == self.ports.model.spec.name
 
     def feed(self, event: Event) -> None:
         """Something happened in the buffer: check all triggers."""
@@ -333,11 +337,6 @@ class Coordinator:
         """Environment steps committed."""
         return self.progress.steps
 
-    @property
-    def version(self) -> int:
-        """The newest policy version that the triggers know of."""
-        return self.announced
-
     def name_of(self, member: int) -> str:
         """A member's name in messages and records."""
         if member == self.plan.evaluator:
@@ -350,7 +349,7 @@ class Coordinator:
         if (evaluator := self.plan.evaluator) is not None and evaluator not in self.roster.gone:
             members.append(evaluator)
         idle = {LEARNER: "rows", evaluator: "a version to evaluate"}
-        version = f"version {self.announced + 1}"
+        version = f"version {self.version + 1}"
         return {
             self.name_of(m): self.roster.wait_of(m, self.invocations.of(m), idle.get(m, version))
             for m in members
@@ -380,7 +379,7 @@ class Coordinator:
         return {"run": _Kept(self), "engine": self.engine, "rows": self.ports.row_source} | concerns
 
     def __repr__(self) -> str:
-        return f"<Coordinator {self.steps} steps, version {self.announced}, {self.roster!r}>"
+        return f"<Coordinator {self.steps} steps, version {self.version}, {self.roster!r}>"
 
 
 def _overridden(hook: Callable[..., Any], concerns: Iterable[Concern]) -> list[Callable[..., Any]]:
