@@ -25,16 +25,18 @@ KEYS = ("observations", "actions", "rewards", "terminations", "truncations", "lo
 
 
 class Draws(gym.Env):
-    observation_space = gym.spaces.Box(-np.inf, np.inf, (5,), np.float32)
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (5, 2), np.float32)
     action_space = gym.spaces.Discrete(2)
 
     def __init__(self):
         self.own, self.old = np.random.default_rng(), np.random.RandomState()
-        self.name = uuid.uuid4().int % 100_000
+        self.name = uuid.uuid4().int % 2**48 / 2**48
 
     def shown(self):
         mine = (self.own.random(), self.old.rand(), self.name)
-        return np.array([np.random.rand(), random.random(), *mine], np.float32)
+        draws = np.array([np.random.rand(), random.random(), *mine])
+        # 24 bits, what float32 holds exactly, twice: of 384 draws of 24 bits two are often alike.
+        return np.stack([draws * 2**24 // 1, draws * 2**48 // 1 % 2**24], 1).astype(np.float32)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -65,9 +67,10 @@ class Together(gym.vector.VectorEnv):
 class Comparing(PPO):
     def update(self, batch, call):
         shown = batch.gather("observations")
-        distinct = [len(np.unique(shown[..., i])) for i in range(5)]
+        draws, environments = shown[..., 0, 0].size, shown.shape[0] * shown.shape[2]
+        distinct = [len(np.unique(shown[..., i, :].reshape(-1, 2), axis=0)) for i in range(5)]
         with open("distinct.json", "w") as file:
-            json.dump([int(shown[..., 0].size), shown.shape[0] * shown.shape[2], distinct], file)
+            json.dump([draws, environments, distinct], file)
         return super().update(batch, call)
 
 
