@@ -16,6 +16,7 @@ import msgspec
 from artos.buffer.mailbox import Board, Mailbox
 from artos.clock import Clock
 from artos.errors import BadMessage, EndlessFiring
+from artos.members import Member
 from artos.protocol.invocations import FromMember, ToMember, decode_from_member, encode
 from triggers.base import Trigger
 from triggers.events import Event, Firing, Recheck, Tick
@@ -52,9 +53,9 @@ class DirectPasser(Generic[T]):
 
 
 def direct_passers(
-    target: Callable[[int, T], None], members: Iterable[int]
-) -> dict[int, DirectPasser[T]]:
-    """A direct call for each member, with its number as the first argument."""
+    target: Callable[[Member, T], None], members: Iterable[Member]
+) -> dict[Member, DirectPasser[T]]:
+    """A direct call for each member, with its name as the first argument."""
     return {member: DirectPasser(partial(target, member)) for member in members}
 
 
@@ -95,12 +96,12 @@ class Mailboxes:
     """
 
     def __init__(self, board: Board) -> None:
-        self._down = [board.down(member) for member in range(board.members)]
-        self._up = [board.up(member) for member in range(board.members)]
-        self.passers = {member: QueuePasser(box) for member, box in enumerate(self._down)}
+        self._down = {member: board.down(member) for member in board.members}
+        self._up = {member: board.up(member) for member in board.members}
+        self.passers = {member: QueuePasser(box) for member, box in self._down.items()}
         self.malformed = 0
 
-    def take(self, member: int) -> Iterator[FromMember]:
+    def take(self, member: Member) -> Iterator[FromMember]:
         """What a member reported since the last time, oldest first."""
         while (data := self._up[member].take()) is not None:
             try:
@@ -110,7 +111,7 @@ class Mailboxes:
             else:
                 yield message
 
-    def clear(self, member: int) -> None:
+    def clear(self, member: Member) -> None:
         """Discard the messages to a member that is gone."""
         self._down[member].clear()
 

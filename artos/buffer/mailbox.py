@@ -13,6 +13,7 @@ import mmap
 import os
 import platform
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,18 +22,14 @@ from numpy.typing import NDArray
 from artos.buffer.layout import LINE, PAGE, WORD, align, words_of
 from artos.buffer.segment import Segment
 from artos.errors import MailboxFull
+from artos.members import Member, Members, Role
 
 SEMAPHORE_BYTES = 64
-LEARNER = 0
-"""Member number of the learner; actor k is member k + 1."""
 
 _CLOCK_MONOTONIC = 1
 _HEAD, _TAIL = 0, LINE // WORD
 _WORDS_BYTES = 2 * LINE
 _LENGTH_BYTES = 4
-_LEARNER_MAIL = 256 << 10
-_ACTOR_MAIL = 32 << 10
-_GUESTS = 3
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -192,109 +189,77 @@ def mailbox_bytes(size: int) -> int:
     return header_bytes() + size
 
 
-def actor_member(actor: int) -> int:
-    """Member number of an actor."""
-    return actor + 1
-
-
-def actor_of(member: int) -> int:
-    """Number of the actor that a member is."""
-    return member - 1
-
-
-def template_member(members: int) -> int:
-    """Member number of the template that actors are cloned from, beside ``members`` members."""
-    return members
-
-
-def control_member(members: int) -> int:
-    """Member number of a process that changes a run from outside (``artos scale``)."""
-    return members + 1
-
-
-def evaluator_member(members: int) -> int:
-    """Member number of the evaluator, beside ``members`` members."""
-    return members + 2
-
-
 class Board:
     """Where members tell the node that something changed, and get their invocations.
 
     A member raises its own counter and rings; the node compares all counters with their last values
-    in one vectorised step, so the cost of an event does not grow with the number of members. Beside
-    the learner and the actors there is room for three guests: the template, ``artos scale`` and the
-    evaluator.
+    in one vectorised step, so the cost of an event does not grow with the number of members.
     """
 
-    def __init__(self, segment: Segment, members: int, *, create: bool) -> None:
-        self.members = members + _GUESTS
+    def __init__(self, segment: Segment, members: Members, *, create: bool) -> None:
+        self.members = members
         self.doorbell = Doorbell(segment.memory, 0, create=create)
-        self._counters = np.ndarray(self.members, np.int64, segment.memory, SEMAPHORE_BYTES)
-        self._seen: NDArray[np.int64] = np.zeros(self.members, np.int64)
+        self._counters = np.ndarray(len(members), np.int64, segment.memory, SEMAPHORE_BYTES)
+        self._seen: NDArray[np.int64] = np.zeros(len(members), np.int64)
         self._segment, self._create = segment, create
+        self._mail = {role.name: (start, role.mail) for start, role in _mail_starts(members)}
 
     @classmethod
-    def create(cls, path: Path, members: int) -> Board:
+    def create(cls, path: Path, members: Members) -> Board:
         """Create the board's file.
 
         Raises:
             ShmTooSmall: there is not enough shared memory.
         """
         board = cls(Segment.create(path, board_bytes(members)), members, create=True)
-        for member in range(board.members):
+        for member in members:
             board.down(member)
             board.up(member)
         board._create = False
         return board
 
     @classmethod
-    def attach(cls, path: Path, members: int) -> Board:
+    def attach(cls, path: Path, members: Members) -> Board:
         """Map an existing board."""
         return cls(Segment.attach(path), members, create=False)
 
-    def down(self, member: int) -> Mailbox:
+    def down(self, member: Member) -> Mailbox:
         """The mailbox from the node to a member."""
-        return self._mailbox(member, 0, f"to member {member}")
+        return self._mailbox(member, 0, f"to {member}")
 
-    def up(self, member: int) -> Mailbox:
+    def up(self, member: Member) -> Mailbox:
         """The mailbox from a member to the node."""
-        return self._mailbox(member, mailbox_bytes(_mail_size(member)), f"from member {member}")
+        return self._mailbox(member, 1, f"from {member}")
 
-    def _mailbox(self, member: int, within: int, name: str) -> Mailbox:
-        size = _mail_size(member)
-        offset = _mail_start(self.members) + _mail_offset(member) + within
+    def _mailbox(self, member: Member, before: int, name: str) -> Mailbox:
+        start, size = self._mail[member.role]
+        offset = start + (2 * member.rank + before) * mailbox_bytes(size)
         return Mailbox(self._segment.memory, offset, size, name, create=self._create)
 
-    def notify(self, member: int) -> None:
+    def notify(self, member: Member) -> None:
         """Tell the node that something of this member changed; called by the member."""
-        self._counters[member] += 1
+        self._counters[self.members.number(member)] += 1
         self.doorbell.ring()  # also orders the counter before the ring
 
-    def changed(self) -> list[int]:
+    def changed(self) -> list[Member]:
         """Members that notified since the last call."""
         self.doorbell.drain()
         now = self._counters.copy()
         ordered()
-        different: list[int] = (now != self._seen).nonzero()[0].tolist()
+        different = (now != self._seen).nonzero()[0].tolist()
         self._seen = now
-        return different
+        return [self.members.member(number) for number in different]
 
 
-def _mail_size(member: int) -> int:
-    return _LEARNER_MAIL if member == LEARNER else _ACTOR_MAIL
+def _mail_starts(members: Members) -> Iterator[tuple[int, Role]]:
+    """The roles, and where the mailboxes of each begin."""
+    at = align(SEMAPHORE_BYTES + len(members) * WORD, PAGE)
+    for role in members.roles:
+        yield at, role
+        at += role.count * 2 * mailbox_bytes(role.mail)
 
 
-def _mail_offset(member: int) -> int:
-    if member == LEARNER:
-        return 0
-    return 2 * mailbox_bytes(_LEARNER_MAIL) + actor_of(member) * 2 * mailbox_bytes(_ACTOR_MAIL)
-
-
-def _mail_start(members: int) -> int:
-    return align(SEMAPHORE_BYTES + members * WORD, PAGE)
-
-
-def board_bytes(members: int) -> int:
-    """Bytes of the file of a board with so many members, guests not counted."""
-    everyone = members + _GUESTS
-    return align(_mail_start(everyone) + _mail_offset(everyone), PAGE)
+def board_bytes(members: Members) -> int:
+    """Bytes of the file of a board with these members."""
+    start, last = list(_mail_starts(members))[-1]
+    return align(start + last.count * 2 * mailbox_bytes(last.mail), PAGE)

@@ -13,7 +13,7 @@ import zmq
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Consumer
-from artos.buffer.mailbox import LEARNER, Board
+from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
 from artos.buffer.segment import ShmFolder
 from artos.clock import Clock, Deadline, SystemClock
@@ -167,7 +167,7 @@ class Agent(Closing):
         self._pulling = Pulling(
             self._opens(orders.endpoints[0], f"{orders.node}/weights"),
             assembly,
-            partial(board.notify, LEARNER),
+            partial(board.notify, board.members.publisher),
             clock,
             self._counters,
             self._faults,
