@@ -12,7 +12,7 @@ from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.mailbox import evaluator_member
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.samplers.patterns import Draw
-from artos.buffer.segment import PREFIX
+from artos.buffer.shm_folder import PREFIX
 from artos.reference import Reference
 from artos.scaling.actor_count import Actors, Manual
 from artos.scaling.elastic import Elastic

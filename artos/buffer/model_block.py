@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.buffer.doorbell import fence
 from artos.buffer.layout import LAYOUT_VERSION, LINE, PAGE, WORD, align, description
-from artos.buffer.mailbox import fence
 from artos.buffer.segment import Segment
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, LayoutMismatch, NotFinite, UnknownKey

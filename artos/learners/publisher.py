@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from artos.buffer.model_block import ObjectRegion
 from artos.errors import BadObject
-from artos.spec import VALUE, ObjectKey, Workload
+from artos.spec import VALUE, ObjectKey
+from artos.workload import Workload
 
 
 def published(workload: Workload) -> tuple[ObjectKey, ...]:

@@ -28,7 +28,7 @@ from artos.protocol.invocations import Invoke, Ready, Stop
 from artos.runtime.member import ActorRole, LearnerRole, Line, Role, serve
 from artos.spec import VERSION_KEY, DataKey
 from evaluation.pipelining.rounds_plan import SPEC, network
-from triggers.engine import QueuePasser
+from triggers.passers import QueuePasser
 
 SECONDS = 60.0
 SAMPLED = DataKey("sampled_at", (), "float64", per_env=False)

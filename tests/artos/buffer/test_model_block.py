@@ -13,7 +13,8 @@ from helpers import PATIENCE
 
 from artos.buffer import model_block
 from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSpec
-from artos.buffer.segment import Segment, ShmFolder
+from artos.buffer.segment import Segment
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import DeadlineExceeded, UnknownKey
 from artos.spec import ArraySpec
 

@@ -12,7 +12,7 @@ import pytest
 from artos.buffer import model_block
 from artos.buffer.layout import LAYOUT_VERSION, LINE, PAGE, align
 from artos.buffer.model_block import ModelBlock, ObjectSpec
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import LayoutMismatch, UnknownKey
 from artos.spec import ArraySpec
 
