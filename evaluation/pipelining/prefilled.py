@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import LEARNER, Board
-from artos.buffer.model_block import ModelBlock, ObjectRegion
+from artos.buffer.model_block import ModelBlock
+from artos.buffer.object_region import ObjectRegion
 from artos.buffer.run_memory import MODEL, RunMemory
 from artos.errors import DeadlineExceeded
 from artos.plan import Plan, Site
