@@ -11,7 +11,7 @@ from xxhash import xxh3_64_hexdigest
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.samplers.patterns import Draw
-from artos.buffer.segment import PREFIX
+from artos.buffer.shm_folder import PREFIX
 from artos.members import Member, Members
 from artos.reference import Reference
 from artos.scaling.actor_count import Actors, Manual

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Layout
 from artos.buffer.mailbox import Board, board_bytes
-from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSlot, block_bytes
-from artos.buffer.segment import ShmFolder, free_bytes, reap_orphans
+from artos.buffer.model_block import ModelBlock, block_bytes
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
+from artos.buffer.segment import free_bytes
+from artos.buffer.shm_folder import ShmFolder, reap_orphans
 from artos.errors import MemoryTooSmall, ShmTooSmall
 from artos.plan import Plan, Site
 from artos.spec import VALUE

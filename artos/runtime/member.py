@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.copying import copy_into
 from artos.buffer.mailbox import Board
-from artos.buffer.model_block import ObjectRegion, ObjectSlot, copy_into
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, drawn
 from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample

@@ -43,9 +43,9 @@ from artos.runtime.member import (
 )
 from artos.runtime.reference import load_workload
 from artos.runtime.shared_cores import SharedCores
-from artos.spec import Workload
 from artos.system import child
 from artos.system.regular_file import contents
+from artos.workload import Workload
 
 if TYPE_CHECKING:
     from artos.runtime.leased import LeasedRole

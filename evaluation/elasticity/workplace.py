@@ -24,7 +24,7 @@ from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready
 from artos.system.logging_setup import logging_to
 from artos.system.signals import child_deaths
 from head.run.request import reference_of
-from triggers.engine import Mailboxes
+from triggers.passers import Mailboxes
 from triggers.registration import prepare
 from workers.actors.actor_record import State
 from workers.executor.build import build

@@ -16,7 +16,7 @@ from typing import TypeVar
 import msgspec
 import psutil
 
-from artos.buffer.segment import PREFIX, reap_orphans
+from artos.buffer.shm_folder import PREFIX, reap_orphans
 from artos.errors import DeadlineExceeded
 from artos.protocol import codec, control, steering
 from artos.protocol.data import Chunk, Finish, Greet, Pull, Terms, Weights

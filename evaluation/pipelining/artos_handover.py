@@ -25,7 +25,8 @@ import torch
 from numpy.typing import NDArray
 
 from artos.buffer.mailbox import LEARNER, actor_member
-from artos.buffer.model_block import ObjectRegion, ObjectSpec
+from artos.buffer.model_block import ObjectSpec
+from artos.buffer.object_region import ObjectRegion
 from artos.buffer.run_memory import MODEL, RunMemory
 from artos.buffer.samplers.batch import Batch
 from artos.clock import SystemClock

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import LEARNER, Board
-from artos.buffer.model_block import ModelBlock, ObjectRegion
+from artos.buffer.model_block import ModelBlock
+from artos.buffer.object_region import ObjectRegion
 from artos.buffer.run_memory import MODEL, RunMemory
 from artos.errors import DeadlineExceeded
 from artos.plan import Plan, Site
@@ -28,7 +29,7 @@ from artos.protocol.invocations import Invoke, Ready, Stop
 from artos.runtime.member import ActorRole, LearnerRole, Line, Role, serve
 from artos.spec import VERSION_KEY, DataKey
 from evaluation.pipelining.rounds_plan import SPEC, network
-from triggers.engine import QueuePasser
+from triggers.passers import QueuePasser
 
 SECONDS = 60.0
 SAMPLED = DataKey("sampled_at", (), "float64", per_env=False)

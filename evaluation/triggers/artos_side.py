@@ -24,8 +24,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
 from artos.buffer.layout import PAGE, Consumer
-from artos.buffer.mailbox import LEARNER, SEMAPHORE_BYTES, Board, Doorbell, actor_member
+from artos.buffer.mailbox import LEARNER, Board, actor_member
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.run_memory import MODEL, RunMemory
 from artos.buffer.segment import Segment
@@ -41,8 +42,8 @@ from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports
 from head.run.wiring import connect
 from triggers import DataKeyTrigger
-from triggers.engine import QueuePasser
 from triggers.journal import Journal
+from triggers.passers import QueuePasser
 from triggers.table import Table
 
 TARGET, REWARDS = "learner.update", "rewards"

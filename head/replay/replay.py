@@ -15,7 +15,8 @@ from xxhash import xxh3_64_intdigest
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import Board, actor_member
-from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSlot
+from artos.buffer.model_block import ModelBlock
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.clock import SystemClock
 from artos.errors import BadMessage, DeadlineExceeded
 from artos.faults import Faults

@@ -38,7 +38,7 @@ from head.run.remote.bundles import Bundles
 from head.run.remote.remote_actors import RemoteActors
 from head.run.replay_host import ReplayHost
 from head.run.supervisor import STOP_SECONDS, Supervisor
-from triggers.engine import Mailboxes
+from triggers.passers import Mailboxes
 
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 20.0

@@ -23,7 +23,8 @@ from artos.usage import Usage
 from head.run.concerns.scaling import Scaling
 from head.run.coordination.coordinator import Coordinator
 from head.run.member_host import hosts
-from triggers.engine import Mailboxes, MessagePasser
+from triggers.engine import MessagePasser
+from triggers.passers import Mailboxes
 
 STOP_SECONDS = 5.0
 """How long members may take to end by themselves."""

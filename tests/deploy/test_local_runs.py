@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import NoSuchRun, NotRunning, Refused
 from artos.plan import Site
 from artos.runtime.control import announced

@@ -12,13 +12,15 @@ import pytest
 from helpers import PATIENCE
 
 from artos.buffer.mailbox import Mailbox, mailbox_bytes
-from artos.buffer.segment import Segment, ShmFolder
+from artos.buffer.segment import Segment
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import MailboxFull
 from artos.protocol.invocations import Claim, Invoke, Stop, decode_to_member
 from artos.protocol.steering import Call
 from artos.transport.messenger import Messenger
 from triggers import Firing
-from triggers.engine import DirectPasser, QueuePasser, ZmqPasser, direct_passers
+from triggers.engine import DirectPasser, direct_passers
+from triggers.passers import QueuePasser, ZmqPasser
 
 INVOKES = [
     Invoke(1, "learner.update", "update", (Claim(1, 0, 5), Claim(2, 5, 10)), progress=0.5),

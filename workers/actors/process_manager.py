@@ -15,7 +15,8 @@ from artos.members import ACTORS, Member
 from artos.protocol.invocations import Done, FromMember, Invoke, Ready, Stop
 from artos.system.exit_report import ExitReport
 from artos.usage import Usage
-from triggers.engine import Mailboxes, direct_passers
+from triggers.engine import direct_passers
+from triggers.passers import Mailboxes
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.arrival import Arrival
 from workers.actors.idle_tiers import IdleTiers

@@ -15,7 +15,8 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Consumer
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
+from artos.buffer.version_runs import version_runs
 from artos.clock import Clock, Deadline, SystemClock
 from artos.faults import Faults
 from artos.plan import Plan
@@ -101,7 +102,7 @@ class Caches:
             rows = block.written
             if rows > cache.seen:
                 start, cache.seen = cache.seen, rows
-                for stop, version in block.version_runs(start, rows):
+                for stop, version in version_runs(block, start, rows):
                     written = dict.fromkeys(block.headers, stop)
                     self._engine.feed(Committed(actor, written, version))
 

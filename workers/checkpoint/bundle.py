@@ -17,7 +17,8 @@ from pathlib import Path
 import msgspec
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import SEMAPHORE_BYTES, Board
+from artos.buffer.doorbell import SEMAPHORE_BYTES
+from artos.buffer.mailbox import Board
 from artos.buffer.segment import Segment
 from artos.errors import ImageUnusable
 from artos.plan import Site

@@ -16,7 +16,7 @@ from artos.runtime.preload import Preloaded
 from artos.scaling.elastic import Elastic
 from artos.system.child import Starter, start
 from artos.system.cleanup import image_faults, image_folder
-from triggers.engine import Mailboxes
+from triggers.passers import Mailboxes
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.launchers.clones import Clones
 from workers.actors.launchers.early import Early

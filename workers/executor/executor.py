@@ -29,7 +29,8 @@ from artos.protocol.steering import Call
 from artos.system.logs import end
 from artos.system.loop import Loop
 from artos.transport.messenger import HEAD, Messenger
-from triggers.engine import Mailboxes, MessagePasser
+from triggers.engine import MessagePasser
+from triggers.passers import Mailboxes
 from workers.executor.agent_host import AgentHost
 from workers.executor.build import build
 from workers.executor.migration import Migration

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.model_block import ObjectRegion
+from artos.buffer.object_region import ObjectRegion
 from artos.buffer.run_memory import RunMemory
 from artos.clock import Clock
 from artos.protocol.invocations import Invoke

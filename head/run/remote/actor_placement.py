@@ -13,7 +13,7 @@ from artos.protocol.steering import ActorReport, Call, Died, End, Prepare, Retir
 from artos.system.exit_report import ExitReport
 from artos.transitions import after
 from artos.transport.messenger import Messenger
-from triggers.engine import ZmqPasser
+from triggers.passers import ZmqPasser
 
 
 class State(StrEnum):

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
 from artos.buffer.layout import PAGE, align
 from artos.buffer.mailbox import (
-    SEMAPHORE_BYTES,
     Board,
-    Doorbell,
     actor_member,
     control_member,
     evaluator_member,
@@ -19,7 +18,7 @@ from artos.buffer.mailbox import (
     mailbox_bytes,
     template_member,
 )
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 
 
 def fresh_bell() -> bytes:

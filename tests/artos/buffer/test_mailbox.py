@@ -15,16 +15,10 @@ from helpers import PATIENCE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artos.buffer.mailbox import (
-    LEARNER,
-    SEMAPHORE_BYTES,
-    Board,
-    Doorbell,
-    Mailbox,
-    actor_member,
-    mailbox_bytes,
-)
-from artos.buffer.segment import Segment, ShmFolder
+from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
+from artos.buffer.mailbox import LEARNER, Board, Mailbox, actor_member, mailbox_bytes
+from artos.buffer.segment import Segment
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import MailboxFull
 
 

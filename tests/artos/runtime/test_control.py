@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from artos.buffer.mailbox import Board, control_member
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import DeadlineExceeded, NotRunning, Refused
 from artos.plan import Site
 from artos.protocol.codec import encode

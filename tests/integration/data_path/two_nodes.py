@@ -15,7 +15,7 @@ import numpy as np
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import LEARNER, Board, actor_of
 from artos.buffer.model_block import ModelBlock, ObjectSpec
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.clock import Deadline, SystemClock
 from artos.plan import Plan, Site
 from artos.reference import Reference

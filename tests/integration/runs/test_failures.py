@@ -12,7 +12,7 @@ import pytest
 from real_runs import TINY, Artos, Outcome, journal, shared_memory, updates
 
 from artos.buffer.layout import LAYOUT_VERSION
-from artos.buffer.segment import PREFIX
+from artos.buffer.shm_folder import PREFIX
 from artos.errors import ActorFailed, LearnerFailed
 from artos.system.exit_report import ExitReport
 from artos.system.shm import shm_root
