@@ -68,7 +68,7 @@ class Members(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def of_run(cls, actors: int, *, threads: int = 1, evaluates: bool = False) -> Members:
-        """One learner of so many ``threads``, the actors, the evaluator if there is one, and guests.
+        """A learner of so many ``threads``, the actors, the evaluator if there is one, and guests.
 
         Guests are the template that actors are cloned from, and whoever changes a run from outside
         (``artos scale``).
@@ -108,9 +108,10 @@ class Members(msgspec.Struct, frozen=True, dict=True):
         Raises:
             KeyError: there is no such member.
         """
-        if member not in self:
+        first, role = self._rows[member.role]
+        if not 0 <= member.rank < role.count:
             raise KeyError(member)
-        return self._rows[member.role][0] + member.rank
+        return first + member.rank
 
     def member(self, number: int) -> Member:
         """The member at a place on a board."""

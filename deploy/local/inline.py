@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.buffer.run_memory import RunMemory
 from artos.errors import CheckpointFault
+from artos.members import ACTORS, EVALUATOR, LEARNER, Member
+from artos.plan import Site
 from artos.protocol.invocations import Done, Invoke, Ready, Waits
 from artos.runtime.leased import LeasedRole
 from artos.runtime.member import Role, Stopped, guarded
@@ -40,8 +41,8 @@ class _States(msgspec.Struct):
     """Pickles of the books with the queue, of members that can go on, and of global streams."""
 
     run: bytes
-    set_up: tuple[int, ...]
-    members: dict[int, bytes]
+    set_up: tuple[Member, ...]
+    members: dict[Member, bytes]
     streams: bytes
 
 
@@ -55,46 +56,51 @@ class Inline:
         self._node, self._states = node, states
         self._coordinator: Coordinator | None = None
         self._halted = False
-        self._roles: dict[int, Role] = {}
-        self._queue: deque[tuple[int, Invoke]] = deque()
-        self._to_set_up: deque[int] = deque()
-        self._free_since: dict[int, float] = {}
-        self._beside = [m for m in (LEARNER, node.plan.evaluator) if m is not None]
-        members = (*self._beside, *map(actor_member, node.blocks))
-        self.passers = direct_passers(self.queue, members)
+        self._roles: dict[Member, Role] = {}
+        self._queue: deque[tuple[Member, Invoke]] = deque()
+        self._to_set_up: deque[Member] = deque()
+        self._free_since: dict[Member, float] = {}
+        self._members = node.plan.members
+        everyone = (*self._members.hosted, *self._members.of(ACTORS))
+        self.passers = direct_passers(self.queue, everyone)
+        self._make: dict[str, Callable[[Site], Role]] = {
+            LEARNER: self._learner,
+            EVALUATOR: lambda site: evaluator_role(node.plan, site, lambda: None),
+            ACTORS: lambda site: actor_role(node.plan, site, node.model)[0],
+        }
 
-    def queue(self, member: int, call: Invoke) -> None:
+    def queue(self, member: Member, call: Invoke) -> None:
         """Queue an invocation."""
         self._queue.append((member, call))
 
-    def waits_for_slot(self, member: int) -> bool:
+    def waits_for_slot(self, member: Member) -> bool:
         """False: there are no slots."""
         return False
 
-    def unplaced(self, member: int) -> str:
+    def unplaced(self, member: Member) -> str:
         """ "Return "": every member lives in this process."""
         return ""
 
-    def end(self, member: int) -> None:
+    def end(self, member: Member) -> None:
         """Drop the member and its queued invocations."""
         self._queue = deque(entry for entry in self._queue if entry[0] != member)
         if isinstance(role := self._roles.pop(member, None), LeasedRole):
             role.close()
-        if member not in self._beside:
-            self._node.blocks[actor_of(member)].recover()
-            self._node.weights.unpin(actor_of(member))
+        if self._members.role(member).samples:
+            self._node.blocks[member.rank].recover()
+            self._node.weights.unpin(member.rank)
 
-    def start(self, member: int) -> None:
+    def start(self, member: Member) -> None:
         """Set the member up again before anything else runs."""
         self._to_set_up.append(member)
 
-    def prepare(self, member: int, within: float = 0.0) -> None:
+    def prepare(self, member: Member, within: float = 0.0) -> None:
         """Set the actor up, unless it is set up already; there is no better time than now."""
         del within
         if member not in self._roles and member not in self._to_set_up:
             self._to_set_up.append(member)
 
-    def retire(self, member: int) -> None:
+    def retire(self, member: Member) -> None:
         """Do nothing: the actor holds no resource that others wait for, and keeps its episode."""
 
     def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
@@ -122,14 +128,14 @@ class Inline:
 
     def snapshot(self) -> Snapshot | None:
         """What everybody holds between two invocations."""
-        if self._coordinator is None or LEARNER not in self._roles:
+        if self._coordinator is None or self._members.publisher not in self._roles:
             return None
         members, lost = {}, []
         for member, role in self._roles.items():
             try:
                 members[member] = pickled(role.snapshot())
             except NotKept as why:
-                lost.append(f"{self._coordinator.name_of(member)} starts anew: {why}")
+                lost.append(f"{member} starts anew: {why}")
         run = {"queue": self._queue, "books": self._coordinator.snapshot()}
         states = _States(pickled(run), tuple(self._roles), members, pickled(global_streams()))
         return Snapshot(msgspec.msgpack.encode(states), tuple(lost))
@@ -137,7 +143,8 @@ class Inline:
     def _begin(self, coordinator: Coordinator) -> None:
         if not self._states:
             coordinator.begin()
-            self._to_set_up.extend([*self._beside, *map(actor_member, coordinator.actors)])
+            actors = (Member(ACTORS, actor) for actor in coordinator.actors)
+            self._to_set_up.extend([*self._members.hosted, *actors])
             return
         try:
             self._go_on(coordinator, msgspec.msgpack.decode(self._states, type=_States))
@@ -158,9 +165,9 @@ class Inline:
             self._roles[member].go_on(unpickled(state))
         set_global_streams(unpickled(found.streams))
 
-    def _next(self) -> tuple[int, Invoke] | None:
+    def _next(self) -> tuple[Member, Invoke] | None:
         """The next invocation that need not wait for room: a waiting one would block all others."""
-        waiting: set[int] = set()
+        waiting: set[Member] = set()
         for at, (member, call) in enumerate(self._queue):
             if member not in waiting and self._has_room(member, call):
                 del self._queue[at]
@@ -168,16 +175,17 @@ class Inline:
             waiting.add(member)  # its later invocations keep their order
         return None
 
-    def _has_room(self, member: int, call: Invoke) -> bool:
-        if member in self._beside or self._node.plan.on_full != "wait":
+    def _has_room(self, member: Member, call: Invoke) -> bool:
+        if not self._members.role(member).samples or self._node.plan.on_full != "wait":
             return True
-        block = self._node.blocks[actor_of(member)]
+        block = self._node.blocks[member.rank]
         return call.stop - block.written <= block.free()
 
-    def _set_up(self, coordinator: Coordinator, member: int) -> None:
+    def _set_up(self, coordinator: Coordinator, member: Member) -> None:
         try:
             with user_imports(self._node.plan.reference.folder):
-                self._roles[member] = self._role(member)
+                site = msgspec.structs.replace(self._node.site, member=member)
+                self._roles[member] = self._make[member.role](site)
                 self._free_since[member] = time.perf_counter()
         except (Exception, SystemExit) as error:
             coordinator.receive(member, failed_to_start(error))
@@ -186,23 +194,18 @@ class Inline:
         coordinator.receive(member, Ready(0.0, device=device))
         coordinator.look(member)
 
-    def _role(self, member: int) -> Role:
-        plan, model = self._node.plan, self._node.model
-        site = msgspec.structs.replace(self._node.site, member=member)
-        if member == LEARNER:
-            return any_learner_role(plan, site, model, self._report, self._told_to_stop)
-        if member == plan.evaluator:
-            return evaluator_role(plan, site, lambda: None)
-        return actor_role(plan, site, model)[0]
+    def _learner(self, site: Site) -> Role:
+        def report(waits: Waits) -> None:
+            if self._coordinator is not None:
+                self._coordinator.receive(site.member, waits)
 
-    def _report(self, waits: Waits) -> None:
-        if self._coordinator is not None:
-            self._coordinator.receive(LEARNER, waits)
+        plan, model = self._node.plan, self._node.model
+        return any_learner_role(plan, site, model, report, self._told_to_stop)
 
     def _told_to_stop(self) -> bool:
         return self._halted or (self._coordinator is not None and self._coordinator.draining)
 
-    def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
+    def _run_one(self, coordinator: Coordinator, member: Member, call: Invoke) -> None:
         role = self._roles[member]
         waited = time.perf_counter() - self._free_since[member]
         try:
@@ -231,7 +234,8 @@ class Inline:
 
     def kill(self) -> None:
         """Drop every member."""
-        if isinstance(role := self._roles.get(LEARNER), LeasedRole):
-            role.close()
+        for role in self._roles.values():
+            if isinstance(role, LeasedRole):
+                role.close()
         self._roles.clear()
         self._queue.clear()

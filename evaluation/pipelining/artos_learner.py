@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.buffer.mailbox import actor_of
 from artos.buffer.run_memory import MODEL, RunMemory
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.clock import SystemClock
@@ -86,7 +85,8 @@ class Learner:
 
     def _look(self) -> None:
         """Feed newly arrived rows to the triggers."""
-        actors = [actor_of(m) for m in self._node.board.changed() if 0 < m <= len(self._rows)]
+        board = self._node.board
+        actors = [m.rank for m in board.changed() if board.members.role(m).samples]
         for actor in actors:
             self._rows[actor], events = self._arrivals.news(actor)
             for event in events:
