@@ -32,7 +32,7 @@ from triggers.events import (
 )
 from triggers.pacing import lead
 from triggers.supply import Supply
-from triggers.targets import role_of, samples
+from triggers.targets import parsed
 
 __all__ = ["DataKeyTrigger", "ObjectKeyTrigger", "TimeTrigger", "TransferTrigger"]
 
@@ -81,7 +81,7 @@ class ObjectKeyTrigger(Trigger):
 
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """Where the weights fire sampling, actors may be as far ahead as lags allow."""
-        if samples(target) and self.key == MODEL_PARAM:
+        if parsed(target).samples and self.key == MODEL_PARAM:
             self.lead = max(self.lead, lead(table))
 
     @property
@@ -200,7 +200,7 @@ class TransferTrigger(Trigger):
 
     def misfit(self, target: str) -> str:
         """It ships rows, and fires nobody."""
-        if role_of(target) == "transfer":
+        if parsed(target).ships:
             return ""
         return 'a TransferTrigger fires transfers: write "transfer": TransferTrigger()'
 

@@ -22,7 +22,7 @@ from head.run.coordination.rows import Arrivals
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.events import Firing, Joined, Published
 from triggers.table import Table
-from triggers.targets import role_of
+from triggers.targets import parsed
 
 UPDATE = "learner.update"
 _REWARDS = ("rewards", "values", "bootstraps", "terminations", "truncations")
@@ -43,7 +43,7 @@ class Learner:
         self._node, self._learning, self._released = node, learning, released
         self._firings: deque[Firing] = deque()
         passer = DirectPasser(self._firings.append)
-        learner = {t: each for t, each in table.items() if role_of(t) == "learner"}
+        learner = {t: each for t, each in table.items() if parsed(t).learns}
         self._engine = Engine(
             [TriggerWrapper(*item, passer) for item in learner.items()], SystemClock()
         )

@@ -146,7 +146,7 @@ def echo(doorbells: Doorbells, rounds: int) -> None:
 # -- the member's process ----------------------------------------------------------------------
 
 
-class Member:
+class ActorSide:
     """Commits rows of one actor and takes the invocations they cause."""
 
     def __init__(self, site: Site, actor: int) -> None:
@@ -199,7 +199,7 @@ def medians(trip: Callable[[], float], rounds: int) -> float:
 def member_main(site: Site, actor: int, doorbells: Path, rounds: int, out: Connection) -> None:
     """The member process: both kinds of round trip in turn; sends the medians of each turn."""
     pin(-1)
-    member, ring = Member(site, actor), Doorbells(Segment.attach(doorbells))
+    member, ring = ActorSide(site, actor), Doorbells(Segment.attach(doorbells))
     turns = [
         (medians(lambda: bare_round_trip(ring), rounds), medians(member.round_trip, rounds))
         for _ in range(TURNS)

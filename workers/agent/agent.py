@@ -33,7 +33,7 @@ from artos.transport.sidecar import ControlPipe
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.events import Began, Committed, Firing
 from triggers.table import Table, decode_table
-from triggers.targets import role_of
+from triggers.targets import parsed
 from workers.agent.experience import Shipping
 from workers.agent.sender import Packing, Sender, streams
 from workers.agent.weights import Assembly, Pulling
@@ -155,7 +155,7 @@ class Agent(Closing):
         self._orders, self._control_pipe, self._clock = orders, control_pipe, clock
         self._counters = Counters(orders.counters_path, AGENT_COUNTS)
         self._faults = Faults(counted=partial(self._counters.add, "faults"))
-        shipped = {t: each for t, each in plan.triggers.items() if role_of(t) == "transfer"}
+        shipped = {t: each for t, each in plan.triggers.items() if parsed(t).ships}
         table = decode_table(shipped, lambda source: load(source, plan.reference.folder))
         self._caches = Caches(plan.consumers, table, clock, self._fire)
         self._stages = plan.consumers
