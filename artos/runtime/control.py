@@ -82,6 +82,7 @@ class ControlServer:
     """The run's end: answers the requests of ``artos scale``."""
 
     def __init__(self, board: Board) -> None:
+        self.member = _CONTROL
         self._asked, self._answers = board.up(_CONTROL), board.down(_CONTROL)
 
     def serve(self, scale: Callable[[control.ScaleRun], control.RunScaled]) -> int:

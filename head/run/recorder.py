@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from artos import checkpoint
-from artos.buffer.mailbox import LEARNER
 from artos.buffer.run_memory import RunMemory
 from artos.checkpoint import Manifest
 from artos.clock import Clock
@@ -298,7 +297,7 @@ class Recorder:
 
         ``curve`` False: no curve, as the run ends in a hurry.
         """
-        self._coordinator.book_finished(LEARNER)
+        self._coordinator.book_finished(self._plan.members.publisher)
         self._next_bill = self._clock.now()
         status = self.status()
         self._write(status)

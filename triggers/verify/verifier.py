@@ -17,6 +17,8 @@ from triggers.targets import TRANSFER, WITHOUT_A_METHOD, parsed
 from triggers.verify import cycles, non_publishing
 from triggers.wiring import transfers
 
+_ADVICE = {EVALUATOR: f": write {EVALUATION!r}"}
+
 
 def faults(plan: Plan, table: Table) -> list[str]:
     """Everything wrong with a completed plan and its table, each with what to change.
@@ -49,9 +51,7 @@ def _targets(plan: Plan, table: Table) -> Iterator[str]:
                 f"(write learner.METHOD, actors.METHOD, {EVALUATION} or transfer)"
             )
         elif method not in known[role]:
-            near = (
-                closest(method, known[role]) if role in plan.methods else f": write {EVALUATION!r}"
-            )
+            near = _ADVICE.get(role) or closest(method, known[role])
             yield f"{where}: the {role.removesuffix('s')} has no method {method!r}{near}"
 
 
