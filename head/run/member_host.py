@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from artos.members import LEARNER, Member
+from artos.members import Member
 from artos.plan import Site
 from artos.system.child import Child, ProcessSpec, Starter, start
 from artos.system.child_modules import ChildModule
