@@ -31,7 +31,7 @@ from artos.snapshot import (
     unpickled,
 )
 from artos.usage import Usage
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 from triggers.engine import direct_passers
 
 _IDLE_SECONDS = 0.05
@@ -49,12 +49,12 @@ class _States(msgspec.Struct):
 class Inline:
     """The members of a run as objects in this process, run in the order they were invoked.
 
-    Implements ``Members``.
+    Implements ``Processes``.
     """
 
     def __init__(self, node: RunMemory, states: bytes = b"") -> None:
         self._node, self._states = node, states
-        self._coordinator: Coordinator | None = None
+        self._coordinator: Run | None = None
         self._halted = False
         self._roles: dict[Member, Role] = {}
         self._queue: deque[tuple[Member, Invoke]] = deque()
@@ -103,7 +103,7 @@ class Inline:
     def retire(self, member: Member) -> None:
         """Do nothing: the actor holds no resource that others wait for, and keeps its episode."""
 
-    def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
+    def run(self, coordinator: Run, after: Callable[[], None]) -> None:
         """Set all members up and run one invocation after another until the run is finished."""
         self._coordinator = coordinator
         self._begin(coordinator)
@@ -117,7 +117,7 @@ class Inline:
             coordinator.tick()
             after()
         if self._halted:
-            coordinator.drain()
+            coordinator.ending.drain()
 
     def halt(self) -> bool:
         """Stop after the present invocation, with the others still to come. Safe in a handler."""
@@ -140,7 +140,7 @@ class Inline:
         states = _States(pickled(run), tuple(self._roles), members, pickled(global_streams()))
         return Snapshot(msgspec.msgpack.encode(states), tuple(lost))
 
-    def _begin(self, coordinator: Coordinator) -> None:
+    def _begin(self, coordinator: Run) -> None:
         if not self._states:
             coordinator.begin()
             actors = (Member(ACTORS, actor) for actor in coordinator.actors)
@@ -155,7 +155,7 @@ class Inline:
             )
             raise CheckpointFault("of the run", why) from error
 
-    def _go_on(self, coordinator: Coordinator, found: _States) -> None:
+    def _go_on(self, coordinator: Run, found: _States) -> None:
         run = unpickled(found.run)
         self._queue = run["queue"]
         coordinator.go_on(run["books"])
@@ -181,7 +181,7 @@ class Inline:
         block = self._node.blocks[member.rank]
         return call.stop - block.written <= block.free()
 
-    def _set_up(self, coordinator: Coordinator, member: Member) -> None:
+    def _set_up(self, coordinator: Run, member: Member) -> None:
         try:
             with user_imports(self._node.plan.reference.folder):
                 site = msgspec.structs.replace(self._node.site, member=member)
@@ -203,9 +203,9 @@ class Inline:
         return any_learner_role(plan, site, model, report, self._told_to_stop)
 
     def _told_to_stop(self) -> bool:
-        return self._halted or (self._coordinator is not None and self._coordinator.draining)
+        return self._halted or (self._coordinator is not None and self._coordinator.ending.draining)
 
-    def _run_one(self, coordinator: Coordinator, member: Member, call: Invoke) -> None:
+    def _run_one(self, coordinator: Run, member: Member, call: Invoke) -> None:
         role = self._roles[member]
         waited = time.perf_counter() - self._free_since[member]
         try:

@@ -80,7 +80,7 @@ class Monitor:
     """
 
     kept: ClassVar[tuple[str, ...]] = (
-        "returns", "episodes", "updates", "restarts", "rows_lost", "rows_drawn", "rows_stale",
+        "returns", "episodes", "restarts", "rows_lost", "rows_drawn", "rows_stale",
         "empty_draws", "firings_skipped", "leases_lost", "device_idle", "lag", "lag_of",
         "round_lag", "actors_by_update", "metrics", "times",
     )  # fmt: skip
@@ -88,7 +88,6 @@ class Monitor:
     def __init__(self, window: int = 100) -> None:
         self.returns: deque[float] = deque(maxlen=window)
         self.episodes = 0
-        self.updates = 0
         self.restarts = 0
         self.rows_lost = 0
         self.rows_drawn = self.rows_stale = self.empty_draws = 0
@@ -140,7 +139,6 @@ class Monitor:
         self, member: Member, metrics: Mapping[str, float], times: Mapping[str, float]
     ) -> None:
         """The learner finished an update."""
-        self.updates += 1
         self.metrics = dict(metrics)
         self.times.spend(member, times)
 

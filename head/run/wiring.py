@@ -17,8 +17,8 @@ from head.run.concerns.relocation import Relocation
 from head.run.concerns.sampling import Sampling
 from head.run.concerns.scaling import Scaler, Scaling
 from head.run.concerns.standstill import Standstill
-from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports
+from head.run.run import Run
 from triggers.events import Arrived, Firing
 from triggers.prewarm import PREWARM
 from triggers.table import Table
@@ -31,7 +31,7 @@ def connect(
     base_steps: int = 0,
     limits: FailureLimits | None = None,
     scaler: Scaler | None = None,
-) -> Coordinator:
+) -> Run:
     """Draw the workload: which firing goes where, and what else a run has.
 
     ::
@@ -47,7 +47,7 @@ def connect(
     Firings are passed on by direct calls; invocations, by the ``passers`` of the members: through a
     mailbox on this machine, by ZeroMQ to another node.
     """
-    run = Coordinator(plan, ports, base_steps)
+    run = Run(plan, ports, base_steps)
     limits = limits or FailureLimits.within(plan.deadline)
 
     def arrive(firing: Firing) -> None:
