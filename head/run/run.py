@@ -52,5 +52,5 @@ def outline(plan: Plan) -> Outline:
         claims=bool(plan.consumers),
         waits_for_room=plan.on_full == "wait",
         non_publishing=non_publishing_targets(plan),
-        evaluator=plan.evaluator,
+        members=plan.members,
     )

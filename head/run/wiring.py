@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from artos.members import ACTORS, EVALUATOR, LEARNER
 from artos.plan import Plan
 from artos.spec import VERSION_KEY
 from head.run.concerns.budget import Budget
@@ -22,6 +23,7 @@ from head.run.run import Run
 from triggers.events import Arrived, Firing
 from triggers.prewarm import PREWARM
 from triggers.table import Table
+from triggers.targets import TRANSFER
 
 
 def connect(
@@ -71,11 +73,11 @@ def connect(
         learning := Learning(run),
     )
     destinations = {
-        "transfer": arrive,
-        "learner": learning.fire,
-        "actors": sampling.fire,
+        TRANSFER: arrive,
+        LEARNER: learning.fire,
+        ACTORS: sampling.fire,
         PREWARM: prewarming.fire,
-        "evaluator": evaluation.fire,
+        EVALUATOR: evaluation.fire,
     }
     run.wire(table, destinations, concerns)
     return run

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.members import EVALUATOR, Member
 from artos.protocol.invocations import Done, Invoke
 from artos.spec import EVALUATION
 from artos.system.exit_report import ExitReport
@@ -18,7 +19,7 @@ from head.run.concerns.failures import FailureLimits, Failures
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
 from triggers.events import Firing
-from triggers.targets import method_of
+from triggers.targets import parsed
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class Evaluation(Concern[Run]):
 
     def __init__(self, run: Run, limits: FailureLimits) -> None:
         super().__init__(run)
-        self.member, self._failures = run.plan.evaluator, Failures(limits)
+        self.member, self._failures = next(iter(run.members.of(EVALUATOR)), None), Failures(limits)
         self.found: list[Evaluated] = []
         self.skipped, self.failure = 0, ""
         self._waiting: Due | None = None
@@ -59,11 +60,6 @@ class Evaluation(Concern[Run]):
         """Go on after those that earlier parts of the run made."""
         self.found = [*found]
         self._asked = max((each.version for each in found), default=-1)
-
-    def begin(self) -> None:
-        """The evaluator is being started."""
-        if self.member is not None:
-            self.run.roster.started(self.member)
 
     @property
     def _closed(self) -> bool:
@@ -95,7 +91,7 @@ class Evaluation(Concern[Run]):
         run, model = self.run, self.run.ports.model
         updates = run.progress.updates_through(model.made_by()[1])
         call = Invoke(
-            firing.number, firing.trigger, method_of(firing.trigger),
+            firing.number, firing.trigger, parsed(firing.trigger).method,
             progress=run.progress.used, steps=run.progress.consumed,
         )  # fmt: skip
         slot = model.pin(run.plan.actors)
@@ -136,7 +132,7 @@ class Evaluation(Concern[Run]):
         handed.commit(slot, due.version, due.call.firing)
         self._playing = due
 
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """The evaluator has played."""
         if member != self.member:
             return NOTHING
@@ -144,11 +140,11 @@ class Evaluation(Concern[Run]):
         due, self._playing = self._playing, None
         self._failures.answered(member)
         self.found.append(found := Evaluated.of(done, due.steps, due.updates))
-        self.run.monitor.times.spend("evaluator", "evaluator", done.times)
+        self.run.monitor.times.spend(member, done.times)
         self._play()
         return {"version": found.version, "mean_return": found.mean_return}
 
-    def failed(self, member: int, death: ExitReport) -> None:
+    def failed(self, member: Member, death: ExitReport) -> None:
         """The evaluator died; if it did so too often, the run goes on without."""
         if member != self.member:
             return

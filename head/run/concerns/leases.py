@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from artos.faults import Seldom
+from artos.members import Member
 from artos.protocol.invocations import Done, Invoke
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
@@ -21,7 +22,7 @@ class Leases(Concern[Run]):
         super().__init__(run)
         self._seldom = Seldom(_log)
 
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """The learner gave its device back, or it was taken from it while it updated."""
         monitor = self.run.monitor
         monitor.device_idle += done.device_idle

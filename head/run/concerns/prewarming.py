@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from artos.buffer.mailbox import LEARNER, actor_member
+from artos.members import ACTORS, Member
 from artos.protocol.invocations import Done, Invoke
 from head.run.concerns.forecast import Forecast, QuantileForecast, WindowForecast
 from head.run.coordination.concern import NOTHING, Concern
@@ -39,7 +39,7 @@ class Prewarming(Concern[Run]):
     def fire(self, firing: Firing) -> None:
         """The next version is near: have actors that wait as images restored."""
         run = self.run
-        members = map(actor_member, run.actors)
+        members = (Member(ACTORS, a) for a in run.actors)
         idle = [m for m in members if run.ending.samples and run.invocations.last(m) is None]
         for member in idle:
             if member not in run.roster.down:
@@ -47,9 +47,9 @@ class Prewarming(Concern[Run]):
         if not idle:
             run.ports.journal.take_back(firing.number)
 
-    def invoked(self, member: int, call: Invoke) -> None:
+    def invoked(self, member: Member, call: Invoke) -> None:
         """The learner was handed an invocation."""
-        if member == LEARNER and self._began is None:
+        if self.run.members.role(member).publishes and self._began is None:
             self._begin()
 
     def _begin(self) -> None:
@@ -80,7 +80,7 @@ class Prewarming(Concern[Run]):
         if event.ahead:
             self._begin()
 
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """An actor may have been restored from an image for its invocation."""
         if done.restored:
             self._restores.append(done.restored)

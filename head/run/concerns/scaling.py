@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from artos.buffer.mailbox import actor_member
+from artos.members import ACTORS, Member
 from artos.plan import Plan
 from artos.scaling.actor_count import Kept, Schedule
 from artos.scaling.faults import CannotScale, ScalingFailed
@@ -137,7 +137,7 @@ class Scaling(Concern[Run]):
         now, before = len(self.run.actors), self._prepared
         self._prepare(max(now, actors))
         for actor in range(now, min(before, self._prepared)):
-            self.run.roster.hurry(actor_member(actor), 0.0)
+            self.run.roster.hurry(Member(ACTORS, actor), 0.0)
 
     def happened(self, event: Event) -> None:
         """Before triggers see a version, actors join and leave, so that its round is theirs."""
@@ -175,7 +175,7 @@ class Scaling(Concern[Run]):
         if (rise := self.scaler.rise(update)) is None:
             return wanted, 0.0
         number, updates = rise
-        others = map(actor_member, range(self._prepared, number))
+        others = (Member(ACTORS, a) for a in range(self._prepared, number))
         if updates > 1 and (count < before or any(map(self.run.roster.is_ready, others))):
             return wanted, 0.0
         unhurried = _UNHURRIED if updates > 1 else 0.0
@@ -194,12 +194,12 @@ class Scaling(Concern[Run]):
         run, before, now = self.run, self._prepared, len(self.run.actors)
         self._prepared = run.roster.prepared = count
         for actor in range(count, before):
-            run.ports.processes.retire(actor_member(actor))
+            run.ports.processes.retire(Member(ACTORS, actor))
         for actor in range(before, count):
-            run.roster.started(actor_member(actor), within)
-            run.ports.processes.prepare(actor_member(actor), within)
+            run.roster.started(Member(ACTORS, actor), within)
+            run.ports.processes.prepare(Member(ACTORS, actor), within)
         for actor in range(now, min(before, count) if within else 0):
-            run.roster.hurry(actor_member(actor), within)
+            run.roster.hurry(Member(ACTORS, actor), within)
 
     def __repr__(self) -> str:
         return f"<Scaling {len(self.run.actors)} actors, {self._prepared} prepared>"

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from artos.buffer.mailbox import LEARNER
 from artos.errors import DeadlineExceeded
+from artos.members import Member
 from artos.protocol.invocations import Done, Invoke
 from artos.spec import EVALUATION
 from head.run.concerns.failures import FailureLimits
@@ -36,9 +36,10 @@ class Standstill(Concern[Run]):
         self._unpublished, self._starved = "", False
         self._learned = run.first_version
 
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """An update that drew no rows, or published nothing, may be why nothing goes on."""
-        if member == LEARNER and (done.nothing or call.trigger not in self.run.non_publishing):
+        run, publishes = self.run, self.run.members.role(member).publishes
+        if publishes and (done.nothing or call.trigger not in run.non_publishing):
             what = f"{call.trigger} (firing {call.firing})"
             if done.nothing:
                 self._found_nothing(f"{what} made no update: {done.nothing}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from artos.buffer.mailbox import LEARNER, actor_member
+from artos.members import ACTORS, Member
 from triggers.events import Joined, Resumed
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def announce(run: Coordinator) -> None:
 
 def start(run: Coordinator) -> None:
     """The members are being started: their deadlines begin to run."""
-    for member in (LEARNER, *map(actor_member, run.actors)):
+    for member in (*run.members.hosted, *(Member(ACTORS, actor) for actor in run.actors)):
         run.roster.started(member)
     for concern in run.concerns:
         concern.begin()

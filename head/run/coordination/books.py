@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from artos.members import Member
 from artos.protocol.invocations import Claim, Invoke
 
 
@@ -24,18 +25,18 @@ class Invocations:
     kept: ClassVar[tuple[str, ...]] = ("_queues", "_count")
 
     def __init__(self) -> None:
-        self._queues: dict[int, deque[Outstanding]] = {}
+        self._queues: dict[Member, deque[Outstanding]] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, member: int, call: Invoke, now: float) -> None:
+    def add(self, member: Member, call: Invoke, now: float) -> None:
         """Book an invocation as sent."""
         self._queues.setdefault(member, deque()).append(Outstanding(call, now))
         self._count += 1
 
-    def answer(self, member: int, firing: int) -> Invoke | None:
+    def answer(self, member: Member, firing: int) -> Invoke | None:
         """Book the answer to the member's oldest invocation; None if that is of another firing."""
         queue = self._queues.get(member)
         if not queue or queue[0].call.firing != firing:
@@ -43,56 +44,52 @@ class Invocations:
         self._count -= 1
         return queue.popleft().call
 
-    def of(self, member: int) -> tuple[Invoke, ...]:
+    def of(self, member: Member) -> tuple[Invoke, ...]:
         """The invocations that the member has still to answer, oldest first."""
         return tuple(entry.call for entry in self._queues.get(member, ()))
 
-    def through(self, member: int, firing: int) -> tuple[Invoke, ...]:
+    def through(self, member: Member, firing: int) -> tuple[Invoke, ...]:
         """The member's unanswered invocations up to that firing; () if that one is answered."""
         calls = self.of(member)
         last = next((at for at, call in enumerate(calls) if call.firing == firing), -1)
         return calls[: last + 1]
 
-    def only(self, member: int | None) -> bool:
-        """Whether nobody else has an invocation to answer."""
-        return len(self) == (0 if member is None else len(self.of(member)))
-
-    def drop(self, member: int) -> None:
+    def drop(self, member: Member) -> None:
         """The member answers nothing any more."""
         self._count -= len(self._queues.pop(member, ()))
 
-    def count(self, member: int, trigger: str) -> int:
+    def count(self, member: Member, trigger: str) -> int:
         """Number of invocations of this trigger that the member has still to answer."""
         return sum(entry.call.trigger == trigger for entry in self._queues.get(member, ()))
 
-    def last(self, member: int) -> Invoke | None:
+    def last(self, member: Member) -> Invoke | None:
         """The member's newest unanswered invocation."""
         queue = self._queues.get(member)
         return queue[-1].call if queue else None
 
-    def after(self, member: int, firing: int, non_publishing: Container[str]) -> int:
+    def after(self, member: Member, firing: int, non_publishing: Container[str]) -> int:
         """Number of unanswered invocations after that firing, without ``non_publishing`` ones."""
         calls = [call.firing for call in self.of(member) if call.trigger not in non_publishing]
         return len(calls) - (calls.index(firing) + 1 if firing in calls else 0)
 
-    def restamp(self, member: int, now: float) -> None:
+    def restamp(self, member: Member, now: float) -> None:
         """The member is restarted: give its invocations their full time again."""
         for entry in self._queues.get(member, ()):
             entry.sent = now
 
-    def __iter__(self) -> Iterator[tuple[int, Invoke]]:
+    def __iter__(self) -> Iterator[tuple[Member, Invoke]]:
         """All unanswered invocations with their members, the oldest of each member first."""
         for member, queue in self._queues.items():
             for entry in queue:
                 yield member, entry.call
 
-    def overdue(self, now: float, seconds: float) -> Iterator[tuple[int, Invoke]]:
+    def overdue(self, now: float, seconds: float) -> Iterator[tuple[Member, Invoke]]:
         """Members whose oldest invocation was sent more than ``seconds`` ago."""
         for member, queue in self._queues.items():
             if queue and now - queue[0].sent > seconds:
                 yield member, queue[0].call
 
-    def touch(self, member: int, now: float) -> None:
+    def touch(self, member: Member, now: float) -> None:
         """The member answered: its next invocation begins only now."""
         queue = self._queues.get(member)
         if queue:

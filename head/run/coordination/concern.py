@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from artos.members import Member
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.system.exit_report import ExitReport
 from triggers.events import Event, Firing
@@ -37,17 +38,17 @@ class Concern(Generic[R]):
     def happened(self, event: Event) -> None:
         """The triggers are about to be checked against an event."""
 
-    def invoked(self, member: int, call: Invoke) -> None:
+    def invoked(self, member: Member, call: Invoke) -> None:
         """A member was sent an invocation."""
 
-    def ready(self, member: int, ready: Ready, seconds: float | None) -> None:
+    def ready(self, member: Member, ready: Ready, seconds: float | None) -> None:
         """A member is set up, ``seconds`` after it was asked for; None: it was not asked for."""
 
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """A member carried out an invocation; returns what the journal is to say of that."""
         return NOTHING
 
-    def failed(self, member: int, death: ExitReport) -> None:
+    def failed(self, member: Member, death: ExitReport) -> None:
         """A member's process is gone; what it had finished is booked."""
 
     def trained(self) -> bool:

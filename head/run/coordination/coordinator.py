@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from artos.buffer.mailbox import LEARNER, actor_of
+from artos.members import Member
 from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready, Waits
 from artos.system.exit_report import ExitReport
 from head.run.coordination.beginning import announce, start
@@ -24,14 +24,14 @@ from head.run.objects import Objects
 from triggers.base import Trigger
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.events import Event, Firing, Published
-from triggers.targets import role_of
+from triggers.targets import parsed
 
 
 class Coordinator:
     """Turns what members do into events, and firings into invocations."""
 
     def __init__(self, outline: Outline, ports: Ports, base_steps: int = 0) -> None:
-        self.outline, self.ports = outline, ports
+        self.outline, self.ports, self.members = outline, ports, outline.members
         self.non_publishing = outline.non_publishing
         self.invocations, self.claims = Invocations(), Claims(outline.non_publishing)
         self.rounds, self.objects = Rounds(ports.blocks, outline.steps), Objects(ports.objects)
@@ -54,7 +54,7 @@ class Coordinator:
     ) -> None:  # fmt: skip
         """Say who serves firings, by target or by role, and what else follows the run."""
         self.concerns = concerns
-        self._served = {t: destinations.get(t) or destinations[role_of(t)] for t in table}
+        self._served = {t: destinations.get(t) or destinations[parsed(t).role] for t in table}
         wrappers = [TriggerWrapper(t, table[t], DirectPasser(self.fire)) for t in table]
         self.engine = Engine(wrappers, self.ports.clock, self.ports.journal.fired)
         hooks = (Concern.admits, Concern.happened, Concern.invoked, Concern.answered)
@@ -77,16 +77,18 @@ class Coordinator:
         """The newest policy version that actors can have, whether or not it is announced yet."""
         return self.ports.model.version
 
-    def look(self, member: int) -> None:
+    def look(self, member: Member) -> None:
         """The member's counter changed: tell the triggers of its new rows or versions.
 
-        The evaluator raises it with each episode, and has its full time again for the next one.
+        One that has neither, such as the evaluator, raises it as a sign of life, and has its full
+        time again.
         """
-        if member == self.outline.evaluator:
+        role = self.members.role(member)
+        if not (role.publishes or role.samples):
             self.invocations.restamp(member, self.ports.clock.now())
-        elif member != LEARNER:
-            rows, events = self.ports.row_source.news(actor_of(member))
-            self.rounds.wrote(actor_of(member), rows)
+        elif role.samples:
+            rows, events = self.ports.row_source.news(member.rank)
+            self.rounds.wrote(member.rank, rows)
             for event in events:
                 self.feed(event)
         else:
@@ -97,7 +99,7 @@ class Coordinator:
                 self.feed(published)
             while self.version < newest:
                 self.version += 1
-                later = self.invocations.after(LEARNER, firing, self.non_publishing)
+                later = self.invocations.after(member, firing, self.non_publishing)
                 name, ahead = self.ports.model.spec.name, later + newest - self.version
                 updates = self.progress.updates_through(firing)
                 self.feed(Published(name, self.version, ahead, updates))
@@ -131,7 +133,7 @@ class Coordinator:
         if firing.trigger in self.engine.clocks():
             self.vain.add(firing.trigger)
 
-    def invoke(self, member: int, call: Invoke) -> None:
+    def invoke(self, member: Member, call: Invoke) -> None:
         """Have a member carry out an invocation, which is booked until it is answered."""
         if member not in self.roster.down:
             # Sent before it is booked, so that booking costs the member no time.
@@ -140,7 +142,7 @@ class Coordinator:
         for invoked in self._invoked:
             invoked(member, call)
 
-    def receive(self, member: int, message: FromMember) -> None:
+    def receive(self, member: Member, message: FromMember) -> None:
         """A member reported."""
         match message:
             case Ready():
@@ -150,7 +152,9 @@ class Coordinator:
                 for concern in self.concerns:
                     concern.ready(member, message, seconds)
                 self.invocations.restamp(member, now)
-            case Waits() if member == LEARNER:  # its time to answer begins when the wait is over
+            case Waits() if self.members.role(
+                member
+            ).waits:  # its time to answer begins when the wait is over
                 self.roster.told(member, message.what)
                 self.invocations.restamp(member, self.ports.clock.now())
             case Done():
@@ -159,32 +163,35 @@ class Coordinator:
                 self.died(member, ExitReport(message.trace, message.step, fatal=message.fatal))
         self.ending.look()
 
-    def _done(self, member: int, done: Done) -> None:
+    def _done(self, member: Member, done: Done) -> None:
         # What it wrote comes first: by the answer its rows are free, or its version is learned.
         self.look(member)
         if (call := self.invocations.answer(member, done.firing)) is not None:
             self.invocations.touch(member, self.ports.clock.now())
-            if actor_of(member) in self.held:
-                self.held[actor_of(member)] = done.version
+            if self.members.role(member).samples:
+                self.held[member.rank] = done.version
             self._book(member, call, done)
 
-    def _book(self, member: int, call: Invoke, done: Done) -> None:
-        if member == LEARNER and not (done.nothing or call.trigger in self.non_publishing):
+    def _book(self, member: Member, call: Invoke, done: Done) -> None:
+        publishes = self.members.role(member).publishes
+        if publishes and not (done.nothing or call.trigger in self.non_publishing):
             self.progress.updates += 1
         facts: dict[str, Any] = {}
         for answered in self._answered:
             facts |= answered(member, call, done)
         self._journal(member, call, facts, done.seconds)
 
-    def _journal(self, member: int, call: Invoke, facts: dict[str, Any], took: float = 0.0) -> None:
-        now, name = self.ports.clock.now(), self.roster.name_of(member)
-        self.ports.journal.done(now, call.firing, name, seconds=took, **facts)
+    def _journal(
+        self, member: Member, call: Invoke, facts: dict[str, Any], took: float = 0.0
+    ) -> None:
+        now = self.ports.clock.now()
+        self.ports.journal.done(now, call.firing, str(member), seconds=took, **facts)
 
-    def died(self, member: int, death: ExitReport) -> None:
+    def died(self, member: Member, death: ExitReport) -> None:
         """A member's process is gone: its committed rows and its finished work stay.
 
         Raises:
-            ActorFailed, LearnerFailed: it failed too often in a row.
+            MemberFailed: it failed too often in a row.
         """
         self.ports.processes.end(member)
         self.roster.lost(member)
@@ -193,13 +200,13 @@ class Coordinator:
         for concern in self.concerns:
             concern.failed(member, death)
 
-    def book_finished(self, member: int) -> None:
+    def book_finished(self, member: Member) -> None:
         """Book invocations that a member finished just before it died, so no row is used twice."""
         # The newest version names the firing of its update; a round is over with its last row.
-        made_by = self.ports.model.made_by()[1]
-        learned = self.invocations.through(member, made_by) if member == LEARNER else ()
+        made_by, role = self.ports.model.made_by()[1], self.members.role(member)
+        learned = self.invocations.through(member, made_by) if role.publishes else ()
         for call in self.invocations.of(member):
-            sampled = 0 < call.stop <= self.rounds.written_by(actor_of(member))
+            sampled = role.samples and 0 < call.stop <= self.rounds.written_by(member.rank)
             if not (sampled or call in learned):
                 return
             self.invocations.answer(member, call.firing)

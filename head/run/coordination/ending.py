@@ -52,7 +52,7 @@ class Ending:
             return not run.roster.anybody_works(
                 run.invocations, placed=True, but_waits=self.draining, but_late=left_out
             )
-        return run.invocations.only(run.outline.evaluator)
+        return not any(run.members.role(member).trains for member, _ in run.invocations)
 
     def look(self) -> bool:
         """Whether the run is over: it is trained, and no concern has more to do."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from artos.members import Member, Members
+
 
 @dataclass(frozen=True)
 class Outline:
@@ -23,5 +25,5 @@ class Outline:
     """Whether an actor waits while its block is full, rather than overwrite the oldest rows."""
     non_publishing: frozenset[str] = frozenset()
     """Targets that only prepare an update: the learner publishes nothing when they fire."""
-    evaluator: int | None = None
-    """Member number of the evaluator; None if nothing is evaluated."""
+    members: Members = Members.of_run(1)
+    """The table of its roles."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from artos.members import Member
 from head.run.coordination.rows import Commits, RowSource
 
 if TYPE_CHECKING:
@@ -22,25 +23,25 @@ class Processes(Protocol):
     """The processes (or inline parts) of a workload's members, as the coordinator sees them."""
 
     @property
-    def passers(self) -> Mapping[int, MessagePasser[Invoke]]:
-        """The passer that carries invocations to each member, by member number."""
+    def passers(self) -> Mapping[Member, MessagePasser[Invoke]]:
+        """The passer that carries invocations to each member."""
 
-    def waits_for_slot(self, member: int) -> bool:
+    def waits_for_slot(self, member: Member) -> bool:
         """Whether the member's invocations wait for something it cannot help, e.g. a free slot."""
 
-    def unplaced(self, member: int) -> str:
+    def unplaced(self, member: Member) -> str:
         """What a member without a place to run waits for, in words; "" if it has a place."""
 
-    def end(self, member: int) -> None:
+    def end(self, member: Member) -> None:
         """Kill the member's process, so that nothing writes its memory any more.
 
         If an actor was killed during a commit, the commit is finished. The actor's pin is dropped.
         """
 
-    def start(self, member: int) -> None:
+    def start(self, member: Member) -> None:
         """Empty the member's mailbox and start it anew."""
 
-    def prepare(self, member: int, within: float = 0.0) -> None:
+    def prepare(self, member: Member, within: float = 0.0) -> None:
         """Have an idle actor ready for its next invocation: it has a process when this is done.
 
         It may take no part yet, or not any more, or wait as an image. An actor that runs for the
@@ -49,7 +50,7 @@ class Processes(Protocol):
         called. Must not block.
         """
 
-    def retire(self, member: int) -> None:
+    def retire(self, member: Member) -> None:
         """A prepared actor gets no invocations beyond those it has: release its resources.
 
         It may be prepared again. Must not block.

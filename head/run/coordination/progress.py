@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from artos.buffer.mailbox import LEARNER
 from head.run.coordination.books import Claims, Invocations, Rounds
 from head.run.coordination.outline import Outline
 
@@ -18,7 +17,7 @@ class Progress:
         self, outline: Outline, base: int, rounds: Rounds, claims: Claims, invocations: Invocations
     ) -> None:
         self._outline, self._rounds, self._claims = outline, rounds, claims
-        self._invocations = invocations
+        self._invocations, self._learner = invocations, outline.members.publisher
         self._base = base  # steps that earlier parts of a resumed run made
         self.updates = 0
         """Updates made, those of earlier parts of the run included."""
@@ -54,14 +53,14 @@ class Progress:
     def begun(self, *, certain: bool = False) -> int:
         """Updates that were handed to the learner, made or not; or those ``certain`` to be made."""
         prepare = self._outline.non_publishing
-        calls = (c for c in self._invocations.of(LEARNER) if c.trigger not in prepare)
+        calls = (c for c in self._invocations.of(self._learner) if c.trigger not in prepare)
         return self.updates + sum(bool(c.claims) or not certain for c in calls)
 
     def updates_through(self, firing: int) -> int:
         """Updates up to the one of this firing, whether or not the learner has reported it."""
-        calls = self._invocations.through(LEARNER, firing)
+        calls = self._invocations.through(self._learner, firing)
         return self.updates + sum(c.trigger not in self._outline.non_publishing for c in calls)
 
     def has_booked(self, firing: int) -> bool:
         """Whether the update of this firing is booked."""
-        return not self._invocations.through(LEARNER, firing)
+        return not self._invocations.through(self._learner, firing)
