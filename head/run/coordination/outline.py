@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
-from artos.members import Member, Members
+from artos.members import Members
 
 
 @dataclass(frozen=True)
@@ -25,5 +26,5 @@ class Outline:
     """Whether an actor waits while its block is full, rather than overwrite the oldest rows."""
     non_publishing: frozenset[str] = frozenset()
     """Targets that only prepare an update: the learner publishes nothing when they fire."""
-    members: Members = Members.of_run(1)
-    """The table of its roles."""
+    members: Members = field(default_factory=partial(Members.of_run, 1))
+    """The table of its roles; how many actors there are does not matter here."""

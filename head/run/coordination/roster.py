@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from artos.members import ACTORS, Member
 from artos.protocol.invocations import Invoke
 from head.run.coordination.books import Invocations
 from head.run.coordination.outline import Outline
 from head.run.coordination.ports import Ports
+
+if TYPE_CHECKING:
+    from artos.buffer.actor_block import ActorBlock
 
 
 class Roster:
