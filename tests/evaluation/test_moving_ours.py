@@ -1,3 +1,5 @@
+from artos.members import ACTORS, Member
+
 """Our side of moving: what fires is learned from once, and features can be switched off."""
 
 import argparse
@@ -8,7 +10,6 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from artos.buffer.mailbox import actor_member
 from artos.buffer.run_memory import RunMemory
 from artos.errors import DeadlineExceeded
 from evaluation.baselines.processes import measure_ours
@@ -68,7 +69,7 @@ def arrive(node, number, names=None, actors=range(ACTORS)):
         block.arrays["ages"][places, 0] = steps
         block.arrays["policy_version"][places] = number
         block.commit((number + 1) * STEPS, keys)
-        node.board.notify(actor_member(actor))
+        node.board.notify(Member(ACTORS, actor))
 
 
 @pytest.mark.parametrize("off", PIPELINES, ids=str)

@@ -9,6 +9,7 @@ from typing import Any
 
 from artos.clock import ManualClock
 from artos.errors import TemplateFailed
+from artos.members import Member
 from artos.plan import Site
 from artos.protocol.invocations import Done, FromMember, Invoke, Ready
 from artos.scaling.elastic import Park
@@ -65,7 +66,7 @@ class FakeStrategy:
         self.barred = False
         self.closed = False
 
-    def request(self, member: int, slot: Slot | None) -> None:
+    def request(self, member: Member, slot: Slot | None) -> None:
         del slot
         self.asked.append(member)
 
@@ -79,7 +80,7 @@ class FakeStrategy:
         self.asked.clear()
         return launched
 
-    def _child(self, member: int) -> Any:
+    def _child(self, member: Member) -> Any:
         self.children[member] = FakeChild(self.log)
         return self.children[member]
 
@@ -163,15 +164,15 @@ class FakeMail:
         self.cleared: list[int] = []
         self.passers = direct_passers(self._deliver, range(1, actors + 1))
 
-    def _deliver(self, member: int, call: Invoke) -> None:
+    def _deliver(self, member: Member, call: Invoke) -> None:
         self.delivered.append((member, call))
 
-    def take(self, member: int) -> list[FromMember]:
+    def take(self, member: Member) -> list[FromMember]:
         del member
         said, self.said = self.said, []
         return said
 
-    def clear(self, member: int) -> None:
+    def clear(self, member: Member) -> None:
         self.cleared.append(member)
 
 
@@ -207,7 +208,7 @@ class Host:
         """What was put into the mailboxes, and whose."""
         return self.mail.delivered
 
-    def say(self, member: int, message: FromMember) -> list[FromMember]:
+    def say(self, member: Member, message: FromMember) -> list[FromMember]:
         """Have a member report that; what its node makes of it."""
         self.mail.said.append(message)
         return [*self.manager.reports(member)]
@@ -235,5 +236,5 @@ class Host:
         """Members in the order in which they were given something to do."""
         return [member for member, _ in self.delivered]
 
-    def state(self, member: int) -> State:
+    def state(self, member: Member) -> State:
         return self.manager.states()[member]

@@ -9,16 +9,9 @@ import numpy as np
 
 from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
 from artos.buffer.layout import PAGE, align
-from artos.buffer.mailbox import (
-    Board,
-    actor_member,
-    control_member,
-    evaluator_member,
-    header_bytes,
-    mailbox_bytes,
-    template_member,
-)
+from artos.buffer.mailbox import Board, header_bytes, mailbox_bytes
 from artos.buffer.shm_folder import ShmFolder
+from artos.members import ACTORS, Member
 
 
 def fresh_bell() -> bytes:
@@ -88,4 +81,4 @@ def test_a_mailbox_asked_for_again_is_the_same_one(folder: ShmFolder) -> None:
 
 
 def test_members_are_counted_from_the_learner_on() -> None:
-    assert [actor_member(actor) for actor in range(3)] == [1, 2, 3]
+    assert [Member(ACTORS, actor) for actor in range(3)] == [1, 2, 3]

@@ -14,12 +14,14 @@ from buffer_helpers import Child, Fuse, Killed, Tripwire, temporary_folder
 from helpers import PATIENCE
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from named import LEARNER
 
 from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
-from artos.buffer.mailbox import LEARNER, Board, Mailbox, actor_member, mailbox_bytes
+from artos.buffer.mailbox import Board, Mailbox, mailbox_bytes
 from artos.buffer.segment import Segment
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import MailboxFull
+from artos.members import ACTORS, Member
 
 
 def memory_for(size: int) -> memoryview:
@@ -172,7 +174,7 @@ def test_board_tells_who_changed(folder: ShmFolder) -> None:
     member = Board.attach(folder.path / "board", 40)
     assert board.changed() == []
     for actor in (38, 3, 3):
-        member.notify(actor_member(actor))
+        member.notify(Member(ACTORS, actor))
     member.notify(LEARNER)
     assert board.doorbell.wait(0)
     assert board.changed() == [LEARNER, 4, 39]

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from artos.buffer.mailbox import Board, control_member
+from artos.buffer.mailbox import Board
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import DeadlineExceeded, NotRunning, Refused
 from artos.plan import Site

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from named import LEARNER
 
-from artos.buffer.mailbox import LEARNER, Board
+from artos.buffer.mailbox import Board
 from artos.protocol.invocations import Done, Invoke, Stop, encode
 from artos.runtime.member import Line, Stopped, serve
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from elastic_loop import STEPS, Troupe, full_batch, troupe
+from named import LEARNER, acting
 
-from artos.buffer.mailbox import LEARNER
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.scaling.actor_count import Manual
 from artos.spec import VERSION_KEY
@@ -50,7 +50,7 @@ def two_updates_under_way(folder: Path) -> Iterator[tuple[Troupe, list[Invoke]]]
             lambda call: (sent.append(call), learner.pass_message(call))[0]
         )
         coordinator.begin()
-        for member in (0, 1):
+        for member in (LEARNER, *acting(0)):
             coordinator.receive(member, Ready(0.0))
         publish(players, 0, 0)
         coordinator.look(LEARNER)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from elastic_loop import STEPS, Troupe, full_batch, troupe
+from named import LEARNER
 
-from artos.buffer.mailbox import LEARNER
 from artos.lag import ActorLag
 from artos.protocol.invocations import Done, Invoke
 from artos.scaling.actor_count import Manual

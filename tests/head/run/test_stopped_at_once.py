@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 from elastic_loop import Troupe, fifo, full_batch, troupe
+from named import LEARNER
 
-from artos.buffer.mailbox import LEARNER, actor_member
+from artos.members import ACTORS, Member
 from artos.scaling.actor_count import Manual
 from artos.system.exit_report import ExitReport
 
-ACTOR = actor_member(0)
+ACTOR = Member(ACTORS, 0)
 KILLED = ExitReport("killed", own=False)
 
 
@@ -77,7 +78,7 @@ def test_rows_of_others_are_learned_from_if_the_rest_of_their_batch_has_a_place(
         done = players._act(0, players._queues[ACTOR].popleft())
         players.coordinator.receive(ACTOR, done)
         players.coordinator.ending.drain()
-        setattr(players, state, {actor_member(1)})
+        setattr(players, state, {Member(ACTORS, 1)})
         assert players.coordinator.finished == (state == "without_place")
 
 
@@ -91,5 +92,5 @@ def test_after_its_last_update_a_run_waits_for_no_place(tmp_path: Path) -> None:
             players.coordinator.receive(member, done)
         assert players.coordinator.progress.updates == 1
         assert not players.coordinator.finished, "actor 1 samples"
-        players.without_place = {actor_member(1)}
+        players.without_place = {Member(ACTORS, 1)}
         assert players.coordinator.finished

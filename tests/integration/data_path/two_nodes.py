@@ -11,9 +11,10 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from named import LEARNER
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import LEARNER, Board, actor_of
+from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.buffer.shm_folder import ShmFolder
 from artos.clock import Deadline, SystemClock
@@ -110,7 +111,7 @@ class Head(Side):
         """Check and release what arrived since the last time; how many rows."""
         taken = 0
         for member in self.board.changed():
-            taken += self._consume(actor_of(member), check=check) if member != LEARNER else 0
+            taken += self._consume(member.rank, check=check) if member != LEARNER else 0
         if taken:
             self.host.nudge()
         return taken

@@ -20,8 +20,8 @@ from sides import BLOCK, CRIU, MEGABYTE, Side, list_files
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
-from artos.buffer.mailbox import actor_member
 from artos.errors import ImageUnusable
+from artos.members import ACTORS, Member
 from artos.spec import DataKey
 from workers.checkpoint.bundle import Home, belongings, pack
 from workers.checkpoint.bundle_file import packing, unpacking
@@ -233,7 +233,7 @@ def shrink_the_block(bundle: Path, there: Side) -> None:
 
 
 def be_another_member(bundle: Path, there: Side) -> None:
-    site = msgspec.structs.replace(there.home.site, member=actor_member(1))
+    site = msgspec.structs.replace(there.home.site, member=Member(ACTORS, 1))
     there.home = msgspec.structs.replace(there.home, site=site)
 
 

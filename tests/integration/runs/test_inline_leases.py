@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from far_device import FAR, far_device
 from inline_runs import finished, registered
+from named import LEARNER
 from placed_learners import EACH, learned
 
-from artos.buffer.mailbox import LEARNER
 from artos.learners import device as devices
 from artos.learners.residency import Residency
 from artos.levels import Level
+from artos.members import Member
 from artos.pool.folder import pool_folder
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
@@ -56,7 +57,7 @@ class Contended(Inline):
     lease: Lease | None
     waits: int
 
-    def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
+    def _run_one(self, coordinator: Coordinator, member: Member, call: Invoke) -> None:
         if member == LEARNER:
             Contended.lease = self.other.take() or self.other.ask()
             if self.lease is None:  # the learner was set up on the device

@@ -14,6 +14,8 @@ import pytest
 from helpers import PATIENCE
 from real_runs import Artos, assert_each_row_once, book_of, journal, shared_memory, updates
 
+from artos.members import Member
+
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 Start = Callable[..., Artos]
@@ -30,7 +32,7 @@ def claimed_and_done(run: Path) -> list[list[int]]:
     return [c for line in lines if line.get("by") == "learner" for c in claims[line["done"]]]
 
 
-def kill(artos: Artos, member: int, chance: random.Random) -> bool:
+def kill(artos: Artos, member: Member, chance: random.Random) -> bool:
     """SIGKILL a member at a random moment; False if it was just not there."""
     time.sleep(chance.uniform(0.0, 1.2))
     process = artos.member(member)

@@ -9,6 +9,7 @@ import pytest
 from host_fixture import Host
 
 from artos.clock import ManualClock
+from artos.members import Member
 from artos.protocol.invocations import Ready
 from workers.actors.actor_record import State
 from workers.actors.newcomers import Newcomers
@@ -36,7 +37,7 @@ class Stage:
         for member in members:
             self.newcomers.expect(member, seconds)
 
-    def make(self, member: int, cost: float) -> None:
+    def make(self, member: Member, cost: float) -> None:
         """Its process begins, uses so much, and is ready."""
         self.newcomers.launched(member, member)
         self.used[member - 1] = cost

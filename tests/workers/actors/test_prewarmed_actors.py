@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from host_fixture import Host, Restored
 
+from artos.members import Member
 from artos.protocol.invocations import Done
 from workers.actors.actor_record import ActorRecord, State
 
@@ -26,7 +27,7 @@ def host(tmp_path: Path) -> Any:
         each.manager.stop(0.0)
 
 
-def image_of(there: Host, member: int) -> None:
+def image_of(there: Host, member: Member) -> None:
     """The actor does a round, and then waits as an image."""
     there.ask(member)
     there.answer(member)
@@ -42,7 +43,7 @@ def back(there: Host, seconds: float) -> None:
     there.manager.step()
 
 
-def costs_told(there: Host, member: int) -> tuple[float, float]:
+def costs_told(there: Host, member: Member) -> tuple[float, float]:
     """What the next answer says of waiting and restoring, in seconds."""
     (done,) = there.say(member, Done(0, 0))
     assert isinstance(done, Done)
