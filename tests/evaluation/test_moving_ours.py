@@ -1,5 +1,3 @@
-from artos.members import ACTORS, Member
-
 """Our side of moving: what fires is learned from once, and features can be switched off."""
 
 import argparse
@@ -9,6 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from named import acting
 
 from artos.buffer.run_memory import RunMemory
 from artos.errors import DeadlineExceeded
@@ -69,7 +68,7 @@ def arrive(node, number, names=None, actors=range(ACTORS)):
         block.arrays["ages"][places, 0] = steps
         block.arrays["policy_version"][places] = number
         block.commit((number + 1) * STEPS, keys)
-        node.board.notify(Member(ACTORS, actor))
+        node.board.notify(*acting(actor))
 
 
 @pytest.mark.parametrize("off", PIPELINES, ids=str)

@@ -16,7 +16,7 @@ from helpers import PATIENCE, TESTS
 from artos.buffer.run_memory import RunMemory
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded
-from artos.members import ACTORS, Member
+from artos.members import ACTORS, TEMPLATE, Member
 from artos.plan import Plan, Site
 from artos.protocol.invocations import (
     Done,
@@ -82,8 +82,8 @@ class Stage(Closing):
         return msgspec.structs.replace(self.node.site, member=Member(ACTORS, actor))
 
     @property
-    def template(self) -> int:
-        return template_member(self.node.site.members)
+    def template(self) -> Member:
+        return Member(TEMPLATE)
 
     def identity(self, actor: int) -> Identity:
         return Identity(self.site(actor), str(self.log(actor)))
@@ -140,7 +140,7 @@ class Stage(Closing):
         deadline = Deadline(PATIENCE)
         while (data := self.node.board.up(member).take()) is None:
             if deadline.passed:
-                raise DeadlineExceeded(f"a report of member {member}: {self.said()}", PATIENCE)
+                raise DeadlineExceeded(f"a report of {member}: {self.said()}", PATIENCE)
             self.node.board.doorbell.wait(deadline.left)
         return decode_from_member(data)
 

@@ -70,8 +70,8 @@ class Side(Closing):
 
     def __init__(self, plan: Plan, name: str, logs: Path, blocks: Sequence[int]) -> None:
         self.plan, self.folder = plan, ShmFolder.create(name)
-        self.site = Site(str(self.folder.path), 0, plan.actors + 1, str(logs / name))
-        self.board = Board.create(self.site.board_path, plan.actors + 1)
+        self.site = Site(str(self.folder.path), LEARNER, plan.members, str(logs / name))
+        self.board = Board.create(self.site.board_path, plan.members)
         self.model = ModelBlock.create(self.site.model_path, plan.objects)["model_param"]
         self.plan_file = self.folder.path / "plan.json"
         self.plan_file.write_bytes(msgspec.json.encode(plan))

@@ -284,7 +284,7 @@ NAMES = {"block": "b", "model": "m", "board": "o", "log": "l", "memory": "t"}
         (remove_the_board, "there is no board"),
         (grow_the_model, "the model .* has 8192 bytes here, 4096 on its old node"),
         (shrink_the_block, "the block .* has 4096 bytes here, 12288 on its old node"),
-        (be_another_member, "it is member 1 of 2, not 2 of 2"),
+        (be_another_member, "it is actor 0 of 4 members, not actor 1 of 4"),
         (change(b'"criu":"4.1', b'"criu":"4.2'), "CRIU is 4.1.1, the image was taken with 4.2.1"),
         (remove_the_code, "its code folder .*here/code does not exist here"),
         (change(f'"{FEATURE}"'.encode(), f'"{FEATURE[:-1]}!"'.encode()), "the processor lacks .*!"),
