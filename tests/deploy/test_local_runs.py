@@ -62,7 +62,8 @@ def start(runs: Path) -> Iterator[Start]:
                 stack.enter_context(folder)
                 memory = ShmFolder.create(name)
                 stack.callback(memory.remove)
-                stack.enter_context(announced(folder.path, Site(str(memory.path), LEARNER, Members.of_run(2))))
+                site = Site(str(memory.path), LEARNER, Members.of_run(2))
+                stack.enter_context(announced(folder.path, site))
             else:
                 folder.close()
             if summary:
