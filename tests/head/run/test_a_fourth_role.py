@@ -92,6 +92,7 @@ def run(tmp_path: Path) -> Iterator[Coordinator]:
             Ports.of(node, mail, clock, journal),  # type: ignore[arg-type]
         )
         asking = Asking(made)
+        made.actors = range(1)
         made.wire({"echo.answer": TimeTrigger(1.0)}, {"echo": asking.fire}, [asking])
         made.begin()
         yield made
