@@ -31,7 +31,9 @@ from artos.snapshot import (
     unpickled,
 )
 from artos.usage import Usage
+from artos.version import VERSION
 from head.run.run import Run
+from head.run.saved_books import resumed, saved
 from triggers.engine import direct_passers
 
 _IDLE_SECONDS = 0.05
@@ -44,6 +46,7 @@ class _States(msgspec.Struct):
     set_up: tuple[Member, ...]
     members: dict[Member, bytes]
     streams: bytes
+    version: str = ""
 
 
 class Inline:
@@ -136,8 +139,8 @@ class Inline:
                 members[member] = pickled(role.snapshot())
             except NotKept as why:
                 lost.append(f"{member} starts anew: {why}")
-        run = {"queue": self._queue, "books": self._coordinator.snapshot()}
-        states = _States(pickled(run), tuple(self._roles), members, pickled(global_streams()))
+        run, streams = saved(self._coordinator, self._queue), pickled(global_streams())
+        states = _States(run, tuple(self._roles), members, streams, VERSION)
         return Snapshot(msgspec.msgpack.encode(states), tuple(lost))
 
     def _begin(self, coordinator: Run) -> None:
@@ -156,9 +159,9 @@ class Inline:
             raise CheckpointFault("of the run", why) from error
 
     def _go_on(self, coordinator: Run, found: _States) -> None:
-        run = unpickled(found.run)
-        self._queue = run["queue"]
-        coordinator.go_on(run["books"])
+        if found.version != VERSION:
+            raise NotKept(f"of ARTOS {found.version or 'of earlier days'}, this is {VERSION}")
+        self._queue = resumed(coordinator, found.run)
         for member in found.set_up:
             self._set_up(coordinator, member)
         for member, state in found.members.items():

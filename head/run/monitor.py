@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -78,12 +78,6 @@ class Monitor:
     ``leases_lost`` counts updates during which the learner's ``device`` was taken from it, and
     ``device_idle`` seconds of updates in which that GPU computed nothing, by its driver.
     """
-
-    kept: ClassVar[tuple[str, ...]] = (
-        "returns", "episodes", "restarts", "rows_lost", "rows_drawn", "rows_stale",
-        "empty_draws", "firings_skipped", "leases_lost", "device_idle", "lag", "lag_of",
-        "round_lag", "actors_by_update", "metrics", "times",
-    )  # fmt: skip
 
     def __init__(self, window: int = 100) -> None:
         self.returns: deque[float] = deque(maxlen=window)

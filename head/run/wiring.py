@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from artos.members import ACTORS, EVALUATOR, LEARNER
 from artos.plan import Plan
-from artos.spec import VERSION_KEY
 from head.run.concerns.budget import Budget
 from head.run.concerns.evaluation import Evaluation
 from head.run.concerns.failures import FailureLimits
@@ -18,9 +17,9 @@ from head.run.concerns.relocation import Relocation
 from head.run.concerns.sampling import Sampling
 from head.run.concerns.scaling import Scaler, Scaling
 from head.run.concerns.standstill import Standstill
+from head.run.concerns.transfer import Transfer
 from head.run.coordination.ports import Ports
 from head.run.run import Run
-from triggers.events import Arrived, Firing
 from triggers.prewarm import PREWARM
 from triggers.table import Table
 from triggers.targets import TRANSFER
@@ -51,13 +50,6 @@ def connect(
     """
     run = Run(plan, ports, base_steps)
     limits = limits or FailureLimits.within(plan.deadline)
-
-    def arrive(firing: Firing) -> None:
-        # Head and worker share this machine's blocks: rows that are transferred have arrived.
-        for claim in firing.claims:
-            rows = dict.fromkeys((*firing.keys, VERSION_KEY), claim.stop)
-            run.feed(Arrived(claim.actor, rows, firing.version))
-
     concerns = (
         Records(run),
         Leases(run),
@@ -70,10 +62,11 @@ def connect(
         Relocation(run),
         Recovery(run, limits),
         Standstill(run, limits),
+        transfer := Transfer(run),
         learning := Learning(run),
     )
     destinations = {
-        TRANSFER: arrive,
+        TRANSFER: transfer.fire,
         LEARNER: learning.fire,
         ACTORS: sampling.fire,
         PREWARM: prewarming.fire,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,10 +43,6 @@ class Evaluation(Concern[Run]):
     played, ``failure`` says why there are no more of them; "" if there are.
     """
 
-    kept: ClassVar[tuple[str, ...]] = (
-        "found", "skipped", "failure", "_waiting", "_playing", "_asked",
-    )  # fmt: skip
-
     def __init__(self, run: Run, limits: FailureLimits) -> None:
         super().__init__(run)
         self.member, self._failures = next(iter(run.members.of(EVALUATOR)), None), Failures(limits)
@@ -60,6 +56,11 @@ class Evaluation(Concern[Run]):
         """Go on after those that earlier parts of the run made."""
         self.found = [*found]
         self._asked = max((each.version for each in found), default=-1)
+
+    def begin(self) -> None:
+        """What the evaluator played in a saved run it is handed again."""
+        if self._playing is not None:
+            self._hand_over(self._playing)
 
     @property
     def _closed(self) -> bool:
@@ -156,13 +157,6 @@ class Evaluation(Concern[Run]):
         self._playing, self.failure = None, death.why
         last = death.why.strip().splitlines()[-1]
         _log.warning("there are no more evaluations, training goes on: %s", last)
-
-    def go_on(self, taken: dict[str, Any]) -> None:
-        """Go on from a snapshot: what was played is handed over again."""
-        for name in self.kept:
-            setattr(self, name, taken[name])
-        if self._playing is not None:
-            self._hand_over(self._playing)
 
     def newest(self) -> dict[str, float]:
         """The newest evaluation in numbers; empty before the first."""

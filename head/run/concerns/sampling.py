@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -24,8 +24,6 @@ class Sampling(Concern[Run]):
     Before the first version is announced no actor can sample, and actors may still be started anew:
     what fires by then waits for it.
     """
-
-    kept: ClassVar[tuple[str, ...]] = ("window", "binding", "_early", "_begun")
 
     def __init__(self, run: Run, table: Table) -> None:
         super().__init__(run)

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Mapping
 from copy import deepcopy
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -108,8 +108,6 @@ class Scaler:
 
 class Scaling(Concern[Run]):
     """Lets actors join and leave: 0 to ``len(run.actors)`` - 1 take part, more may be prepared."""
-
-    kept: ClassVar[tuple[str, ...]] = ("_prepared",)
 
     def __init__(self, run: Run, table: Table, scaler: Scaler) -> None:
         super().__init__(run)

@@ -1,4 +1,4 @@
-"""How a run begins: from the start, or with the rows and versions of an earlier part."""
+"""How a run begins: from the start, with rows and versions of an earlier part, with its books."""
 
 from __future__ import annotations
 
@@ -30,3 +30,14 @@ def start(run: Coordinator) -> None:
         run.roster.started(member)
     for concern in run.concerns:
         concern.begin()
+
+
+def go_on(run: Coordinator) -> None:
+    """Begin with the books of a run that was saved; what it left undone is still to be done."""
+    now = run.ports.clock.now()
+    for member in {member for member, _ in run.invocations}:
+        run.invocations.restamp(member, now)
+    start(run)
+    withheld, run.withheld[:] = [*run.withheld], []
+    for firing in withheld:
+        run.fire(firing)

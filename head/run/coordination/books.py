@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from artos.members import Member
 from artos.protocol.invocations import Claim, Invoke
@@ -21,8 +20,6 @@ class Outstanding:
 
 class Invocations:
     """The invocations in flight of each member, in order; each is answered once."""
-
-    kept: ClassVar[tuple[str, ...]] = ("_queues", "_count")
 
     def __init__(self) -> None:
         self._queues: dict[Member, deque[Outstanding]] = {}
@@ -103,8 +100,6 @@ class Rounds:
     read with every event, however many actors there are.
     """
 
-    kept: ClassVar[tuple[str, ...]] = ("_granted", "_written", "_most", "granted", "written")
-
     def __init__(self, actors: Iterable[int], steps: int) -> None:
         self._steps = steps
         self._granted = dict.fromkeys(actors, 0)
@@ -158,8 +153,6 @@ class Claims:
 
     Rows that an ``uncounted`` consumer is done with are not consumed: other consumers need them.
     """
-
-    kept: ClassVar[tuple[str, ...]] = ("_cursors", "_furthest", "_consumed")
 
     def __init__(self, uncounted: Container[str] = ()) -> None:
         self._uncounted = uncounted
