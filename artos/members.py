@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
-
-from artos.protocol.fields import Line, Small
+from msgspec import Meta
 
 LEARNER, ACTORS, EVALUATOR = "learner", "actors", "evaluator"
 TEMPLATE, CONTROL = "template", "control"
@@ -25,8 +24,8 @@ class Member(NamedTuple):
     second learner would be ``learner 1``.
     """
 
-    role: Line
-    rank: Small = 0
+    role: Annotated[str, Meta(pattern=r"\A[A-Za-z][A-Za-z0-9_-]{0,63}\Z")]
+    rank: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
 
     def __str__(self) -> str:
         if self.role == ACTORS:  # the only role whose name is a plural

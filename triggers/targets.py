@@ -14,7 +14,11 @@ WITHOUT_A_METHOD = ("sync", "prewarm")
 
 
 class Target(NamedTuple):
-    """A role, and what its members are to do; a transfer has no method."""
+    """A role, and what its members are to do; a transfer has no method.
+
+    What a table's checks ask about a target is asked here: they know roles by name only, as there
+    are no members yet.
+    """
 
     role: str
     method: str

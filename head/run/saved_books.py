@@ -40,14 +40,14 @@ _LOGGED = "what was logged once, in the log of the other process"
 NOT_KEPT: Mapping[type, Mapping[str, str]] = {
     Coordinator: {
         "ending": _ENDED, "roster": _TIME, "moved": _TIME, "vain": _TIME,
-        "non_publishing": _SETTING,
+        "non_publishing": _SETTING, "members": _SETTING,
     },
     Run: {"idle": _TIME},
     Claims: {"_uncounted": _SETTING},
     Engine: {"_now": _TIME},
     Monitor: {"first_step": _TIME, "device": _TIME, "_finished": _ELSEWHERE},
     TimeTrigger: {"_last": _TIME},
-    Evaluation: {"_failures": _TIME},
+    Evaluation: {"member": _SETTING, "_failures": _TIME},
     Leases: {"_seldom": _LOGGED},
     Prewarming: {
         "forecast": _TIME, "_began": _TIME, "_restores": _TIME, "_versions": _TIME,
