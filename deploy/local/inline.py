@@ -198,12 +198,12 @@ class Inline:
         coordinator.look(member)
 
     def _learner(self, site: Site) -> Role:
-        def report(waits: Waits) -> None:
-            if self._coordinator is not None:
-                self._coordinator.receive(site.member, waits)
-
         plan, model = self._node.plan, self._node.model
-        return any_learner_role(plan, site, model, report, self._told_to_stop)
+        return any_learner_role(plan, site, model, self._report, self._told_to_stop)
+
+    def _report(self, waits: Waits) -> None:
+        if self._coordinator is not None:
+            self._coordinator.receive(self._members.publisher, waits)
 
     def _told_to_stop(self) -> bool:
         return self._halted or (self._coordinator is not None and self._coordinator.ending.draining)

@@ -80,8 +80,7 @@ class Coordinator:
     def look(self, member: Member) -> None:
         """The member's counter changed: tell the triggers of its new rows or versions.
 
-        One that has neither, such as the evaluator, raises it as a sign of life, and has its full
-        time again.
+        Who makes neither, such as the evaluator, shows that it lives, and has its full time again.
         """
         role = self.members.role(member)
         if not (role.publishes or role.samples):
@@ -152,9 +151,8 @@ class Coordinator:
                 for concern in self.concerns:
                     concern.ready(member, message, seconds)
                 self.invocations.restamp(member, now)
-            case Waits() if self.members.role(
-                member
-            ).waits:  # its time to answer begins when the wait is over
+            case Waits() if self.members.role(member).waits:
+                # Its time to answer begins when the wait is over.
                 self.roster.told(member, message.what)
                 self.invocations.restamp(member, self.ports.clock.now())
             case Done():
@@ -173,19 +171,16 @@ class Coordinator:
             self._book(member, call, done)
 
     def _book(self, member: Member, call: Invoke, done: Done) -> None:
-        publishes = self.members.role(member).publishes
-        if publishes and not (done.nothing or call.trigger in self.non_publishing):
+        prepares = done.nothing or call.trigger in self.non_publishing
+        if self.members.role(member).publishes and not prepares:
             self.progress.updates += 1
         facts: dict[str, Any] = {}
         for answered in self._answered:
             facts |= answered(member, call, done)
-        self._journal(member, call, facts, done.seconds)
+        self._journal(member, call, seconds=done.seconds, **facts)
 
-    def _journal(
-        self, member: Member, call: Invoke, facts: dict[str, Any], took: float = 0.0
-    ) -> None:
-        now = self.ports.clock.now()
-        self.ports.journal.done(now, call.firing, str(member), seconds=took, **facts)
+    def _journal(self, member: Member, call: Invoke, **facts: Any) -> None:
+        self.ports.journal.done(self.ports.clock.now(), call.firing, str(member), **facts)
 
     def died(self, member: Member, death: ExitReport) -> None:
         """A member's process is gone: its committed rows and its finished work stay.
@@ -211,7 +206,7 @@ class Coordinator:
                 return
             self.invocations.answer(member, call.firing)
             if sampled:
-                self._journal(member, call, {"recovered": True})
+                self._journal(member, call, recovered=True)
             else:
                 self._book(member, call, Done(call.firing, self.published))
 
