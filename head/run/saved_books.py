@@ -96,7 +96,7 @@ def resumed(run: Run, data: bytes) -> Any:
         others = set() if isinstance(part, Trigger) else held[name].keys() ^ kept(part).keys()
         if others:
             raise NotKept(
-                f"{type(part).__name__} has other attributes: {', '.join(sorted(others))}"
+                f"class {type(part).__name__} has other attributes: {', '.join(sorted(others))}"
             )
         vars(part).update(held[name])
     go_on(run)

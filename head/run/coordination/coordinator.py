@@ -1,7 +1,6 @@
 """A trigger fires, a member is invoked, its answer becomes events: all that a run decides.
 
-Whatever else follows a run is a ``Concern``. ``ports.processes`` start and end members, so that one
-coordinator does for a cluster, a machine and a process.
+Whatever else follows a run is a ``Concern``; how members start and end is known to ``Processes``.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Coordinator:
         self.withheld: list[Firing] = []
         """Firings that were not admitted: a run that goes on here with more budget makes them."""
         self.moved, self.vain = ports.clock.now(), set[str]()
-        """When something happened last; whose clocks have fired since, and nobody was invoked."""
+        """When something happened last; clocks that have fired since, and nobody was invoked."""
 
     def wire(
         self, table: Mapping[str, Trigger], destinations: Mapping[str, Callable[[Firing], None]],
@@ -57,9 +56,9 @@ class Coordinator:
         self._served = {t: destinations.get(t) or destinations[parsed(t).role] for t in table}
         wrappers = [TriggerWrapper(t, table[t], DirectPasser(self.fire)) for t in table]
         self.engine = Engine(wrappers, self.ports.clock, self.ports.journal.fired)
-        hooks = (Concern.admits, Concern.happened, Concern.invoked, Concern.answered)
         self._admits, self._happened, self._invoked, self._answered = (
-            overriding(hook, concerns) for hook in hooks
+            overriding(hook, concerns)
+            for hook in (Concern.admits, Concern.happened, Concern.invoked, Concern.answered)
         )
 
     def begin(self) -> None:
@@ -91,8 +90,7 @@ class Coordinator:
             for event in events:
                 self.feed(event)
         else:
-            # Read before the objects: those of an update are published before its weights, so none
-            # of them is missed when its version is announced.
+            # Read before the objects, as those of an update are published before its weights.
             newest, firing = self.ports.model.made_by()
             for published in self.objects.news():
                 self.feed(published)
@@ -211,7 +209,7 @@ class Coordinator:
                 self._book(member, call, Done(call.firing, self.published))
 
     def tick(self) -> None:
-        """Check deadlines and time triggers; called about once a second and when one is due.
+        """Check deadlines and clocks; called about once a second and when a trigger is due.
 
         Raises:
             DeadlineExceeded: nothing runs and nothing will; the message says who waits for what.

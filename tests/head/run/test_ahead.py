@@ -22,7 +22,7 @@ def sample(players: Troupe, actor: int, rows: int, version: int) -> None:
     for step in range(start, rows):
         block.arrays[VERSION_KEY][block.index(step)] = version
     block.commit(rows)
-    players.coordinator.look(actor + 1)
+    players.coordinator.look(*acting(actor))
 
 
 def publish(players: Troupe, version: int, firing: int) -> None:

@@ -71,7 +71,7 @@ class Stage:
 
     def arrive(self, actor: int, rows: int) -> None:
         self.block(actor).commit(rows)
-        self.coordinator.look(actor + 1)
+        self.coordinator.look(*acting(actor))
 
     def place(self, actor: int, term: int, committed: int = 0, node: str = "w1") -> int:
         base = self.coordinator.concern(Relocation).place_anew(actor, term, committed, node)
