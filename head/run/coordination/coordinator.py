@@ -77,12 +77,9 @@ class Coordinator:
         return self.ports.model.version
 
     def look(self, member: Member) -> None:
-        """The member's counter changed: tell the triggers of its new rows or versions.
-
-        Who makes neither, such as the evaluator, shows that it lives, and has its full time again.
-        """
+        """The member's counter changed: tell the triggers of its new rows or versions."""
         role = self.members.role(member)
-        if not (role.publishes or role.samples):
+        if not (role.publishes or role.samples):  # it shows that it lives: its time begins again
             self.invocations.restamp(member, self.ports.clock.now())
         elif role.samples:
             rows, events = self.ports.row_source.news(member.rank)
