@@ -7,33 +7,22 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import InitVar, dataclass, field
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from artos.buffer.samplers.patterns import Claiming
-from artos.plan import Plan
 from artos.protocol.invocations import Claim
 from artos.spec import MODEL_PARAM
 from triggers.base import Demand, Trigger
-from triggers.checks import (
-    counts,
-    plural,
-    short,
-    unknown_data,
-    unknown_object,
-)
-from triggers.events import (
-    Arrived,
-    Event,
-    Firing,
-    Joined,
-    Left,
-    Published,
-    Rewound,
-)
+from triggers.checks import counts, plural, short, unknown_data, unknown_object
+from triggers.events import Arrived, Event, Firing, Joined, Left, Published, Rewound
 from triggers.membership import Membership
 from triggers.pacing import paced
 from triggers.supply import Supply
 from triggers.targets import role_of
 from triggers.window import Window
+
+if TYPE_CHECKING:
+    from artos.plan import Plan
 
 
 @dataclass

@@ -143,27 +143,3 @@ class Firing(msgspec.Struct, frozen=True):
     version: int = -1
     trigger: str = ""
     number: int = 0
-
-    def plus(self, later: Firing) -> Firing:
-        """Merge with a later firing of the same trigger: all rows, the actors of either."""
-        either = None
-        if self.actors is not None and later.actors is not None:
-            either = tuple(dict.fromkeys(self.actors + later.actors))
-        return self._with(later, either)
-
-    def meet(self, other: Firing) -> Firing:
-        """Merge with the other side of ``&``: all rows, the actors that both are for."""
-        if self.actors is None or other.actors is None:
-            return self._with(other, other.actors if self.actors is None else self.actors)
-        return self._with(other, tuple(a for a in self.actors if a in set(other.actors)))
-
-    def _with(self, other: Firing, actors: tuple[int, ...] | None) -> Firing:
-        return msgspec.structs.replace(
-            self,
-            claims=self.claims + other.claims,
-            dropped=self.dropped + other.dropped,
-            actors=actors,
-            rounds=max(self.rounds, other.rounds),
-            keys=tuple(dict.fromkeys(self.keys + other.keys)),
-            version=max(self.version, other.version),
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,10 @@ from artos.buffer.layout import (
 from artos.buffer.segment import Segment
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, LayoutMismatch, Overwritten, UnknownKey
-from artos.lag import Drawn
 from artos.spec import VERSION_KEY, DataKey, poison
+
+if TYPE_CHECKING:
+    from artos.lag import Drawn
 
 _MAGIC, _LAYOUT, _TEXT_BYTES, _SIZE, _INCARNATION, _INTENT, _INTENT_STEP, _WAITING = range(8)
 _SPACE_DOORBELL = 256
