@@ -51,8 +51,9 @@ class Cadence(NamedTuple):
 class Trigger(ABC):
     """A condition on the buffer. Subclass it as a dataclass and write ``check``.
 
-    Triggers are pure: no sockets, clocks or processes inside. State that ``check`` needs is kept
-    in fields that are not constructor arguments (``field(init=False)``).
+    Triggers are pure: no sockets, clocks or processes inside, so a journal can be replayed. State
+    that ``check`` needs is kept in fields that are no constructor arguments
+    (``field(init=False)``).
 
     All other methods have defaults. By them ``artos run --explain`` and the check of a table, which
     is made before a run, know a trigger; nothing asks for its class.
