@@ -159,7 +159,7 @@ class ObjectRegion:
         copy_into({name: slot.arrays[name] for name in values}, values)
         for array in self.spec.public:
             total = float(slot.arrays[array.name].sum())
-            if not math.isfinite(total):
+            if not math.isfinite(total):  # a sum is as good as a look at each, and one pass
                 what = "a weight" if self.spec.name == MODEL_PARAM else self.spec.name
                 raise NotFinite(what, total, self.version)
         self.commit(slot, self.version + 1, firing)
