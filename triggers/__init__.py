@@ -9,9 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from triggers.base import And, Or, Trigger
+    from triggers.base import Trigger
     from triggers.data_key import DataKeyTrigger
     from triggers.events import Firing
+    from triggers.pairs import And, Or
     from triggers.prewarm import PrewarmTrigger
     from triggers.primitives import ObjectKeyTrigger, TimeTrigger, TransferTrigger
     from triggers.replay import ReplayTrigger, RoundTrigger
@@ -33,11 +34,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "And": "triggers.base",
+    "And": "triggers.pairs",
     "DataKeyTrigger": "triggers.data_key",
     "Firing": "triggers.events",
     "ObjectKeyTrigger": "triggers.primitives",
-    "Or": "triggers.base",
+    "Or": "triggers.pairs",
     "PrewarmTrigger": "triggers.prewarm",
     "ReplayTrigger": "triggers.replay",
     "RoundTrigger": "triggers.replay",

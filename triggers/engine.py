@@ -109,7 +109,7 @@ class Engine:
             EndlessFiring: a trigger keeps firing on one event.
         """
         self._events.append(event)
-        if self._feeding:
+        if self._feeding:  # not now: the triggers further down have not seen the present event
             return 0
         self._feeding = True
         try:
@@ -140,12 +140,14 @@ class Engine:
     def _drain(self) -> int:
         fired = 0
         while self._events:
+            # One reading of the clock per event: all triggers decide at the same time.
             event, self._now = self._events.popleft(), self._clock.now()
             for wrapper in self.wrappers:
                 fired += self._exhaust(wrapper, event, fired)
         return fired
 
     def _exhaust(self, wrapper: TriggerWrapper, event: Event, before: int) -> int:
+        # A trigger returns one firing at a time; it is asked again until it has no more.
         fired = 0
         while wrapper.check(event, self._now, self._stamp) is not None:
             fired += 1

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from artos.plan import Plan
 from triggers.base import Demand, Trigger
 from triggers.targets import parsed
 from triggers.window import Window
+
+if TYPE_CHECKING:
+    from artos.plan import Plan
 
 
 def parts_of(table: Mapping[str, Trigger]) -> Iterator[Trigger]:

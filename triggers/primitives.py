@@ -1,4 +1,4 @@
-"""The four primitive triggers of paper §4.2: on data keys, objects, time, and for transfers."""
+"""The primitive triggers on objects, on time, and for transfers (paper §4.2)."""
 
 from __future__ import annotations
 
@@ -7,33 +7,19 @@ import random
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from artos.plan import Plan
 from artos.protocol.invocations import Claim
 from artos.spec import MODEL_PARAM
 from triggers.base import Cadence, Trigger
-from triggers.checks import (
-    counts,
-    is_within,
-    short,
-    unknown_data,
-    unpublished,
-)
-from triggers.data_key import DataKeyTrigger
-from triggers.events import (
-    Began,
-    Committed,
-    Event,
-    Firing,
-    Joined,
-    Left,
-    Published,
-)
+from triggers.checks import counts, is_within, short, unknown_data, unpublished
+from triggers.events import Began, Committed, Event, Firing, Joined, Left, Published
 from triggers.pacing import lead
 from triggers.supply import Supply
 from triggers.targets import parsed
 
-__all__ = ["DataKeyTrigger", "ObjectKeyTrigger", "TimeTrigger", "TransferTrigger"]
+if TYPE_CHECKING:
+    from artos.plan import Plan
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,10 @@ from artos.buffer.layout import (
 from artos.buffer.segment import Segment
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, LayoutMismatch, Overwritten, UnknownKey
-from artos.lag import Drawn
 from artos.spec import VERSION_KEY, DataKey, poison
+
+if TYPE_CHECKING:
+    from artos.lag import Drawn
 
 _MAGIC, _LAYOUT, _TEXT_BYTES, _SIZE, _INCARNATION, _INTENT, _INTENT_STEP, _WAITING = range(8)
 _SPACE_DOORBELL = 256
@@ -97,7 +99,7 @@ class ActorBlock:
             block._preamble[at] = fact
         block._space = Doorbell(segment.memory, _SPACE_DOORBELL, create=True)
         fence()
-        block._preamble[_MAGIC] = MAGIC
+        block._preamble[_MAGIC] = MAGIC  # last, so a half-created file is not a block
         return block
 
     @classmethod
@@ -184,6 +186,7 @@ class ActorBlock:
         """
         if self.spec.on_full == "wait":
             self._wait_for_space(rows, Deadline(seconds))
+        # Otherwise the oldest rows go. Whoever reads them sees it in ``reserved`` (``guard``).
         start = self.written
         self.reserve(start + rows, self._names)
         return start
@@ -203,13 +206,16 @@ class ActorBlock:
     def commit(self, stop: int, keys: Sequence[str] | None = None) -> None:
         """Publish every row below ``stop`` of ``keys`` (default: all keys at once)."""
         names = self._names if keys is None else keys
-        ordered()
+        ordered()  # the rows come before anything that says so
+        # The keys' counters cannot be raised at once, so what is intended is written down first.
+        # Killed before the mask is stored, the writer leaves nothing; after that, a whole commit.
         self._preamble[_INTENT_STEP] = stop
         self._preamble[_INTENT] = self._all if keys is None else self._mask(keys)
         self._finish(names, stop)
 
     def recover(self) -> None:
         """Finish a commit whose writer was killed in the middle; otherwise change nothing."""
+        # Whoever finds the writer dead does this, and so does its successor: twice is once.
         mask, stop = self._preamble[_INTENT], self._preamble[_INTENT_STEP]
         if mask:
             self._finish([n for i, n in enumerate(self._names) if mask >> i & 1], stop)
@@ -229,6 +235,7 @@ class ActorBlock:
         if rows > usable:
             raise ValueError(f"{rows} rows never fit a block with room for {usable}")
         while self.free() < rows:
+            # Say so, then look again: who releases rows now sees the word, or is seen here.
             self._preamble[_WAITING] = 1
             fence()
             if self.free() < rows and not self._space.wait(deadline.left) and deadline.passed:
@@ -291,7 +298,7 @@ class ActorBlock:
 
     def guard(self, start: int, names: Sequence[str]) -> None:
         """Raise ``Overwritten`` if rows from ``start`` may have been overwritten by now."""
-        ordered()
+        ordered()  # as with a sequence lock: copy first, then see whether the writer came by
         oldest = max(self.oldest(name) for name in names)
         if start < oldest:
             raise Overwritten(self.spec.actor, start, oldest)
@@ -312,7 +319,7 @@ class ActorBlock:
             acknowledged = [cursors[n] for n in numbers] if numbers else cursors
             self.headers[name].set_released(min(acknowledged))
         fence()
-        if self._preamble[_WAITING]:
+        if self._preamble[_WAITING]:  # a ring costs a system call, so only for one that sleeps
             self._space.ring()
 
     def __repr__(self) -> str:

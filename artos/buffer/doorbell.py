@@ -65,6 +65,7 @@ class Doorbell:
             return True
         if seconds <= 0:
             return False
+        # By the monotonic clock: setting the time of day neither shortens nor lengthens a wait.
         end = time.monotonic() + seconds
         until = _Timespec(int(end), int(end % 1 * 1e9))
         if _clockwait(self._address, _CLOCK_MONOTONIC, ctypes.byref(until)) == 0:
@@ -83,8 +84,10 @@ _fence_address = _fence_doorbell._address
 def fence() -> None:
     """A full memory barrier: earlier reads and writes take effect before all later ones.
 
-    Both calls are atomic read-modify-writes with release and acquire order, on x86-64 and on arm64.
+    Needed where a load must not pass an earlier store: a pin is written, then the slot looked at.
     """
+    # On x86-64 either call is a locked instruction, which is a full barrier. On arm64 they are a
+    # store-release and a load-acquire of the kind that is not reordered with one another.
     _post(_fence_address)
     _trywait(_fence_address)
 
@@ -93,5 +96,6 @@ def _ordered_by_hardware() -> None:
     """Nothing to do: x86-64 keeps stores in order among themselves, and loads too."""
 
 
+# To publish rows, stores need only be in order among themselves, and so must loads of a reader.
 ordered = _ordered_by_hardware if platform.machine() in ("x86_64", "AMD64") else fence
 """Keep stores in order, and loads in order; unlike a fence it lets a later load pass a store."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from artos.buffer.layout import KEY_HEADER_BYTES, MAGIC, MAX_CONSUMERS, WORD
 from artos.spec import DataKey
 
-# Words of the 512 bytes: facts, then from a line of its own each what the actor writes, what the
-# process that runs the triggers writes, and a pair of words for each consumer.
+# Positions in 64-bit words. Words with different writers lie on different lines of the cache, so
+# that processes do not slow each other down.
 _WRITTEN, _RESERVED = 8, 9
 _RELEASED = 16
 _CURSORS = 24
@@ -16,9 +16,9 @@ assert _CURSORS + 2 * MAX_CONSUMERS <= KEY_HEADER_BYTES // WORD
 class KeyHeader:
     """The header block of one key. All counters are absolute step numbers and never wrap.
 
-    ``reserved`` ≥ ``written``: rows below ``written`` are committed; rows in between may be half
-    written. Each counter has one writer: the actor for ``written`` and ``reserved``, the process
-    that runs the triggers of this block for the others.
+    Rows below ``written`` are committed; rows from there to ``reserved`` may be half written. Each
+    counter has one writer, so none needs a lock: the actor for ``written`` and ``reserved``, the
+    process that runs the triggers of this block for the others.
     """
 
     def __init__(self, words: memoryview) -> None:

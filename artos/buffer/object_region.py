@@ -135,7 +135,7 @@ class ObjectRegion:
         before = slot.version
         slot.stamp(_WRITING, slot.firing)
         fence()
-        if slot.number in self._pins:
+        if slot.number in self._pins:  # a reader came between: it may still find its version here
             slot.stamp(before, slot.firing)
             return False
         return True
@@ -145,6 +145,7 @@ class ObjectRegion:
         fence()
         slot.stamp(version, firing)
         fence()
+        # Version and slot in one word: nobody ever sees the one without the other.
         self._words[_CURRENT] = version << 8 | slot.number
 
     def publish(self, values: Mapping[str, Any], firing: int = 0) -> None:
@@ -158,7 +159,7 @@ class ObjectRegion:
         copy_into({name: slot.arrays[name] for name in values}, values)
         for array in self.spec.public:
             total = float(slot.arrays[array.name].sum())
-            if not math.isfinite(total):
+            if not math.isfinite(total):  # a sum is as good as a look at each, and one pass
                 what = "a weight" if self.spec.name == MODEL_PARAM else self.spec.name
                 raise NotFinite(what, total, self.version)
         self.commit(slot, self.version + 1, firing)
@@ -186,6 +187,7 @@ class ObjectRegion:
             fence()
             if slot.version == current >> 8:
                 return slot.held(current >> 8)
+            # A newer version was published in between, and this slot taken for the next one.
         raise DeadlineExceeded(f"a published version of {self.spec.name!r}", seconds)
 
     def unpin(self, reader: int) -> None:
@@ -200,6 +202,7 @@ class ObjectRegion:
         has the version but is not part of the block, and nothing stays pinned.
         """
         slot = self.pin(reader)
+        # In place there is one copy of the weights on a node, however many actors it has.
         if self._leaves_a_slot():
             return slot
         for array in self.spec.public:

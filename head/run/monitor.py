@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
-from artos.lag import ActorLag, added, class_name, measure
+from artos.lag import added, class_name, measure
 from artos.members import Member
-from artos.protocol.invocations import Claim
+from artos.protocol.invocations import ActorLag, Claim
 from artos.spec import VERSION_KEY
 from head.run.times import Times
 

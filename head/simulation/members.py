@@ -23,10 +23,11 @@ from head.run.coordination.rows import Rows
 from head.simulation.leases import Claimant, Gate, Leases, Turn
 from head.simulation.timeline import Timeline
 from head.simulation.workload import Workload
+from triggers.data_key import DataKeyTrigger
 from triggers.engine import direct_passers
 from triggers.events import Arrived, Committed
 from triggers.pacing import non_publishing_targets
-from triggers.primitives import DataKeyTrigger, TransferTrigger
+from triggers.primitives import TransferTrigger
 from triggers.replay import ReplayTrigger
 from triggers.table import Table
 

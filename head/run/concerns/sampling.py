@@ -14,6 +14,7 @@ from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
 from triggers.events import Event, Firing, Joined, Ungranted
 from triggers.pacing import drawn_lag, max_lags, window
+from triggers.pairs import plus
 from triggers.table import Table
 from triggers.targets import parsed
 
@@ -65,7 +66,7 @@ class Sampling(Concern[Run]):
         """Keep a firing for the first version; False if it is for the same actors as another."""
         target = firing.trigger, firing.actors  # each of these has rounds of its own
         early = self._early.get(target)
-        self._early[target] = early.plus(firing) if early else firing
+        self._early[target] = plus(early, firing) if early else firing
         return early is None
 
     def _of(self, firing: Firing) -> list[int]:

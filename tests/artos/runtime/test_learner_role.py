@@ -17,8 +17,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.errors import BadRow
-from artos.lag import ActorLag
-from artos.protocol.invocations import Claim, Done, Invoke
+from artos.protocol.invocations import ActorLag, Claim, Done, Invoke
 from artos.runtime import member
 from artos.runtime.device_meter import DeviceMeter
 from artos.runtime.member import LearnerRole

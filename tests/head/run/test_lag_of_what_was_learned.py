@@ -8,8 +8,7 @@ import pytest
 from elastic_loop import STEPS, Troupe, full_batch, troupe
 from named import LEARNER
 
-from artos.lag import ActorLag
-from artos.protocol.invocations import Done, Invoke
+from artos.protocol.invocations import ActorLag, Done, Invoke
 from artos.scaling.actor_count import Manual
 from triggers.journal import read
 

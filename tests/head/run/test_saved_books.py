@@ -18,7 +18,7 @@ from elastic_loop import STEPS, Troupe, full_batch, troupe
 from test_evaluations import WithEvaluator
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.model_block import ObjectRegion
+from artos.buffer.object_region import ObjectRegion
 from artos.clock import Clock
 from artos.errors import CheckpointFault
 from artos.plan import Plan

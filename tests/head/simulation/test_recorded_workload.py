@@ -15,9 +15,10 @@ from head.records.shape import Shape
 from head.simulation.cluster import Cluster
 from head.simulation.durations import Recorded
 from head.simulation.recorded import recorded
+from triggers.data_key import DataKeyTrigger
 from triggers.journal import MOST_BYTES, Journal, read
 from triggers.journal_parts import parts
-from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger
+from triggers.primitives import ObjectKeyTrigger
 
 TABLE = {
     "learner.update": DataKeyTrigger(("rows",), size=8).encode(),
