@@ -89,7 +89,7 @@ def test_only_the_loader_of_references_imports_user_modules() -> None:
     ours = {"artos", "triggers.table", "artos.runtime.preload"}  # import modules of our own by name
     found = {
         name_of(path)
-        for path in sources("artos", "triggers", "head", "workers")
+        for path in sources("artos", "triggers", "head", "workers", "deploy")
         if any(
             word in path.read_text() for word in ("import_module(", "exec_module(", "__import__(")
         )
