@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, field
 
 from artos.protocol.fields import (
@@ -21,8 +22,9 @@ from artos.protocol.fields import (
     check_plain,
 )
 from artos.protocol.message import Bulk, Message
+from artos.protocol.views import RunFacts
 
-PROTOCOL = 6
+PROTOCOL = 7
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -113,6 +115,7 @@ class RunScaled(Message, frozen=True, tag=True):
 class Answer(Message, frozen=True, tag=True):
     """Head → user: plain data; ``fault`` says what was wrong with the request, if anything.
 
+    To questions for runs and nodes ``data`` is the plain form of ``artos.protocol.views``.
     ``missing`` names an archive to be sent (``Archive``) before the request is repeated.
     """
 
@@ -277,14 +280,14 @@ class Placed(Message, frozen=True, tag=True):
 class RunNews(Message, frozen=True, tag=True):
     """Run → head, a few times a second: the run's progress, as in ``artos status --json``.
 
-    ``facts`` are the fields of ``head.records.status.Status``. The last one that a run sends has
-    the state done, interrupted, failed or refused, and the reasons in ``waits_for``.
+    The last one that a run sends has the state done, interrupted, failed or refused, and the
+    reasons in ``waits_for``.
     """
 
     run: Name
     state: Line
     waits_for: Text = ""
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: RunFacts | None = None
 
     def __post_init__(self) -> None:
-        check_plain(self.facts)
+        check_plain(msgspec.to_builtins(self.facts))

@@ -26,6 +26,7 @@ from deploy.cli.common import (
 from deploy.cli.parser import Parser, whole
 
 if TYPE_CHECKING:
+    from artos.protocol.views import RunView
     from deploy.client.head_client import HeadClient
     from deploy.local.local_runs import LocalRuns
 
@@ -162,17 +163,16 @@ def _submit(options: argparse.Namespace) -> int:
         return _waited(options, submit.follow(client, run["run"], note))
 
 
-def _waited(options: argparse.Namespace, status: dict[str, Any]) -> int:
+def _waited(options: argparse.Namespace, run: RunView) -> int:
     from deploy.client import submit  # noqa: PLC0415
 
-    outcome, why = status["outcome"], status["why"]
-    if options.json and status["summary"] is not None:
-        print_json(status["summary"])
-    if outcome not in ("done", "interrupted"):
-        submit.note(f"artos: run {status['name']} {outcome}: {why}")
+    if options.json and run.ending:
+        print_json(run.ending)
+    if run.outcome not in ("done", "interrupted"):
+        submit.note(f"artos: run {run.name} {run.outcome}: {run.why}")
     elif not options.json:
-        print(printable(submit.outcome_text(status)))
-    return ExitStatus.of_outcome(outcome)
+        print(printable(submit.outcome_text(run)))
+    return ExitStatus.of_outcome(run.outcome)
 
 
 def _show(options: argparse.Namespace, data: Any, text: str) -> None:
@@ -186,8 +186,9 @@ def _list(options: argparse.Namespace) -> int:
     from deploy.client import overview  # noqa: PLC0415
 
     with _runs(options) as client:
-        answer = client.list_runs()
-    _show(options, answer, overview.text(overview.runs(answer["runs"], client.nothing)))
+        runs = client.list_runs()
+    answer = {"runs": [run.plain for run in runs]}
+    _show(options, answer, overview.text(overview.runs(runs, client.nothing)))
     return ExitStatus.DONE
 
 
@@ -195,9 +196,12 @@ def _status(options: argparse.Namespace) -> int:
     from deploy.client import overview  # noqa: PLC0415
 
     with _runs(options, options.run) as client:
-        answer = client.status(options.run)
-    one = bool(options.run)
-    picture = overview.run(answer) if one else overview.cluster(answer, client.nothing)
+        if options.run:
+            run = client.status(options.run)
+            answer, picture = run.plain, overview.run(run)
+        else:
+            cluster = client.cluster()
+            answer, picture = cluster.plain, overview.cluster(cluster, client.nothing)
     _show(options, answer, overview.text(picture))
     return ExitStatus.DONE
 
@@ -207,9 +211,8 @@ def _usage(options: argparse.Namespace) -> int:
 
     prices = bills.Prices.load(options.prices) if options.prices else None
     with _runs(options, options.run) as client:
-        status = client.status(options.run)
-    runs = [status] if options.run else status["runs"]
-    if damage := [run["damage"] for run in runs if run.get("damage")]:
+        runs = (client.status(options.run),) if options.run else client.cluster().runs
+    if damage := [run.damage for run in runs if isinstance(run.damage, str) and run.damage]:
         raise Refused(damage)
     found = [bills.bill(run, prices) for run in runs]
     sums = {"users": bills.by_user(found), "total": bills.total(found)}
@@ -239,7 +242,7 @@ def _logs(options: argparse.Namespace) -> int:
 def _stop(options: argparse.Namespace) -> int:
     with _runs(options, options.run) as client:
         run = client.stop(options.run)
-    _show(options, run, f"{run['name']}: {run['state']}")
+    _show(options, run.plain, f"{run.name}: {run.state}")
     return ExitStatus.DONE
 
 
@@ -267,5 +270,5 @@ def _top(options: argparse.Namespace) -> int:
     if options.json or not sys.stdout.isatty():
         return _status(options)
     with _runs(options, patient=False) as client:
-        overview.live(client.status, _TOP_SECONDS, client.nothing)
+        overview.live(client.cluster, _TOP_SECONDS, client.nothing)
     return ExitStatus.DONE

@@ -10,6 +10,7 @@ from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
+from artos.protocol.views import ClusterView, RunView
 from artos.system.closing import Closing
 from artos.system.loop import Waker
 from artos.transport.keys import Keys
@@ -47,13 +48,17 @@ class HeadClient(Closing):
         """The limits of a submission; raises what ``ask`` raises."""
         return self.ask(control.ReadLimits())
 
-    def list_runs(self) -> dict[str, Any]:
+    def list_runs(self) -> tuple[RunView, ...]:
         """All runs in short; raises what ``ask`` raises."""
-        return self.ask(control.ListRuns())
+        return ClusterView.of(self.ask(control.ListRuns())).runs
 
-    def status(self, run: str = "") -> dict[str, Any]:
-        """One run in full, or all nodes and runs; raises what ``ask`` raises."""
-        return self.ask(control.ReadStatus(run))
+    def status(self, run: str) -> RunView:
+        """One run in full; raises what ``ask`` raises."""
+        return RunView.of(self.ask(control.ReadStatus(run)))
+
+    def cluster(self) -> ClusterView:
+        """All nodes and runs; raises what ``ask`` raises."""
+        return ClusterView.of(self.ask(control.ReadStatus()))
 
     def logs(self, run: str, offset: int = 0, log: str = "") -> dict[str, Any]:
         """A piece of a log (see ``ReadLogs``); raises what ``ask`` raises."""
@@ -63,9 +68,9 @@ class HeadClient(Closing):
         """Change a run's number of actors; raises what ``ask`` raises."""
         return self.ask(control.ScaleRun(run, actors))
 
-    def stop(self, run: str) -> dict[str, Any]:
-        """Have a run finish and save; raises what ``ask`` raises."""
-        return self.ask(control.StopRun(run))
+    def stop(self, run: str) -> RunView:
+        """Have a run finish and save; returns it in short; raises what ``ask`` raises."""
+        return RunView.of(self.ask(control.StopRun(run)))
 
     def drain(self, node: str) -> dict[str, Any]:
         """Have the actors of a node move elsewhere; raises what ``ask`` raises."""

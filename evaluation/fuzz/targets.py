@@ -247,8 +247,9 @@ class RunPlace:
         news = self.head.fresh(control.RunNews, 1.0)
         assert isinstance(news, control.RunNews)
         facts = news.facts
-        same = (news.state, facts["steps"], facts["nodes"], facts["rows_lost"], facts["faults"])
-        return same, facts["malformed"]
+        assert facts is not None
+        assert isinstance(facts.malformed, int)
+        return (news.state, facts.steps, facts.nodes, facts.rows_lost, facts.faults), facts.malformed
 
 
 class ExecutorPlace:

@@ -9,6 +9,8 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from artos.buffer.segment import reap_orphans
 from artos.clock import Clock, SystemClock
 from artos.errors import MailboxFull, Refused
@@ -16,6 +18,7 @@ from artos.exit_status import ExitStatus
 from artos.faults import Faults, Seldom
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
+from artos.protocol.views import RunFacts
 from artos.run_state import STARTING
 from artos.system.archives import Archives
 from artos.system.child_modules import ChildModule
@@ -364,7 +367,8 @@ class HeadDaemon(Closing):
         """The last news of a run may be old, as the head was away: its summary is not."""
         with suppress(Refused):  # whoever asks for the run's status is told
             if found := summary_file.read(Path(run.folder)):
-                run.facts = run.facts | {"usage": flat(found[1].usage)}
+                known = run.facts or RunFacts()
+                run.facts = msgspec.structs.replace(known, usage=flat(found[1].usage))
 
     # -- the end -------------------------------------------------------------------------------
 

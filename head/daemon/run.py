@@ -11,6 +11,7 @@ import msgspec
 from artos.plan import CPU
 from artos.protocol.control import RunUp
 from artos.protocol.unreadable import UNREADABLE
+from artos.protocol.views import RunFacts
 from artos.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, at_the_end
 from head.daemon.quotas import Quotas
 from head.daemon.roster import Known
@@ -61,7 +62,7 @@ class Run(msgspec.Struct):
     outcome: str = ""
     why: str = ""
     waits_for: str = ""
-    facts: dict[str, Any] = {}
+    facts: RunFacts | None = None
     admitted: bool = False
     waits_since: float = 0.0
     user: str = ""
@@ -118,8 +119,8 @@ class Run(msgspec.Struct):
     @property
     def held(self) -> Seconds:
         """What its process has held so far."""
-        usage = self.facts.get("usage") or {}
-        return Seconds(*(_amount(usage.get(f"{name}_seconds_held")) for name in ("cpu", "device")))
+        usage = self.facts.usage if self.facts else {}
+        return Seconds(*(usage.get(f"{name}_seconds_held", 0.0) for name in ("cpu", "device")))
 
     @property
     def _settings(self) -> dict[str, Any]:
@@ -149,10 +150,6 @@ class Run(msgspec.Struct):
         self.state = at_the_end(outcome)
         self.outcome, self.why, self.waits_for, self.up = outcome, why, "", None
         self.admitted = False
-
-
-def _amount(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 class State(msgspec.Struct, frozen=True):

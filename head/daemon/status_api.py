@@ -1,11 +1,15 @@
-"""The head's knowledge as plain data for users: ``artos status --json`` and its relatives."""
+"""The head's knowledge as views for users, and these as the plain data that answers hold."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import UNSET
+
 from artos.errors import Refused
+from artos.protocol.views import NodeView, RunView
 from artos.run_state import OVER
 from artos.system.logs import piece
 from head.daemon.roster import Node, Roster
@@ -20,36 +24,62 @@ MOST_OF_A_LOG = 100_000
 
 
 def everything(scheduler: Scheduler, roster: Roster, now: float) -> dict[str, Any]:
-    """All nodes, runs, and quotas of those whose runs wait or go on."""
-    nodes = [_node(node, scheduler, now) for node in roster]
+    """The plain form of a ``ClusterView``, without what only the daemon knows of itself."""
     return {
-        "nodes": nodes,
-        "quotas": scheduler.books.facts(),
+        "nodes": [msgspec.to_builtins(node_view(node, scheduler, now)) for node in roster],
+        "quotas": msgspec.to_builtins(scheduler.books.facts()),
         "runs": [one(run, scheduler, roster) for run in scheduler.runs.values()],
     }
 
 
 def line(run: Run, scheduler: Scheduler, roster: Roster) -> dict[str, Any]:
-    """A run in short. ``actors`` take part now; ``nodes`` counts all registered ones by node."""
-    places = list(run.places.values())
-    return {
-        "name": run.name,
-        "user": run.user,
-        "state": run.state,
-        "outcome": run.outcome,
-        "why": run.why,
-        "waits_for": scheduler.waits.of(run),
-        "folder": run.folder,
-        "placement": run.placement,
-        "restarts": max(0, run.epoch - 1),
-        "actors": run.facts.get("actors", run.up.actors) if run.up else 0,
-        "nodes": {node: places.count(node) for node in sorted(set(places))},
-    }
+    """The plain form of a run's view in short."""
+    return run_view(run, scheduler).plain
 
 
 def one(run: Run, scheduler: Scheduler, roster: Roster) -> dict[str, Any]:
-    """A run and its newest facts."""
-    return line(run, scheduler, roster) | {"facts": run.facts}
+    """The plain form of a run's view with its newest facts."""
+    return msgspec.structs.replace(run_view(run, scheduler), facts=run.facts).plain
+
+
+def run_view(run: Run, scheduler: Scheduler) -> RunView:
+    """A run in short."""
+    places = list(run.places.values())
+    take_part = UNSET if run.facts is None else run.facts.actors
+    registered = run.up.actors if run.up else 0
+    return RunView(
+        name=run.name,
+        user=run.user,
+        state=run.state,
+        outcome=run.outcome,
+        why=run.why,
+        waits_for=scheduler.waits.of(run),
+        folder=run.folder,
+        placement=run.placement,
+        restarts=max(0, run.epoch - 1),
+        actors=registered if take_part is UNSET or not run.up else take_part,
+        nodes={node: places.count(node) for node in sorted(set(places))},
+    )
+
+
+def node_view(node: Node, scheduler: Scheduler, now: float) -> NodeView:
+    """A node at the time ``now`` in seconds."""
+    actors = scheduler.actors_on(node.name) if node.alive else {}
+    return NodeView(
+        name=node.name,
+        alive=node.alive,
+        slots=node.slots,
+        runs_per_slot=node.runs_per_slot,
+        actors=sum(actors.values()),
+        runs=dict(actors),
+        leaves=node.leaves,
+        cpu=node.load.cpu,
+        memory=node.load.memory,
+        memory_mb=node.memory_mb,
+        faults=node.load.faults,
+        malformed=node.load.malformed,
+        silent_seconds=round(now - node.heard, 1),
+    )
 
 
 def summary(folder: Path) -> dict[str, Any] | None:
@@ -96,22 +126,3 @@ def _files(logs: Path) -> dict[str, Path]:
     """Logs of processes here, and of a cluster's nodes once their executors have closed."""
     found = [*logs.glob("*.log"), *logs.glob("*/*.log")]
     return {path.relative_to(logs).with_suffix("").as_posix(): path for path in found}
-
-
-def _node(node: Node, scheduler: Scheduler, now: float) -> dict[str, Any]:
-    actors = scheduler.actors_on(node.name) if node.alive else {}
-    return {
-        "name": node.name,
-        "alive": node.alive,
-        "slots": node.slots,
-        "runs_per_slot": node.runs_per_slot,
-        "actors": sum(actors.values()),
-        "runs": dict(actors),
-        "leaves": node.leaves,
-        "cpu": node.load.cpu,
-        "memory": node.load.memory,
-        "memory_mb": node.memory_mb,
-        "faults": node.load.faults,
-        "malformed": node.load.malformed,
-        "silent_seconds": round(now - node.heard, 1),
-    }
