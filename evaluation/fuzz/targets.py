@@ -249,7 +249,13 @@ class RunPlace:
         facts = news.facts
         assert facts is not None
         assert isinstance(facts.malformed, int)
-        return (news.state, facts.steps, facts.nodes, facts.rows_lost, facts.faults), facts.malformed
+        return (
+            news.state,
+            facts.steps,
+            facts.nodes,
+            facts.rows_lost,
+            facts.faults,
+        ), facts.malformed
 
 
 class ExecutorPlace:

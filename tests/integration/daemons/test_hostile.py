@@ -16,6 +16,7 @@ from test_head_daemon import Head, hello, joined
 
 from artos.protocol import codec, control
 from artos.protocol.message import Refusal
+from artos.protocol.views import ClusterView
 from artos.system.archives import name_of
 from artos.transport import sockets
 from artos.transport.channel import Envelope, framed
@@ -189,7 +190,7 @@ def test_a_fault_in_the_head_is_told_counted_and_shown(head: Head, monkeypatch) 
         head.until(lambda: peer.last(Refusal), peer)
     assert "KeyError" in peer.last(Refusal).why
     assert any("Traceback" in line for line in head.said)
-    shown = text(cluster(lives(head, faults=1)))
+    shown = text(cluster(ClusterView.of(lives(head, faults=1))))
     assert "the head survived 1 faults, 0 malformed messages" in shown
 
 

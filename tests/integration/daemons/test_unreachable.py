@@ -85,7 +85,7 @@ def test_top_says_so_as_soon_as_its_head_is_gone(
     seen = threading.Event()
 
     def live(ask: Callable[[], Any], seconds: float, nothing: str) -> None:
-        assert ask()["runs"] == []
+        assert ask().runs == ()
         seen.set()
         head_is_there.result()
         head.stop()

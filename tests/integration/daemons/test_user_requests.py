@@ -16,6 +16,7 @@ from test_head_daemon import Head, Peer
 from artos.clock import Deadline
 from artos.protocol import control
 from artos.protocol.message import Message
+from artos.protocol.views import RunFacts
 from artos.transport.keys import make_keys
 from artos.transport.roles import Holder, KeyRole
 from artos.usage import Usage
@@ -116,7 +117,7 @@ def test_what_a_run_held_while_the_head_was_away_is_in_the_books(head: Head) -> 
     (folder / "summary.json").write_text(json.dumps({"outcome": "done", "usage": usage}))
     scheduler = head.daemon._scheduler
     scheduler.books.quotas = Quotas(users={"*": Quota(cpu_seconds=10)})
-    facts = {"usage": {"cpu_seconds_held": 1.0}}
+    facts = RunFacts(usage={"cpu_seconds_held": 1.0})
     scheduler.submit(Run("r1", {}, str(folder), state="running", epoch=1, facts=facts, user="ann"))
     head.daemon._run_ended(Ended("r1", 0, "it ended while the head was away"))
     head.until(lambda: True)
