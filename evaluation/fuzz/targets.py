@@ -249,13 +249,8 @@ class RunPlace:
         facts = news.facts
         assert facts is not None
         assert isinstance(facts.malformed, int)
-        return (
-            news.state,
-            facts.steps,
-            facts.nodes,
-            facts.rows_lost,
-            facts.faults,
-        ), facts.malformed
+        same = (news.state, facts.steps, facts.nodes, facts.rows_lost, facts.faults)
+        return same, facts.malformed
 
 
 class ExecutorPlace:

@@ -53,11 +53,9 @@ def test_a_cluster_comes_back_as_it_was() -> None:
 
 def test_what_is_not_known_is_not_in_the_json() -> None:
     assert not {"facts", "damage", "summary"} & IN_SHORT.plain.keys()
-    before, on_one_machine = (
-        msgspec.structs.replace(IN_SHORT, facts=f) for f in (None, RunFacts())
-    )
-    assert before.plain["facts"] == {}
-    assert before.progress is None
+    before = msgspec.structs.replace(IN_SHORT, facts=None)
+    assert (before.plain["facts"], before.progress) == ({}, None)
+    on_one_machine = msgspec.structs.replace(IN_SHORT, facts=RunFacts())
     assert on_one_machine.plain["facts"] == msgspec.to_builtins(Status())
 
 
