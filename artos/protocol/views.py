@@ -58,7 +58,7 @@ class Status(msgspec.Struct, frozen=True):
     usage: dict[str, Finite] = {}
 
 
-class ActorLag(msgspec.Struct, frozen=True):
+class LagView(msgspec.Struct, frozen=True):
     """The lags of an actor's rows that were learned from, None if none were."""
 
     mean: float | None = None
@@ -74,7 +74,7 @@ class RunFacts(Status, frozen=True, kw_only=True):
     """Experience and weights between nodes."""
     actors: int | UnsetType = UNSET
     """How many take part now."""
-    lag_by_actor: dict[str, ActorLag] | UnsetType = UNSET
+    lag_by_actor: dict[str, LagView] | UnsetType = UNSET
     faults: int | UnsetType = UNSET
     """Faults that the run's processes survived."""
     malformed: int | UnsetType = UNSET

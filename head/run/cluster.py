@@ -25,7 +25,7 @@ from artos.plan import Plan
 from artos.protocol import control, steering
 from artos.protocol.invocations import FromMember
 from artos.protocol.message import Message, Refusal, Restarted
-from artos.protocol.views import ActorLag, RunFacts, Status
+from artos.protocol.views import LagView, RunFacts, Status
 from artos.runtime.preload import Preloaded
 from artos.system.exit_report import ExitReport
 from artos.transport.keys import Keys
@@ -111,7 +111,7 @@ class ClusterRun(Supervisor):
             nodes=self._remote.placement_view.places(),
             bytes_moved=self._replay.wire_bytes,
             actors=len(self._coordinator.actors),
-            lag_by_actor={str(actor): ActorLag(**lag) for actor, lag in lags.items()},
+            lag_by_actor={str(actor): LagView(**lag) for actor, lag in lags.items()},
             faults=self._faults.count + self._steering.faults.count + self._head.faults.count
             + self._remote.nodes.faults + self._replay.faults,
             malformed=self._mail.malformed + self._steering.malformed + self._head.malformed

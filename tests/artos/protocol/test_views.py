@@ -11,8 +11,8 @@ from artos.errors import Refused
 from artos.protocol import codec
 from artos.protocol.control import RunNews
 from artos.protocol.views import (
-    ActorLag,
     ClusterView,
+    LagView,
     NodeView,
     QuotaView,
     RunFacts,
@@ -22,7 +22,7 @@ from artos.protocol.views import (
 
 FACTS = RunFacts(
     steps=12, metrics={"loss": None}, usage={"waits/slot": 1.5}, nodes={"w1": [0, 2]}, actors=2,
-    lag_by_actor={"0": ActorLag(0.5, 1), "2": ActorLag()}, faults=0, malformed=3,
+    lag_by_actor={"0": LagView(0.5, 1), "2": LagView()}, faults=0, malformed=3,
 )  # fmt: skip
 IN_SHORT = RunView(name="r1", state="running", nodes={"w1": 2}, actors=2)
 RUNS = [
