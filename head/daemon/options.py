@@ -75,7 +75,16 @@ def head_options(config: Path | None, flags: Mapping[str, Any]) -> HeadOptions:
     stored = {} if config is None else _read(config, faults)
     values = stored | {name: value for name, value in flags.items() if value is not None}
     quotas = quotas_of(values.pop("quotas", {}), faults)
-    fitted = _fit(values, faults)
+    hints = get_type_hints(HeadOptions)
+    fitted: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in hints:
+            faults.append(f"unknown option {name!r}{closest(name, list(hints))}")
+            continue
+        try:
+            fitted[name] = _converted(name, value, hints[name])
+        except (msgspec.ValidationError, ValueError) as error:
+            faults.append(f"{name} = {value!r}: {str(error).lower()}")
     faults += [
         f"{name} is missing: give --{name} or write it into head.toml"
         for name in ("listen", "keys")
@@ -112,20 +121,6 @@ def _read(config: Path, faults: list[str]) -> dict[str, Any]:
         if isinstance(stored.get(name), str):
             stored[name] = str(config.resolve().parent / stored[name])
     return stored
-
-
-def _fit(values: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
-    hints = get_type_hints(HeadOptions)
-    fitted: dict[str, Any] = {}
-    for name, value in values.items():
-        if name not in hints:
-            faults.append(f"unknown option {name!r}{closest(name, list(hints))}")
-            continue
-        try:
-            fitted[name] = _converted(name, value, hints[name])
-        except (msgspec.ValidationError, ValueError) as error:
-            faults.append(f"{name} = {value!r}: {str(error).lower()}")
-    return fitted
 
 
 def _converted(name: str, value: Any, kind: Any) -> Any:

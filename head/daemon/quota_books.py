@@ -92,7 +92,12 @@ class QuotaBooks:
                 for held in self._of(run):
                     held.slots += more
         self._counted |= limited
-        return {node for name, was in before.items() for node in _changed(was, self._slots[name])}
+        return {
+            node
+            for name, was in before.items()
+            for node in was.keys() | self._slots[name].keys()
+            if was.get(node) != self._slots[name].get(node)
+        }
 
     def _shared(self) -> tuple[set[str], dict[str, Run]]:
         """The quotas of runs that were seen, and of all that share one with these; their runs."""
@@ -195,7 +200,3 @@ class QuotaBooks:
     def slots(self, run: str, node: str, most: int) -> int:
         """The slots that a run may hold on a node where it has actors; ``most`` without a quota."""
         return min(most, self._slots.get(run, {}).get(node, most))
-
-
-def _changed(was: Mapping[str, int], now: Mapping[str, int]) -> set[str]:
-    return {node for node in was.keys() | now.keys() if was.get(node) != now.get(node)}

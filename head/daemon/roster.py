@@ -163,7 +163,9 @@ class Roster:
         node.alive, node.load = False, Load()
         self._by_peer.pop(node.peer, None)
         self._unsaved.drop(Table.NODE, name)
-        self._forget_the_oldest()
+        gone = sorted((n for n in self._nodes.values() if not n.alive), key=lambda n: n.heard)
+        for node in gone[:-_MOST_GONE]:
+            del self._nodes[node.name]
 
     def late(self) -> list[Node]:
         """Remove and return the nodes that have been silent for too long."""
@@ -172,11 +174,6 @@ class Roster:
         for node in gone:
             self.remove(node.name)
         return gone
-
-    def _forget_the_oldest(self) -> None:
-        gone = sorted((n for n in self._nodes.values() if not n.alive), key=lambda n: n.heard)
-        for node in gone[:-_MOST_GONE]:
-            del self._nodes[node.name]
 
     def expect(self, known: Iterable[Known]) -> None:
         """Count these nodes as just heard: the head was restarted, and they may come back, too."""

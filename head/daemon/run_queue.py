@@ -81,7 +81,17 @@ class RunQueue:
     ) -> None:
         state = state or QueueState()
         self._unsaved = Unsaved() if unsaved is None else unsaved
-        accounts = [_at(now, account) for account in state.accounts]
+        # As they would be now: runs went on without a head. Who holds or waits is counted again.
+        accounts = [
+            replace(
+                saved,
+                seconds=saved.seconds_at(max(now, saved.since)),
+                since=now,
+                units=0,
+                waiting=0,
+            )
+            for saved in state.accounts
+        ]
         for account in accounts:
             self._unsaved.put(Table.ACCOUNT, account.workload, account)
         self._queue: FairQueue[str] = FairQueue(
@@ -104,31 +114,33 @@ class RunQueue:
         fresh = []
         for run in changed:
             if run.over:
-                self._forget(run)
+                if self._known.get(run.name) is run:
+                    del self._known[run.name], self._numbers[run.name]
+                    self._begun.discard(run.name)
+                    self._queue.withdraw(run.name)
+                    self._queue.release(run.name, self.now)
+                    self._account_changed(run)
             elif run.name not in self._known:
                 fresh.append(run)
         for run in sorted(fresh, key=lambda run: run.waits_since):
-            self._meet(run)
-        for workload in left:  # its account would be kept for ever
+            self._met += 1
+            self._known[run.name], self._numbers[run.name] = run, self._met
+            account = self._queue.accounts.setdefault(
+                run.workload, Account(run.workload, run.weight, since=self.now)
+            )
+            account.reweigh(run.weight, self.now)
+            run.admitted |= run.state != QUEUED  # this head began it, or an earlier one
+            if run.admitted:
+                self._begun.add(run.name)
+                self._queue.hold(run.name, account, self.now, want=_WANT, resource=_PLACE)
+                self._account_changed(run)
+                continue
+            if not 0 < run.waits_since <= self.now:  # new, or the machine has rebooted since
+                run.waits_since = self.now
+            self._wait(run, account)
+        for workload in left:  # its account would be kept forever
             self._queue.accounts.pop(workload, None)
             self._unsaved.drop(Table.ACCOUNT, workload)
-
-    def _meet(self, run: QueuedRun) -> None:
-        self._met += 1
-        self._known[run.name], self._numbers[run.name] = run, self._met
-        account = self._queue.accounts.setdefault(
-            run.workload, Account(run.workload, run.weight, since=self.now)
-        )
-        account.reweigh(run.weight, self.now)
-        run.admitted |= run.state != QUEUED  # whoever began it
-        if run.admitted:
-            self._begun.add(run.name)
-            self._queue.hold(run.name, account, self.now, want=_WANT, resource=_PLACE)
-            self._account_changed(run)
-            return
-        if not 0 < run.waits_since <= self.now:  # new, or the machine was started anew since
-            run.waits_since = self.now
-        self._wait(run, account)
 
     def _wait(self, run: QueuedRun, account: Account) -> None:
         self._queue.arrive(account, self.now)
@@ -137,14 +149,6 @@ class RunQueue:
 
     def _account_changed(self, run: QueuedRun) -> None:
         self._unsaved.put(Table.ACCOUNT, run.workload, self._queue.accounts[run.workload])
-
-    def _forget(self, run: QueuedRun) -> None:
-        if self._known.get(run.name) is run:
-            del self._known[run.name], self._numbers[run.name]
-            self._begun.discard(run.name)
-            self._queue.withdraw(run.name)
-            self._queue.release(run.name, self.now)
-            self._account_changed(run)
 
     def hold_back(self, doubtful: Iterable[str], beyond: Callable[[QueuedRun], bool]) -> None:
         """Of these runs, keep those that are ``beyond`` a limit out of the queue, others in it."""
@@ -236,9 +240,3 @@ class _Line:
         held, sums = self._counts.get(run.priority, ([], [0]))
         own = self._queues.get(run.priority, {}).get(run.workload, ())
         return above, sums[bisect_left(held, virtual)], self._ahead.get(run.name, len(own))
-
-
-def _at(now: float, saved: Account) -> Account:
-    """As it would be now: runs went on without a head. Who holds or waits is counted anew."""
-    seconds = saved.seconds_at(max(now, saved.since))
-    return replace(saved, seconds=seconds, since=now, units=0, waiting=0)

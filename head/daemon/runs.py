@@ -129,9 +129,13 @@ class Runs:
         """
         movers, short = deque(self.in_order(moved)), deque[Run]()
         last, look = 0, _FEW
+
+        def seen(name: str) -> bool:
+            return self._numbers[name] <= last
+
         while True:
             if not short and room():
-                short.extend(self.in_order(self._after(last, look)))
+                short.extend(self.in_order(self._short.lowest(look, seen)))
                 look *= 2
             waiting = [each for each in (movers, short if room() else None) if each]
             if not waiting:
@@ -142,9 +146,6 @@ class Runs:
                     each.popleft()
             last = self.number(run)
             yield run
-
-    def _after(self, last: int, count: int) -> list[str]:
-        return self._short.lowest(count, lambda name: self._numbers[name] <= last)
 
     def number(self, run: Run) -> int:
         """Grows in the order of submission."""

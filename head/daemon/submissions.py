@@ -69,7 +69,11 @@ def admitted(
         Refused: the folder already holds a run, or there is no run to be resumed.
     """
     if request.resume:
-        return _continued(request, find(scheduler, request.resume), user)
+        old = find(scheduler, request.resume)
+        settings = {**old.request.get("settings", {}), **request.settings}
+        stored = {**old.request, "settings": settings, "ticket": request.ticket}
+        stored["origin"] = request.origin
+        return Run(old.name, stored, old.folder, old.archive, old.placement, resume=True, user=user)
     path = _folder(request, scheduler, root)
     if (path / "config.json").exists():
         raise Refused([f"{path} already holds a run: choose another --run-dir, or --resume it"])
@@ -98,10 +102,6 @@ def _folder(request: Submission, scheduler: Scheduler, root: Path) -> Path:
     while path.name in scheduler.runs:  # a queued run has no folder yet
         stem, _, number = path.name.rpartition("-")
         path = path.with_name(f"{stem}-{int(number) + 1}")
-    return _named(path)
-
-
-def _named(path: Path) -> Path:
     if not NAME.fullmatch(path.name):
         words = "at most 128 letters, digits, dots and dashes"
         raise Refused([f"--run-dir {path}: the last part must be a name of {words}"])
@@ -121,10 +121,3 @@ def _inside(root: Path, run_dir: str) -> Path:
     if not Path(os.path.realpath(path)).is_relative_to(root):
         raise Refused([f"--run-dir {run_dir!r}: a link leads out of the head's folder of runs"])
     return path
-
-
-def _continued(request: Submission, old: Run, user: str) -> Run:
-    settings = {**old.request.get("settings", {}), **request.settings}
-    stored = {**old.request, "settings": settings, "ticket": request.ticket}
-    stored["origin"] = request.origin
-    return Run(old.name, stored, old.folder, old.archive, old.placement, resume=True, user=user)

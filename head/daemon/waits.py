@@ -27,7 +27,11 @@ class Waits:
     def of(self, run: Run) -> str:
         """What a run waits for; "" if it waits for nothing."""
         if run.up is not None and len(run.places) < run.up.actors:
-            return self._for_a_place(run)
+            given_up = self._executors.given_up(run.name)
+            failed = [given_up[node.name] for node in self._nodes.in_order(given_up) if node.usable]
+            if failed:
+                return f"a worker that can run it: {'; '.join(failed)}"
+            return "a worker with a free slot" if self._nodes.usable else _NO_WORKER
         if run.state == QUEUED and (self.hold or not run.waits_for):
             return self.hold or self._to_begin(run)
         if run.state == STARTING and not run.waits_for:
@@ -45,10 +49,3 @@ class Waits:
             return why
         before = self._queue.words(run)
         return f"a slot: {active} runs share {slots}{before and '; before it: '}{before}"
-
-    def _for_a_place(self, run: Run) -> str:
-        given_up = self._executors.given_up(run.name)
-        failed = [given_up[node.name] for node in self._nodes.in_order(given_up) if node.usable]
-        if failed:
-            return f"a worker that can run it: {'; '.join(failed)}"
-        return "a worker with a free slot" if self._nodes.usable else _NO_WORKER

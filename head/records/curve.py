@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,6 @@ import numpy as np
 
 from head.records import evaluations
 from head.records.episodes import WINDOW, Episodes
-from head.records.evaluations import Evaluated
 from head.records.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -58,7 +56,15 @@ def _draw(folder: RunFolder) -> Path:
     figure = Figure(figsize=(8, 4.5), dpi=130, layout="constrained")
     axes = figure.add_subplot()
     _plot(axes, episodes)
-    _plot_evaluations(axes, evaluated)
+    # Means as points of their own; a bar reaches from a standard deviation below to one above.
+    if evaluated:
+        axes.errorbar(
+            [each.steps for each in evaluated],
+            [each.mean_return for each in evaluated],
+            [each.std for each in evaluated],
+            fmt="D", color=_EVALUATION, markersize=4, elinewidth=1, capsize=2,
+            label=f"evaluation, {evaluated[-1].episodes} greedy episodes",
+        )  # fmt: skip
     if len(episodes) or evaluated:
         axes.legend(loc="best", frameon=False, markerscale=3, labelcolor=_GREY)
     _label(axes, folder.config, episodes)
@@ -84,18 +90,6 @@ def _plot(axes: Axes, episodes: Episodes) -> None:
         linewidth=2,
         label=f"mean of {WINDOW} episodes",
     )
-
-
-def _plot_evaluations(axes: Axes, found: Sequence[Evaluated]) -> None:
-    """Means as points of their own; a bar reaches from a standard deviation below to one above."""
-    if found:
-        axes.errorbar(
-            [each.steps for each in found],
-            [each.mean_return for each in found],
-            [each.std for each in found],
-            fmt="D", color=_EVALUATION, markersize=4, elinewidth=1, capsize=2,
-            label=f"evaluation, {found[-1].episodes} greedy episodes",
-        )  # fmt: skip
 
 
 def _label(axes: Axes, config: dict[str, Any], episodes: Episodes) -> None:

@@ -65,21 +65,18 @@ class RunFolder(Closing):
         """
         with writing(path):
             folder = cls(path, take(path), config, resumed=False)
-            folder._fill()
+            try:
+                _check_no_run(folder.path)
+                for sub in (folder.events, folder.checkpoint, folder.logs):
+                    sub.mkdir(exist_ok=True)
+                folder.write_config(folder.config)
+            except RunExists:
+                folder.close()
+                raise
+            except BaseException:
+                folder.discard()
+                raise
         return folder
-
-    def _fill(self) -> None:
-        try:
-            _check_no_run(self.path)
-            for sub in (self.events, self.checkpoint, self.logs):
-                sub.mkdir(exist_ok=True)
-            self.write_config(self.config)
-        except RunExists:
-            self.close()
-            raise
-        except BaseException:
-            self.discard()
-            raise
 
     @classmethod
     def create_numbered(

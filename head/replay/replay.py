@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -157,7 +157,8 @@ class Replay(Closing):
         if self._keys is not None:
             self._zap = sockets.ZapHandler(self._context, self._keys)
             self._watch(self._zap.socket, self._zap.answer)
-        largest = _largest(self._row_bytes)
+        # The largest frame allowed: a piece of rows, or one row of all keys.
+        largest = sockets.LARGEST + max(0, sum(self._row_bytes.values()) - PIECE)
         self._socket = sockets.serve(
             self._context, self._orders.endpoint, self._keys, largest, _UNREAD, _UNSENT
         )
@@ -200,19 +201,16 @@ class Replay(Closing):
                     self._begin_terms(message)
                     self._control_pipe.send(message)
                 else:
-                    self._handle_nudge()
+                    # Rows were released or a version published: tell agents that wait for either.
+                    self._unreported.update(self._receiver.with_more_room())
+                    self._report_taken()
+                    self._send_weights([*self._pulls])
 
     def _begin_terms(self, message: Terms) -> None:
         self._receiver.set_nodes(message.nodes)
         for actor, term in message.terms.items():
             if actor in self._rings:
                 self._rings[actor].block.begin_term(term, message.bases[actor])
-
-    def _handle_nudge(self) -> None:
-        """Rows were released or a version published: tell the agents that wait for either."""
-        self._unreported.update(self._receiver.with_more_room())
-        self._report_taken()
-        self._send_weights([*self._pulls])
 
     # -- agents --------------------------------------------------------------------------------
 
@@ -240,7 +238,15 @@ class Replay(Closing):
         with self._faults.contained(f"a message from {route!r}", partial(self._refuse, route)):
             try:
                 message = codec.decode(_only(frames[1:]).buffer)
-                self._answer(self._sender(route, key, message), message)
+                who = sockets.name_of(route)
+                if self._authorizer.claim(who, key, self._clock.now()):
+                    for known in (self._routes, self._pulls):
+                        known.pop(who, None)
+                self._authorizer.permit(who, message)
+                # A connection begins with one of these: others must not change the route.
+                if isinstance(message, Greet | Pull):
+                    self._routes[who] = route
+                self._answer(who, message)
             except BadMessage as error:
                 self._counters.add("bad")
                 self._refuse(route, error.why)
@@ -248,22 +254,6 @@ class Replay(Closing):
 
     def _refuse(self, route: bytes, why: str) -> None:
         sockets.push(self._socket, [route, codec.encode(Refusal(why))])
-
-    def _sender(self, route: bytes, key: str, message: Message) -> str:
-        """The name of the sender.
-
-        Raises:
-            BadMessage: the sender may not use this name, or may not send this message.
-        """
-        who = sockets.name_of(route)
-        if self._authorizer.claim(who, key, self._clock.now()):
-            for known in (self._routes, self._pulls):
-                known.pop(who, None)
-        self._authorizer.permit(who, message)
-        # A new connection begins with one of these; frames of an old one must not change the route.
-        if isinstance(message, Greet | Pull):
-            self._routes[who] = route
-        return who
 
     def _answer(self, who: str, message: Message) -> None:
         match message:
@@ -332,8 +322,3 @@ def _only(frames: Sequence[zmq.Frame]) -> zmq.Frame:
     if len(frames) != 1:
         raise BadMessage(f"a message of {len(frames)} frames")
     return frames[0]
-
-
-def _largest(row_bytes: Mapping[str, int]) -> int:
-    """Bytes of the largest frame allowed: a piece of rows, or one row of all keys."""
-    return sockets.LARGEST + max(0, sum(row_bytes.values()) - PIECE)
