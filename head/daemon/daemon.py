@@ -127,8 +127,16 @@ class HeadDaemon(Closing):
             with self._faults.contained(f"the end of run {run}", partial(self._give_up, run)):
                 self._run_ended(self._host.ended(self._scheduler.runs[run]))
         now = self._clock.now()
-        if self._stopping:
-            self._finish_runs(now)
+        if self._stopping and self._stop_at == float("inf"):
+            self._stop_at = now + self._options.stop_seconds
+            _log.info("stopping: runs finish their work and save (a second signal: they live on)")
+            self._scheduler.stop_all(self._host.runs)
+            self._dirty = True
+        elif now >= self._stop_at:
+            for run in self._host.runs:
+                seconds = self._options.stop_seconds
+                _log.warning("run %s did not end within %g s: killed", run, seconds)
+                self._host.signal(run, signal.SIGKILL)
         if now >= self._next_tick:
             self._next_tick = now + _TICK
             self._roster.heard(self._messenger.silent())
@@ -349,15 +357,3 @@ class HeadDaemon(Closing):
         """Handle SIGTERM or Ctrl-C."""
         self._stopping = True
         self._waker.ring()
-
-    def _finish_runs(self, now: float) -> None:
-        if self._stop_at == float("inf"):
-            self._stop_at = now + self._options.stop_seconds
-            _log.info("stopping: runs finish their work and save (a second signal: they live on)")
-            self._scheduler.stop_all(self._host.runs)
-            self._dirty = True
-        elif now >= self._stop_at:
-            for run in self._host.runs:
-                seconds = self._options.stop_seconds
-                _log.warning("run %s did not end within %g s: killed", run, seconds)
-                self._host.signal(run, signal.SIGKILL)

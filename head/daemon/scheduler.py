@@ -39,10 +39,12 @@ _IN_VAIN = (ExitStatus.REFUSED.outcome, ExitStatus.FAILED.outcome)
 class Scheduler:
     """All runs of a cluster, in the order they were submitted, and its nodes.
 
-    ``queue`` and ``spent`` are what an earlier head saved of it, ``now`` the time; what is to be
-    saved next is named in ``unsaved``. ``at_once`` is how many runs may have a process. Runs and
-    nodes that no event named are not looked at, so a decision takes as long with ten thousand nodes
-    as with ten, but for the logarithm. Only runs that share a quota are looked at together.
+    ``queue`` and ``spent`` are what an earlier head saved of them, ``now`` is the time, and
+    ``at_once`` how many runs may have a process. What is to be saved next is named in ``unsaved``.
+
+    A turn looks only at runs and nodes that an event has named, so that a decision takes as long
+    with ten thousand nodes as with ten, except for a logarithm. Only runs that share a quota are
+    looked at together.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class Scheduler:
 
     @property
     def runs(self) -> Mapping[str, Run]:
-        """All runs by name. Whoever changes one calls a method here that says so."""
+        """All runs by name; they change only through the methods here."""
         return self.all_runs.by_name
 
     def actors_on(self, node: str) -> Mapping[str, int]:
@@ -98,13 +100,13 @@ class Scheduler:
         self.all_runs.add(run)
 
     def withdraw(self, run: Run, old: Run | None) -> None:
-        """Take a run back that was just submitted, in the place of an ``old`` one or of none."""
+        """Undo ``submit`` of a run, which may have replaced an ``old`` one of the same name."""
         self.all_runs.withdraw(run)
         if old is not None:
             self.all_runs.add(old)
 
     def restore(self, run: Run, before: Run) -> None:
-        """Take back what was just changed of a run: it is again as it was ``before``."""
+        """Undo what was just changed of a run: it is again as it was ``before``."""
         for name in run.__struct_fields__:
             if name != "places":
                 setattr(run, name, getattr(before, name))
@@ -112,12 +114,12 @@ class Scheduler:
         self._settle(run, before.places)
 
     def scaled(self, run: Run, actors: int) -> None:
-        """A user had the run go on with another number of actors."""
+        """Record that a user had the run go on with another number of actors."""
         run.by_hand = actors
         self._changed(run)
 
     def run_up(self, up: RunUp) -> bool:
-        """A run process is up; False if the run or its epoch is not the one we started."""
+        """Take in that a run process is up; False if it is not of the epoch that was begun last."""
         run = self.runs.get(up.run)
         if run is None or run.epoch != up.epoch or not run.active:
             return False
@@ -128,7 +130,7 @@ class Scheduler:
         return True
 
     def run_news(self, news: RunNews) -> bool:
-        """A run reports its progress; True if more changed than what is shown to users."""
+        """Take in a run's progress; True if more changed than what is shown to users."""
         run = self.runs.get(news.run)
         if run is None or not run.active:
             return False
@@ -144,16 +146,16 @@ class Scheduler:
         if news.state == STOPPING or run.outcome:
             run.state = STOPPING
         untold = run.state == STOPPING and news.state == RUNNING and not self._endings.was_told(run)
-        if untold:  # an earlier head saved that it is to end, and was killed before it said so
+        if untold:  # an earlier head saved that the run is to end, and was killed before it told it
             self._endings.tell(run)
         self._changed(run)
         return untold or before != (run.state, run.outcome, run.deaths)
 
     def run_ended(self, name: str, status: int | None, words: str) -> None:
-        """A run's process ended with ``status``: negative for a signal, None if unknown.
+        """Take in that a run's process ended with ``status``: negative for a signal, None: unknown.
 
-        A run whose process was killed, or could not begin again, goes on from its last checkpoint,
-        unless it died too often.
+        A run whose process was killed, or could not begin again, continues from its last
+        checkpoint, unless it died too often.
         """
         run = self.runs[name]
         self.books.ended(run)
@@ -178,7 +180,7 @@ class Scheduler:
         self._changed(run)
 
     def stop(self, run: Run) -> None:
-        """The user wants the run to finish and save."""
+        """Have a run finish and save, as its user wants."""
         if run.state == QUEUED:
             self._over(run, "interrupted", "it was stopped while it waited in the queue")
         elif run.active:
@@ -187,7 +189,7 @@ class Scheduler:
         self._changed(run)
 
     def stop_all(self, names: Iterable[str]) -> None:
-        """The head ends: these runs finish and save. Who was told so before is not told again."""
+        """Have these runs finish and save, as the head ends; none of them is told twice."""
         for run in self.all_runs.in_order(names):
             if run.state != STOPPING and not self._endings.was_told(run):
                 self.stop(run)
@@ -205,19 +207,19 @@ class Scheduler:
     # -- events of nodes -----------------------------------------------------------------------
 
     def expect(self, nodes: Iterable[Node]) -> None:
-        """These nodes are there, or an earlier head knew them and they are waited for."""
+        """Add nodes that are there, or that an earlier head knew and that may come back."""
         for node in nodes:
             self._nodes.put(node)
             self._look_at(node.name)
 
     def joined(self, node: Node, hello: Hello) -> list[Effect]:
-        """A worker daemon is there (again): have it close executors that are not wanted."""
+        """Have a worker daemon that is there (again) close the executors that are not wanted."""
         self.expect([node])
         wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
         return [Order(node, m) for m in self.executors.joined(node.name, hello.runs, wanted)]
 
     def gone(self, nodes: Collection[str], why: str) -> None:
-        """These nodes are gone for good: their actors lose their places."""
+        """Take their places from the actors of these nodes, which are gone for good."""
         for name in {run for node in nodes for run in self.actors_on(node)}:
             run = self.runs[name]
             moves = self._moves.setdefault(name, Moves())
@@ -229,9 +231,9 @@ class Scheduler:
         self.executors.gone(nodes)
 
     def leaves(self, node: str, why: str) -> None:
-        """A node is to have no actors any more; rows that they have committed are still shipped.
+        """Move all actors off a node; rows that they have committed are still shipped.
 
-        "": after all it may have some.
+        ``why`` is "" if the node may have actors after all.
         """
         self._nodes.changed(node)
         self._look_at(node)
@@ -239,14 +241,14 @@ class Scheduler:
             self._moves.setdefault(run, Moves()).why = why
 
     def executor_ended(self, node: Node, ended: ExecutorEnded, now: float) -> None:
-        """An executor is gone. If it ended by itself it is opened again, but not for ever."""
+        """Take in that an executor is gone; if it ended by itself it is opened again."""
         self.executors.ended(node.name, ended, now)
         self._look_at(node.name)
         if why := self.executors.why_given_up(ended.run, node.name):
             self._moves.setdefault(ended.run, Moves()).why = why
 
     def _look_at(self, node: str) -> None:
-        """A node may need other orders, and have another number of slots."""
+        """Have a node's orders and slots compared again."""
         self._node_orders.recheck([node])
         self._held.changed(node)
         for run in self.actors_on(node):

@@ -1,4 +1,4 @@
-"""What users submit: checked, and made a run in a folder of its own."""
+"""What users submit: it is checked, and made a run with a folder of its own."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from head.records.run_folder import default_path
 
 
 class Submission(msgspec.Struct, forbid_unknown_fields=True):
-    """The contents of ``Submit.request``: the flags of ``artos run`` as plain data.
-
-    ``ticket`` is made once per submission by the user's side, so that a request repeated because
-    its answer was lost does not start a second run. ``run_dir`` is below the head's folder of runs.
-    """
+    """The contents of ``Submit.request``: the flags of ``artos run`` as plain data."""
 
     ticket: Line
+    """Made once per submission by the user's side, so that a request that is repeated because its
+    answer was lost does not start a second run."""
     workload: Line = ""
     settings: dict[Line, Any] = {}
     seed: Number = 1
     deadline: Seconds = 300.0
     origin: dict[Line, Any] = {}
     run_dir: Line = ""
+    """Relative to the head's folder of runs."""
     resume: Line = ""
+    """The run to be continued, by name or folder; "": a new one."""
 
     def kept(self) -> dict[str, Any]:
-        """The fields kept with the run: all but ``run_dir`` and ``resume``, which are settled."""
+        """The fields kept with the run: all but ``run_dir`` and ``resume``, which are used up."""
         names = ("ticket", "workload", "settings", "seed", "deadline", "origin")
         return {name: getattr(self, name) for name in names}
 

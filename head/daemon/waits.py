@@ -1,4 +1,4 @@
-"""What runs wait for, in words. Pure."""
+"""What runs wait for, as users read it. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _NO_WORKER = "a worker: none is there; start one with `artos worker --head ...`"
 
 
 class Waits:
-    """``at_once`` runs may have a process; those that are queued wait for ``hold``, if for that."""
+    """Says what a run waits for.
+
+    At most ``at_once`` runs may have a process. Queued runs wait for ``hold``, unless that is "".
+    """
 
     def __init__(
         self, runs: Runs, nodes: Nodes, queue: RunQueue, books: QuotaBooks, executors: Executors,
