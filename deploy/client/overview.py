@@ -27,17 +27,10 @@ _FACTS = (
 
 
 def cluster(status: Mapping[str, Any], nothing: str = _NOTHING) -> RenderableType:
-    """Nodes and runs, and the faults survived; ``nothing`` is shown if there are no runs."""
+    """Nodes, runs, quotas, and the faults survived; ``nothing`` is shown if there are no runs."""
     parts = [nodes(status["nodes"]), Text(), runs(status["runs"], nothing)]
     if found := status.get("quotas"):
         parts += [Text(), quotas(found)]
-    if survived := _survived(status):
-        parts += [Text(), Text(survived)]
-    return Group(*parts)
-
-
-def _survived(status: Mapping[str, Any]) -> str:
-    """A line for each process that had faults or refused messages, "" if there were none."""
     who = {"the head": status}
     who |= {f"worker {node['name']}": node for node in status["nodes"]}
     who |= {f"run {run['name']}": run.get("facts", {}) for run in status["runs"]}
@@ -47,7 +40,9 @@ def _survived(status: Mapping[str, Any]) -> str:
         if each.get("faults") or each.get("malformed")
     }
     lines = [one_line(f"{name} survived {what}; see its log") for name, what in words.items()]
-    return "\n".join(lines)
+    if lines:
+        parts += [Text(), Text("\n".join(lines))]
+    return Group(*parts)
 
 
 def nodes(found: Iterable[Mapping[str, Any]]) -> RenderableType:
@@ -59,13 +54,10 @@ def nodes(found: Iterable[Mapping[str, Any]]) -> RenderableType:
             state = node["leaves"]
         shares = (f"{node['cpu']:.0%}", f"{node['memory']:.0%}") if node["alive"] else ("", "")
         counts = ", ".join(f"{run} {count}" for run, count in node["runs"].items())
-        _add(table, node["name"], state, _slots(node), node["actors"], *shares, counts)
+        most = node["slots"] * node.get("runs_per_slot", 1)
+        slots = f"{node['slots']}" + (f" for {most} runs" if most != node["slots"] else "")
+        _add(table, node["name"], state, slots, node["actors"], *shares, counts)
     return table if table.row_count else Text("there are no workers")
-
-
-def _slots(node: Mapping[str, Any]) -> str:
-    slots, runs = node["slots"], node["slots"] * node.get("runs_per_slot", 1)
-    return f"{slots}" if runs == slots else f"{slots} for {runs} runs"
 
 
 def runs(found: Iterable[Mapping[str, Any]], nothing: str = _NOTHING) -> RenderableType:
@@ -87,7 +79,7 @@ def runs(found: Iterable[Mapping[str, Any]], nothing: str = _NOTHING) -> Rendera
 
 
 def quotas(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> RenderableType:
-    """A line per user or workload under a quota: what it holds, of how much."""
+    """A line per user or workload under a quota: what it holds, and of how much."""
     table = table_of("quota", *WORDS.values())
     for whose, limits in found.items():
         cells = [
@@ -137,11 +129,11 @@ def text(picture: RenderableType) -> str:
         return stream.getvalue().rstrip()
 
 
-def live(ask: Callable[[], Mapping[str, Any]], seconds: float, nothing: str) -> None:
+def live(status: Callable[[], Mapping[str, Any]], seconds: float, nothing: str) -> None:
     """Show nodes and runs until Ctrl-C."""
     with suppress(KeyboardInterrupt), Live(auto_refresh=False, screen=True) as view:
         while True:
-            view.update(cluster(ask(), nothing), refresh=True)
+            view.update(cluster(status(), nothing), refresh=True)
             time.sleep(seconds)
 
 

@@ -81,8 +81,10 @@ def code_of(wanted: Wanted) -> tuple[str, Path | None]:
         file = (wanted.folder / place).resolve()
         if not file.is_file():
             raise Refused([f"there is no file {file}"])
-        if not name:
-            raise Refused(_objects_of(wanted.workload, wanted.folder))
+        if not name:  # refused, with the names of the workloads in the file
+            reference = reference_of(wanted.workload, {}, wanted.folder)
+            with Preloaded(reference) as preloaded:
+                raise Refused(register_apart(reference, 0, preloaded).faults)
         root = package_of(file)[1]  # whose other modules it may import
         return f"{file.relative_to(root)}:{name}", root
     # A built-in algorithm needs the user's folder only if a setting names an object there.
@@ -92,15 +94,8 @@ def code_of(wanted: Wanted) -> tuple[str, Path | None]:
     return wanted.workload, wanted.folder if named else None
 
 
-def _objects_of(workload: str, folder: Path) -> list[str]:
-    """The reasons of a refusal, which ask for one of the workloads in a file."""
-    reference = reference_of(workload, {}, folder)
-    with Preloaded(reference) as preloaded:
-        return list(register_apart(reference, 0, preloaded).faults)
-
-
 def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> dict[str, Any]:
-    """Wait until a run is over and note its progress; returns its last status, with the summary.
+    """Wait until a run is over, showing its progress; returns its last status and summary.
 
     Ctrl-C has the run finish and save; a second Ctrl-C raises KeyboardInterrupt.
 
@@ -111,7 +106,7 @@ def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> dict[st
     stopped = False
     while True:
         try:
-            status = _status(client, run)
+            status = _patient_status(client, run)
             if status["outcome"] and status["state"] in ("done", "failed"):
                 return status
             follower.show(status)
@@ -124,7 +119,7 @@ def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> dict[st
             client.stop(run)
 
 
-def _status(client: HeadClient, run: str) -> dict[str, Any]:
+def _patient_status(client: HeadClient, run: str) -> dict[str, Any]:
     deadline = Deadline(_AWAY)
     while True:
         try:
@@ -135,7 +130,7 @@ def _status(client: HeadClient, run: str) -> dict[str, Any]:
 
 
 class _Follower:
-    """Notes changes at once, and progress every few seconds."""
+    """Passes changes of state to ``note`` at once, and progress every few seconds."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note, self._said, self._due = note, "", time.monotonic()
@@ -152,7 +147,7 @@ class _Follower:
 
 
 def progress(facts: dict[str, Any], *, over: bool = False) -> str:
-    """One line about a run."""
+    """The newest facts of a run in one line."""
     try:
         status = msgspec.convert(facts, Status)
     except msgspec.ValidationError:

@@ -51,13 +51,13 @@ def _draw(folder: RunFolder) -> Path:
     # Imported here: it takes half a second, and most runs need it only at their end.
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.ticker import EngFormatter  # noqa: PLC0415
 
     episodes, evaluated = Episodes.read(folder.episodes), evaluations.read(folder.evaluations)
     figure = Figure(figsize=(8, 4.5), dpi=130, layout="constrained")
     axes = figure.add_subplot()
     _plot(axes, episodes)
-    # Means as points of their own; a bar reaches from a standard deviation below to one above.
-    if evaluated:
+    if evaluated:  # means as points; a bar reaches a standard deviation up and down
         axes.errorbar(
             [each.steps for each in evaluated],
             [each.mean_return for each in evaluated],
@@ -67,7 +67,18 @@ def _draw(folder: RunFolder) -> Path:
         )  # fmt: skip
     if len(episodes) or evaluated:
         axes.legend(loc="best", frameon=False, markerscale=3, labelcolor=_GREY)
-    _label(axes, folder.config, episodes)
+    name = f"{folder.config.get('algorithm', 'run')} on {folder.config.get('env', 'environment')}"
+    final = f": {episodes.running_mean()[-1]:.1f} over the last {WINDOW}" if len(episodes) else ""
+    axes.set_title(name + final, loc="left", fontweight="bold")
+    axes.set_xlabel("environment steps", color=_GREY)
+    axes.set_ylabel("return per episode", color=_GREY)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.grid(visible=True, color="#e3e7ec", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#c3cad3")
+    axes.tick_params(colors=_GREY)
     draft = _draft(folder)
     FigureCanvasAgg(figure).print_figure(str(draft), format="png")
     draft.replace(folder.curve)
@@ -90,27 +101,6 @@ def _plot(axes: Axes, episodes: Episodes) -> None:
         linewidth=2,
         label=f"mean of {WINDOW} episodes",
     )
-
-
-def _label(axes: Axes, config: dict[str, Any], episodes: Episodes) -> None:
-    name = f"{config.get('algorithm', 'run')} on {config.get('env', 'environment')}"
-    final = f": {episodes.running_mean()[-1]:.1f} over the last {WINDOW}" if len(episodes) else ""
-    axes.set_title(name + final, loc="left", fontweight="bold")
-    axes.set_xlabel("environment steps", color=_GREY)
-    axes.set_ylabel("return per episode", color=_GREY)
-    axes.set_xlim(left=0)
-    axes.xaxis.set_major_formatter(_steps_format())
-    axes.grid(visible=True, color="#e3e7ec", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color("#c3cad3")
-    axes.tick_params(colors=_GREY)
-
-
-def _steps_format() -> Any:
-    from matplotlib.ticker import EngFormatter  # noqa: PLC0415
-
-    return EngFormatter(sep="")
 
 
 def _spread(count: int, most: int) -> Any:
