@@ -212,18 +212,18 @@ def test_whoever_lives_here_anew_takes_back_what_was_on_its_way() -> None:
         for actor in (0, 1):
             made.hear(arrivals(actor, answers=made.number))
         made.fire(0, 1, 10)
-        made.next()
+        made.next_piece()
         assert made.flight == 4 * SECOND.row_bytes
         way()
         assert made.flight == 0
-        assert made.next() is None, "nobody may send for it before the next greeting"
+        assert made.next_piece() is None, "nobody may send for it before the next greeting"
 
 
 def test_greetings_have_numbers_in_turn_and_the_first_is_answered_like_others() -> None:
     made = Sender((FIRST, SECOND), 100)
     made.place(0, 5, [0, 4], [0, 0])
     made.hear(arrivals(0, answers=0))
-    assert made.next() is None, "nobody has greeted yet, so nobody can have answered"
+    assert made.next_piece() is None, "nobody has greeted yet, so nobody can have answered"
     assert made.greet() == {0: 5}
     assert made.number == 1
     assert made.greet() == {0: 5}
@@ -255,7 +255,7 @@ def test_rows_that_arrived_from_elsewhere_are_not_sent() -> None:
     """More has arrived than was sent: another life of the agent had sent it."""
     made = sender()
     made.fire(0, 1, 8)
-    assert made.next().rows == range(4)
+    assert made.next_piece().rows == range(4)
     made.hear(arrivals(0, 6))
     assert made.flight == 0
     assert told(all_of(made)) == [(0, 1, range(6, 8))]
