@@ -64,7 +64,7 @@ class Home(msgspec.Struct, frozen=True):
 
 
 class BundleManifest(msgspec.Struct, frozen=True):
-    """The beginning of a bundle: all that is needed to refuse the bundle before the rest is read."""
+    """The beginning of a bundle: all that is needed to refuse it before the rest is read."""
 
     image: str
     site: Site
