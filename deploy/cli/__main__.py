@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from artos.errors import ArtosError, Refused
 from artos.exit_status import REFUSALS, ExitStatus
@@ -30,14 +29,10 @@ from deploy.cli.common import (
 )
 from deploy.cli.parser import Parser, ShowVersion, parse
 
-if TYPE_CHECKING:
-    from head.records.status import Summary
-    from head.run.request import Request
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    return reported(_options, arguments)
+    return reported(_parsed, arguments)
 
 
 def reported(
@@ -57,15 +52,23 @@ def reported(
         options = parsed(sys.argv[1:] if arguments is None else arguments)
         command: Callable[[argparse.Namespace], int] = options.command
         with logging_to(to_stderr):
-            return _flushed(command(options))
+            status = command(options)
+            sys.stdout.flush()
+            return status
     except REFUSALS as error:
-        _complain(*_refusal(error, starts=getattr(options, "starts", False)))
+        faults = error.faults if isinstance(error, Refused) else (str(error),)
+        starts = getattr(options, "starts", False)
+        if len(faults) == 1 and not starts:
+            _complain(*faults)
+        else:  # commands that start nothing need not say that nothing started
+            title = "refused, nothing was started:" if starts else "refused:"
+            _complain(title, *(f"  - {fault}" for fault in faults))
         return ExitStatus.REFUSED
     except ArtosError as error:
         _complain(f"{type(error).__name__}: {error}")
         return ExitStatus.FAILED
     except BrokenPipeError:
-        # The reader of our output has closed it; the interpreter's last flush must not fail too.
+        # The reader of our output has closed it; the interpreter's last flush must not fail, too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitStatus.DONE
     except OSError as error:  # a full disk, a limit, rights: no fault of the code's
@@ -78,38 +81,20 @@ def reported(
         signal.signal(signal.SIGTERM, before)
 
 
-def _flushed(status: int) -> int:
-    sys.stdout.flush()
-    return status
-
-
-def _refusal(error: ArtosError, *, starts: bool) -> list[str]:
-    """All reasons, below a title; commands that start nothing need not say that nothing started."""
-    faults = error.faults if isinstance(error, Refused) else (str(error),)
-    if len(faults) == 1 and not starts:
-        return [*faults]
-    title = "refused, nothing was started:" if starts else "refused:"
-    return [title, *(f"  - {fault}" for fault in faults)]
-
-
 def _complain(*lines: str) -> None:
     print("artos: " + printable("\n".join(lines)), file=sys.stderr)
 
 
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser(
         prog="artos", description="Buffer-centric, trigger-driven reinforcement learning."
     )
     parser.add_argument("--version", action=ShowVersion)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_commands(commands)
-    completion.add_to(commands, parser)
-    return parse(parser, commands.choices, arguments)
-
-
-def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_run(commands.add_parser("run", help="train, on this machine"))
-    _add_explain(commands.add_parser("explain", help="print a workload's wiring; runs nothing"))
+    explain = commands.add_parser("explain", help="print a workload's wiring; runs nothing")
+    add_workload(explain)
+    explain.set_defaults(command=explain_workload)
     check.add_to(commands.add_parser("check", help="try an environment out; trains nothing"))
     evaluate.add_to(commands.add_parser("eval", help="play episodes with what a run has learned"))
     clean = commands.add_parser("clean", help="remove shared memory and images of killed runs")
@@ -121,10 +106,10 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         help="a run's folder: remove its images even if the machine was restarted since",
     )
     clean.add_argument("--json", action="store_true", help="print the result as JSON")
-    clean.set_defaults(command=_clean)
+    clean.set_defaults(command=clean_up)
     doctor = commands.add_parser("doctor", help="show what this machine can do for elastic actors")
     doctor.add_argument("--json", action="store_true", help="print the result as JSON")
-    doctor.set_defaults(command=_doctor)
+    doctor.set_defaults(command=examine_machine)
     pool.add_to(commands.add_parser("pool", help="show who holds this machine's devices and slots"))
     simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
     cluster.add_to(commands)
@@ -135,6 +120,8 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     bench.add_to(
         commands.add_parser("bench", help="measure ARTOS and other libraries in the same run")
     )
+    completion.add_to(commands, parser)
+    return parse(parser, commands.choices, arguments)
 
 
 def _add_run(parser: Parser) -> None:
@@ -147,7 +134,7 @@ def _add_run(parser: Parser) -> None:
         "--resume", type=Path, metavar="RUN", help="continue the run in this folder"
     )
     add_trust(parser)
-    parser.set_defaults(command=_run, starts=True)
+    parser.set_defaults(command=train, starts=True)
 
 
 def _add_keys(parser: Parser) -> None:
@@ -162,59 +149,41 @@ def _add_keys(parser: Parser) -> None:
         )
     parser.add_argument("--revoke", action="store_true", help="revoke these keys, do not make them")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.set_defaults(command=_keys)
+    parser.set_defaults(command=change_keys)
 
 
-def _add_explain(parser: Parser) -> None:
-    add_workload(parser)
-    parser.set_defaults(command=_explain)
-
-
-def _run(options: argparse.Namespace) -> int:
+def train(options: argparse.Namespace) -> int:
+    """``artos run``: a new run, or one that is continued, on this machine."""
     limits.check()
     shm_root()  # refused at once, not after the workload's import
     settings = settings_of(options)
     # Output of user code in this process must not mix with the result.
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
-        summary = _summary(options, settings)
+        if options.resume is None:
+            from head.run.request import Request  # noqa: PLC0415
+
+            request = Request(
+                workload_of(options), settings, options.seed, options.run_dir, options.inline,
+                options.json, deadline=options.deadline,
+            )  # fmt: skip
+            with request.preload() as preloaded:
+                # Imported only now, while another process imports the workload's code.
+                from deploy.local.run import run  # noqa: PLC0415
+
+                summary = run(request, preloaded)
+        else:
+            if options.workload or options.run_dir:
+                raise Refused(["--resume takes no workload and no --run-dir: the run has its own"])
+            from deploy.local.run import resume  # noqa: PLC0415
+
+            summary = resume(options.resume, settings, quiet=options.json, trust=options.trust)
     if options.json:
         print_json(summary.plain())
     return ExitStatus.of_outcome(summary.outcome)
 
 
-def _summary(options: argparse.Namespace, settings: dict[str, Any]) -> Any:
-    if options.resume is None:
-        return _started(_request(options, settings))
-    if options.workload or options.run_dir:
-        raise Refused(["--resume takes no workload and no --run-dir: the run has its own"])
-    from deploy.local.run import resume  # noqa: PLC0415
-
-    return resume(options.resume, settings, quiet=options.json, trust=options.trust)
-
-
-def _started(request: Request) -> Summary:
-    with request.preload() as preloaded:
-        # Only now, while another process imports the workload's code.
-        from deploy.local.run import run  # noqa: PLC0415
-
-        return run(request, preloaded)
-
-
-def _request(options: argparse.Namespace, settings: dict[str, Any]) -> Request:
-    from head.run.request import Request  # noqa: PLC0415
-
-    return Request(
-        workload_of(options),
-        settings,
-        options.seed,
-        options.run_dir,
-        options.inline,
-        options.json,
-        deadline=options.deadline,
-    )
-
-
-def _explain(options: argparse.Namespace) -> int:
+def explain_workload(options: argparse.Namespace) -> int:
+    """``artos explain``: how a workload is wired; runs nothing."""
     import msgspec  # noqa: PLC0415
 
     from head.run.request import reference_of  # noqa: PLC0415
@@ -233,14 +202,15 @@ def _explain(options: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
-def _clean(options: argparse.Namespace) -> int:
+def clean_up(options: argparse.Namespace) -> int:
+    """``artos clean``: remove what killed runs have left behind."""
     from artos.pool import view  # noqa: PLC0415
     from artos.system import cleanup  # noqa: PLC0415
 
     removed = cleanup.clean(options.runs)
     try:
         removed += view.clean()
-    finally:  # if the pool cannot be removed, what was is told even so
+    finally:  # even if the pool cannot be removed, say what was
         if options.json:
             print_json({"removed": [str(path) for path in removed]})
         else:
@@ -248,7 +218,8 @@ def _clean(options: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
-def _doctor(options: argparse.Namespace) -> int:
+def examine_machine(options: argparse.Namespace) -> int:
+    """``artos doctor``: what this machine can do for elastic actors."""
     from workers.host import doctor  # noqa: PLC0415
 
     report = doctor.examine()
@@ -259,7 +230,8 @@ def _doctor(options: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
-def _keys(options: argparse.Namespace) -> int:
+def change_keys(options: argparse.Namespace) -> int:
+    """``artos keys``: make or revoke keys."""
     from deploy.cli import keys  # noqa: PLC0415
 
     report = keys.change(options.folder, options.user, options.node, revoke=options.revoke)

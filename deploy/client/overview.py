@@ -143,11 +143,11 @@ def text(picture: RenderableType) -> str:
         return stream.getvalue().rstrip()
 
 
-def live(ask: Callable[[], ClusterView], seconds: float, nothing: str) -> None:
+def live(look: Callable[[], ClusterView], seconds: float, nothing: str) -> None:
     """Show nodes and runs until Ctrl-C."""
     with suppress(KeyboardInterrupt), Live(auto_refresh=False, screen=True) as view:
         while True:
-            view.update(cluster(ask(), nothing), refresh=True)
+            view.update(cluster(look(), nothing), refresh=True)
             time.sleep(seconds)
 
 

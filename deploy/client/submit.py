@@ -80,8 +80,10 @@ def code_of(wanted: Wanted) -> tuple[str, Path | None]:
         file = (wanted.folder / place).resolve()
         if not file.is_file():
             raise Refused([f"there is no file {file}"])
-        if not name:
-            raise Refused(_objects_of(wanted.workload, wanted.folder))
+        if not name:  # refused, with the names of the workloads in the file
+            reference = reference_of(wanted.workload, {}, wanted.folder)
+            with Preloaded(reference) as preloaded:
+                raise Refused(register_apart(reference, 0, preloaded).faults)
         root = package_of(file)[1]  # whose other modules it may import
         return f"{file.relative_to(root)}:{name}", root
     # A built-in algorithm needs the user's folder only if a setting names an object there.
@@ -91,15 +93,8 @@ def code_of(wanted: Wanted) -> tuple[str, Path | None]:
     return wanted.workload, wanted.folder if named else None
 
 
-def _objects_of(workload: str, folder: Path) -> list[str]:
-    """The reasons of a refusal, which ask for one of the workloads in a file."""
-    reference = reference_of(workload, {}, folder)
-    with Preloaded(reference) as preloaded:
-        return list(register_apart(reference, 0, preloaded).faults)
-
-
 def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> RunView:
-    """Wait until a run is over and note its progress; returns its last view, with the summary.
+    """Wait until a run is over, showing its progress; returns its last view, with the summary.
 
     Ctrl-C has the run finish and save; a second Ctrl-C raises KeyboardInterrupt.
 
@@ -110,7 +105,7 @@ def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> RunView
     stopped = False
     while True:
         try:
-            status = _status(client, run)
+            status = _patient_status(client, run)
             if status.outcome and status.state in OVER:
                 return status
             follower.show(status)
@@ -123,7 +118,7 @@ def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> RunView
             client.stop(run)
 
 
-def _status(client: HeadClient, run: str) -> RunView:
+def _patient_status(client: HeadClient, run: str) -> RunView:
     deadline = Deadline(_AWAY)
     while True:
         try:
@@ -134,7 +129,7 @@ def _status(client: HeadClient, run: str) -> RunView:
 
 
 class _Follower:
-    """Notes changes at once, and progress every few seconds."""
+    """Passes changes of state to ``note`` at once, and progress every few seconds."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note, self._said, self._due = note, "", time.monotonic()

@@ -37,12 +37,16 @@ _IDLE_SECONDS = 0.05
 
 
 class _States(msgspec.Struct):
-    """Pickles of the books with the queue, of members that can go on, and of global streams."""
+    """What a snapshot of the run holds, pickled."""
 
     run: bytes
+    """The queue, and the books of the coordinator."""
     set_up: tuple[int, ...]
+    """The members that were set up."""
     members: dict[int, bytes]
+    """The states of those that can go on from them."""
     streams: bytes
+    """The global random streams."""
 
 
 class Inline:
@@ -72,7 +76,7 @@ class Inline:
         return False
 
     def unplaced(self, member: int) -> str:
-        """ "Return "": every member lives in this process."""
+        """Return "": every member lives in this process."""
         return ""
 
     def end(self, member: int) -> None:
@@ -89,7 +93,7 @@ class Inline:
         self._to_set_up.append(member)
 
     def prepare(self, member: int, within: float = 0.0) -> None:
-        """Set the actor up, unless it is set up already; there is no better time than now."""
+        """Set the actor up, unless it is already; there is no better time than now."""
         del within
         if member not in self._roles and member not in self._to_set_up:
             self._to_set_up.append(member)
@@ -121,7 +125,7 @@ class Inline:
     # -- snapshots -----------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot | None:
-        """What everybody holds between two invocations."""
+        """What all members hold between two invocations."""
         if self._coordinator is None or LEARNER not in self._roles:
             return None
         members, lost = {}, []
@@ -129,7 +133,7 @@ class Inline:
             try:
                 members[member] = pickled(role.snapshot())
             except NotKept as why:
-                lost.append(f"{self._coordinator.name_of(member)} starts anew: {why}")
+                lost.append(f"{self._coordinator.name_of(member)} starts again: {why}")
         run = {"queue": self._queue, "books": self._coordinator.snapshot()}
         states = _States(pickled(run), tuple(self._roles), members, pickled(global_streams()))
         return Snapshot(msgspec.msgpack.encode(states), tuple(lost))
@@ -140,7 +144,15 @@ class Inline:
             self._to_set_up.extend([*self._beside, *map(actor_member, coordinator.actors)])
             return
         try:
-            self._go_on(coordinator, msgspec.msgpack.decode(self._states, type=_States))
+            found = msgspec.msgpack.decode(self._states, type=_States)
+            run = unpickled(found.run)
+            self._queue = run["queue"]
+            coordinator.go_on(run["books"])
+            for member in found.set_up:
+                self._set_up(coordinator, member)
+            for member, state in found.members.items():
+                self._roles[member].go_on(unpickled(state))
+            set_global_streams(unpickled(found.streams))
         except (NotKept, ValueError, LookupError, TypeError, AttributeError) as error:
             why = (
                 f"its states are not those of this code and these settings ({error}): resume with "
@@ -148,18 +160,8 @@ class Inline:
             )
             raise CheckpointFault("of the run", why) from error
 
-    def _go_on(self, coordinator: Coordinator, found: _States) -> None:
-        run = unpickled(found.run)
-        self._queue = run["queue"]
-        coordinator.go_on(run["books"])
-        for member in found.set_up:
-            self._set_up(coordinator, member)
-        for member, state in found.members.items():
-            self._roles[member].go_on(unpickled(state))
-        set_global_streams(unpickled(found.streams))
-
     def _next(self) -> tuple[int, Invoke] | None:
-        """The next invocation that need not wait for room: a waiting one would block all others."""
+        """Take the next invocation that need not wait for room: one that waits would block all."""
         waiting: set[int] = set()
         for at, (member, call) in enumerate(self._queue):
             if member not in waiting and self._has_room(member, call):

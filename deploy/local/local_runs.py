@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ _HEADS = "for a cluster's runs: --head and --keys, or set ARTOS_HEAD and ARTOS_K
 
 
 class LocalRuns(Closing):
-    """Answers as a head does (see ``HeadClient``), for the runs in ``root``.
+    """Answers for the runs in ``root`` as a ``HeadClient`` does for those of a head.
 
     A run is named by the path of its folder, or by its name in ``root``.
     """
@@ -62,10 +61,22 @@ class LocalRuns(Closing):
     def cluster(self) -> ClusterView:
         """This machine and all its runs."""
         runs = tuple(_one(run) for run in self._runs())
-        return ClusterView(nodes=(_this_node(runs),), runs=runs, version=VERSION)
+        actors = {run.name: run.actors for run in runs if run.actors}
+        memory = psutil.virtual_memory()
+        node = NodeView(
+            name=socket.gethostname(),
+            alive=True,
+            slots=len(usable_cpus()),
+            actors=sum(actors.values()),
+            runs=actors,
+            cpu=psutil.cpu_percent(_LOOK) / 100,
+            memory=memory.percent / 100,
+            memory_mb=int(memory.total // 2**20),
+        )
+        return ClusterView(nodes=(node,), runs=runs, version=VERSION)
 
     def logs(self, run: str, offset: int = 0, log: str = "") -> dict[str, Any]:
-        """A piece of a log of a run; below 0 ``offset`` counts from the end.
+        """A piece of a log of a run; a negative ``offset`` counts from the end.
 
         Raises:
             NoSuchRun: there is no run of that name.
@@ -91,7 +102,21 @@ class LocalRuns(Closing):
             NoSuchRun: there is no run of that name.
             Refused: its process cannot be signalled.
         """
-        return _stop(self._find(run))
+        folder = self._find(run)
+        if not is_live(folder):
+            return line(folder)
+        why = "its process is not visible from here: stop it where it was started"
+        if (pid := owner(folder)) is not None:
+            try:
+                process = psutil.Process(pid)
+                if owner(folder) == pid:  # the descriptor is not that of a later process
+                    process.terminate()
+                return msgspec.structs.replace(line(folder), state=STOPPING)
+            except psutil.NoSuchProcess:
+                return line(folder)
+            except psutil.AccessDenied:
+                why = f"process {pid} is not yours"
+        raise Refused([f"run {folder.name} cannot be stopped: {why}"])
 
     def _runs(self) -> list[Path]:
         """All runs, the oldest first."""
@@ -106,7 +131,7 @@ class LocalRuns(Closing):
 
 
 def folder_of(name: str, root: Path, elsewhere: str = "") -> Path:
-    """The folder of a run that is named by it, or by its name in ``root``.
+    """The folder of a run: ``name`` is its path, or its name in ``root``.
 
     Raises:
         NoSuchRun: there is no such run; ``elsewhere`` is further advice.
@@ -158,7 +183,7 @@ def _one(run: Path) -> RunView:
 
 
 def _user(run: Path) -> str:
-    """The owner of its folder, as the system knows them."""
+    """The name of the owner of its folder."""
     try:
         return run.owner()
     except KeyError:  # it has no name here, as in a container
@@ -166,14 +191,14 @@ def _user(run: Path) -> str:
 
 
 def _of_a_cluster(run: Path) -> bool:
-    """Whether its actors are on other nodes: only then there is the log of a replay process."""
+    """Whether its actors are on other nodes: only then is there the log of a replay process."""
     return any((run / LOGS).glob("replay-*.log"))
 
 
 def _fate(run: Path) -> tuple[str, str, str]:
     """State, outcome, and the reason of a failure."""
     live, told = is_live(run), control.state_told(run)
-    if live and (told or is_live(run)):  # else it has ended meanwhile
+    if live and (told or is_live(run)):  # else it has ended since
         return told or STARTING, "", ""
     try:
         said = summary_file.read(run)
@@ -185,36 +210,3 @@ def _fate(run: Path) -> tuple[str, str, str]:
         return FAILED, "failed", f"its process was killed{go_on}"
     _, ending = said
     return at_the_end(ending.outcome), ending.outcome, ending.why
-
-
-def _this_node(runs: Iterable[RunView]) -> NodeView:
-    memory = psutil.virtual_memory()
-    actors = {run.name: run.actors for run in runs if run.actors}
-    return NodeView(
-        name=socket.gethostname(),
-        alive=True,
-        slots=len(usable_cpus()),
-        actors=sum(actors.values()),
-        runs=actors,
-        cpu=psutil.cpu_percent(_LOOK) / 100,
-        memory=memory.percent / 100,
-        memory_mb=int(memory.total // 2**20),
-    )
-
-
-def _stop(run: Path) -> RunView:
-    """Ask a run to finish and save, as Ctrl-C does; asked a second time, it ends at once."""
-    if not is_live(run):
-        return line(run)
-    why = "its process is not visible from here: stop it where it was started"
-    if (pid := owner(run)) is not None:
-        try:
-            process = psutil.Process(pid)
-            if owner(run) == pid:  # the descriptor is that of the owner, not of a later process
-                process.terminate()
-            return msgspec.structs.replace(line(run), state=STOPPING)
-        except psutil.NoSuchProcess:
-            return line(run)
-        except psutil.AccessDenied:
-            why = f"process {pid} is not yours"
-    raise Refused([f"run {run.name} cannot be stopped: {why}"])

@@ -83,19 +83,19 @@ def node_view(node: Node, scheduler: Scheduler, now: float) -> NodeView:
 
 
 def summary(folder: Path) -> dict[str, Any] | None:
-    """The summary of a run that is over; None if it could not write any.
+    """The summary of a run that is over; None if it could not write one.
 
     Raises:
-        DamagedRecord: it is damaged, or no file that can be read.
+        DamagedRecord: it is damaged, or not a file that can be read.
     """
     return found[0] if (found := summary_file.read(folder)) else None
 
 
 def log(folder: Path, name: str, offset: int, state: str) -> dict[str, Any]:
-    """A piece of a log in the folder of a run in ``state``; ``ended`` if no more of it will come.
+    """A piece of a log in the folder of a run in ``state``; ``ended``: no more of it will come.
 
-    ``name`` is e.g. learner, actor-3 (the newest one), w1/actor-3 (that of node w1); "" is the log
-    of the run process.
+    ``name`` is, for example, learner, actor-3 (the newest) or w1/actor-3 (the one of node w1); ""
+    is the log of the run process.
 
     Raises:
         Refused: the run has no such log.
@@ -106,7 +106,7 @@ def log(folder: Path, name: str, offset: int, state: str) -> dict[str, Any]:
 
 
 def has_log(folder: Path, name: str) -> bool:
-    """Whether a log of just this name is in the folder of a run."""
+    """Whether the folder of a run has a log with exactly this name."""
     return name in _files(folder / LOGS)
 
 
@@ -123,6 +123,6 @@ def _log_file(folder: Path, name: str) -> Path:
 
 
 def _files(logs: Path) -> dict[str, Path]:
-    """Logs of processes here, and of a cluster's nodes once their executors have closed."""
+    """The logs of processes here, and those of nodes once their executors have closed."""
     found = [*logs.glob("*.log"), *logs.glob("*/*.log")]
     return {path.relative_to(logs).with_suffix("").as_posix(): path for path in found}

@@ -65,7 +65,12 @@ class ProgressLog(Closing):
         row = flatten(status)
         new = [name for name in row if name not in self._columns]
         if new:
-            self._add_columns(new)
+            columns = [*self._columns, *new]
+            rows = [[row.get(name, "") for name in columns] for row in read_history(self._progress)]
+            write_durably(self._progress, _lines([columns, *rows]))
+            self._columns = columns
+            self._rows_out.close()
+            self._rows_out = AppendFile(self._progress)
         self._rows_out.append(_line([_cell(row.get(name)) for name in self._columns]).encode())
         self._events.scalars(status.steps, scalars(status))
 
@@ -94,14 +99,6 @@ class ProgressLog(Closing):
         self._rows_out.close()
         self._episodes_out.close()
         self._events.close()
-
-    def _add_columns(self, names: Sequence[str]) -> None:
-        columns = [*self._columns, *names]
-        rows = [[row.get(name, "") for name in columns] for row in read_history(self._progress)]
-        write_durably(self._progress, _lines([columns, *rows]))
-        self._columns = columns
-        self._rows_out.close()
-        self._rows_out = AppendFile(self._progress)
 
     def __repr__(self) -> str:
         return f"<ProgressLog {self._progress} columns={len(self._columns)}>"

@@ -43,7 +43,7 @@ def test_a_client_with_nobody_to_ask_gives_up_in_words(head: Head) -> None:
         HeadClient(head.endpoint, head.keys) as client,
         pytest.raises(NoHead, match=f"{head.endpoint}: nothing listens there"),
     ):
-        client.tell(control.ListRuns(), PATIENCE)
+        client.exchange(control.ListRuns(), PATIENCE)
 
 
 def test_a_client_says_which_key_is_wrong(head: Head, others: Path) -> None:
@@ -51,13 +51,13 @@ def test_a_client_says_which_key_is_wrong(head: Head, others: Path) -> None:
         HeadClient(head.endpoint, others) as client,
         pytest.raises(WrongKeys, match=r"others .*head\.key is not its key"),
     ):
-        client.tell(control.ListRuns(), PATIENCE)
+        client.exchange(control.ListRuns(), PATIENCE)
     (others / "head.key").write_bytes((head.keys / "head.key").read_bytes())
     with (
         HeadClient(head.endpoint, others) as client,
         pytest.raises(WrongKeys, match="does not accept the key of user owner"),
     ):
-        client.tell(control.ListRuns(), PATIENCE)
+        client.exchange(control.ListRuns(), PATIENCE)
 
 
 def test_a_head_that_has_answered_may_be_away_for_a_while(head: Head) -> None:
@@ -67,7 +67,7 @@ def test_a_head_that_has_answered_may_be_away_for_a_while(head: Head) -> None:
         assert asked.result() == {"runs": []}
         head.stop()
         with pytest.raises(DeadlineExceeded, match="to come back"):
-            client.tell(control.ListRuns(), 3.0)
+            client.exchange(control.ListRuns(), 3.0)
 
 
 def test_a_head_that_is_there_and_does_not_answer_is_told_from_one_that_is_away(head: Head) -> None:
@@ -76,7 +76,7 @@ def test_a_head_that_is_there_and_does_not_answer_is_told_from_one_that_is_away(
         HeadClient(head.endpoint, head.keys) as client,
         pytest.raises(DeadlineExceeded, match="can be reached, but is busy or stopped"),
     ):
-        client.tell(control.ListRuns(), 2.0)
+        client.exchange(control.ListRuns(), 2.0)
 
 
 def test_top_says_so_as_soon_as_its_head_is_gone(
