@@ -22,7 +22,7 @@ from artos.protocol.fields import (
     check_plain,
 )
 from artos.protocol.message import Bulk, Message
-from artos.protocol.views import RunFacts
+from artos.protocol.views import ClusterView, RunFacts, RunView
 
 PROTOCOL = 7
 """Raised with every change of a message; peers with another number are refused at hello."""
@@ -115,7 +115,6 @@ class RunScaled(Message, frozen=True, tag=True):
 class Answer(Message, frozen=True, tag=True):
     """Head → user: plain data; ``fault`` says what was wrong with the request, if anything.
 
-    To questions for runs and nodes ``data`` is the plain form of ``artos.protocol.views``.
     ``missing`` names an archive to be sent (``Archive``) before the request is repeated.
     """
 
@@ -125,6 +124,21 @@ class Answer(Message, frozen=True, tag=True):
 
     def __post_init__(self) -> None:
         check_plain(self.data)
+
+
+class RunAnswer(Answer, frozen=True, tag=True, kw_only=True):
+    """Head → user: one run, in full to ``ReadStatus`` and in short to ``StopRun``."""
+
+    run: RunView
+
+    def __post_init__(self) -> None:
+        check_plain(self.run.ending)
+
+
+class ClusterAnswer(Answer, frozen=True, tag=True, kw_only=True):
+    """Head → user: nodes and runs to ``ReadStatus``; to ``ListRuns`` only runs, in short."""
+
+    cluster: ClusterView
 
 
 # -- worker daemon <-> head daemon -----------------------------------------------------------------

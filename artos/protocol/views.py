@@ -7,15 +7,12 @@ number that is not finite has no place in JSON: there, and on its way to a head,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from artos.errors import Refused
 from artos.protocol.fields import Finite
-
-View = TypeVar("View", bound=msgspec.Struct)
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -123,15 +120,6 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
         found: dict[str, Any] = msgspec.to_builtins(self)
         return found if found.get("facts", found) is not None else found | {"facts": {}}
 
-    @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> RunView:
-        """The inverse of ``plain``.
-
-        Raises:
-            Refused: the data have another form.
-        """
-        return _view({**plain, "facts": plain["facts"] or None} if "facts" in plain else plain, cls)
-
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """A node. ``cpu`` and ``memory`` are shares in use, 0 to 1; ``runs`` counts its actors by run.
@@ -182,21 +170,3 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
         """As JSON has it."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         return found | {"runs": [run.plain for run in self.runs]}
-
-    @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> ClusterView:
-        """The inverse of ``plain``.
-
-        Raises:
-            Refused: the data have another form.
-        """
-        runs = tuple(map(RunView.of, plain.get("runs", ())))
-        return msgspec.structs.replace(_view({**plain, "runs": ()}, cls), runs=runs)
-
-
-def _view(plain: Mapping[str, Any], kind: type[View]) -> View:
-    try:
-        return msgspec.convert(dict(plain), kind)
-    except msgspec.ValidationError as error:
-        cure = "use the ARTOS that the head has"
-        raise Refused([f"the answer has another form than expected ({error}): {cure}"]) from error

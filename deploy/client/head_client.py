@@ -18,6 +18,7 @@ from artos.transport.link_faults import unreachable
 from artos.transport.messenger import HEAD, Messenger
 
 _SECONDS = 15.0
+_OTHER = "the head's answer is one to another question: use the ARTOS that the head has"
 _BUSY = "it can be reached, but is busy or stopped, and may still do what was asked; ask again"
 
 
@@ -51,15 +52,15 @@ class HeadClient(Closing):
 
     def list_runs(self) -> tuple[RunView, ...]:
         """All runs in short; raises what ``request`` raises."""
-        return ClusterView.of(self.request(control.ListRuns())).runs
+        return self._cluster_in(self.exchange(control.ListRuns())).runs
 
     def status(self, run: str) -> RunView:
         """One run in full; raises what ``request`` raises."""
-        return RunView.of(self.request(control.ReadStatus(run)))
+        return self._run_in(self.exchange(control.ReadStatus(run)))
 
     def cluster(self) -> ClusterView:
         """All nodes and runs; raises what ``request`` raises."""
-        return ClusterView.of(self.request(control.ReadStatus()))
+        return self._cluster_in(self.exchange(control.ReadStatus()))
 
     def logs(self, run: str, offset: int = 0, log: str = "") -> dict[str, Any]:
         """A piece of a log, from an offset in bytes; raises what ``request`` raises."""
@@ -71,7 +72,7 @@ class HeadClient(Closing):
 
     def stop(self, run: str) -> RunView:
         """Have a run finish and save; returns it in short; raises what ``request`` raises."""
-        return RunView.of(self.request(control.StopRun(run)))
+        return self._run_in(self.exchange(control.StopRun(run)))
 
     def drain(self, node: str) -> dict[str, Any]:
         """Move the actors of a node to other nodes; raises what ``request`` raises."""
@@ -141,6 +142,18 @@ class HeadClient(Closing):
         if answer.fault:
             raise Refused(answer.fault.split("\n"))
         return answer.data
+
+    @staticmethod
+    def _run_in(answer: control.Answer) -> RunView:
+        if isinstance(answer, control.RunAnswer):
+            return answer.run
+        raise Refused(answer.fault.split("\n") if answer.fault else [_OTHER])
+
+    @staticmethod
+    def _cluster_in(answer: control.Answer) -> ClusterView:
+        if isinstance(answer, control.ClusterAnswer):
+            return answer.cluster
+        raise Refused(answer.fault.split("\n") if answer.fault else [_OTHER])
 
     def close(self) -> None:
         """Close the connection. May be called twice."""

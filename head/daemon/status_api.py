@@ -1,4 +1,4 @@
-"""The head's knowledge as views for users, and these as the plain data that answers hold."""
+"""What the head knows, as views for users: ``artos status``, ``list`` and ``top``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from artos.errors import Refused
-from artos.protocol.views import NodeView, RunView
+from artos.protocol.views import ClusterView, NodeView, RunView
 from artos.run_state import OVER
 from artos.system.logs import piece
 from head.daemon.roster import Node, Roster
@@ -23,27 +23,22 @@ MOST_OF_A_LOG = 100_000
 """Most bytes of a log in one answer."""
 
 
-def everything(scheduler: Scheduler, roster: Roster, now: float) -> dict[str, Any]:
-    """The plain form of a ``ClusterView``, without what only the daemon knows of itself."""
-    return {
-        "nodes": [msgspec.to_builtins(node_view(node, scheduler, now)) for node in roster],
-        "quotas": msgspec.to_builtins(scheduler.books.facts()),
-        "runs": [one(run, scheduler, roster) for run in scheduler.runs.values()],
-    }
+def everything(scheduler: Scheduler, roster: Roster, now: float) -> ClusterView:
+    """All nodes and runs, and the quotas whose runs wait or go on."""
+    return ClusterView(
+        nodes=tuple(_node(node, scheduler, now) for node in roster),
+        quotas=scheduler.books.facts(),
+        runs=tuple(one(run, scheduler) for run in scheduler.runs.values()),
+    )
 
 
-def line(run: Run, scheduler: Scheduler, roster: Roster) -> dict[str, Any]:
-    """The plain form of a run's view in short."""
-    return run_view(run, scheduler).plain
+def one(run: Run, scheduler: Scheduler) -> RunView:
+    """A run and its newest facts."""
+    return msgspec.structs.replace(line(run, scheduler), facts=run.facts)
 
 
-def one(run: Run, scheduler: Scheduler, roster: Roster) -> dict[str, Any]:
-    """The plain form of a run's view with its newest facts."""
-    return msgspec.structs.replace(run_view(run, scheduler), facts=run.facts).plain
-
-
-def run_view(run: Run, scheduler: Scheduler) -> RunView:
-    """A run in short."""
+def line(run: Run, scheduler: Scheduler) -> RunView:
+    """A run in short: ``actors`` take part now; ``nodes`` counts the registered ones by node."""
     places = list(run.places.values())
     take_part = UNSET if run.facts is None else run.facts.actors
     registered = run.up.actors if run.up else 0
@@ -62,8 +57,7 @@ def run_view(run: Run, scheduler: Scheduler) -> RunView:
     )
 
 
-def node_view(node: Node, scheduler: Scheduler, now: float) -> NodeView:
-    """A node at the time ``now`` in seconds."""
+def _node(node: Node, scheduler: Scheduler, now: float) -> NodeView:
     actors = scheduler.actors_on(node.name) if node.alive else {}
     return NodeView(
         name=node.name,
