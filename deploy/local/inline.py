@@ -40,13 +40,18 @@ _IDLE_SECONDS = 0.05
 
 
 class _States(msgspec.Struct):
-    """Pickles of the books with the queue, of members that can go on, and of global streams."""
+    """What a snapshot of the run holds, pickled."""
 
     run: bytes
+    """The queue, and the books of the coordinator."""
     set_up: tuple[Member, ...]
+    """The members that were set up."""
     members: dict[Member, bytes]
+    """The states of those that can go on from them."""
     streams: bytes
+    """The global random streams."""
     version: str = ""
+    """The version of ARTOS that saved them."""
 
 
 class Inline:
@@ -81,7 +86,7 @@ class Inline:
         return False
 
     def unplaced(self, member: Member) -> str:
-        """ "Return "": every member lives in this process."""
+        """Return "": every member lives in this process."""
         return ""
 
     def end(self, member: Member) -> None:
@@ -98,7 +103,7 @@ class Inline:
         self._to_set_up.append(member)
 
     def prepare(self, member: Member, within: float = 0.0) -> None:
-        """Set the actor up, unless it is set up already; there is no better time than now."""
+        """Set the actor up, unless it is already; there is no better time than now."""
         del within
         if member not in self._roles and member not in self._to_set_up:
             self._to_set_up.append(member)
@@ -130,7 +135,7 @@ class Inline:
     # -- snapshots -----------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot | None:
-        """What everybody holds between two invocations."""
+        """What all members hold between two invocations."""
         if self._coordinator is None or self._members.publisher not in self._roles:
             return None
         members, lost = {}, []
@@ -138,7 +143,7 @@ class Inline:
             try:
                 members[member] = pickled(role.snapshot())
             except NotKept as why:
-                lost.append(f"{member} starts anew: {why}")
+                lost.append(f"{member} starts again: {why}")
         run, streams = saved(self._coordinator, self._queue), pickled(global_streams())
         states = _States(run, tuple(self._roles), members, streams, VERSION)
         return Snapshot(msgspec.msgpack.encode(states), tuple(lost))
@@ -150,7 +155,15 @@ class Inline:
             self._to_set_up.extend([*self._members.hosted, *actors])
             return
         try:
-            self._go_on(coordinator, msgspec.msgpack.decode(self._states, type=_States))
+            found = msgspec.msgpack.decode(self._states, type=_States)
+            if found.version != VERSION:
+                raise NotKept(f"of ARTOS {found.version or 'of earlier days'}, this is {VERSION}")
+            self._queue = resumed(coordinator, found.run)
+            for member in found.set_up:
+                self._set_up(coordinator, member)
+            for member, state in found.members.items():
+                self._roles[member].go_on(unpickled(state))
+            set_global_streams(unpickled(found.streams))
         except (NotKept, ValueError, LookupError, TypeError, AttributeError) as error:
             why = (
                 f"its states are not those of this code and these settings ({error}): resume with "
@@ -158,18 +171,8 @@ class Inline:
             )
             raise CheckpointFault("of the run", why) from error
 
-    def _go_on(self, coordinator: Run, found: _States) -> None:
-        if found.version != VERSION:
-            raise NotKept(f"of ARTOS {found.version or 'of earlier days'}, this is {VERSION}")
-        self._queue = resumed(coordinator, found.run)
-        for member in found.set_up:
-            self._set_up(coordinator, member)
-        for member, state in found.members.items():
-            self._roles[member].go_on(unpickled(state))
-        set_global_streams(unpickled(found.streams))
-
     def _next(self) -> tuple[Member, Invoke] | None:
-        """The next invocation that need not wait for room: a waiting one would block all others."""
+        """Take the next invocation that need not wait for room: one that waits would block all."""
         waiting: set[Member] = set()
         for at, (member, call) in enumerate(self._queue):
             if member not in waiting and self._has_room(member, call):

@@ -43,12 +43,13 @@ _MOST_RUNS = 20
 
 @dataclass(slots=True)
 class _Opened:
-    """An executor's process. ``end_by``: when it will be killed; None while it is wanted."""
+    """An executor's process."""
 
     order: ExecutorOrder
     child: Child
     process: PidFd
     end_by: float | None = None
+    """When it will be killed; None while it is wanted."""
 
     @property
     def epoch(self) -> int:
@@ -104,7 +105,7 @@ class ExecutorHost:
     # -- what the head wants -------------------------------------------------------------------
 
     def assign(self, assign: Assign) -> None:
-        """Open this executor, in place of an older one of the run, or give it other ``slots``."""
+        """Open this executor instead of an older one of the run, or give it other ``slots``."""
         self._wanted[assign.run] = assign
 
     def unassign(self, run: str) -> None:
@@ -118,8 +119,8 @@ class ExecutorHost:
         for run in {*self._wanted, *self._executors}:
             self.unassign(run)
 
-    def archived(self, archive: Archive) -> None:
-        """The head sent a code archive; one without content means that the head does not have it.
+    def take_archive(self, archive: Archive) -> None:
+        """Store a code archive that the head sent; without content, the head does not have it.
 
         Raises:
             Refused: the archive is damaged; the head will be asked for it again.
@@ -128,7 +129,7 @@ class ExecutorHost:
         if archive.content:
             self._archives.put(archive.archive, archive.content)
 
-    def ask_again(self) -> None:
+    def forget_requests(self) -> None:
         """Ask for missing archives again: the head has restarted and forgotten the requests."""
         self._asked.clear()
 
@@ -157,7 +158,12 @@ class ExecutorHost:
         for run in self._orphans.keys() - self._wanted.keys():
             self._orphans.pop(run).close()
         with contained("tidying up"):
-            self._tidy()
+            # Executors that were killed, maybe under an earlier daemon, left memory and images.
+            if self._clock.now() >= self._tidy_at:
+                self._tidy_at = float("inf")
+                reap_orphans()
+                for images in self._folder.glob("*/images"):
+                    remove_unlinked_images(images)
         return reports
 
     def _look_at(self, run: str, executor: _Opened) -> list[Message]:
@@ -173,14 +179,6 @@ class ExecutorHost:
             write_order(self._file(run), executor.order)
             executor.process.signal(signal.SIGHUP)
         return []
-
-    def _tidy(self) -> None:
-        """Remove memory and images of executors that were killed, also under an earlier daemon."""
-        if self._clock.now() >= self._tidy_at:
-            self._tidy_at = float("inf")
-            reap_orphans()
-            for images in self._folder.glob("*/images"):
-                remove_unlinked_images(images)
 
     def _end(self, executor: _Opened, how: signal.Signals = signal.SIGTERM) -> None:
         now = self._clock.now()
@@ -225,7 +223,7 @@ class ExecutorHost:
         return [ExecutorEnded(assign.run, assign.epoch, f"it could not be opened: {why}")]
 
     def _alone(self, run: str) -> bool:
-        """Whether no process of an earlier executor is left: it could be taken for the new one."""
+        """Whether no process of an earlier executor is left, as it could be taken for a new one."""
         now = self._clock.now()
         if run not in self._orphans:
             self._orphans[run] = Orphans(self._folder / run, now + self._patience)
@@ -235,7 +233,10 @@ class ExecutorHost:
         return gone
 
     def _start(self, assign: Assign, code: str) -> None:
-        self._make_room()
+        # Only the latest few finished runs keep their folders.
+        over = [path for path in self._folder.glob("*/") if path.name not in self.runs]
+        for path in sorted(over, key=lambda path: path.stat().st_mtime)[:-_MOST_RUNS]:
+            shutil.rmtree(path, ignore_errors=True)
         folder = self._folder / assign.run
         (keep(folder) / "logs").mkdir(exist_ok=True)
         order = ExecutorOrder(
@@ -256,12 +257,6 @@ class ExecutorHost:
     def _file(self, run: str) -> Path:
         return self._folder / run / "executor.json"
 
-    def _make_room(self) -> None:
-        """Remove the folders of finished runs, but for the latest few."""
-        over = [path for path in self._folder.glob("*/") if path.name not in self.runs]
-        for path in sorted(over, key=lambda path: path.stat().st_mtime)[:-_MOST_RUNS]:
-            shutil.rmtree(path, ignore_errors=True)
-
     def kill(self) -> None:
         """Kill every executor at once."""
         for run, executor in [*self._executors.items()]:
@@ -274,7 +269,7 @@ class ExecutorHost:
 
 @contextmanager
 def _blocked(*numbers: signal.Signals) -> Iterator[None]:
-    """Block these signals, so that a process started meanwhile begins with them blocked."""
+    """Block these signals, so that a process started in the block begins with them blocked."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield

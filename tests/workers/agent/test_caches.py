@@ -37,7 +37,7 @@ class Watched:
         )
 
     def look(self) -> list[tuple[int, int, int]]:
-        self.caches.look()
+        self.caches.feed_commits()
         fired, self.fired = self.fired, []
         return fired
 
