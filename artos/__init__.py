@@ -1,7 +1,8 @@
 """ARTOS: buffer-centric, trigger-driven orchestration of distributed reinforcement learning.
 
 The public names for a user's own algorithm. Each is imported when it is first used, so
-``import artos`` costs nothing, and only names that need PyTorch load it.
+``import artos`` costs nothing, and only names that need PyTorch load it. Algorithms stand one floor
+up, with their tables of triggers; nothing below this file knows them.
 """
 
 from __future__ import annotations
@@ -21,14 +22,11 @@ if TYPE_CHECKING:
     from artos.buffer.samplers.sequences import SequenceSampler
     from artos.buffer.samplers.uniform import UniformSampler
     from artos.errors import ArtosError
-    from artos.learners.a2c import A2C
     from artos.learners.advantage_cache import AdvantageCache
     from artos.learners.context import LearnerContext
     from artos.learners.dqn import DQN
-    from artos.learners.impala import IMPALA
     from artos.learners.network import Network
     from artos.learners.optimisers import Adam, RMSprop, TorchOptimiser
-    from artos.learners.ppo import PPO
     from artos.learners.sac import SAC
     from artos.learners.td3 import TD3
     from artos.learners.torch_learner import TorchLearner
@@ -41,6 +39,10 @@ if TYPE_CHECKING:
     from artos.spec import DataKey, ObjectKey, Workload
     from artos.trained.evaluation import Evaluation
     from artos.trained.trained import Trained, load
+    from triggers.algorithms.a2c import A2C
+    from triggers.algorithms.impala import IMPALA
+    from triggers.algorithms.pipelined_ppo import PipelinedPPO
+    from triggers.algorithms.ppo import PPO
 
 __all__ = [
     "A2C",
@@ -68,6 +70,7 @@ __all__ = [
     "Network",
     "ObjectKey",
     "Observation",
+    "PipelinedPPO",
     "Policy",
     "Prioritised",
     "PrioritisedSampler",
@@ -88,10 +91,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "A2C": "artos.learners.a2c",
+    "A2C": "triggers.algorithms.a2c",
     "DQN": "artos.learners.dqn",
-    "IMPALA": "artos.learners.impala",
-    "PPO": "artos.learners.ppo",
+    "IMPALA": "triggers.algorithms.impala",
+    "PipelinedPPO": "triggers.algorithms.pipelined_ppo",
+    "PPO": "triggers.algorithms.ppo",
     "SAC": "artos.learners.sac",
     "TD3": "artos.learners.td3",
     "ActorBlock": "artos.buffer.actor_block",

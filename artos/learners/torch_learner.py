@@ -60,44 +60,6 @@ def _indivisible_sequences(plan: Plan, minibatches: int) -> list[str]:
     ]
 
 
-def too_early(plan: Plan, minibatches: int) -> list[str]:
-    """Why minibatches or actors do not fit triggers that fire before a batch is complete."""
-    found, actors = [], plan.at_work.most
-    if "learner.accumulate" in plan.triggers and minibatches != 1:
-        found.append("learner.accumulate adds up one gradient of the full batch: set minibatches=1")
-    if "learner.first_pass" not in plan.triggers or minibatches < 1:
-        return found
-    if plan.at_work.least != actors:
-        found.append(
-            "learner.first_pass makes each minibatch from some of the actors, which needs a fixed "
-            "number of actors: give actors as a number"
-        )
-    elif actors % minibatches and minibatches % actors:
-        found.append(
-            f"{actors} actors and {minibatches} minibatches: learner.first_pass needs one to be a "
-            "multiple of the other"
-        )
-    return found
-
-
-def not_compiled(plan: Plan) -> list[str]:
-    """What of a plan is not compiled, in words."""
-    found = []
-    if plan.state_keys:
-        found.append("compile=on: policies with a memory are not compiled: leave out compile")
-    if "learner.accumulate" in plan.triggers:
-        found.append(
-            "compile=on: learner.accumulate, which adds up gradients, is not compiled: use another "
-            "pipeline, or leave out compile"
-        )
-    return found
-
-
-def share(plan: Plan, minibatches: int, rows: int) -> int:
-    """How many minibatches of the usual size ``rows`` rows of a full batch make."""
-    return max(1, round(minibatches * rows / (plan.actors * plan.envs * plan.steps)))
-
-
 class TorchLearner:
     """Subclass it and write ``update(batch, call)``; call ``self.step(loss)`` to learn.
 
@@ -222,8 +184,10 @@ class TorchLearner:
 
     def faults(self, plan: Plan) -> list[str]:
         """Everything wrong with this learner's settings for this plan."""
-        uncompiled = not_compiled(plan) if self.compile == "on" else []
-        return [*self.out_of_range(), *uncompiled]
+        found = [*self.out_of_range()]
+        if self.compile == "on" and plan.state_keys:
+            found.append("compile=on: policies with a memory are not compiled: leave out compile")
+        return found
 
     def out_of_range(self) -> Iterator[str]:
         """What is wrong with settings whatever the plan; a subclass adds its own."""
