@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from artos.buffer.samplers.prioritised import PrioritisedSampler
     from artos.buffer.samplers.sequences import SequenceSampler
     from artos.buffer.samplers.uniform import UniformSampler
+    from artos.contracts import Actor, Learner
     from artos.errors import ArtosError
     from artos.learners.advantage_cache import AdvantageCache
     from artos.learners.context import LearnerContext
@@ -53,6 +54,7 @@ __all__ = [
     "SAC",
     "TD3",
     "ActInfo",
+    "Actor",
     "ActorBlock",
     "Adam",
     "AdvantageCache",
@@ -64,6 +66,7 @@ __all__ = [
     "Evaluation",
     "FullBatch",
     "Invoke",
+    "Learner",
     "LearnerContext",
     "ModelBlock",
     "NStep",
@@ -98,6 +101,8 @@ _MODULES = {
     "PPO": "triggers.algorithms.ppo",
     "SAC": "artos.learners.sac",
     "TD3": "artos.learners.td3",
+    "Actor": "artos.contracts",
+    "Learner": "artos.contracts",
     "ActorBlock": "artos.buffer.actor_block",
     "ArtosError": "artos.errors",
     "Batch": "artos.buffer.samplers.batch",

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.contracts import Learner
 from artos.learners import device as devices
 from artos.learners.compiler import Compiler, Switch
 from artos.learners.compiler import faults as compiler_faults
@@ -60,7 +61,7 @@ def _indivisible_sequences(plan: Plan, minibatches: int) -> list[str]:
     ]
 
 
-class TorchLearner:
+class TorchLearner(Learner):
     """Subclass it and write ``update(batch, call)``; call ``self.step(loss)`` to learn.
 
     ``batch`` holds the rows that the trigger claimed or drew, and is None where it does neither (a
@@ -92,11 +93,8 @@ class TorchLearner:
     ``ObjectKeyTrigger(name)``; scaling policies read the newest value.
     """
 
-    non_publishing: ClassVar[tuple[str, ...]] = ()
     publishing: ClassVar[Literal["update", "step", "itself"]] = "update"
     objects: ClassVar[tuple[ObjectKey, ...]] = ()
-    calls: ClassVar[tuple[str, ...]] = ()
-    reads: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -106,8 +104,8 @@ class TorchLearner:
         compile: Switch = "off",
     ) -> None:
         self.lr, self.max_grad_norm, self._threads = lr, max_grad_norm, threads
+        self.threads_follow = not threads  # no number was set
         self.compile: Switch = compile
-        self.fresh = False
 
     def setup(self, context: LearnerContext) -> None:
         """Adopt the policy's network and give it its optimiser."""
@@ -160,11 +158,6 @@ class TorchLearner:
         stepped: Callable[[], None],
     ) -> Network:
         return Network(module, optimiser, max_grad_norm, stepped, self.place.device)
-
-    @property
-    def threads_follow(self) -> bool:
-        """Whether it has as many threads as others leave cores free: no number was set."""
-        return not self._threads
 
     def threads(self, module: nn.Module, cores: int) -> int:
         """Compute threads: as set, else one for small networks, for large ones at most all cores.
@@ -220,10 +213,6 @@ class TorchLearner:
     def windows(self, batch: DrawnBatch) -> Windows:
         """Drawn ``Sequences`` as tensors, time first; the trigger's keys must name the state."""
         return windows(batch, self.context.plan.state_keys, self.tensor)
-
-    def seconds(self) -> Mapping[str, float]:
-        """Where the last update spent its time, if it kept count."""
-        return {}
 
     # -- publishing ----------------------------------------------------------------------------
 

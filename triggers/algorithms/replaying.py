@@ -6,8 +6,9 @@ from typing import Literal
 
 from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.patterns import Pattern, Prioritised, Uniform
+from artos.contracts import Learner
 from artos.scaling.actor_count import ActorsSetting, actors_of
-from artos.spec import Learner, Workload, is_observation
+from artos.spec import Workload, is_observation
 from triggers import ReplayTrigger, RoundTrigger
 from triggers.table import Table
 
