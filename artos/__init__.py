@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from artos.actors.context import ActorContext
     from artos.actors.rollout import RolloutActor
     from artos.buffer.actor_block import ActorBlock
     from artos.buffer.model_block import ModelBlock
@@ -56,6 +57,7 @@ __all__ = [
     "ActInfo",
     "Actor",
     "ActorBlock",
+    "ActorContext",
     "Adam",
     "AdvantageCache",
     "ArtosError",
@@ -104,6 +106,7 @@ _MODULES = {
     "Actor": "artos.contracts",
     "Learner": "artos.contracts",
     "ActorBlock": "artos.buffer.actor_block",
+    "ActorContext": "artos.actors.context",
     "ArtosError": "artos.errors",
     "Batch": "artos.buffer.samplers.batch",
     "Claim": "artos.protocol.invocations",

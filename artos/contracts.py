@@ -236,11 +236,12 @@ def _unlike(role: object, base: type, name: str, like: str) -> Iterator[str]:
     elif method:
         given = [*inspect.signature(wanted).parameters.values()][1:]
         by_name = {each.name: None for each in given if each.kind is each.KEYWORD_ONLY}
-        signature = inspect.signature(getattr(role, name))
+        takes = inspect.signature(getattr(role, name))
         try:
-            signature.bind(*[None] * (len(given) - len(by_name)), **by_name)
+            takes.bind(*[None] * (len(given) - len(by_name)), **by_name)
         except TypeError:
-            yield f"{who} must take ({_arguments(base, like)}), but it takes {signature}"
+            names = ", ".join(takes.parameters)
+            yield f"{who} must take ({_arguments(base, like)}), but it takes ({names})"
 
 
 def methods(role: object) -> tuple[str, ...]:
