@@ -26,11 +26,8 @@ if TYPE_CHECKING:
     from artos.errors import ArtosError
     from artos.learners.advantage_cache import AdvantageCache
     from artos.learners.context import LearnerContext
-    from artos.learners.dqn import DQN
     from artos.learners.network import Network
     from artos.learners.optimisers import Adam, RMSprop, TorchOptimiser
-    from artos.learners.sac import SAC
-    from artos.learners.td3 import TD3
     from artos.learners.torch_learner import TorchLearner
     from artos.losses.gae import advantages
     from artos.losses.vtrace import vtrace
@@ -42,9 +39,12 @@ if TYPE_CHECKING:
     from artos.trained.evaluation import Evaluation
     from artos.trained.trained import Trained, load
     from triggers.algorithms.a2c import A2C
+    from triggers.algorithms.dqn import DQN
     from triggers.algorithms.impala import IMPALA
     from triggers.algorithms.pipelined_ppo import PipelinedPPO
     from triggers.algorithms.ppo import PPO
+    from triggers.algorithms.sac import SAC
+    from triggers.algorithms.td3 import TD3
 
 __all__ = [
     "A2C",
@@ -97,12 +97,12 @@ __all__ = [
 
 _MODULES = {
     "A2C": "triggers.algorithms.a2c",
-    "DQN": "artos.learners.dqn",
+    "DQN": "triggers.algorithms.dqn",
     "IMPALA": "triggers.algorithms.impala",
     "PipelinedPPO": "triggers.algorithms.pipelined_ppo",
     "PPO": "triggers.algorithms.ppo",
-    "SAC": "artos.learners.sac",
-    "TD3": "artos.learners.td3",
+    "SAC": "triggers.algorithms.sac",
+    "TD3": "triggers.algorithms.td3",
     "Actor": "artos.contracts",
     "Learner": "artos.contracts",
     "ActorBlock": "artos.buffer.actor_block",

@@ -189,6 +189,11 @@ Lambda = Annotated[float, learner("lambda of GAE or V-trace; 1: n-step returns",
 EntropyBonus = Annotated[float, learner("weight of the entropy bonus", ge=0)]
 LongestGradient = Annotated[float | None, learner("longest gradient; none: no limit")]
 Threads = Annotated[int, learner("threads of the learner; 0: one, or all free for large networks")]
+Replay = Literal["uniform", "prioritised"]
+ReplaySize = Annotated[int, table("transitions that are kept")]
+BatchSize = Annotated[int, table("transitions in an update")]
+NStep = Annotated[int, table("rewards summed before bootstrapping")]
+TargetShare = Annotated[float, learner("share of the way that targets go at once", gt=0, le=1)]
 Compiled = Annotated[Switch, learner("compile the update; worth it on GPUs")]
 
 
@@ -228,3 +233,49 @@ class ActorCriticSettings(ActorSettings, kw_only=True, frozen=True):
     bfloat16: Annotated[bool, learner("run the learner's network in bfloat16")] = False
     threads: Threads = 0
     compile: Compiled = "off"
+
+
+class ReplayStart(ActorSettings, frozen=True):
+    """By position, of algorithms that learn from replay."""
+
+    actors: Actors = 1
+    total_steps: TotalSteps = 50_000
+
+
+class ReplaySettings(ReplayStart, kw_only=True, frozen=True):
+    """Of algorithms that learn from replay."""
+
+    envs: Envs = 4
+    steps: Steps = 8
+    normalize: Annotated[bool, table("scale observations by running statistics")] = False
+    replay: Annotated[Replay, table("how transitions are drawn")] = "uniform"
+    replay_size: ReplaySize = 100_000
+    alpha: Annotated[float, table("how far priorities count, 0 to 1 (prioritised)")] = 0.6
+    batch: BatchSize = 64
+    after: Annotated[int, table("transitions before the first update")] = 1_000
+    n_step: NStep = 3
+    gamma: Annotated[float, table("discount of later rewards, 0 to 1")] = 0.99
+    lr: Annotated[float, learner("step size of the policy")] = 1e-3
+    tau: TargetShare = 1.0
+    sync: Annotated[int, learner("updates between versions", ge=1)] = 8
+    threads: Threads = 0
+    compile: Compiled = "off"
+
+
+class TwinCriticStart(ReplaySettings, frozen=True):
+    """By position, of SAC and TD3."""
+
+    env: Env = "Pendulum-v1"
+    total_steps: TotalSteps = 20_000
+
+
+class TwinCriticSettings(TwinCriticStart, kw_only=True, frozen=True):
+    """Of SAC and TD3. The transitions before the first update are random."""
+
+    envs: Envs = 1
+    hidden: Annotated[tuple[int, ...], learner("units of the hidden layers")] = (256, 256)
+    replay_size: ReplaySize = 1_000_000
+    batch: BatchSize = 256
+    ratio: Annotated[float | None, table("how often each transition is drawn; none: batch")] = None
+    n_step: NStep = 1
+    tau: TargetShare = 0.005
