@@ -61,8 +61,7 @@ class ActorCriticLearner(TorchLearner):
         self._state = context.plan.state_keys
         self._normalizers = normalizers(self.module)
         self._reward_scale: Network | None = None
-        asked = self.settings.normalize_rewards
-        if self.settings.normalize if asked is None else asked:
+        if self.settings.scales_rewards:
             scale = RewardScale(context.plan.actors, context.plan.envs, self.settings.gamma)
             self._reward_scale = self.own("reward_scale", scale)
 

@@ -234,6 +234,11 @@ class ActorCriticSettings(ActorSettings, kw_only=True, frozen=True):
     threads: Threads = 0
     compile: Compiled = "off"
 
+    @property
+    def scales_rewards(self) -> bool:
+        """Whether rewards are divided by the deviation of returns so far."""
+        return self.normalize if self.normalize_rewards is None else self.normalize_rewards
+
 
 class ReplayStart(ActorSettings, frozen=True):
     """By position, of algorithms that learn from replay."""
