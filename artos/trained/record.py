@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from artos import checkpoint, run_config
 from artos.checkpoint import Manifest
 from artos.closest import closest
-from artos.contracts import Actor, own
+from artos.contracts import Actor, broken, own
 from artos.envs.known import KNOWN
 from artos.envs.spec import EnvSpec
 from artos.errors import NoSuchRun, Refused
@@ -50,6 +50,8 @@ class Record(msgspec.Struct, frozen=True):
             workload = load_workload(self.reference)
             actor, needed = workload.actor, ("build_module", "make_policy", "spec")
             lacks = [name for name in needed if not own(actor, Actor, name)]
+            if not isinstance(actor, Actor):
+                raise Refused([next(broken(actor, Actor, ()))])
             if lacks:
                 who = type(actor).__name__
                 raise Refused([f"{who} has no {' and no '.join(lacks)}: no policy can be loaded"])
