@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from artos.contracts import Actor, Learner
 from artos.scaling.actor_count import Actors, ActorsSetting, actors_of
 from artos.scaling.elastic import Elastic
-from artos.spec import Actor, CheckpointSetting, DataKey, Learner, ObjectKey, OnFull
+from artos.spec import CheckpointSetting, DataKey, ObjectKey, OnFull
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from xxhash import xxh3_64_intdigest
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
-from artos.buffer.object_region import ObjectRegion, ObjectSlot
+from artos.buffer.object_region import ObjectRegion
 from artos.clock import SystemClock
 from artos.errors import BadMessage, DeadlineExceeded
 from artos.faults import Faults
