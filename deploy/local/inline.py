@@ -155,9 +155,7 @@ class Inline:
             self._to_set_up.extend([*self._members.hosted, *actors])
             return
         try:
-            found = msgspec.msgpack.decode(self._states, type=_States)
-            if found.version != VERSION:
-                raise NotKept(f"of ARTOS {found.version or 'of earlier days'}, this is {VERSION}")
+            found = _of_this_version(msgspec.msgpack.decode(self._states, type=_States))
             self._queue = resumed(coordinator, found.run)
             for member in found.set_up:
                 self._set_up(coordinator, member)
@@ -245,3 +243,9 @@ class Inline:
                 role.close()
         self._roles.clear()
         self._queue.clear()
+
+
+def _of_this_version(found: _States) -> _States:
+    if found.version != VERSION:
+        raise NotKept(f"of ARTOS {found.version or 'of earlier days'}, this is {VERSION}")
+    return found
