@@ -25,7 +25,7 @@ from artos.pool.devices import (
     own_devices,
 )
 from artos.pool.resources import Resource
-from artos.pool.view import look
+from artos.pool.view import read_pool
 from artos.system import gpus
 
 AUTO = "auto"
@@ -55,7 +55,7 @@ def faults(wanted: str) -> Iterator[str]:
 
 def _pool_faults() -> Iterator[str]:
     try:
-        there: list[Listed] = [each for each in look().resources if each.kind == DEVICE]
+        there: list[Listed] = [each for each in read_pool().resources if each.kind == DEVICE]
     except (ArtosError, OSError) as error:
         yield f"device {POOL!r}: {error}"
         return

@@ -1,4 +1,4 @@
-"""What can go wrong with leases: one class per situation, beside those in ``artos.errors``."""
+"""What can go wrong with leases: one class per situation, in addition to ``artos.errors``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class PoolRefused(Refused):
 
 
 class PoolFull(PoolRefused):
-    """There is no record left in the table for another one of ``what``."""
+    """The table has no record left for another one of ``what``."""
 
     def __init__(self, what: str, most: int) -> None:
         self.what, self.most = what, most
@@ -34,7 +34,7 @@ class PoolVersion(BufferFault):
 
 
 class PoolDamaged(BufferFault):
-    """What lies in the table's place, ``path``, is not what a pool writes; ``what`` says how.
+    """What lies where the table should be is not what a pool writes; ``what`` says how.
 
     ``users`` are the other processes that use it.
     """
@@ -59,7 +59,7 @@ class PoolStuck(DeadlineExceeded):
 
 
 class CannotReturn(ArtosError):
-    """The device has no room for what was parked, which stays where it is: try again later."""
+    """The device has no room for what was parked, which stays in the host's memory."""
 
     def __init__(self, size: int, device: str, why: str) -> None:
         self.size, self.device, self.why = size, device, why
@@ -116,7 +116,7 @@ class LeaseTimeout(DeadlineExceeded):
 
     def __init__(self, wanted: str, seconds: float, holders: list[str]) -> None:
         self.holders = tuple(holders)
-        held = "; ".join(holders) or "nobody: others of the queue were served"
+        held = "; ".join(holders) or "no one: others in the queue were served"
         super().__init__(f"{wanted} of the pool; held by {held}; see `artos pool`", seconds)
 
 

@@ -71,7 +71,7 @@ class LeasedRole:
         asked = time.perf_counter()
         self._pauses.append(asked - self._ended)
         times: dict[str, float] = {}
-        lease = self._seat.ask(self._length(call)) or self._wait(times)
+        lease = self._seat.ask_for_lease(self._length(call)) or self._wait(times)
         began, kept = time.perf_counter(), True
         try:
             done = self._updated(call, lease, times)

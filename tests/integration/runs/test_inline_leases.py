@@ -58,11 +58,11 @@ class Contended(Inline):
 
     def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
         if member == LEARNER:
-            Contended.lease = self.other.take() or self.other.ask()
+            Contended.lease = self.other.take_lease() or self.other.ask_for_lease()
             if self.lease is None:  # the learner was set up on the device
                 role: Any = self._roles[member]
                 role.idle()
-                Contended.lease = self.other.take()
+                Contended.lease = self.other.take_lease()
             assert self.lease is not None
         super()._run_one(coordinator, member, call)
 
@@ -71,7 +71,7 @@ class Contended(Inline):
         if waits.what and self.lease is not None:
             Contended.waits += 1
             self.lease.close()
-            assert self.other.ask() is None
+            assert self.other.ask_for_lease() is None
 
 
 @pytest.fixture
