@@ -382,6 +382,18 @@ class NotRunning(ArtosError):
         super().__init__(f"there is no live run in {run}: give the folder of a live run")
 
 
+class CannotReturn(ArtosError):
+    """The device has no room for what was parked, which stays in the host's memory."""
+
+    def __init__(self, size: int, device: str, why: str) -> None:
+        self.size, self.device, self.why = size, device, why
+        super().__init__(
+            f"{size:,} bytes of networks and optimiser state cannot return to {device} ({why}): "
+            "they are kept in the host's memory; end what else uses the device, or let fewer "
+            "learners share it"
+        )
+
+
 class NotPinned(ArtosError):
     """A process is not on its slot's CPU. ``found`` maps each thread to the CPUs it may run on."""
 

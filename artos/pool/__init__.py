@@ -38,8 +38,8 @@ the same time.
 **Not promised**
 
 - The table cannot take a device from a process: an overdue holder may still compute there while the
-  next one does. ``Pool.join(on_revoked=…)`` tells a supervisor which process to end. How much memory
-  a seat needs is what its process says; nothing here limits what it allocates.
+  next one does. ``Pool.join(on_revoked=…)`` tells a supervisor which process to end. How much
+  memory a seat needs is what its process says; nothing here limits what it allocates.
 - When a process ends, the kernel releases its locks before its memory on a device: for some
   milliseconds that memory may still be taken while the next holder runs.
 - A process that is stopped (SIGSTOP) in the microseconds in which it changes the table keeps all

@@ -58,18 +58,6 @@ class PoolStuck(DeadlineExceeded):
         )
 
 
-class CannotReturn(ArtosError):
-    """The device has no room for what was parked, which stays in the host's memory."""
-
-    def __init__(self, size: int, device: str, why: str) -> None:
-        self.size, self.device, self.why = size, device, why
-        super().__init__(
-            f"{size:,} bytes of networks and optimiser state cannot return to {device} ({why}): "
-            "they are kept in the host's memory; end what else uses the device, or let fewer "
-            "learners share it"
-        )
-
-
 class DeviceFull(ArtosError):
     """An update found no room on its leased device: its learner is started again, and has more."""
 

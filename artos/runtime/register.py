@@ -273,7 +273,12 @@ def _learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
 def _device_faults(workload: Workload) -> list[str]:
     learner: Any = workload.learner
     if hasattr(learner, "device_faults"):
-        return list(learner.device_faults(workload.device))
+        found = list(learner.device_faults(workload.device))
+        if workload.device == POOL:
+            from artos.runtime.leasable import pool_faults  # noqa: PLC0415  # others lease nothing
+
+            found += pool_faults()
+        return found
     if workload.device in _NO_DEVICE:
         return []
     return [

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from artos.clock import ManualClock
+from artos.errors import CannotReturn
 from artos.levels import Cost, Level
-from artos.pool.faults import CannotReturn, DeviceFull, DeviceTooSmall, NoMemoryInTime
+from artos.pool.faults import DeviceFull, DeviceTooSmall, NoMemoryInTime
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.seat import Seat

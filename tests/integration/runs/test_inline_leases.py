@@ -16,7 +16,6 @@ from inline_runs import finished, registered
 from placed_learners import EACH, learned
 
 from artos.buffer.mailbox import LEARNER
-from artos.learners import device as devices
 from artos.learners.residency import Residency
 from artos.levels import Level
 from artos.pool.folder import pool_folder
@@ -24,7 +23,7 @@ from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.seat import Lease, Seat
 from artos.protocol.invocations import Invoke, Waits
-from artos.runtime import leased, leased_memory
+from artos.runtime import leasable, leased, leased_memory
 from artos.spec import CheckpointSetting
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
@@ -100,7 +99,7 @@ def test_beside_another_one_it_leaves_the_device_and_returns(
     plain = learned(name, tmp_path, "cpu")
     place: Any = nullcontext()
     if far:
-        monkeypatch.setattr(devices, "name_of", lambda resource: THERE)
+        monkeypatch.setattr(leasable, "name_of", lambda resource: THERE)
         place = far_device()
     with place as operations:
         found = learned(name, tmp_path, "pool", Contended)
