@@ -27,11 +27,7 @@ _WORDS = f"use {AUTO}, {CPU}, cuda, cuda:N or {POOL}"
 
 def faults(wanted: str) -> Iterator[str]:
     """Why this process cannot use the device that a user named; torch is only asked about GPUs."""
-    if wanted in (
-        AUTO,
-        CPU,
-        POOL,
-    ):  # what the pool has is known to the runtime, which leases from it
+    if wanted in (AUTO, CPU, POOL):  # what the pool has is known to the runtime, which leases it
         return
     gpu = _GPU.fullmatch(wanted)
     if gpu is None:
