@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from artos.envs.spec import ActionSpec
 
 _MOST = 1000
-"""One action has at most so many choices."""
+"""One action has at most this many choices."""
 
 _LONG, _MANY = 120, 16
 _CHOICES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)

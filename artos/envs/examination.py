@@ -31,9 +31,9 @@ from artos.spec import MASK_KEY
 from artos.system.child import end_with_parent
 
 _STEPS = 200
-"""At most so many steps of two episodes with the same seed and actions are compared."""
+"""At most this many steps of two episodes with the same seed and actions are compared."""
 _DISTINCT, _FEW = 0.9, 4096
-"""The share of numbers that must stay distinct, in arrays of at most so many elements."""
+"""The share of numbers that must stay distinct, in arrays of at most this many elements."""
 
 Note = Callable[[str], None]
 

@@ -18,7 +18,7 @@ from artos.spec import Padding
 
 _PADDINGS: dict[str, Padding] = {"reset": "first", "zero": "zero"}
 _ROUNDS = 3
-"""Rows are checked for so many times the length of a stack."""
+"""Rows are checked for this many times the length of a stack."""
 
 
 def declare(env: VectorEnv[Any, Any, Any], *, masked: bool = False) -> None:

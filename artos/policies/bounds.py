@@ -15,7 +15,7 @@ from artos.errors import Refused
 
 Floats = NDArray[np.float32]
 _LEAST_STEPS = 1000
-"""At least so many different float32 numbers must lie within the bounds of a dimension."""
+"""At least this many different float32 numbers must lie within the bounds of a dimension."""
 
 
 class Bounds(nn.Module):

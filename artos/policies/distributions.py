@@ -60,7 +60,7 @@ class Categorical(Head):
         return actions, _pick(logs, actions)
 
     def evaluate(self, out: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Head.evaluate``."""
+        """Log probabilities (B,) of given actions and the entropy (B,)."""
         logs = torch.log_softmax(out.float(), -1)
         return _pick(logs, actions), -(logs.exp() * logs).sum(-1)
 
@@ -76,7 +76,7 @@ class MultiCategorical(Head):
     def sample(
         self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """See ``Head.sample``."""
+        """Draw actions int64 (B, *shape) and their summed log probabilities (B,)."""
         drawn = [
             cast("Categorical", part).sample(piece, generator, greedy=greedy)
             for part, piece in zip(self.parts, torch.split(out, self.sizes, -1), strict=True)
@@ -85,7 +85,7 @@ class MultiCategorical(Head):
         return actions, torch.stack([p for _, p in drawn]).sum(0)
 
     def evaluate(self, out: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Head.evaluate``."""
+        """Log probabilities (B,) of given actions and the entropy (B,)."""
         columns = actions.reshape(len(actions), -1).unbind(-1)
         rated = [
             cast("Categorical", part).evaluate(piece, column)
@@ -137,7 +137,7 @@ class DiagGaussian(Head):
         return actions, logs
 
     def evaluate(self, out: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Head.evaluate``."""
+        """Log probabilities (B,) of given actions and the entropy (B,)."""
         columns = actions.reshape(len(out), -1)
         unit = columns if self.units is None else self.units.unit(columns)
         noise = (unit - out.float()) * (-self.log_std).exp()
@@ -282,7 +282,7 @@ class MultiCategoricalSampler:
     def __call__(
         self, out: Floats, state: dict[str, Floats], *, greedy: bool = False
     ) -> tuple[NDArray[np.int64], Floats]:
-        """See ``Sampler``."""
+        """Actions (B, *shape) int64 and their summed log probabilities (B,)."""
         self._logs.fill(0)
         for i, (part, piece) in enumerate(zip(self._parts, self._slices, strict=True)):
             self._actions[:, i], logs = part(out[:, piece], state, greedy=greedy)
@@ -314,7 +314,7 @@ class GaussianSampler:
     def __call__(
         self, out: Floats, state: dict[str, Floats], *, greedy: bool = False
     ) -> tuple[Floats, Floats]:
-        """See ``Sampler``."""
+        """Actions (B, *shape) float32, not clipped, and their log probabilities (B,)."""
         noise = self._zeros if greedy else self._draw()
         log_std = state["head.log_std"]
         out += np.exp(log_std) * noise

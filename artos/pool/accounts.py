@@ -40,7 +40,7 @@ class Account:
         return self.lead + (self.seconds + self.units * (now - self.since)) / self.weight
 
     def hold(self, more: int, now: float) -> None:
-        """Hold so many units more from ``now`` on (fewer, if negative)."""
+        """Hold ``more`` further units from ``now`` on (fewer, if negative)."""
         self.seconds = self.seconds_at(now)
         self.since, self.units = now, self.units + more
 

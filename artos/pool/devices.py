@@ -50,7 +50,7 @@ def lent(text: str, name: str) -> Iterator[None]:
 
     Raises:
         PoolRefused: other processes know one of them differently.
-        PoolFull, PoolVersion, PoolStuck, NotOurs: see ``Pool.join``.
+        PoolFull, PoolVersion, PoolStuck, NotOurs: as ``Pool.join``.
     """
     if not (listed := _listed(text)):
         yield

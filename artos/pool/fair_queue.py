@@ -83,7 +83,7 @@ def turn_of_one(
 
 @dataclass(slots=True)
 class _Entry:
-    """A contender that waits (``resource`` is empty) or holds, counted as so many ``units``."""
+    """A contender that waits (``resource`` is empty) or holds, counted as ``units`` units."""
 
     account: Account
     want: Want
@@ -224,13 +224,13 @@ class FairQueue(Generic[Contender]):
                 self._peak = max(self._peak, entry.account.virtual(now))
 
     def charge(self, contender: Contender, units: int, now: float) -> None:
-        """Count so many units of the resource for a contender that holds, from ``now`` on."""
+        """Count ``units`` units of the resource for a contender that holds, from ``now`` on."""
         entry = self._entries[contender]
         entry.account.hold(units - entry.units, now)
         entry.units = units
 
     def resize(self, name: str, share: int) -> None:
-        """Let so many contenders hold a resource at once; those that hold it keep it."""
+        """Let ``share`` contenders hold a resource at once; those that hold it keep it."""
         self.places.resize(name, share)
 
     def grants(self, now: float) -> list[tuple[Contender, str]]:

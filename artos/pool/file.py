@@ -75,7 +75,7 @@ def check_version(folder: PoolFolder, locks: ProcessLocks) -> None:
 
 
 def discard(folder: PoolFolder) -> None:
-    """Remove a damaged table and all wake-ups; who joins in the meantime begins a new one.
+    """Remove a damaged table and all wake-ups; a process that joins meanwhile makes a new one.
 
     Raises:
         PoolDamaged: living processes use it.
@@ -97,7 +97,7 @@ def discard(folder: PoolFolder) -> None:
                 raise NotOurs(str(path), "it is no table of a pool")
             if not locks.take_all(records.MEMBERS):
                 raise PoolDamaged(str(path), "processes still use it", users_of(locks))
-            if _size(locks) > records.CLOSED_AT:  # who has it open already opens it again
+            if _size(locks) > records.CLOSED_AT:  # a process that has it open opens it again
                 os.pwrite(locks.fileno(), b"\1", records.CLOSED_AT)
             if locks.is_of(TABLE, folder.fileno()):
                 folder.clear()

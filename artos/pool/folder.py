@@ -147,7 +147,7 @@ class PoolFolder(Closing):
 
     @contextmanager
     def found(self, name: str) -> Iterator[int]:
-        """What has that name, as a descriptor that opens nothing (``O_PATH``): see ``reopened``.
+        """What has that name, as a descriptor that opens nothing (``O_PATH``) until ``reopened``.
 
         Raises:
             FileNotFoundError: there is nothing.

@@ -234,7 +234,7 @@ class SeatRecord(Record):
 
 
 _FEW = 32
-"""Up to so many numbers are compared in less time than a call of NumPy takes."""
+"""Up to this many numbers are compared in less time than a call of NumPy takes."""
 
 Kept = TypeVar("Kept", bound=Record)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NANO = 1_000_000_000
 _CENTURY = 100 * 365 * 86_400.0
-"""A lease of so many seconds or more has no deadline."""
+"""A lease of this many seconds or more has no deadline."""
 
 
 class Seat(Closing):
@@ -161,7 +161,7 @@ class Seat(Closing):
             return False
         words[UNTIL], words[SINCE] = _until(now, seconds), now
         words[METER] = started(words[METER], now)
-        # Who wants it marks it as wanted, fences, and looks at the meter: one of us sees the other.
+        # A process that wants it marks it, fences, and looks at the meter: one sees the other.
         fence()
         if words[DEMAND] == UNWANTED:
             return True

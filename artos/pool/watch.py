@@ -38,7 +38,7 @@ class WakeUp(Closing):
                 found
             ).st_uid != os.geteuid():
                 raise NotOurs(str(folder.path / self._name), why or "another user has made it")
-            # Open for writing, too: else it could be polled whenever nobody else had it open.
+            # Open for writing, too: else it would be readable whenever no other process had it open.
             self._descriptor = reopened(found, os.O_RDWR | os.O_NONBLOCK)
         os.fchmod(self._descriptor, folder.file_mode)
 

@@ -36,7 +36,7 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 _SHOWN = 5
 _MOST = 16
 _UNUSED = 30 * 86_400.0
-"""Where there are more than ``_MOST`` archives, those unused for so many seconds are removed."""
+"""Where there are more than ``_MOST`` archives, those unused for this many seconds are removed."""
 
 
 # -- packing ---------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def rotate(log: Path, most: int = MOST_BYTES) -> bool:
 
 
 def piece(log: Path, offset: int, most: int) -> tuple[bytes, int]:
-    """At most so many bytes of a log from ``offset`` on, and where the next ones begin.
+    """At most ``most`` bytes of a log from ``offset`` on, and where the next ones begin.
 
     A negative offset counts from the end. An offset beyond the end dates from before the log was
     emptied: then it is read from its start. A log that does not exist (yet) has no bytes.

@@ -82,6 +82,6 @@ class Handshakes:
         return None
 
     def waited(self, seconds: float) -> None:
-        """Nothing was heard for so many seconds."""
+        """Nothing was heard for this many seconds."""
         if self._tries and seconds >= _SECONDS:
             self.fault = LinkFault.NOBODY

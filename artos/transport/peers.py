@@ -76,7 +76,7 @@ class Peers:
     def take(self, most: int | None = None) -> list[tuple[str, Message]]:
         """Messages since the last call, with their senders; holders of keys take turns.
 
-        With ``most``, at most so many, and only of peers that read what they are sent: one that
+        With ``most``, at most that many, and only of peers that read what they are sent: one that
         asks and does not read the answers has to wait.
         """
         return self._came.take() if most is None else self._came.take(most, self._reads)

@@ -106,7 +106,7 @@ class Retries:
     kills: int = 25
     """How many ends in a row are allowed that may have been caused from outside."""
     calm: float = 30.0
-    """A process that lived for so many seconds counts as healthy: both rows begin again."""
+    """A process that lived for this many seconds counts as healthy: both rows begin again."""
     pause: float = 0.1
     """The first pause, in seconds; each one after it is twice as long."""
     longest: float = 5.0
