@@ -17,13 +17,13 @@ from artos.pool.effects import Effects, Revoked
 from artos.pool.entry import account_of, add_member, define, least_sought, seat_faults
 from artos.pool.faults import NotInPool, PoolDamaged, PoolFull, PoolRefused, PoolStuck
 from artos.pool.folder import pool_folder
-from artos.pool.memory import Shortage, lacking_mb, shortage
+from artos.pool.memory import lacking_mb
 from artos.pool.records import FREE, NONE, WAITING, SeatRecord, resource_of
 from artos.pool.resources import Resource
 from artos.pool.scheduler import LeaseScheduler
 from artos.pool.seat import Lease, Seat
 from artos.pool.table import Table
-from artos.pool.view import HeldUsage, held_usage, holders
+from artos.pool.view import HeldUsage, held_usage
 from artos.pool.watch import WakeUp, WakeUps, Watch
 from artos.system.closing import Closing
 
@@ -171,7 +171,7 @@ class Pool(Closing):
             PoolFull: there are too many seats or workloads.
         """
         self.check_inside()
-        with self._changing() as scheduler:
+        with self.changing() as scheduler:
             table = self.table
             what = what if isinstance(what, str) else least_sought(table, what)
             faults, kind, wants = seat_faults(table, workload, what, weight, memory_mb, priority)
@@ -189,7 +189,7 @@ class Pool(Closing):
 
     def queue_seat(self, seat: int, length: int) -> None:
         """Have a seat wait for a lease of ``length`` ns."""
-        with self._changing() as scheduler:
+        with self.changing() as scheduler:
             scheduler.queue_seat(seat, length)
             self._set_alarm(scheduler)
 
@@ -201,12 +201,12 @@ class Pool(Closing):
                 member = self.table.seats.peek(next_seat).member
                 if member != self.member:  # without the lock: it may just have left
                     self._wake_ups.wake(member, self.table.members.peek(member))
-        with self._changing() as scheduler:  # which books a hand-over
+        with self.changing() as scheduler:  # which books a hand-over
             return next_seat is not None or scheduler.give_back_lease(seat)
 
     def withdraw_seat(self, seat: int) -> bool:
         """Have a seat wait no longer; True if it has been granted something, which it keeps."""
-        with self._changing() as scheduler:
+        with self.changing() as scheduler:
             waits = self.table.seats[seat].state == WAITING
             if waits:
                 scheduler.give_back_lease(seat)
@@ -216,28 +216,8 @@ class Pool(Closing):
         """Remove a seat, and end what it has or waits for."""
         self._seats.pop(number, None)
         if self.inside:
-            with self._changing() as scheduler:
+            with self.changing() as scheduler:
                 scheduler.remove_seat(number)
-
-    def resource_of(self, seat: int) -> str:
-        """The name of what a seat was granted."""
-        with self.table.damage_guard:
-            return self.table.resources.peek(self.table.lease_words(seat)[records.GRANTED]).name
-
-    def holders(self, seat: int) -> list[str]:
-        """Who has what this seat waits for: resource, workload and process of each."""
-        with self._changing():
-            return holders(self.table, self.table.seats[seat].kind)
-
-    def set_memory(self, seat: int, needed: int, left: int) -> None:
-        """A seat needs so much memory (MB) while it holds, and leaves so much there otherwise."""
-        with self._changing() as scheduler:
-            scheduler.set_memory(seat, needed, left)
-
-    def remembered_mb(self, seat: int) -> int:
-        """What a seat of this seat's workload needed last (MB), 0 if none has said."""
-        with self._changing():
-            return self.table.accounts[self.table.seats[seat].account].memory_mb
 
     def lacking_mb(self, resource: str, *, now: bool = False) -> int:
         """How much memory (MB) a resource lacks for all of its seats to hold it that may.
@@ -245,24 +225,19 @@ class Pool(Closing):
         What others have left there counts, too. With ``now`` only seats count that wait for nothing
         but memory. 0 if its memory is not counted.
         """
-        with self._changing():
+        with self.changing():
             return lacking_mb(self.table, resource, now=now)
-
-    def shortage(self, seat: int) -> Shortage | None:
-        """The memory that a seat waits for; None if it waits for its turn, or for nothing."""
-        with self._changing():
-            return shortage(self.table, self.table.seats[seat])
 
     @property
     def resources(self) -> list[Resource]:
         """All resources of the pool."""
-        with self._changing():
+        with self.changing():
             there = self.table.resources.values()
             return [resource_of(each, self.table.kinds[each.kind].name) for each in there]
 
     def usage(self) -> list[HeldUsage]:
         """What workloads have held of this pool so far, running leases included."""
-        with self._changing() as scheduler:
+        with self.changing() as scheduler:
             return held_usage(self.table, scheduler.now)
 
     # -- waiting -------------------------------------------------------------------------------
@@ -308,7 +283,7 @@ class Pool(Closing):
     def _watch_members(self) -> None:
         """Watch the processes of all members, if some have joined since the last time."""
         while self._joins_watched != self.table.joins:
-            with self._changing():
+            with self.changing():
                 joins = self.table.joins
                 all_live = self._watch.follow(self.table.members, self.table.locks)
             if all_live:
@@ -318,7 +293,7 @@ class Pool(Closing):
 
     def _reclaim_and_decide(self) -> None:
         """Take what ended members had, and what overdue holders have if others wait for it."""
-        with self._changing() as scheduler:
+        with self.changing() as scheduler:
             scheduler.reclaim()
             for kind, _ in self.table.kinds.items():
                 scheduler.decide(kind)
@@ -331,7 +306,14 @@ class Pool(Closing):
             self.table.members.edit(self.member).alarm = alarm
 
     @contextmanager
-    def _changing(self) -> Iterator[LeaseScheduler]:
+    def changing(self) -> Iterator[LeaseScheduler]:
+        """Change the table, or read it as a whole, within a block.
+
+        Raises:
+            NotInPool: another member took this process for ended.
+            PoolStuck: another process was stopped while it changed the table.
+            PoolDamaged: the table holds what no pool has written.
+        """
         with self.table.change():
             mine = self.member in self.table.members and self.table.members[self.member]
             if not mine or mine.joined != self._joined_at:

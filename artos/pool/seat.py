@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from artos.buffer.mailbox import fence
 from artos.pool.faults import LeasedTwice, LeaseRevoked, LeaseTimeout
+from artos.pool.memory import Shortage, shortage
 from artos.pool.meter import in_use, started, stopped
-from artos.pool.records import DEMAND, METER, SINCE, TAKEN_AWAY, UNTIL, UNWANTED
+from artos.pool.records import DEMAND, GRANTED, METER, SINCE, TAKEN_AWAY, UNTIL, UNWANTED
+from artos.pool.view import holders
 from artos.system.closing import Closing
 
 if TYPE_CHECKING:
-    from artos.pool.memory import Shortage
     from artos.pool.pool import Pool
 
 NANO = 1_000_000_000
@@ -54,7 +55,9 @@ class Seat(Closing):
     @property
     def remembered_mb(self) -> int:
         """What a seat of the workload needed last, even in a process that has ended; else 0."""
-        return self._pool.remembered_mb(self._number)
+        with self._pool.changing():
+            table = self._pool.table
+            return table.accounts[table.seats[self._number].account].memory_mb
 
     @property
     def shortage(self) -> Shortage | None:
@@ -62,7 +65,8 @@ class Seat(Closing):
 
         The seat must be one for a resource by name.
         """
-        return self._pool.shortage(self._number)
+        with self._pool.changing():
+            return shortage(self._pool.table, self._pool.table.seats[self._number])
 
     def set_memory(self, needed_mb: int, left_mb: int = 0) -> None:
         """Say how much memory it needs while it holds its resource, and how much otherwise.
@@ -71,14 +75,19 @@ class Seat(Closing):
         """
         self._grew = self._grew or needed_mb > self.memory_mb
         self.memory_mb = needed_mb
-        self._pool.set_memory(self._number, needed_mb, left_mb)
+        with self._pool.changing() as scheduler:
+            scheduler.set_memory(self._number, needed_mb, left_mb)
 
     @property
     def holds(self) -> str:
         """The resource that it has a lease of, or has been granted; "" if none."""
         if self._waits and in_use(self._words[METER]):
-            return self._pool.resource_of(self._number)
+            return self._granted()
         return self._resource if self._lease else ""
+
+    def _granted(self) -> str:
+        with self._pool.table.damage_guard:
+            return self._pool.table.resources.peek(self._words[GRANTED]).name
 
     @property
     def waits(self) -> bool:
@@ -101,10 +110,12 @@ class Seat(Closing):
     def _await(self, seconds: float) -> Lease:
         if lease := self._pool.wait_for(self, seconds):
             return lease
-        holders = self._pool.holders(self._number)
+        with self._pool.changing():
+            table = self._pool.table
+            held_by = holders(table, table.seats[self._number].kind)
         if lease := self.withdraw():
             return lease
-        raise LeaseTimeout(self.wanted, seconds, holders)
+        raise LeaseTimeout(self.wanted, seconds, held_by)
 
     def ask_for_lease(self, seconds: float = 0.0) -> Lease | None:
         """A lease if there is one at once; else the seat waits: ``take_lease`` returns it later."""
@@ -125,7 +136,7 @@ class Seat(Closing):
         if not self._waits or not in_use(self._words[METER]):
             return None
         self._waits = False
-        self._resource = self._pool.resource_of(self._number)
+        self._resource = self._granted()
         self._lease = Lease(self, self._resource, self._words)
         return self._lease
 

@@ -38,7 +38,7 @@ class WakeUp(Closing):
                 found
             ).st_uid != os.geteuid():
                 raise NotOurs(str(folder.path / self._name), why or "another user has made it")
-            # Open for writing, too: else it would be readable whenever no other process had it open.
+            # Open for writing, too: else it is readable whenever no other process has it open.
             self._descriptor = reopened(found, os.O_RDWR | os.O_NONBLOCK)
         os.fchmod(self._descriptor, folder.file_mode)
 
@@ -75,7 +75,7 @@ class WakeUps(Closing):
         self._folder = folder
         self._opened: dict[int, tuple[int, int]] = {}
 
-    def ring(self, number: int, member: MemberRecord) -> None:
+    def wake(self, number: int, member: MemberRecord) -> None:
         """Wake a member; nothing happens if it has left, or if what lies there is no wake-up."""
         with suppress(OSError):
             os.write(self._descriptor(number, member.joined), b"!")
