@@ -144,7 +144,7 @@ def test_what_is_found_idle_cannot_be_used_again_without_the_lock(
             scheduler: LeaseScheduler, number: int, record: SeatRecord, wanted: set[int]
         ) -> bool:
             holds = looked(scheduler, number, record, wanted)
-            began.append(quick._begin_at_once(0.0))
+            began.append(quick._may_use_kept(0.0))
             return holds
 
         monkeypatch.setattr(LeaseScheduler, "_still_holds", interrupted)

@@ -33,7 +33,7 @@ class Torn:
 
 
 def state(path: Path) -> list[object]:
-    """All records, and the live words of all seats; once by way of the lock, as clerks do it."""
+    """All records, and the lease words of all seats; by way of the lock, as a scheduler reads them."""
     with Table.open(path.parent, create=False) as opened, opened.change():
         LeaseScheduler(opened, 0)
         opened.commit()
@@ -60,7 +60,7 @@ def test_a_change_is_there_as_a_whole_or_not_at_all(
             patched.setattr(pool.table, "_words", words)
             patched.setattr(pool.table.hand_overs, "_words", words)
             patched.setattr(pool.table, "_memory", Torn(whole, images, whole))
-            assert pool.withdraw(0), "the first seat holds"
+            assert pool.withdraw_seat(0), "the first seat holds"
             assert pool.give_back_lease(0), "so the device goes to the second seat"
         after = state(folder / "table")
         assert second.take_lease() is not None
