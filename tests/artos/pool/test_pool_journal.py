@@ -33,7 +33,7 @@ class Torn:
 
 
 def state(path: Path) -> list[object]:
-    """All records, and the lease words of all seats; by way of the lock, as a scheduler reads them."""
+    """All records, and the lease words of all seats, read under the lock."""
     with Table.open(path.parent, create=False) as opened, opened.change():
         LeaseScheduler(opened, 0)
         opened.commit()
