@@ -36,17 +36,7 @@ Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of a checkpoint. The fields from ``format`` on are filled in by ``save``.
-
-    ``rows`` counts the rows each actor had committed, ``incarnations`` the processes that wrote
-    each actor's block, ``resumes`` how often the run was resumed. ``seconds`` is training time
-    so far. ``objects`` are the versions of the objects that the learner publishes beside the
-    weights, saved as arrays ``object.NAME``. ``scaling`` is the number of actors, and how it was
-    decided. ``not_restored`` lists in words what ``--resume`` starts afresh. ``rows_file`` is the
-    file of the replay buffer, ``states`` that of the members' states, if there are any;
-    ``states_of`` are checksums of the parts of the plan that these must fit, ``states_seal`` is the
-    seal of their checksum (``artos.system.seal``).
-    """
+    """The contents of a checkpoint. The fields from ``format`` on are filled in by ``save``."""
 
     workload: str
     env: str
@@ -56,23 +46,35 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     updates: Count
     episodes: Count = 0
     seconds: Seconds = 0.0
+    """Training time so far."""
     rows: tuple[Count, ...] = ()
+    """How many rows each actor had committed."""
     incarnations: tuple[Count, ...] = ()
+    """How many processes had written each actor's block."""
     resumes: Small = 0
+    """How often the run was resumed."""
     objects: dict[str, Count] = {}
+    """Versions of what the learner publishes besides the weights, saved as ``object.NAME``."""
     scaling: Kept | None = None
+    """The number of actors, and how it was decided."""
     restored: tuple[str, ...] = ()
+    """What ``--resume`` restores, for people."""
     not_restored: tuple[str, ...] = ()
+    """What ``--resume`` begins again, for people."""
     format: int = FORMAT
     layout: tuple[ArraySpec, ...] = ()
     file: PathText = ""
     sha256: str = ""
     date: str = ""
     rows_file: RowsFile | None = None
+    """The file of the replay buffer, if it was saved."""
     states: PathText = ""
+    """The file of the members' states, if they were saved."""
     states_sha256: str = ""
     states_seal: str = ""
+    """The seal of that checksum (``artos.system.seal``)."""
     states_of: dict[str, str] = {}
+    """Checksums of the parts of the plan that the states must fit."""
 
 
 def layout_of(arrays: Mapping[str, NDArray[Any]]) -> tuple[ArraySpec, ...]:
@@ -93,27 +95,12 @@ def save(
     """Save a checkpoint in ``folder`` and return its completed manifest.
 
     ``blocks`` are those of the actors if their rows are to be saved, ``states`` is what the members
-    hold. All go to files with new names; renaming the manifest is the single step that makes them
-    the checkpoint; older files are removed last. So if the writer is killed at any point, a
-    checkpoint that loads is left.
+    hold. Everything is written to files with new names; renaming the manifest is the single step
+    that makes them the checkpoint; older files are removed last. So if the writer is killed at any
+    point, a checkpoint that loads is left.
     """
     folder.mkdir(parents=True, exist_ok=True)
     remove_drafts(folder)
-    try:
-        return _saved(folder, arrays, manifest, blocks, states)
-    except OSError:
-        with suppress(CheckpointFault):  # what came to nothing takes no room on a full disk
-            _remove_older(folder, read_manifest(folder))
-        raise
-
-
-def _saved(
-    folder: Path,
-    arrays: Mapping[str, NDArray[Any]],
-    manifest: Manifest,
-    blocks: Mapping[int, ActorBlock] | None,
-    states: bytes,
-) -> Manifest:
     dense = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     data = safetensors.numpy.save(dense, metadata={"format": "np"})
     digest = hashlib.sha256(data).hexdigest()
@@ -127,37 +114,35 @@ def _saved(
         file=f"arrays-{manifest.version}-{digest[:12]}.safetensors",
         date=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    write_durably(folder / done.file, data)
-    done = _with_states(folder, _with_rows(folder, done, blocks), states)
-    text = msgspec.json.format(msgspec.json.encode(done), indent=1)
-    write_durably(folder / MANIFEST, text + b"\n")
-    _remove_older(folder, done)
+    try:
+        write_durably(folder / done.file, data)
+        if blocks is not None:
+            done = replace(done, rows_file=_write_rows(folder, manifest.version, blocks))
+        if states:
+            digest = hashlib.sha256(states).hexdigest()
+            name = f"states-{manifest.version}-{digest[:12]}.pickle"
+            write_durably(folder / name, states)
+            done = replace(done, states=name, states_sha256=digest, states_seal=seal(digest))
+        text = msgspec.json.format(msgspec.json.encode(done), indent=1)
+        write_durably(folder / MANIFEST, text + b"\n")
+        _remove_older(folder, done)
+    except OSError:
+        with suppress(CheckpointFault):  # an attempt that failed leaves nothing on a full disk
+            _remove_older(folder, read_manifest(folder))
+        raise
     return done
 
 
-def _with_rows(
-    folder: Path, manifest: Manifest, blocks: Mapping[int, ActorBlock] | None
-) -> Manifest:
-    if blocks is None:
-        return manifest
+def _write_rows(folder: Path, version: int, blocks: Mapping[int, ActorBlock]) -> RowsFile:
     draft = folder / f".rows.{os.getpid()}.tmp"
     try:
         rows = write_rows(draft, blocks)
-        name = f"rows-{manifest.version}-{rows.xxh3[:12]}.safetensors"
+        name = f"rows-{version}-{rows.xxh3[:12]}.safetensors"
         draft.replace(folder / name)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-    return replace(manifest, rows_file=replace(rows, file=name))
-
-
-def _with_states(folder: Path, manifest: Manifest, states: bytes) -> Manifest:
-    if not states:
-        return manifest
-    digest = hashlib.sha256(states).hexdigest()
-    name = f"states-{manifest.version}-{digest[:12]}.pickle"
-    write_durably(folder / name, states)
-    return replace(manifest, states=name, states_sha256=digest, states_seal=seal(digest))
+    return replace(rows, file=name)
 
 
 def are_foreign_states(manifest: Manifest) -> bool:
@@ -166,7 +151,7 @@ def are_foreign_states(manifest: Manifest) -> bool:
 
 
 def load_states(folder: Path, manifest: Manifest, states_of: Mapping[str, str]) -> bytes:
-    """What the members held, as ``save`` was given it; empty if it was given nothing.
+    """What the members held, as it was given to ``save``; empty if nothing was.
 
     Raises:
         CheckpointFault: it is missing or damaged, or of a plan with other ``states_of``.
@@ -207,9 +192,12 @@ def load(folder: Path, expected: Sequence[ArraySpec] | None = None) -> tuple[Arr
     except CheckpointFault:
         if read_manifest(folder) == manifest:
             raise
-        return load(folder, expected)  # a live run saved a newer checkpoint meanwhile
+        return load(folder, expected)  # a live run has just saved a newer checkpoint
     try:
-        arrays = {name: _writable(array) for name, array in safetensors.numpy.load(data).items()}
+        arrays = {
+            name: array if array.flags.writeable else array.copy()
+            for name, array in safetensors.numpy.load(data).items()
+        }
     except (SafetensorError, KeyError) as error:
         raise CheckpointFault(
             str(folder), f"{manifest.file} is no safetensors file: {error}"
@@ -219,7 +207,7 @@ def load(folder: Path, expected: Sequence[ArraySpec] | None = None) -> tuple[Arr
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest alone, without reading the arrays.
+    """The manifest, without reading the arrays.
 
     Raises:
         CheckpointFault: it is missing, truncated, foreign or of another format.
@@ -260,7 +248,7 @@ class _Format(msgspec.Struct):
 
 
 def _plain(folder: Path, name: str) -> str:
-    """The name of a file in this folder, checked."""
+    """``name``, once it is certain that it is that of a file in this folder."""
     if not name or Path(name).name != name:
         raise CheckpointFault(str(folder), f"{MANIFEST} names no file of its folder: {name!r}")
     return name
@@ -276,10 +264,6 @@ def _read(folder: Path, name: str, sha256: str) -> bytes:
         why = f"{name} is damaged or truncated (checksum differs); restore it from a copy"
         raise CheckpointFault(str(folder), why)
     return data
-
-
-def _writable(array: NDArray[Any]) -> NDArray[Any]:
-    return array if array.flags.writeable else array.copy()
 
 
 def _compare(folder: Path, found: Sequence[ArraySpec], expected: Sequence[ArraySpec]) -> None:

@@ -18,8 +18,8 @@ _FIRST = 50
 class Faults:
     """Failures of single pieces of work. Every loop runs these ``contained``.
 
-    Tracebacks are logged: of each kind of fault the first, second, fourth, eighth, ..., so that
-    thousands of faults do not fill a disk. ``counted`` is called for each.
+    Tracebacks are logged: for each kind of fault the first, second, fourth, eighth, ..., so that
+    thousands of faults do not fill a disk. ``counted`` is called for each fault.
     """
 
     def __init__(self, counted: Callable[[], object] = lambda: None) -> None:
@@ -33,7 +33,7 @@ class Faults:
         answer: Callable[[str], object] | None = None,
         passing: type[Exception] | tuple[type[Exception], ...] = (),
     ) -> Iterator[None]:
-        """Contain the failure of a piece of work: ``answer`` is given the reason in words.
+        """Contain the failure of the block: ``answer`` is called with the reason, as a sentence.
 
         Errors of the types ``passing`` are raised, and so are exceptions that end a process.
         """
@@ -47,7 +47,7 @@ class Faults:
     def add(
         self, what: str, error: Exception, answer: Callable[[str], object] | None = None
     ) -> None:
-        """Count a fault, log its traceback, answer. For loops in which microseconds count."""
+        """Count a fault, log its traceback, answer. For loops in which microseconds matter."""
         self.count += 1
         self._counted()
         frames = traceback.extract_tb(error.__traceback__)
@@ -61,13 +61,10 @@ class Faults:
                 "%s failed (%d times so far); all else continues:", what, times, exc_info=error
             )
         if answer is not None:
-            self._answer(answer, f"{what} failed: {type(error).__name__}: {error}")
-
-    def _answer(self, answer: Callable[[str], object], why: str) -> None:
-        try:
-            answer(printable(why))
-        except Exception as error:
-            self.add("the answer to a fault", error)
+            try:
+                answer(printable(f"{what} failed: {type(error).__name__}: {error}"))
+            except Exception as another:
+                self.add("the answer to a fault", another)
 
     def __repr__(self) -> str:
         return f"<Faults {self.count}>"

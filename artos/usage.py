@@ -11,47 +11,51 @@ from artos.errors import BadMessage
 
 
 class _Starts(msgspec.Struct, frozen=True):
-    """Starts of one kind: how many, median and 95th percentile of how long they took (seconds)."""
+    """Starts of one kind: how many, and how long they took (seconds)."""
 
     count: int
     median_s: float
     p95_s: float
+    """The 95th percentile."""
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a workload costs: its actors by CPU, its learner by device (paper §5, resource time).
-
-    CPU seconds are of slots that actors held, and of what these actors used. Device seconds are
-    those in which the learner had its device, and in which it computed; a device that is leased for
-    each update is not held between them, and seconds in which a GPU stood idle, by its driver
-    (NVML), were not used. ``parked_mb_seconds`` is memory that idle actors kept and shared with
-    nobody, or their images (MB·s). ``bytes_moved`` counts experience and weights between nodes.
-    ``waits`` has seconds by what was waited for: ``slot``, then its ``process``, and ``room`` by
-    actors, ``device`` by the learner.
-
-    ``starts`` has the number (``count``) and duration (``median_s``, ``p95_s``) of starts by kind
-    (cold, fork, clone, restore, prewarm, moved, thaw). On a cluster, ``nodes`` are those that had
-    actors of the run.
-    """
+    """What a workload costs: its actors by CPU, its learner by device (paper §5, resource time)."""
 
     cpu_seconds_held: float = 0.0
+    """Seconds for which actors held slots."""
     cpu_seconds_used: float = 0.0
+    """CPU seconds that these actors used."""
     device_seconds_held: float = 0.0
+    """Seconds for which the learner had its device; not between updates that lease it each time."""
     device_seconds_used: float = 0.0
+    """Seconds in which it computed there; without those in which a GPU's driver saw it idle."""
     parked_mb_seconds: float = 0.0
+    """Memory that idle actors kept for themselves alone, or that of their images (MB·s)."""
     bytes_moved: int = 0
+    """Experience and weights between nodes."""
     waits: dict[str, float] = {}
+    """Seconds by what was waited for.
+
+    Actors wait for a ``slot``, then for its ``process``, and for ``room``; the learner for its
+    ``device``.
+    """
     starts: dict[str, dict[str, int | float]] = {}
+    """Number (``count``) and duration (``median_s``, ``p95_s``) of starts by kind.
+
+    Kinds are cold, fork, clone, restore, prewarm, moved and thaw.
+    """
     nodes: tuple[str, ...] = ()
+    """On a cluster, the nodes that had actors of the run."""
 
     @property
     def bill(self) -> dict[str, Any]:
-        """What is paid for: all but ``starts`` and ``nodes``."""
+        """What is paid for: everything except ``starts`` and ``nodes``."""
         return {name: getattr(self, name) for name in BILL}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Usage:
-        """From plain data, as ``msgspec.structs.asdict`` gives it; missing fields are 0.
+        """Usage from plain data, as ``msgspec.structs.asdict`` gives it; missing fields are 0.
 
         Raises:
             BadMessage: a field is of another type, or starts of a kind lack a field.
@@ -71,10 +75,21 @@ class Usage(msgspec.Struct, frozen=True):
         its node has starts; the 95th percentile is the largest of the nodes'.
         """
         usages = [*usages]
+        kinds: dict[str, list[_Starts]] = {}
+        for usage in usages:
+            for kind, starts in msgspec.convert(usage.starts, dict[str, _Starts]).items():
+                kinds.setdefault(kind, []).append(starts)
         return cls(
             **{name: sum(getattr(usage, name) for usage in usages) for name in _AMOUNTS},
             waits=added(usage.waits for usage in usages),
-            starts=_total_starts(usages),
+            starts={
+                kind: {
+                    "count": sum(each.count for each in starts),
+                    "median_s": _median(starts),
+                    "p95_s": max(each.p95_s for each in starts),
+                }
+                for kind, starts in kinds.items()
+            },
             nodes=tuple(sorted({node for usage in usages for node in usage.nodes})),
         )
 
@@ -85,40 +100,25 @@ _AMOUNTS = tuple(name for name in BILL if name != "waits")
 
 
 def flat(usage: Usage) -> dict[str, float]:
-    """The bill on one level, seconds waited by cause as ``waits/CAUSE``."""
+    """The bill without nesting: seconds waited are named ``waits/CAUSE``."""
     found = usage.bill
     waits = found.pop("waits")
     return found | {f"waits/{cause}": seconds for cause, seconds in waits.items()}
 
 
 def nested(bill: Mapping[str, float]) -> dict[str, Any]:
-    """The inverse of ``flat``."""
+    """A bill as ``Usage.bill`` gives it, from ``flat``."""
     waits = {k.removeprefix("waits/"): v for k, v in bill.items() if k.startswith("waits/")}
     return {k: v for k, v in bill.items() if not k.startswith("waits/")} | {"waits": waits}
 
 
 def added(amounts: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """The sums by name."""
+    """The sum of amounts for each name."""
     found: dict[str, float] = {}
     for each in amounts:
         for name, amount in each.items():
             found[name] = found.get(name, 0.0) + amount
     return found
-
-
-def _total_starts(usages: Iterable[Usage]) -> dict[str, dict[str, int | float]]:
-    kinds: dict[str, list[_Starts]] = {}
-    for usage in usages:
-        for kind, starts in msgspec.convert(usage.starts, dict[str, _Starts]).items():
-            kinds.setdefault(kind, []).append(starts)
-    return {
-        kind: {
-            "count": sum(each.count for each in starts),
-            "median_s": _median(starts),
-            "p95_s": max(each.p95_s for each in starts),
-        }
-        for kind, starts in kinds.items()
-    }
 
 
 def _median(starts: Iterable[_Starts]) -> float:

@@ -18,7 +18,7 @@ from helpers import PATIENCE, ROOT, python
 from artos.system.child_modules import ChildModule
 
 FLOORS = ("artos", "triggers", "head", "workers", "deploy", "evaluation")
-MOST_LINES = 400
+MOST_LINES = 600
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 

@@ -1,7 +1,7 @@
 """Tries an environment out, for ``artos check``, in a process of its own.
 
 ``python -P -m artos.envs.examination ENV SECONDS`` writes lines of JSON to standard output: a text
-for each thing it begins to do, and at last an ``Examination``, or the list of faults.
+for each thing that it begins to do, and in the end an ``Examination``, or the list of faults.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from artos.envs.make import AnyVectorEnv, _open, describe, full_address, make_vector
+from artos.envs.make import describe, full_address, make_vector, open_vector
 from artos.envs.masks import ActionMasks
 from artos.envs.notes import address_notes
 from artos.envs.serial import SerialVectorEnv
@@ -31,38 +31,40 @@ from artos.spec import MASK_KEY
 from artos.system.child import end_with_parent
 
 _STEPS = 200
-"""Steps after which two episodes with the same seed and actions are compared, at most."""
-_TOLD, _FEW = 0.9, 4096
-"""The share of numbers that must stay different, in arrays of so many elements at most."""
+"""At most this many steps of two episodes with the same seed and actions are compared."""
+_DISTINCT, _FEW = 0.9, 4096
+"""The share of numbers that must stay distinct, in arrays of at most this many elements."""
 
 Note = Callable[[str], None]
 
 
 class Examination(msgspec.Struct, frozen=True):
-    """What an environment shows and takes, and how it behaves.
-
-    ``networks`` names the network that reads each part, by data key. ``own_resets`` is when a
-    vector environment that resets itself does so, empty where that is for ARTOS to say.
-    ``differs`` says where two episodes with the same seed and actions first differ, empty if they
-    do not; ``compared`` is their steps. ``reuses`` are the data keys whose array is handed over
-    again in the next step, ``keeps_actions`` whether it holds on to the arrays it is given (None:
-    it is not known, as a vector environment's actions are numbers or pass through others).
-    ``rounded`` are those whose numbers float32, which networks compute with, does not tell apart,
-    with an example; ``notes`` what else is odd.
-    ``bare`` and ``stepped`` are steps a second of one environment alone, and through ``Stepper``.
-    """
+    """What an environment shows and takes, and how it behaves."""
 
     spec: EnvSpec
     networks: dict[str, str]
+    """The network that reads each part, by data key."""
     own_resets: str
+    """When a vector environment that resets itself does so; empty if ARTOS decides that."""
     differs: str
+    """Where two episodes with the same seed and actions first differ; empty if they do not."""
     compared: int
+    """How many of their steps were compared."""
     reuses: tuple[str, ...]
+    """Data keys whose array is returned again in the next step."""
     keeps_actions: bool | None
+    """Whether it holds on to the arrays that it is given.
+
+    None: that is unknown, as a vector environment's actions are numbers or pass through others.
+    """
     bare: float
+    """Steps a second of one environment alone."""
     stepped: float
+    """Steps a second through ``Stepper``."""
     rounded: dict[str, str]
+    """Data keys with numbers that float32, in which networks compute, does not tell apart."""
     notes: tuple[str, ...]
+    """What else is odd."""
 
 
 def examine(env: str, seconds: float, note: Note = lambda doing: None) -> Examination:
@@ -75,14 +77,16 @@ def examine(env: str, seconds: float, note: Note = lambda doing: None) -> Examin
     asked, env = env, full_address(env)
     spec = describe(env)
     note("comparing episodes with the same seed and actions")
-    differs, compared = _compare(env, spec, seconds)
+    differs, compared = _first_difference(env, spec, seconds)
     note("stepping it without ARTOS")
     bare, reuses, keeps, seen = _bare(env, spec, seconds)
     note("stepping it as actors do")
-    networks, doubts = _taken(spec)
+    from artos.policies.inputs import doubt, words  # noqa: PLC0415  # torch takes a second
+
+    doubts = [doubt(part, cnn=True, scaled=False) for part in spec.features]
     return Examination(
         spec=spec,
-        networks=networks,
+        networks={part.name: words(part, cnn=True, scaled=False) for part in spec.features},
         own_resets="" if spec.chosen else spec.autoreset,
         differs=differs,
         compared=compared,
@@ -91,21 +95,12 @@ def examine(env: str, seconds: float, note: Note = lambda doing: None) -> Examin
         bare=bare,
         stepped=_stepped(env, spec, seconds),
         rounded=dict(_rounded(seen, [part.name for part in spec.features if not part.sizes])),
-        notes=(*address_notes(asked, env), *doubts, *_beyond(seen, spec)),
+        notes=(*address_notes(asked, env), *filter(None, doubts), *_beyond(seen, spec)),
     )
 
 
-def _taken(spec: EnvSpec) -> tuple[dict[str, str], list[str]]:
-    """The network that takes each part, by data key, and what is odd about it."""
-    from artos.policies.inputs import doubt, words  # noqa: PLC0415  # torch takes a second
-
-    doubts = [doubt(part, cnn=True, scaled=False) for part in spec.features]
-    networks = {part.name: words(part, cnn=True, scaled=False) for part in spec.features}
-    return networks, [each for each in doubts if each]
-
-
 def _stepper(env: str, spec: EnvSpec, seed: int) -> Stepper:
-    made = make_vector(env, 1, seed) if spec.chosen else _whatever(env)
+    made = make_vector(env, 1, seed) if spec.chosen else open_vector(env, 1)
     if spec.parts[0].stack > 1:
         made.metadata = {
             **made.metadata,
@@ -115,13 +110,8 @@ def _stepper(env: str, spec: EnvSpec, seed: int) -> Stepper:
     return Stepper(made, env, masked=spec.masked == "info")
 
 
-def _whatever(env: str) -> AnyVectorEnv:
-    """A vector environment with as many environments as it makes."""
-    return _open(env, 1, 0, AutoresetMode.SAME_STEP)
-
-
 def _episode(stepper: Stepper, seconds: float) -> Iterator[Parts]:
-    """Copies of what the same seed and actions bring, step after step."""
+    """Copies of what a fixed seed and fixed actions lead to, step after step."""
     rng = np.random.default_rng(0)
     masks = ActionMasks(stepper.spec, stepper.envs) if stepper.spec.masked else None
     obs = stepper.reset(7)
@@ -140,12 +130,15 @@ def _episode(stepper: Stepper, seconds: float) -> Iterator[Parts]:
         yield {name: np.array(part) for name, part in (obs | results).items()}
 
 
-def _compare(env: str, spec: EnvSpec, seconds: float) -> tuple[str, int]:
-    """Where episodes of one environment, and of one that is made anew, first differ."""
+def _first_difference(env: str, spec: EnvSpec, seconds: float) -> tuple[str, int]:
+    """Where episodes of one environment, and of another made in the same way, first differ.
+
+    Also how many steps were compared.
+    """
     first, second = _stepper(env, spec, 0), _stepper(env, spec, 0)
     try:
         wanted = list(_episode(first, seconds))
-        for who, stepper in (("reset again", first), ("made anew", second)):
+        for who, stepper in (("reset again", first), ("made again", second)):
             for number, (a, b) in enumerate(zip(wanted, _episode(stepper, seconds), strict=False)):
                 if bad := [n for n in a if not np.array_equal(a[n], b[n], equal_nan=True)]:
                     return f"{who}, {', '.join(bad)} differ after {number} steps", number
@@ -158,11 +151,11 @@ def _compare(env: str, spec: EnvSpec, seconds: float) -> tuple[str, int]:
 def _bare(
     env: str, spec: EnvSpec, seconds: float
 ) -> tuple[float, tuple[str, ...], bool | None, list[Parts]]:
-    """Steps a second without ARTOS, arrays that are handed over twice, whether actions are kept.
+    """Steps a second without ARTOS, arrays that are returned twice, whether actions are kept.
 
-    Last, observations in turn.
+    The last one is a list of observations, step after step.
     """
-    made = _whatever(env)
+    made = open_vector(env, 1)
     single = made.envs[0] if isinstance(made, SerialVectorEnv) else None
     waits = made.metadata.get("autoreset_mode") is AutoresetMode.DISABLED
     try:
@@ -191,7 +184,7 @@ def _walk(
     target: Any, choose: Callable[[Any, dict[str, Any]], Any], many: bool, restarts: bool,
     seconds: float,
 ) -> Iterator[tuple[Any, float]]:  # fmt: skip
-    """Observations, and the seconds that each step took, with the reset of what is over."""
+    """Observations, and the seconds that each step took, including the reset of ended episodes."""
     obs, info = target.reset(seed=0)
     until = time.perf_counter() + seconds
     while True:
@@ -206,15 +199,18 @@ def _walk(
 
 
 def _rounded(seen: Sequence[Parts], names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Of observations in turn, what float32 makes one of a tenth of the numbers or more."""
+    """Parts in which float32 makes a tenth of the distinct numbers, or more, equal to others."""
     for name in names:
-        if name not in seen[0] or not _may_lose(seen[0][name]):
+        if name not in seen[0]:
+            continue
+        dtype, size = seen[0][name].dtype, seen[0][name].size
+        if size > _FEW or dtype.itemsize < 4 or dtype == np.float32:
             continue
         columns = np.stack([each[name].reshape(-1) for each in seen]).T
         for place, column in enumerate(columns):
-            exact, told = (len(np.unique(each)) for each in (column, column.astype(np.float32)))
-            if told < _TOLD * exact:
-                yield name, f"{exact} different ones are {told} at [{place}]"
+            exact, left = (len(np.unique(each)) for each in (column, column.astype(np.float32)))
+            if left < _DISTINCT * exact:
+                yield name, f"{exact} different ones are {left} at [{place}]"
                 break
 
 
@@ -232,12 +228,11 @@ def _beyond(seen: Sequence[Parts], spec: EnvSpec) -> Iterator[str]:
             yield f"{part.name} shows {found}, beyond what its space says: repair its bounds"
 
 
-def _may_lose(array: NDArray[Any]) -> bool:
-    return array.size <= _FEW and array.dtype.itemsize >= 4 and array.dtype != np.float32
-
-
 def _chooser(target: Any, spec: EnvSpec, envs: int) -> Callable[[Any, dict[str, Any]], Any]:
-    """How actions are chosen: at random, or allowed ones; without ``envs`` for a single one."""
+    """A function that chooses actions: random or, with masks, allowed ones.
+
+    With ``envs`` 0 it is for a single environment.
+    """
     single_space = target.single_action_space if envs else target.action_space
     if not spec.masked:
         space = batch_space(single_space, envs) if envs else single_space
@@ -280,28 +275,26 @@ def _stepped(env: str, spec: EnvSpec, seconds: float) -> float:
         stepper.close()
 
 
-def _answer(env: str, seconds: float, out: BinaryIO) -> None:
-    def tell(what: Any) -> None:
-        out.write(msgspec.json.encode(what) + b"\n")
-        out.flush()
-
-    try:
-        tell(examine(env, seconds, tell))
-    except Refused as refused:
-        tell(refused.faults)
-    except ArtosError as error:
-        tell([f"environment {env}: {error}"])
-    except Exception as error:
-        tell([f"environment {env} fails: {type(error).__name__}: {error}"])
-
-
 def main() -> int:
     """Examine what the command line names."""
     end_with_parent()
     answer = os.dup(1)
     os.dup2(2, 1)  # C code prints too, and must not mix with the answer
+    env, seconds = sys.argv[1], float(sys.argv[2])
     with os.fdopen(answer, "wb") as out:
-        _answer(sys.argv[1], float(sys.argv[2]), out)
+
+        def tell(what: Any) -> None:
+            out.write(msgspec.json.encode(what) + b"\n")
+            out.flush()
+
+        try:
+            tell(examine(env, seconds, tell))
+        except Refused as refused:
+            tell(refused.faults)
+        except ArtosError as error:
+            tell([f"environment {env}: {error}"])
+        except Exception as error:
+            tell([f"environment {env} fails: {type(error).__name__}: {error}"])
     return 0
 
 

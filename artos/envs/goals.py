@@ -10,7 +10,7 @@ GOALS = frozenset(f"{OBSERVATIONS}.{name}" for name in ("achieved_goal", "desire
 
 
 def goal_words(keys: Iterable[str]) -> str:
-    """What is said of observations with these data keys if they show goals; empty for others."""
+    """A note on observations with these data keys, if they show goals; else empty."""
     if not {*keys} >= GOALS:
         return ""
     return (

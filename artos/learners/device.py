@@ -6,26 +6,14 @@ import functools
 import logging
 import re
 import weakref
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from artos.errors import ArtosError
 from artos.plan import CPU, POOL
-from artos.pool.devices import (
-    CPU_DEVICE,
-    DEVICE,
-    VARIABLE,
-    device_faults,
-    device_resource,
-    device_resources,
-    own_devices,
-)
-from artos.pool.resources import Resource
-from artos.pool.view import look
 from artos.system import gpus
 
 AUTO = "auto"
@@ -39,10 +27,7 @@ _WORDS = f"use {AUTO}, {CPU}, cuda, cuda:N or {POOL}"
 
 def faults(wanted: str) -> Iterator[str]:
     """Why this process cannot use the device that a user named; torch is only asked about GPUs."""
-    if wanted in (AUTO, CPU):
-        return
-    if wanted == POOL:
-        yield from _pool_faults()
+    if wanted in (AUTO, CPU, POOL):  # what the pool has is known to the runtime, which leases it
         return
     gpu = _GPU.fullmatch(wanted)
     if gpu is None:
@@ -53,78 +38,9 @@ def faults(wanted: str) -> Iterator[str]:
         yield f"there is no device {wanted!r}, only cuda:0 to cuda:{count - 1}"
 
 
-def _pool_faults() -> Iterator[str]:
-    try:
-        there: list[Listed] = [each for each in look().resources if each.kind == DEVICE]
-    except (ArtosError, OSError) as error:
-        yield f"device {POOL!r}: {error}"
-        return
-    if not there:
-        if found := [f"{VARIABLE}: {fault}" for fault in device_faults(own_devices())]:
-            yield from found
-            return
-        there = [*own_resources()]
-    if not usable(there):
-        yield unusable(there)
-
-
-class Listed(Protocol):
-    """A device of a pool, as far as it is to be found here."""
-
-    @property
-    def name(self) -> str:
-        """As in the pool: what ``cuda:0`` was where it was given."""
-
-    @property
-    def uuid(self) -> str:
-        """Which GPU it is; "" if that is not known."""
-
-
-def usable(resources: Iterable[Listed]) -> list[str]:
-    """The names of those devices of a pool that this process can use."""
-    return [each.name for each in resources if name_of(each)]
-
-
-def unusable(resources: Iterable[Listed]) -> str:
-    """That it can use none of them, in words."""
-    names = ", ".join(each.name for each in resources)
-    return (
-        f"device {POOL!r}: the pool of this machine has {names}, and torch can use none of them "
-        "here: see `artos pool` and CUDA_VISIBLE_DEVICES, add one (`artos worker --devices`), or "
-        f"use {CPU}"
-    )
-
-
-def own_resources() -> list[Resource]:
-    """What is leased on a machine whose pool has no device: all its GPUs, or else one CPU device.
-
-    ``ARTOS_DEVICES`` may name others. On a CPU device learners take turns. Any number of threads
-    may compute on it.
-    """
-    if named := own_devices():
-        return device_resources(named)
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    there = [device_resource(f"cuda:{n}", uuid_of(n)) for n in range(count)]
-    return there or [Resource(f"{CPU_DEVICE}0")]
-
-
 def uuid_of(number: int) -> str:
     """The UUID of ``cuda:number``, by which the driver knows it, too."""
     return str(torch.cuda.get_device_properties(number).uuid)
-
-
-def name_of(resource: Listed) -> str:
-    """What torch calls a device of the pool here, "" if it cannot use it.
-
-    ``cpu:NAME`` are turns on the CPU. A GPU is known by its UUID: this process may count others.
-    """
-    if resource.name.startswith(CPU_DEVICE):
-        return CPU
-    if not resource.uuid:
-        known = _GPU.fullmatch(resource.name) and not [*faults(resource.name)]
-        return resource.name if known else ""
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    return next((f"cuda:{n}" for n in range(count) if uuid_of(n) == resource.uuid), "")
 
 
 def on_cpu(wanted: str) -> bool:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from artos.errors import CannotReturn
 from artos.learners.device import Device
 from artos.learners.network import Network
 from artos.levels import Cost, Level
-from artos.pool.faults import CannotReturn
 
 _NEWEST = 0.3
 """The weight of the newest measurement of a cost."""

@@ -10,9 +10,9 @@ Scale = tuple[Tensor | float, Tensor | float]
 
 
 def masked_mean(rows: Tensor, valid: Tensor | None, count: float | None = None) -> Tensor:
-    """Mean (scalar) of ``rows`` (B,) where ``valid`` (B,) is True; 0 if it is so nowhere.
+    """Mean (scalar) of ``rows`` (B,) where ``valid`` (B,) is True; 0 if it is True nowhere.
 
-    With ``count`` the sum is divided by that, as a part of the mean over so many rows.
+    With ``count`` the sum is divided by that: these rows' part of the mean over ``count`` rows.
     """
     if valid is None:
         return rows.mean() if count is None else rows.sum() / count

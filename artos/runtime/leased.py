@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
+from artos.errors import CannotReturn
 from artos.plan import Plan, Site
 from artos.pool.devices import DEVICE
-from artos.pool.faults import CannotReturn, LeaseRevoked, NoMemoryInTime, PoolRefused
+from artos.pool.faults import LeaseRevoked, NoMemoryInTime, PoolRefused
 from artos.pool.pool import Pool
 from artos.pool.seat import Lease, Seat
 from artos.protocol.invocations import Done, Invoke, Waits
@@ -71,7 +72,7 @@ class LeasedRole:
         asked = time.perf_counter()
         self._pauses.append(asked - self._ended)
         times: dict[str, float] = {}
-        lease = self._seat.ask(self._length(call)) or self._wait(times)
+        lease = self._seat.ask_for_lease(self._length(call)) or self._wait(times)
         began, kept = time.perf_counter(), True
         try:
             done = self._updated(call, lease, times)
@@ -171,7 +172,7 @@ def leased(
     Raises:
         PoolRefused: torch can use none of the devices of the pool.
     """
-    from artos.learners.device import name_of, own_resources  # noqa: PLC0415
+    from artos.runtime.leasable import name_of, own_resources  # noqa: PLC0415
 
     pool = Pool.join(otherwise=own_resources(), name="learner")
     try:
@@ -186,7 +187,7 @@ def leased(
 
 def _names(pool: Pool) -> list[str]:
     """The devices of the pool that torch can use here."""
-    from artos.learners.device import unusable, usable  # noqa: PLC0415
+    from artos.runtime.leasable import unusable, usable  # noqa: PLC0415
 
     there = [each for each in pool.resources if each.kind == DEVICE]
     if not (names := usable(there)):

@@ -261,7 +261,13 @@ def _learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
         for name in learner.reads
         if name not in there
     ]
-    return [*found, *learner.device_faults(workload.device), *learner.faults(plan)]
+    if device := [*learner.device_faults(workload.device)]:
+        found += device
+    elif workload.device == POOL:
+        from artos.runtime.leasable import pool_faults  # noqa: PLC0415  # others lease nothing
+
+        found += pool_faults()
+    return [*found, *learner.faults(plan)]
 
 
 def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:

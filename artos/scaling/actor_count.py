@@ -36,7 +36,7 @@ class Manual(msgspec.Struct, frozen=True, tag="by_hand"):
         return tuple(range(self.first, self.most + 1))
 
     def words(self) -> str:
-        """What changes the number, in words; empty if nothing does."""
+        """What changes the number, for people; empty if nothing does."""
         return f"{self.first} actors until `artos scale` is used" if self.most > self.first else ""
 
     def faults(self) -> list[str]:
@@ -47,12 +47,10 @@ class Manual(msgspec.Struct, frozen=True, tag="by_hand"):
 
 
 class Schedule(msgspec.Struct, frozen=True, tag="schedule"):
-    """Numbers of actors by update: ``Schedule({0: 4, 5: 8, 10: 12})``.
-
-    Update 0 is the first; it learns from what is sampled under version 0.
-    """
+    """Numbers of actors by update: ``Schedule({0: 4, 5: 8, 10: 12})``."""
 
     changes: dict[int, int]
+    """From which update on there are how many; update 0 learns from rows of version 0."""
 
     @property
     def first(self) -> int:
@@ -66,7 +64,7 @@ class Schedule(msgspec.Struct, frozen=True, tag="schedule"):
 
     @property
     def most(self) -> int:
-        """The largest number: so many are registered."""
+        """The largest number, which is how many are registered."""
         return max(self.changes.values())
 
     def numbers(self) -> tuple[int, ...]:
@@ -78,7 +76,7 @@ class Schedule(msgspec.Struct, frozen=True, tag="schedule"):
         return self.changes[max(start for start in self.changes if start <= update)]
 
     def words(self) -> str:
-        """What changes the number, in words."""
+        """What changes the number, for people."""
         later = [f"{n} from update {u} on" for u, n in sorted(self.changes.items()) if u]
         return ", ".join([f"{self.first} actors", *later])
 
@@ -99,16 +97,18 @@ class NoiseScale(ScalingPolicy, msgspec.Struct, frozen=True, tag="noise_scale"):
 
     Below that many rows a larger batch saves as many updates as it costs rows; above it, rows are
     wasted. The learner publishes the scale as the object ``noise_scale`` (rows); ``PPO`` does so
-    if this policy is used. A batch is to hold ``share`` times as many rows as the scale. Every
-    ``every`` updates the number is changed if it is off by more than ``band`` of itself.
+    if this policy is used.
     """
 
     objects: ClassVar[tuple[str, ...]] = (NOISE_SCALE,)
     least: int
     most: int
     share: float = 1.0
+    """How many times as many rows as the scale a batch should hold."""
     every: int = 5
+    """How many updates pass between two decisions."""
     band: float = 0.2
+    """It changes if it is off by more than this share of itself."""
 
     def decide(self, seen: Observation, memory: dict[str, Any]) -> int:
         """The number that the scale asks for, every few updates; ``memory`` is not used."""
@@ -120,7 +120,7 @@ class NoiseScale(ScalingPolicy, msgspec.Struct, frozen=True, tag="noise_scale"):
         return wanted if abs(wanted - seen.actors) > self.band * seen.actors else seen.actors
 
     def words(self) -> str:
-        """What changes the number, in words."""
+        """What changes the number, for people."""
         return f"batches of {self.share:g} x the gradient noise scale, every {self.every} updates"
 
     def faults(self) -> list[str]:
@@ -136,19 +136,21 @@ class NoiseScale(ScalingPolicy, msgspec.Struct, frozen=True, tag="noise_scale"):
 
 
 class ReturnPlateau(ScalingPolicy, msgspec.Struct, frozen=True, tag="plateau"):
-    """``step`` more actors whenever the mean return has stopped rising.
-
-    It has if, for ``window`` updates, it did not exceed the previous best by ``gain`` of that best.
-    """
+    """``step`` more actors whenever the mean return has stopped rising."""
 
     least: int
     most: int
     step: int = 2
     window: int = 20
+    """It has stopped if it did not exceed its previous best for this many updates."""
     gain: float = 0.05
+    """The share of its best by which it must exceed it."""
 
     def decide(self, seen: Observation, memory: dict[str, Any]) -> int:
-        """In ``memory``, ``best`` is the mean return to exceed, ``since`` the window's start."""
+        """The number by the mean return.
+
+        In ``memory``, ``best`` is the return to exceed, ``since`` the update that began the window.
+        """
         mean = seen.mean_return
         if mean is None:
             return seen.actors
@@ -164,7 +166,7 @@ class ReturnPlateau(ScalingPolicy, msgspec.Struct, frozen=True, tag="plateau"):
         return (*range(self.least, self.most, max(1, self.step)), self.most)
 
     def words(self) -> str:
-        """What changes the number, in words."""
+        """What changes the number, for people."""
         return (
             f"{self.first} actors, {self.step} more when the mean return has not risen by "
             f"{self.gain:.0%} in {self.window} updates"
@@ -212,9 +214,17 @@ def parse_actors(text: str) -> Actors:
 def _parsed(text: str) -> Actors:
     if bounds := _BOUNDS.fullmatch(text):
         name, least, most = bounds.groups()
-        return _policy(text, name)(count(least), count(most))
+        if name is None:
+            return Manual(count(least), count(most))
+        if name not in _POLICIES:
+            raise Refused([f"actors={text!r}: no policy {name!r} (have {', '.join(_POLICIES)})"])
+        return _POLICIES[name](count(least), count(most))
     if ":" in text:
-        return _schedule(text)
+        pairs = [part.split(":") for part in text.split(",")]
+        changes = {count(update): count(number) for update, number in pairs}
+        if len(changes) < len(pairs):
+            raise Refused([f"actors={text!r}: names an update twice"])
+        return Schedule(changes)
     return Manual(count(text), count(text))
 
 
@@ -222,7 +232,8 @@ def actors_of(setting: Any) -> Actors:
     """What ``actors=setting`` means, in every form that it may have.
 
     Raises:
-        Refused: ``setting`` has no such form, or its numbers make no sense; lists all faults.
+        Refused: ``setting`` has none of these forms, or its numbers make no sense; lists all
+            faults.
     """
     match setting:
         case Manual() | Schedule() | Custom():
@@ -240,22 +251,6 @@ def actors_of(setting: Any) -> Actors:
     raise Refused([f"actors={setting!r}: {_FORMS}"])
 
 
-def _policy(text: str, name: str | None) -> Callable[[int, int], Actors]:
-    if name is None:
-        return Manual
-    if name not in _POLICIES:
-        raise Refused([f"actors={text!r}: no policy {name!r} (have {', '.join(_POLICIES)})"])
-    return _POLICIES[name]
-
-
-def _schedule(text: str) -> Schedule:
-    pairs = [part.split(":") for part in text.split(",")]
-    changes = {count(update): count(number) for update, number in pairs}
-    if len(changes) < len(pairs):
-        raise Refused([f"actors={text!r}: names an update twice"])
-    return Schedule(changes)
-
-
 def _checked(actors: Actors) -> Actors:
     found = actors.faults()
     if not found and actors.most > MOST_ACTORS:
@@ -266,14 +261,14 @@ def _checked(actors: Actors) -> Actors:
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What a checkpoint keeps of the decisions so far; only valid for the same ``scaling``.
-
-    ``actors`` is the number decided for ``update``, ``memory`` is the policy's own, ``by_hand`` is
-    the number set by ``artos scale`` instead.
-    """
+    """What a checkpoint keeps of the decisions so far; only valid for the same ``scaling``."""
 
     scaling: Actors
     actors: Some
+    """The number that was decided last."""
     update: Version = -1
+    """For which update it was decided."""
     memory: dict[str, Any] = {}
+    """The policy's own."""
     by_hand: Some | None = None
+    """The number that ``artos scale`` has set instead."""

@@ -14,7 +14,7 @@ Park = Literal["auto", "memory", "freeze", "checkpoint", "never"]
 """Where idle actors wait."""
 
 Prewarm = Literal["quantiles", "window", "off"]
-"""Which forecast says when to restore parked actors before they are needed; off: none."""
+"""Which forecast decides when to restore parked actors before they are needed; off: none."""
 
 Start = Literal["auto", "clone", "fork", "cold"]
 """How actor processes start: as clones of a warm template, as its forks, or from scratch."""
@@ -36,7 +36,7 @@ class Elastic(msgspec.Struct, frozen=True):
     wire_dtype: Annotated[WireDtype, "how weights travel to other nodes"] = "float32"
 
     def changed(self, settings: Mapping[str, Any]) -> Elastic:
-        """A copy with a user's settings, numbers and words as they were typed.
+        """A copy with a user's settings, whose values are text as it was typed.
 
         Raises:
             Refused: there are invalid values; lists all faults.

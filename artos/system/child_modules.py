@@ -31,4 +31,4 @@ OF_A_WORKER = frozenset(
         ChildModule.PRELOAD,
     }
 )
-"""Those that a worker daemon, or another process of a worker, starts."""
+"""The modules that a worker daemon, or another process of a worker, starts."""

@@ -1,7 +1,7 @@
 """Finds and removes what a killed run leaves behind (``artos clean``).
 
-Images of actors may take gigabytes on a disk, where nobody would look for them. So a link in the
-run's shared memory leads to them: whatever reaps that memory removes the images too.
+Images of actors may take gigabytes on a disk, where no one would look for them. So a link in the
+run's shared memory leads to them: the process that reaps that memory removes the images, too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def image_folder(memory: Path, where: str, home: Path) -> Path:
 
 
 def image_faults(where: str) -> list[str]:
-    """Why a folder that a user named for images cannot hold them, in words; nothing is made."""
+    """Why a folder that a user named for images cannot hold them; nothing is made."""
     folder = Path(where)
     if where in ("disk", "tmpfs"):
         return []
@@ -70,7 +70,7 @@ def remove_images(run: Path) -> list[Path]:
 def remove_unlinked_images(folder: Path) -> list[Path]:
     """Remove images in ``folder`` that no shared memory links to; returns what was removed.
 
-    A machine that was started anew has lost these links.
+    A machine that was started again has lost these links.
     """
     # A link is made before its images, so links are looked for after images.
     found = _images_in(folder)
@@ -87,25 +87,24 @@ def clean(runs: Sequence[Path] = ()) -> list[Path]:
     """Remove the shared memory and images that killed runs left; returns what was removed.
 
     Images in ``runs`` are removed even if the shared memory that linked to them is gone, as it is
-    when the machine or the container was started anew.
+    when the machine or the container was started again.
 
     Raises:
         Refused: a folder holds no run, or a live one; nothing was removed.
     """
-    with ExitStack() as stack:
-        faults = [fault for run in runs if (fault := _held(run, stack))]
+    with ExitStack() as locks:
+        faults = []
+        for run in runs:  # lock its folder as its owner would
+            try:
+                lock = FileLock.take(run / "run.lock", create=False)
+            except OSError as error:
+                why = error.strerror
+                faults.append(f"there is no run in {run} ({why}): give the folder of one")
+                continue
+            if lock is None:
+                faults.append(f"{run} is used by a live run: stop that first")
+            else:
+                locks.enter_context(lock)
         if faults:
             raise Refused(faults)
         return [*reap_orphans(), *(path for run in runs for path in remove_images(run))]
-
-
-def _held(run: Path, stack: ExitStack) -> str:
-    """Lock a run's folder as its owner would; returns why that cannot be done, or nothing."""
-    try:
-        lock = FileLock.take(run / "run.lock", create=False)
-    except OSError as error:
-        return f"there is no run in {run} ({error.strerror}): give the folder of one"
-    if lock is None:
-        return f"{run} is used by a live run: stop that first"
-    stack.enter_context(lock)
-    return ""

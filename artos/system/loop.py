@@ -20,7 +20,7 @@ _STOPPED = 1.0
 
 
 class Waker(Closing):
-    """Many ring it, one waits; no ring is lost. Ringing is safe in threads and signal handlers."""
+    """Many ring it, one waits; no ring is lost. Threads and signal handlers may ring it."""
 
     def __init__(self) -> None:
         self._rung = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -77,38 +77,29 @@ class Loop(ABC):
         ``after`` is called whenever something happened and at least four times a second.
         """
         while not over():
-            self._sleep()
+            began, due = self._clock.now(), self._due()
+            patience = TICK if due is None else min(TICK, max(0.0, due - began))
+            self._board.doorbell.wait(patience)
+            longer = self._clock.now() - began - patience
+            if longer > _STOPPED:  # by SIGSTOP: such time does not count
+                self._clock.leave_out(longer)
             with self._undisturbed():
-                self._turn()
+                for member in self._board.changed():
+                    self._changed(member)
+                self._take_mail()
+                if self._someone_ended:
+                    self._someone_ended = False
+                    self._follow_children()
+                now, due = self._clock.now(), self._due()
+                if now >= self._next_tick or (due is not None and now >= due):
+                    self._next_tick = now + TICK
+                    self._tick()
+                    # In case a signal was missed, and to find members that hang.
+                    self._someone_ended = True
             after()
 
-    def _sleep(self) -> None:
-        """Sleep until there is something to do; time added by SIGSTOP does not count."""
-        patience, began = self._patience(), self._clock.now()
-        self._board.doorbell.wait(patience)
-        longer = self._clock.now() - began - patience
-        if longer > _STOPPED:
-            self._clock.leave_out(longer)
-
-    def _turn(self) -> None:
-        for member in self._board.changed():
-            self._changed(member)
-        self._take_mail()
-        if self._someone_ended:
-            self._someone_ended = False
-            self._follow_children()
-        now, due = self._clock.now(), self._due()
-        if now >= self._next_tick or (due is not None and now >= due):
-            self._next_tick = now + TICK
-            self._tick()
-            self._someone_ended = True  # in case a signal was missed, and to find hanging members
-
-    def _patience(self) -> float:
-        due = self._due()
-        return TICK if due is None else min(TICK, max(0.0, due - self._clock.now()))
-
     def _due(self) -> float | None:
-        """The time by which the next tick must come; None: no such time."""
+        """The time by which the next tick must come; None if there is no such time."""
         return None
 
     def _take_mail(self) -> None:

@@ -1,7 +1,7 @@
 """Tells what this user's ARTOS wrote itself from what came from elsewhere.
 
-A seal is an HMAC under a key that never leaves the user's home: whoever hands over a folder cannot
-make one.
+A seal is an HMAC under a key that never leaves the user's home: another user who hands over a
+folder cannot make one.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _BYTES = 32
 
 
 def seal(text: str) -> str:
-    """The seal of a text; empty where this account has nowhere to keep its key."""
+    """The seal of a text; empty if this account has no place to keep its key."""
     key = _key(create=True)
     return _sealed(key, text) if key else ""
 
 
 def is_sealed(text: str, sealed: str) -> bool:
-    """Whether this user's ARTOS has made that seal of a text."""
+    """Whether this user's ARTOS has made the seal ``sealed`` for a text."""
     key = _key(create=False)
     return bool(key and sealed) and hmac.compare_digest(_sealed(key, text), sealed)
 
@@ -41,7 +41,7 @@ def _key(*, create: bool) -> bytes:
     path = user_state() / "key"
     with suppress(OSError):
         if create and not path.exists():
-            _make(path)
+            _make_key(path)
         with opened(path) as file:
             there = os.fstat(file.fileno())
             secret = not there.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
@@ -50,8 +50,8 @@ def _key(*, create: bool) -> bytes:
     return b""
 
 
-def _make(path: Path) -> None:
-    """Complete before anybody can see it; whoever comes second takes the first one's."""
+def _make_key(path: Path) -> None:
+    """Make the key, complete before any process can see it; one that was made first stays."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".key.{os.getpid()}.{secrets.token_hex(4)}")
     try:

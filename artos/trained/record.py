@@ -31,16 +31,18 @@ _PARAMETER = "model."
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A run as its folder ``name`` keeps it. ``state`` has the policy's parameters by name."""
+    """A run as its folder keeps it."""
 
     name: str
+    """The folder."""
     config: dict[str, Any]
     reference: Reference
     manifest: Manifest
     state: dict[str, Floats]
+    """The policy's parameters by name."""
 
     def workload(self) -> Workload:
-        """The workload, built from the run's own code; its environment is not made for that.
+        """The workload, built from the run's own code; its environment is not made for this.
 
         Raises:
             Refused: the code is not where it was, cannot be imported, or has other settings now.
@@ -68,16 +70,22 @@ def read(path: Path, code: Path | None = None, *, trust: bool = False) -> Record
     """Read the run folder ``path``; ``code`` is the folder of the file it ran, if it has moved.
 
     Raises:
-        NoSuchRun: it is no run's folder.
+        NoSuchRun: it is not the folder of a run.
         CheckpointFault: the run has not saved anything yet, or what it saved is damaged.
-        Refused: the run's workload is none that can be named, or is code that may be somebody
-            else's, which neither ``trust`` nor ``code`` says to run.
+        Refused: the run's workload cannot be named, or is code that may be another user's, and
+            neither ``trust`` nor ``code`` says to run it.
     """
-    config, told = _config(path)
-    folder, workload = Path(told.folder), told.workload
+    try:
+        config, known = run_config.read(path, _Config)
+    except OSError as error:
+        runs = [found.parent.name for found in Path("runs").glob(f"*/{CONFIG}")]
+        hint = closest(path.name, runs)
+        why = f"(no {CONFIG} in {path.resolve()}): give the folder of a run{hint}"
+        raise NoSuchRun(str(path), why) from error
+    folder, workload = Path(known.folder), known.workload
     if code is not None:
         folder, workload = code.resolve(), workload.rpartition("/")[2]
-    settings = {n: value for n, value in told.settings.items() if n not in ELASTIC}
+    settings = {n: value for n, value in known.settings.items() if n not in ELASTIC}
     with _faults_of(str(path)):
         reference = Reference.of(workload, settings, folder, built_in())
     allow(path, reference, trust=trust or code is not None)
@@ -86,19 +94,9 @@ def read(path: Path, code: Path | None = None, *, trust: bool = False) -> Record
     return Record(str(path), config, reference, manifest, state)
 
 
-def _config(path: Path) -> tuple[dict[str, Any], _Config]:
-    try:
-        return run_config.read(path, _Config)
-    except OSError as error:
-        runs = [found.parent.name for found in Path("runs").glob(f"*/{CONFIG}")]
-        hint = closest(path.name, runs)
-        why = f"(no {CONFIG} in {path.resolve()}): give the folder of a run{hint}"
-        raise NoSuchRun(str(path), why) from error
-
-
 @contextmanager
 def _faults_of(run: str) -> Iterator[None]:
-    """Have faults of what a run's record names say whose they are."""
+    """Have faults in what a run's record names say which run it is."""
     try:
         yield
     except Refused as refused:
@@ -107,7 +105,7 @@ def _faults_of(run: str) -> Iterator[None]:
 
 @contextmanager
 def _known(env: str, facts: Any) -> Iterator[None]:
-    """Let the environment's facts be those of the run while its workload is built."""
+    """Use the run's facts about its environment while its workload is built."""
     before = dict(KNOWN)
     if env and facts is not None:
         KNOWN[env] = facts

@@ -22,9 +22,9 @@ def add_to(parser: Parser) -> None:
 
 def show_pool(options: argparse.Namespace) -> int:
     """``artos pool``: who holds this machine's devices and slots."""
-    from artos.pool.view import look  # noqa: PLC0415
+    from artos.pool.view import read_pool  # noqa: PLC0415
 
-    view = look()
+    view = read_pool()
     if options.json:
         print_json(view)
     else:

@@ -164,7 +164,7 @@ class Replay(Closing):
         )
         if self._keys is not None:
             self._doorkeeper = Doorkeeper(self._socket, largest)
-            self._watch(self._doorkeeper.socket, self._doorkeeper.look)
+            self._watch(self._doorkeeper.socket, self._doorkeeper.read_reports)
         self._watch(self._socket, self._receive)
         self._watch(self._control_pipe.fileno(), self._handle_orders)
         self._control_pipe.send(ReplayUp(sockets.bound(self._socket)))

@@ -16,9 +16,9 @@ from artos.errors import ArtosError
 from artos.faults import Seldom
 from artos.pool.fair_queue import longest_wait as bound
 from artos.pool.faults import LeaseRevoked, PoolFull
+from artos.pool.listener import PoolListener
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
-from artos.pool.ringer import Ringer
 from artos.pool.seat import Lease, Seat
 from workers.host.slots import OwnSlots, Slot, Slots
 
@@ -73,7 +73,7 @@ class LeasedSlots:
         self._waiting: dict[Seat, None] = {}
         self._leased: dict[Slot, _Leased] = {}
         self._came: list[Slot] = []
-        self._ringer = Ringer(pool, ring)
+        self._listener = PoolListener(pool, ring)
         self._seldom = Seldom(_log)
         self._own: OwnSlots | None = None
 
@@ -115,7 +115,7 @@ class LeasedSlots:
 
     def close(self) -> None:
         """Leave the pool. May be called twice."""
-        self._ringer.close()
+        self._listener.close()
         self._pool.close()
 
     # -- leases --------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class LeasedSlots:
 
     def _wait(self) -> None:
         if self._waiting:
-            self._ringer.arm()
+            self._listener.arm()
 
     def _want(self, wishes: Sequence[Slot | None]) -> None:
         """Have as many seats wait, or have something, as there are wishes."""
@@ -145,7 +145,7 @@ class LeasedSlots:
             seat = min(self._idle, key=lambda idle: _distance(self._idle[idle], wish))
             del self._idle[seat]
             self._waiting[seat] = None
-            if lease := seat.ask(_LEASE_SECONDS):
+            if lease := seat.ask_for_lease(_LEASE_SECONDS):
                 self._begin(lease)
         self._wait()
 
@@ -159,7 +159,7 @@ class LeasedSlots:
         """Offer a slot to the next run in the queue, which may be this one."""
         seat = leased.lease.seat
         try:
-            again = leased.lease.offer(_LEASE_SECONDS)
+            again = leased.lease.renew_or_queue(_LEASE_SECONDS)
         except LeaseRevoked:
             self._end(slot)
             return

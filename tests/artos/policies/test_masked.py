@@ -100,7 +100,7 @@ def test_probabilities_are_those_among_what_may_be_chosen(spec: EnvSpec) -> None
     acted = module.act(obs, ActInfo())  # type: ignore[operator]
     logs, entropy, _ = module.evaluate(obs, acted["actions"])  # type: ignore[operator]
     torch.testing.assert_close(logs, acted["log_probs"])
-    free, _ = module._layers(obs)  # type: ignore[operator]
+    free, _ = module({name: part for name, part in obs.items() if name != MASK_KEY})
     pieces = zip(
         *(torch.split(t, spec.actions.sizes, 1) for t in (free, obs[MASK_KEY])), strict=True
     )

@@ -16,7 +16,6 @@ from inline_runs import finished, registered
 from named import LEARNER
 from placed_learners import EACH, learned
 
-from artos.learners import device as devices
 from artos.learners.residency import Residency
 from artos.levels import Level
 from artos.members import Member
@@ -25,7 +24,7 @@ from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.seat import Lease, Seat
 from artos.protocol.invocations import Invoke, Waits
-from artos.runtime import leased, leased_memory
+from artos.runtime import leasable, leased, leased_memory
 from artos.spec import CheckpointSetting
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
@@ -59,11 +58,11 @@ class Contended(Inline):
 
     def _run_one(self, coordinator: Coordinator, member: Member, call: Invoke) -> None:
         if member == LEARNER:
-            Contended.lease = self.other.take() or self.other.ask()
+            Contended.lease = self.other.take_lease() or self.other.ask_for_lease()
             if self.lease is None:  # the learner was set up on the device
                 role: Any = self._roles[member]
                 role.idle()
-                Contended.lease = self.other.take()
+                Contended.lease = self.other.take_lease()
             assert self.lease is not None
         super()._run_one(coordinator, member, call)
 
@@ -72,7 +71,7 @@ class Contended(Inline):
         if waits.what and self.lease is not None:
             Contended.waits += 1
             self.lease.close()
-            assert self.other.ask() is None
+            assert self.other.ask_for_lease() is None
 
 
 @pytest.fixture
@@ -101,7 +100,7 @@ def test_beside_another_one_it_leaves_the_device_and_returns(
     plain = learned(name, tmp_path, "cpu")
     place: Any = nullcontext()
     if far:
-        monkeypatch.setattr(devices, "name_of", lambda resource: THERE)
+        monkeypatch.setattr(leasable, "name_of", lambda resource: THERE)
         place = far_device()
     with place as operations:
         found = learned(name, tmp_path, "pool", Contended)

@@ -1,4 +1,4 @@
-"""Wakes a loop that sleeps on something other than descriptors when its pool has news."""
+"""Wakes a loop that does not sleep on descriptors when something happens in its pool."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from artos.pool.pool import Pool
 from artos.system.closing import Closing
 
 
-class Ringer(Closing):
-    """A thread that calls ``ring`` once there is news of a pool, each time after ``arm``.
+class PoolListener(Closing):
+    """A thread that calls ``wake_loop`` once something happens in a pool, each time after ``arm``.
 
     It touches nothing of the pool but its descriptor, and is to be closed before the pool.
     """
 
-    def __init__(self, pool: Pool, ring: Callable[[], None]) -> None:
+    def __init__(self, pool: Pool, wake_loop: Callable[[], None]) -> None:
         self._stop, self._stopping = os.eventfd(0, os.EFD_CLOEXEC), False
-        self._descriptors, self._ring = (pool.fileno(), self._stop), ring
+        self._descriptors, self._wake_loop = (pool.fileno(), self._stop), wake_loop
         self._armed = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="pool-ringer", daemon=True)
+        self._thread = threading.Thread(target=self._listen, name="pool-listener", daemon=True)
         self._thread.start()
 
     def arm(self) -> None:
-        """Have it ring at the next news, or at once if there is some that was not taken yet."""
+        """Wake the loop the next time, or at once if something has happened already."""
         self._armed.set()
 
-    def _watch(self) -> None:
+    def _listen(self) -> None:
         poll = select.poll()
         for descriptor in self._descriptors:
             poll.register(descriptor, select.POLLIN)
@@ -37,7 +37,7 @@ class Ringer(Closing):
             self._armed.clear()
             poll.poll()
             if not self._stopping:
-                self._ring()
+                self._wake_loop()
 
     def close(self) -> None:
         """End the thread; twice is fine."""
