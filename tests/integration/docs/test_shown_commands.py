@@ -1,4 +1,4 @@
-"""Each command that README, tutorial and how-to show is run, or it stands here why not."""
+"""Each command that a page shows is run, or it stands here why not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from helpers import ROOT
 from user_folder import UserFolder
 
-DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/how-to.md")
+PAGES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "how-to").glob("*.md"))
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/tutorial.md", *PAGES)
 PROMPT = re.compile(r"^(?:\w+\$ +|\$ )(.*)$")
 
 
