@@ -110,3 +110,10 @@ def test_every_how_to_is_in_its_table() -> None:
     table = (folder / "README.md").read_text()
     pages = {page.name for page in folder.glob("*.md")} - {"README.md"}
     assert [name for name in sorted(pages) if f"]({name})" not in table] == []
+
+
+def test_the_site_leads_to_every_page() -> None:
+    """``make docs`` fails otherwise; it needs packages that these tests do without."""
+    nav = (ROOT / "docs" / "web" / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    pages = [name.removeprefix("docs/") for name in PAGES if name.startswith("docs/")]
+    assert [name for name in pages if f" {name}\n" not in nav] == []
