@@ -1,0 +1,141 @@
+"""The recipes of CONTRIBUTING.md: each is followed in a copy of the tree, which then runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from helpers import PATIENCE, ROOT
+
+HERE = Path(__file__).parent
+FLOORS = ("artos", "triggers", "head", "workers", "deploy")
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+
+pytestmark = [pytest.mark.long, pytest.mark.processes]
+
+
+class Line(NamedTuple):
+    """A line that is written into a file of the tree, below the first one that has ``after``."""
+
+    file: str
+    after: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """``code``, a file in this folder, becomes ``file``; ``lines`` are what it takes elsewhere."""
+
+    code: str
+    file: str
+    lines: tuple[Line, ...]
+
+    def files(self) -> set[str]:
+        """The product files that it touches."""
+        return {self.file, *(line.file for line in self.lines)}
+
+
+TRIGGER = Recipe(
+    "every_n_rows.py",
+    "triggers/every_n_rows.py",
+    (
+        Line(
+            "triggers/__init__.py",
+            "from triggers.events import",
+            "from triggers.every_n_rows import EveryNRows",
+        ),
+        Line("triggers/__init__.py", '    "DataKeyTrigger",', '    "EveryNRows",'),
+    ),
+)
+CONCERN = Recipe(
+    "stop_at_return.py",
+    "head/run/concerns/stop_at_return.py",
+    (
+        Line(
+            "head/run/wiring.py",
+            "from head.run.concerns.standstill import",
+            "from head.run.concerns.stop_at_return import StopAtReturn",
+        ),
+        Line("head/run/wiring.py", "        Records(run),", "        StopAtReturn(run, 60.0),"),
+    ),
+)
+
+
+class Tree:
+    """A copy of the product, and a user who calls ``artos`` of it from a folder of files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.user, self.shm = folder / "tree", folder / "user", folder / "shm"
+        for floor in FLOORS:
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / floor, self.root / floor, ignore=ignored)
+        self.user.mkdir()
+        self.shm.mkdir()
+        shutil.copy(ROOT / "docs" / "examples" / "my_algo.py", self.user)
+
+    def follow(self, recipe: Recipe) -> None:
+        shutil.copy(HERE / recipe.code, self.root / recipe.file)
+        for file, after, text in recipe.lines:
+            lines = (self.root / file).read_text().splitlines()
+            (place, *_) = (n for n, line in enumerate(lines, 1) if after in line)
+            lines.insert(place, text)
+            (self.root / file).write_text("\n".join(lines) + "\n")
+
+    def artos(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "deploy.cli", *arguments], cwd=self.user, text=True,
+            env={**os.environ, "PYTHONPATH": str(self.root), "ARTOS_SHM": str(self.shm)},
+            capture_output=True, timeout=PATIENCE, check=False,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
+
+
+@pytest.mark.parametrize("recipe", [TRIGGER, CONCERN], ids=lambda recipe: recipe.code)
+def test_the_page_shows_what_is_followed(recipe: Recipe) -> None:
+    shown = re.findall(r"^ *```python\n(.*?)^ *```$", PAGE, re.M | re.S)
+    assert (HERE / recipe.code).read_text() in shown
+    assert all(line.text.strip() in PAGE for line in recipe.lines)
+    assert all(f"`{file}`" in PAGE or file == recipe.file for file in recipe.files())
+    assert len(recipe.files()) <= 2
+
+
+def test_a_trigger_has_words_and_faults(tree: Tree) -> None:
+    tree.follow(TRIGGER)
+    shutil.copy(HERE / "counted.py", tree.user)
+    explained = tree.artos("explain", "counted.py:counted")
+    assert explained.returncode == 0, explained.stderr
+    assert re.search(
+        r"^actors.sync +EveryNRows +every 512 rows, of whichever actors$", explained.stdout, re.M
+    )
+    refused = tree.artos("explain", "counted.py:counted", "--set", "n=0")
+    assert refused.returncode == 2
+    assert "triggers['actors.sync']: n must be a whole number of at least 1, not 0" in (
+        refused.stderr
+    )
+    ran = tree.artos("run", "counted.py:counted", "--json")
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["steps"] == 4_096
+    journal = next(tree.user.glob("runs/*/journal.jsonl")).read_text().splitlines()
+    syncs = [line for line in map(json.loads, journal) if line.get("trigger") == "actors.sync"]
+    assert 1 <= len(syncs) <= 2  # 1,024 rows of four environments: one each 512, but before weights
+
+
+def test_a_concern_ends_the_run(tree: Tree) -> None:
+    tree.follow(CONCERN)
+    ran = tree.artos("run", "my_algo.py:workload", "--json", "--total-steps", "1000000")
+    assert ran.returncode == 0, ran.stderr
+    summary = json.loads(ran.stdout)
+    assert summary["ended_by"] == "return"
+    assert summary["steps"] < 1_000_000
