@@ -67,6 +67,17 @@ CONCERN = Recipe(
         Line("head/run/wiring.py", "        Records(run),", "        StopAtReturn(run, 60.0),"),
     ),
 )
+ALGORITHM = Recipe(
+    "reinforce.py",
+    "triggers/algorithms/reinforce.py",
+    (
+        Line(
+            "triggers/algorithms/__init__.py",
+            "BUILT_IN = {",
+            '    "reinforce": "triggers.algorithms.reinforce:workload",',
+        ),
+    ),
+)
 
 
 class Tree:
@@ -139,3 +150,25 @@ def test_a_concern_ends_the_run(tree: Tree) -> None:
     summary = json.loads(ran.stdout)
     assert summary["ended_by"] == "return"
     assert summary["steps"] < 1_000_000
+
+
+def test_an_algorithm_learns(tree: Tree) -> None:
+    assert len((HERE / ALGORITHM.code).read_text().splitlines()) <= 120
+    tree.follow(ALGORITHM)
+    explained = tree.artos("explain", "reinforce")
+    assert explained.returncode == 0, explained.stderr
+    assert re.search(r"^lr=0.01 +float +step size$", explained.stdout, re.M)
+    refused = tree.artos("run", "reinforce", "--set", "gamma=2")
+    assert refused.returncode == 2
+    assert "gamma" in refused.stderr
+    ran = tree.artos("run", "reinforce", "--json", "--inline", "--total-steps", "100000")
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["mean_return_100"] > 60  # about 22 at first
+
+
+def test_an_environment_is_adapted(tree: Tree) -> None:
+    shutil.copy(HERE / "their_game.py", tree.user)
+    assert (HERE / "their_game.py").read_text() in PAGE
+    checked = tree.artos("check", "their_game:make", "--json")
+    assert checked.returncode == 0, checked.stderr
+    assert "decided by its seed" in tree.artos("check", "their_game:make").stdout
