@@ -22,61 +22,58 @@ PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 pytestmark = [pytest.mark.long, pytest.mark.processes]
 
 
-class Line(NamedTuple):
-    """A line that is written into a file of the tree, below the first one that has ``after``."""
+class Change(NamedTuple):
+    """What a recipe changes in a file of the tree; ``old`` is there once."""
 
     file: str
-    after: str
-    text: str
+    old: str
+    new: str
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """``code``, a file in this folder, becomes ``file``; ``lines`` are what it takes elsewhere."""
+    """``code``, a file in this folder, becomes ``file``; ``changes`` are what it takes elsewhere."""
 
     code: str
     file: str
-    lines: tuple[Line, ...]
+    changes: tuple[Change, ...]
 
     def files(self) -> set[str]:
         """The product files that it touches."""
-        return {self.file, *(line.file for line in self.lines)}
+        return {self.file, *(change.file for change in self.changes)}
 
 
+def below(file: str, line: str, new: str) -> Change:
+    """A new line below one that begins with ``line``."""
+    (old,) = (each for each in (ROOT / file).read_text().splitlines() if each.startswith(line))
+    return Change(file, old, f"{old}\n{new}")
+
+
+SURFACE, WIRING = "triggers/__init__.py", "head/run/wiring.py"
 TRIGGER = Recipe(
     "every_n_rows.py",
     "triggers/every_n_rows.py",
     (
-        Line(
-            "triggers/__init__.py",
-            "from triggers.events import",
-            "from triggers.every_n_rows import EveryNRows",
-        ),
-        Line("triggers/__init__.py", '    "DataKeyTrigger",', '    "EveryNRows",'),
+        below(SURFACE, "from triggers.events", "from triggers.every_n_rows import EveryNRows"),
+        below(SURFACE, '    "DataKeyTrigger",', '    "EveryNRows",'),
     ),
 )
 CONCERN = Recipe(
     "stop_at_return.py",
     "head/run/concerns/stop_at_return.py",
     (
-        Line(
-            "head/run/wiring.py",
-            "from head.run.concerns.standstill import",
+        below(
+            WIRING,
+            "from head.run.concerns.standstill",
             "from head.run.concerns.stop_at_return import StopAtReturn",
         ),
-        Line("head/run/wiring.py", "        Records(run),", "        StopAtReturn(run, 60.0),"),
+        below(WIRING, "        Records(run),", "        StopAtReturn(run, 60.0),"),
     ),
 )
 ALGORITHM = Recipe(
     "reinforce.py",
     "triggers/algorithms/reinforce.py",
-    (
-        Line(
-            "triggers/algorithms/__init__.py",
-            "BUILT_IN = {",
-            '    "reinforce": "triggers.algorithms.reinforce:workload",',
-        ),
-    ),
+    (Change("triggers/algorithms/__init__.py", '"td3")', '"td3", "reinforce")'),),
 )
 
 
@@ -94,11 +91,10 @@ class Tree:
 
     def follow(self, recipe: Recipe) -> None:
         shutil.copy(HERE / recipe.code, self.root / recipe.file)
-        for file, after, text in recipe.lines:
-            lines = (self.root / file).read_text().splitlines()
-            (place, *_) = (n for n, line in enumerate(lines, 1) if after in line)
-            lines.insert(place, text)
-            (self.root / file).write_text("\n".join(lines) + "\n")
+        for file, old, new in recipe.changes:
+            text = (self.root / file).read_text()
+            assert text.count(old) == 1
+            (self.root / file).write_text(text.replace(old, new))
 
     def artos(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -117,8 +113,8 @@ def tree(tmp_path: Path) -> Tree:
 def test_the_page_shows_what_is_followed(recipe: Recipe) -> None:
     shown = re.findall(r"^ *```python\n(.*?)^ *```$", PAGE, re.M | re.S)
     assert (HERE / recipe.code).read_text() in shown
-    assert all(line.text.strip() in PAGE for line in recipe.lines)
-    assert all(f"`{file}`" in PAGE or file == recipe.file for file in recipe.files())
+    assert all(new.removeprefix(old).strip() in PAGE for _, old, new in recipe.changes)
+    assert all(f"`{file}`" in PAGE for file in recipe.files() - {recipe.file})
     assert len(recipe.files()) <= 2
 
 
