@@ -25,8 +25,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links between the root and ``docs/`` lose the step from one to the other."""
+    """Links between the root and ``docs/`` lose that step, and those to code are no links here."""
     if page.file.src_uri in TAKEN_IN.values():
-        return re.sub(r'(\]\(|src=")docs/', r"\1", markdown)
+        known = "|".join(map(re.escape, ("docs/", "#", "http", *TAKEN_IN)))
+        found = re.sub(rf"\[([^\]]*)\]\((?!{known})[^)]*\)", r"\1", markdown)
+        return re.sub(r'(\]\(|src=")docs/', r"\1", found)
     up = "../" * page.file.src_uri.count("/")
     return re.sub(r"\]\((?:\.\./)+(?=CONTRIBUTING\.md|CHANGELOG\.md)", f"]({up}", markdown)

@@ -32,7 +32,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Recipe:
-    """``code``, a file in this folder, becomes ``file``; ``changes`` are what it takes elsewhere."""
+    """``code``, a file in this folder, becomes ``file``; ``changes`` are made elsewhere."""
 
     code: str
     file: str
