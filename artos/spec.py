@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.contracts import Actor, Learner
 from artos.scaling.actor_count import Actors, ActorsSetting, actors_of
 from artos.scaling.elastic import Elastic
 
@@ -128,25 +129,6 @@ class ArraySpec(msgspec.Struct, frozen=True):
     def nbytes(self) -> int:
         """Bytes of the array."""
         return int(np.dtype(self.dtype).itemsize * np.prod(self.shape, dtype=np.int64))
-
-
-class Actor(Protocol):
-    """The sampling role: runs in an actor process, the only writer of its block."""
-
-    envs: int
-
-    def data_keys(self) -> Sequence[DataKey]:
-        """The keys this actor can write; may build an environment once to find out."""
-
-    def setup(self, context: Any) -> None:
-        """Build environments and policy; called once in the actor process."""
-
-
-class Learner(Protocol):
-    """The learning role: owns the weights, makes versions."""
-
-    def setup(self, context: Any) -> None:
-        """Build the network and the optimiser; called once in the learner process."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from artos.spec import VALUE, ObjectKey, Workload
 
 def published(workload: Workload) -> tuple[ObjectKey, ...]:
     """The objects that the workload's learner declares beside the weights."""
-    found = getattr(workload.learner, "objects", ())
+    found = workload.learner.objects
     return (found,) if isinstance(found, ObjectKey) else tuple(found)
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import LEARNER, Board, actor_of
 from artos.buffer.model_block import ModelBlock
 from artos.buffer.samplers.drawn_batch import sampler_of
+from artos.contracts import Actor
 from artos.envs.known import KNOWN
 from artos.errors import BadRow
 from artos.learners.context import LearnerContext
@@ -72,17 +73,14 @@ def actor_context(plan: Plan, site: Site) -> ActorContext:
     return ActorContext(plan, number, incarnation, block, seed)
 
 
-def prepared_actor(plan: Plan, *, environments: bool = True) -> Any:
+def prepared_actor(plan: Plan, *, environments: bool = True) -> Actor:
     """Do all of an actor's set-up that needs no identity, so that clones can share it.
 
-    An actor may have ``prepare(plan, environments=…)``, called once before ``setup``: imports, the
-    network and, if asked for, environments that are made the same for every actor. Without
-    environments the process is going to be forked: no threads or open files may remain, as with
-    environments they would.
+    Without environments the process is going to be forked: no threads or open files may remain, as
+    with environments they would.
     """
-    actor: Any = _workload(plan).actor
-    if hasattr(actor, "prepare"):
-        actor.prepare(plan, environments=environments)
+    actor = _workload(plan).actor
+    actor.prepare(plan, environments=environments)
     return actor
 
 
@@ -104,8 +102,7 @@ def learner_role(
     """Set up this process (or inline part) as the learner; ``device`` as torch names it."""
     device = device or plan.device
     workload = _workload(plan)
-    actor: Any = workload.actor
-    learner: Any = workload.learner
+    actor, learner = workload.actor, workload.learner
     blocks = {a: ActorBlock.attach(site.block_path(a)) for a in range(plan.actors)}
     # Actors are set up at the same time: more threads here would spin while they wait for CPUs.
     _settle_torch(plan, 1)
@@ -167,9 +164,8 @@ def _settle_torch(plan: Plan, threads: int) -> None:
 
 def _workload(plan: Plan) -> Workload:
     workload = load_workload(plan.reference)
-    actor: Any = workload.actor
-    if hasattr(actor, "adopt") and plan.env_spec is not None:
-        actor.adopt(plan.env_spec)
+    if plan.env_spec is not None:
+        workload.actor.adopt(plan.env_spec)
     return workload
 
 
@@ -178,7 +174,7 @@ class PreparedActor:
     """A workload's actor after all set-up that is the same for every actor."""
 
     plan: Plan
-    actor: Any
+    actor: Actor
 
 
 def serve_site(site_text: str, plan_file: str) -> int:

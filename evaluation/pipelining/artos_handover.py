@@ -29,6 +29,7 @@ from artos.buffer.model_block import ObjectRegion, ObjectSpec
 from artos.buffer.run_memory import MODEL, RunMemory
 from artos.buffer.samplers.batch import Batch
 from artos.clock import SystemClock
+from artos.contracts import Learner
 from artos.errors import DeadlineExceeded
 from artos.plan import Plan
 from artos.protocol.invocations import Done, Failed, Invoke, decode_from_member
@@ -45,22 +46,15 @@ from triggers.journal import Journal
 from triggers.table import Table
 
 
-class Receiver:
+class Receiver(Learner):
     """A learner that only measures when it could read the rows."""
-
-    non_publishing = ()
 
     def __init__(self, region: ObjectRegion) -> None:
         self._live = {each.name: np.zeros(each.shape, each.dtype) for each in region.spec.arrays}
-        self.fresh = False
 
     def live(self) -> Mapping[str, NDArray[Any]]:
         """The weights."""
         return self._live
-
-    def seconds(self) -> Mapping[str, float]:
-        """No times to report."""
-        return {}
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
         """Read the rows in place, then as one batch; then have the next round sampled."""

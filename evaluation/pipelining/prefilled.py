@@ -21,6 +21,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import LEARNER, Board
 from artos.buffer.model_block import ModelBlock, ObjectRegion
 from artos.buffer.run_memory import MODEL, RunMemory
+from artos.contracts import Actor
 from artos.errors import DeadlineExceeded
 from artos.plan import Plan, Site
 from artos.policies.fast import make_actor
@@ -37,11 +38,11 @@ SAMPLED = DataKey("sampled_at", (), "float64", per_env=False)
 MakeLearner = Callable[[ObjectRegion], Any]
 
 
-class Prefilled:
+class Prefilled(Actor):
     """An actor that stamps its rows with their version, and the last row with the time."""
 
     def __init__(self, module: Any) -> None:
-        self._module, self.version = module, -1
+        self._module = module
 
     def setup(self, context: ActorContext) -> None:
         """Take the block and the network."""
@@ -61,10 +62,6 @@ class Prefilled:
         last = self._block.index(start + rows - 1)
         self._block.arrays[SAMPLED.name][last] = time.perf_counter()
         return {}
-
-    def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """No episode ends."""
-        return (), ()
 
 
 class Mailboxes:

@@ -119,6 +119,10 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         "tests/environments runs it where the package is installed"
     ),
     "artos run my_her.py:workload": Run("--total-steps 1500"),
+    "artos run my_broken_actor.py:workload": Elsewhere(
+        "artos/runtime/test_contracts.py::test_all_that_is_missing_is_said_at_once"
+    ),
+    "artos run my_actor.py:workload": Run("--total-steps 2048"),
     "artos run ppo --set steps=100 --set minibatches=7": REFUSED,
     "artos run ppo --device cuda:7": NotRun("the message has the version of torch, and of a GPU"),
     "artos run ppo --env PongNoFrameskip-v4 --device cuda --set compile=on": NotRun(

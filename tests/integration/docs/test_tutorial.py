@@ -15,6 +15,7 @@ from user_folder import UserFolder
 
 EXAMPLES = ROOT / "docs" / "examples"
 SHOWN_IN = {
+    "my_actor.py": "docs/how-to/own-actor.md",
     "my_algo.py": "docs/tutorial.md",
     "my_trigger.py": "docs/tutorial.md",
     "my_dqn.py": "docs/how-to/own-algorithm.md",
@@ -88,6 +89,20 @@ def test_own_algorithm_on_sequences_from_replay_runs(user: UserFolder) -> None:
     summary = user.summary()
     assert summary["updates"] == pytest.approx(16 * 1000 / 256, abs=8)
     assert summary["restarts"] == summary["rows_lost"] == 0
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_own_actor_without_torch_learns(user: UserFolder) -> None:
+    """At random an arm pays 0.5, the best one 1."""
+    ended = user.artos("run", "my_actor.py:workload", "--seed", "1", "--json")
+    assert ended.returncode == 0, ended.stderr
+    summary = user.summary()
+    assert summary["algorithm"] == "bandit"
+    assert summary["restarts"] == summary["rows_lost"] == 0
+    with next(user.path.glob("runs/*/progress.csv")).open() as file:
+        rewards = [float(row["metrics/reward"]) for row in csv.DictReader(file)]
+    assert sum(rewards[-10:]) / 10 > 0.8
 
 
 @pytest.mark.long

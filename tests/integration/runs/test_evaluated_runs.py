@@ -183,7 +183,7 @@ def test_bad_settings_are_refused(settings: dict[str, Any], fault: str, tmp_path
 
 OWN = """
 from dataclasses import replace
-from artos import RolloutActor
+from artos import Actor, RolloutActor
 from triggers import ObjectKeyTrigger
 from triggers.algorithms.ppo import workload as ppo
 
@@ -193,11 +193,14 @@ row = {"evaluator.play": ObjectKeyTrigger("model_param", every=3)}
 by_row = replace(small, triggers={**small.triggers, **row})
 by_both = replace(by_row, evaluate_every=2)
 
-class Bare:
-    envs = 1
+class Bare(Actor):
     def data_keys(self):
         return RolloutActor("CartPole-v1").data_keys()
     def setup(self, context):
+        pass
+    def bind(self, params, version):
+        pass
+    def sample(self, start, rows, call):
         pass
 
 bare = replace(by_setting, actor=Bare())
