@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -184,17 +184,6 @@ class Engine:
         self._now = self._clock.now()
         (wrapper,) = (each for each in self.wrappers if each.trigger_id == trigger_id)
         wrapper.passer.pass_message(self._stamp(trigger_id, firing))
-
-    def snapshot(self) -> dict[str, Any]:
-        """The number of the last firing, and what the triggers hold."""
-        held = {each.trigger_id: each.trigger.snapshot() for each in self.wrappers}
-        return {"number": self._number, "triggers": held}
-
-    def go_on(self, taken: dict[str, Any]) -> None:
-        """Go on from a snapshot."""
-        self._number = taken["number"]
-        for each in self.wrappers:
-            each.trigger.go_on(taken["triggers"][each.trigger_id])
 
     def tick(self) -> int:
         """Let time triggers fire if one is due; returns how many firings that made."""

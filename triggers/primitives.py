@@ -7,7 +7,6 @@ import random
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from artos.plan import Plan
 from artos.protocol.invocations import Claim
@@ -128,10 +127,6 @@ class TimeTrigger(Trigger):
     t: float
     _last: float | None = field(init=False, repr=False, compare=False, default=None)
     _version: int = field(init=False, repr=False, compare=False, default=-1)
-
-    def snapshot(self) -> dict[str, Any]:
-        """Without the time, which is that of this process: there the period begins anew."""
-        return super().snapshot() | {"_last": None}
 
     def words(self) -> str:
         """Its period."""

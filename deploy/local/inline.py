@@ -30,7 +30,9 @@ from artos.snapshot import (
     unpickled,
 )
 from artos.usage import Usage
-from head.run.coordination.coordinator import Coordinator
+from artos.version import VERSION
+from head.run.run import Run
+from head.run.saved_books import resumed, saved
 from triggers.engine import direct_passers
 
 _IDLE_SECONDS = 0.05
@@ -43,17 +45,18 @@ class _States(msgspec.Struct):
     set_up: tuple[int, ...]
     members: dict[int, bytes]
     streams: bytes
+    version: str = ""
 
 
 class Inline:
     """The members of a run as objects in this process, run in the order they were invoked.
 
-    Implements ``Members``.
+    Implements ``Processes``.
     """
 
     def __init__(self, node: RunMemory, states: bytes = b"") -> None:
         self._node, self._states = node, states
-        self._coordinator: Coordinator | None = None
+        self._coordinator: Run | None = None
         self._halted = False
         self._roles: dict[int, Role] = {}
         self._queue: deque[tuple[int, Invoke]] = deque()
@@ -97,7 +100,7 @@ class Inline:
     def retire(self, member: int) -> None:
         """Do nothing: the actor holds no resource that others wait for, and keeps its episode."""
 
-    def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
+    def run(self, coordinator: Run, after: Callable[[], None]) -> None:
         """Set all members up and run one invocation after another until the run is finished."""
         self._coordinator = coordinator
         self._begin(coordinator)
@@ -111,7 +114,7 @@ class Inline:
             coordinator.tick()
             after()
         if self._halted:
-            coordinator.drain()
+            coordinator.ending.drain()
 
     def halt(self) -> bool:
         """Stop after the present invocation, with the others still to come. Safe in a handler."""
@@ -129,12 +132,12 @@ class Inline:
             try:
                 members[member] = pickled(role.snapshot())
             except NotKept as why:
-                lost.append(f"{self._coordinator.name_of(member)} starts anew: {why}")
-        run = {"queue": self._queue, "books": self._coordinator.snapshot()}
-        states = _States(pickled(run), tuple(self._roles), members, pickled(global_streams()))
+                lost.append(f"{self._coordinator.roster.name_of(member)} starts anew: {why}")
+        run, streams = saved(self._coordinator, self._queue), pickled(global_streams())
+        states = _States(run, tuple(self._roles), members, streams, VERSION)
         return Snapshot(msgspec.msgpack.encode(states), tuple(lost))
 
-    def _begin(self, coordinator: Coordinator) -> None:
+    def _begin(self, coordinator: Run) -> None:
         if not self._states:
             coordinator.begin()
             self._to_set_up.extend([*self._beside, *map(actor_member, coordinator.actors)])
@@ -148,10 +151,10 @@ class Inline:
             )
             raise CheckpointFault("of the run", why) from error
 
-    def _go_on(self, coordinator: Coordinator, found: _States) -> None:
-        run = unpickled(found.run)
-        self._queue = run["queue"]
-        coordinator.go_on(run["books"])
+    def _go_on(self, coordinator: Run, found: _States) -> None:
+        if found.version != VERSION:
+            raise NotKept(f"of ARTOS {found.version or 'of earlier days'}, this is {VERSION}")
+        self._queue = resumed(coordinator, found.run)
         for member in found.set_up:
             self._set_up(coordinator, member)
         for member, state in found.members.items():
@@ -174,7 +177,7 @@ class Inline:
         block = self._node.blocks[actor_of(member)]
         return call.stop - block.written <= block.free()
 
-    def _set_up(self, coordinator: Coordinator, member: int) -> None:
+    def _set_up(self, coordinator: Run, member: int) -> None:
         try:
             with user_imports(self._node.plan.reference.folder):
                 self._roles[member] = self._role(member)
@@ -200,9 +203,9 @@ class Inline:
             self._coordinator.receive(LEARNER, waits)
 
     def _told_to_stop(self) -> bool:
-        return self._halted or (self._coordinator is not None and self._coordinator.draining)
+        return self._halted or (self._coordinator is not None and self._coordinator.ending.draining)
 
-    def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
+    def _run_one(self, coordinator: Run, member: int, call: Invoke) -> None:
         role = self._roles[member]
         waited = time.perf_counter() - self._free_since[member]
         try:

@@ -39,8 +39,8 @@ from evaluation.pipelining.iterations import WARM_UP
 from evaluation.pipelining.prefilled import SAMPLED, SECONDS, members
 from evaluation.pipelining.rounds import OBSERVATIONS, Recording
 from evaluation.pipelining.rounds_plan import PARAMS, fill, plan
-from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports
+from head.run.run import Run
 from head.run.wiring import connect
 from triggers.journal import Journal
 from triggers.table import Table
@@ -95,7 +95,7 @@ def _journal(folder: Path) -> Iterator[Journal]:
         journal.close()
 
 
-def _laps(node: RunMemory, coordinator: Coordinator, count: int) -> Iterator[dict[str, float]]:
+def _laps(node: RunMemory, coordinator: Run, count: int) -> Iterator[dict[str, float]]:
     """Serve the board; yields the learner's measures of each of ``count`` updates.
 
     Raises:

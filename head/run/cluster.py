@@ -33,10 +33,10 @@ from artos.transport.messenger import HEAD, Messenger
 from artos.usage import Usage
 from head.run.collected_logs import CollectedLogs
 from head.run.concerns.relocation import Relocation
-from head.run.coordination.coordinator import Coordinator
 from head.run.remote.bundles import Bundles
 from head.run.remote.remote_actors import RemoteActors
 from head.run.replay_host import ReplayHost
+from head.run.run import Run
 from head.run.supervisor import STOP_SECONDS, Supervisor
 from triggers.engine import Mailboxes
 
@@ -123,7 +123,7 @@ class ClusterRun(Supervisor):
     @property
     def draining(self) -> bool:
         """Whether the run is finishing before its budget is spent."""
-        return self._coordinator.draining
+        return self._coordinator.ending.draining
 
     def usage(self) -> Usage:
         """What the actors used so far."""
@@ -134,16 +134,16 @@ class ClusterRun(Supervisor):
         )
 
     def waits_for_slot(self, member: int) -> bool:
-        """See ``Members.waits_for_slot``."""
+        """See ``Processes.waits_for_slot``."""
         return member not in self._hosts and self._remote.placement_view.waits_for_slot(member)
 
     def unplaced(self, member: int) -> str:
-        """See ``Members.unplaced``."""
+        """See ``Processes.unplaced``."""
         return "" if member in self._hosts else self._remote.placement_view.unplaced(member)
 
     # -- the loop ------------------------------------------------------------------------------
 
-    def _begin(self, coordinator: Coordinator) -> None:
+    def _begin(self, coordinator: Run) -> None:
         self._replay.start()
         self._remote.begin(coordinator.concern(Relocation))
         self._remote.step()

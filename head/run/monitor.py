@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -78,16 +78,9 @@ class Monitor:
     ``device_idle`` seconds of updates in which that GPU computed nothing, by its driver.
     """
 
-    kept: ClassVar[tuple[str, ...]] = (
-        "returns", "episodes", "updates", "restarts", "rows_lost", "rows_drawn", "rows_stale",
-        "empty_draws", "firings_skipped", "leases_lost", "device_idle", "lag", "lag_of",
-        "round_lag", "actors_by_update", "metrics", "times",
-    )  # fmt: skip
-
     def __init__(self, window: int = 100) -> None:
         self.returns: deque[float] = deque(maxlen=window)
         self.episodes = 0
-        self.updates = 0
         self.restarts = 0
         self.rows_lost = 0
         self.rows_drawn = self.rows_stale = self.empty_draws = 0
@@ -137,7 +130,6 @@ class Monitor:
 
     def learned(self, metrics: Mapping[str, float], times: Mapping[str, float]) -> None:
         """The learner finished an update."""
-        self.updates += 1
         self.metrics = dict(metrics)
         self.times.spend("learner", "learner", times)
 

@@ -21,8 +21,8 @@ from artos.system.exit_report import ExitReport
 from artos.system.loop import Loop
 from artos.usage import Usage
 from head.run.concerns.scaling import Scaling
-from head.run.coordination.coordinator import Coordinator
 from head.run.member_host import hosts
+from head.run.run import Run
 from triggers.engine import Mailboxes, MessagePasser
 
 STOP_SECONDS = 5.0
@@ -30,25 +30,25 @@ STOP_SECONDS = 5.0
 
 
 class Actors(Protocol):
-    """The actors' half of ``Members``."""
+    """The actors' half of ``Processes``."""
 
     @property
     def passers(self) -> Mapping[int, MessagePasser[Invoke]]:
-        """See ``Members.passers``."""
+        """See ``Processes.passers``."""
 
     def start(self, member: int) -> None:
-        """See ``Members.start``."""
+        """See ``Processes.start``."""
 
     def end(self, member: int) -> None:
-        """See ``Members.end``."""
+        """See ``Processes.end``."""
 
     @property
     def prepare(self) -> Callable[..., None]:
-        """See ``Members.prepare``."""
+        """See ``Processes.prepare``."""
 
     @property
     def retire(self) -> Callable[[int], None]:
-        """See ``Members.retire``."""
+        """See ``Processes.retire``."""
 
 
 class LocalActors(Actors, Protocol):
@@ -59,7 +59,7 @@ class LocalActors(Actors, Protocol):
         """Member number of the template; those of actors are below it."""
 
     def waits_for_slot(self, member: int) -> bool:
-        """See ``Members.waits_for_slot``."""
+        """See ``Processes.waits_for_slot``."""
 
     def reports(self, member: int) -> Iterable[FromMember]:
         """What the member reported, oldest first."""
@@ -89,7 +89,7 @@ class LocalActors(Actors, Protocol):
 class Supervisor(Loop):
     """The members of a run and the loop that serves them; where the actors are is up to ``actors``.
 
-    Implements ``Members``.
+    Implements ``Processes``.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Supervisor(Loop):
         self.passers = {**beside, **actors.passers}
         self.prepare, self.retire = actors.prepare, actors.retire
 
-    # -- Members ------------------------------------------------------------------
+    # -- Processes ---------------------------------------------------------------
 
     def end(self, member: int) -> None:
         """Kill the member's process, if it has one."""
@@ -129,7 +129,7 @@ class Supervisor(Loop):
 
     # -- the loop ------------------------------------------------------------------------------
 
-    def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
+    def run(self, coordinator: Run, after: Callable[[], None]) -> None:
         """Start everything and serve until the coordinator is finished; see ``Loop.serve``."""
         self._coordinator = coordinator
         with self._undisturbed():
@@ -142,7 +142,7 @@ class Supervisor(Loop):
                 self._hosts[member].start()
         self.serve(lambda: coordinator.finished, after)
 
-    def _begin(self, coordinator: Coordinator) -> None:  # a hook
+    def _begin(self, coordinator: Run) -> None:  # a hook
         """Do what has to be done before any actor is started; by default nothing."""
 
     @abstractmethod
@@ -230,7 +230,7 @@ class OneMachine(Supervisor):
         return self._local_actors.usage()
 
     def waits_for_slot(self, member: int) -> bool:
-        """See ``Members.waits_for_slot``."""
+        """See ``Processes.waits_for_slot``."""
         return self._local_actors.waits_for_slot(member)
 
     def unplaced(self, member: int) -> str:

@@ -119,7 +119,7 @@ class _Member:
 
 
 class SimulatedMembers:
-    """Learner and actors of one run. Implements ``Members``.
+    """Learner and actors of one run. Implements ``Processes``.
 
     An actor computes while it has a slot of its node, the learner while it has a device; without
     ``devices`` it waits for none. ``compute`` has something done after so many seconds of a CPU;
@@ -172,7 +172,7 @@ class SimulatedMembers:
             self.prepare(actor_member(actor))
 
     def prepare(self, member: int, within: float = 0.0) -> None:
-        """See ``Members``."""
+        """See ``Processes``."""
         del within
         state = self._members[member]
         if state.leases is not None and not state.starting:

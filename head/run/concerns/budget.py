@@ -7,6 +7,7 @@ from typing import Any
 
 from artos.protocol.invocations import Done, Invoke
 from head.run.coordination.concern import NOTHING, Concern
+from head.run.run import Run
 from triggers.events import Firing
 from triggers.targets import role_of
 
@@ -14,7 +15,7 @@ STEPS, UPDATES = "total_steps", "total_updates"
 """The settings of a workload that limit a run; 0 is no limit."""
 
 
-class Budget(Concern):
+class Budget(Concern[Run]):
     """Environment steps, updates, or both: what is used up first ends the run."""
 
     def begin(self) -> None:
@@ -40,6 +41,6 @@ class Budget(Concern):
     def _see(self) -> None:
         plan, progress = self.run.plan, self.run.progress
         if plan.total_updates and progress.begun(certain=True) >= plan.total_updates:
-            self.run.end(UPDATES, updates=True)
+            self.run.ending.end(UPDATES, updates=True)
         elif plan.total_steps and progress.granted >= plan.total_steps:
-            self.run.end(STEPS)
+            self.run.ending.end(STEPS)

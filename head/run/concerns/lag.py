@@ -8,15 +8,15 @@ from typing import Any
 from artos.buffer.mailbox import LEARNER
 from artos.protocol.invocations import Done, Invoke
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
 from head.run.monitor import lags_of_claims
+from head.run.run import Run
 from triggers.events import Event
 
 
-class Lag(Concern):
+class Lag(Concern[Run]):
     """Measures lag where rows are learned from, and where a round ends with a new version."""
 
-    def __init__(self, run: Coordinator) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._learned = run.first_version
 

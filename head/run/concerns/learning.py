@@ -9,6 +9,7 @@ from typing import Any
 from artos.buffer.mailbox import LEARNER
 from artos.protocol.invocations import Claim, Done, Invoke
 from head.run.coordination.concern import NOTHING, Concern
+from head.run.run import Run
 from triggers.events import Firing, Learned
 from triggers.targets import method_of
 
@@ -17,7 +18,7 @@ _MOST_WAITING = 2
 """Invocations of one target that claim nothing: one is made, the next one waits."""
 
 
-class Learning(Concern):
+class Learning(Concern[Run]):
     """Hands the learner the rows that its triggers claimed; comes after all that look at these."""
 
     def fire(self, firing: Firing) -> None:

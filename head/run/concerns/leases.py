@@ -9,15 +9,15 @@ from typing import Any
 from artos.faults import Seldom
 from artos.protocol.invocations import Done, Invoke
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 
 _log = logging.getLogger(__name__)
 
 
-class Leases(Concern):
+class Leases(Concern[Run]):
     """Counts what became of the leases of a run."""
 
-    def __init__(self, run: Coordinator) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._seldom = Seldom(_log)
 

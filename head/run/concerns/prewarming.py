@@ -9,7 +9,7 @@ from artos.buffer.mailbox import LEARNER, actor_member
 from artos.protocol.invocations import Done, Invoke
 from head.run.concerns.forecast import Forecast, QuantileForecast, WindowForecast
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 from triggers.events import Event, Firing
 from triggers.prewarm import PREWARM, PrewarmTrigger
 from triggers.table import Table
@@ -20,14 +20,14 @@ def forecast_of(name: str) -> Forecast:
     return WindowForecast() if name == "window" else QuantileForecast()
 
 
-class Prewarming(Concern):
+class Prewarming(Concern[Run]):
     """Feeds the forecast, and sets the time at which actors are to be restored.
 
     An update begins when the learner is handed its first invocation since the last version, or
     with that version if one was waiting already. It ends with the next version.
     """
 
-    def __init__(self, run: Coordinator, table: Table) -> None:
+    def __init__(self, run: Run, table: Table) -> None:
         super().__init__(run)
         parts = table[PREWARM].parts() if PREWARM in table else ()
         self._triggers = [part for part in parts if isinstance(part, PrewarmTrigger)]
@@ -40,10 +40,10 @@ class Prewarming(Concern):
         """The next version is near: have actors that wait as images restored."""
         run = self.run
         members = map(actor_member, run.actors)
-        idle = [m for m in members if run.samples and run.invocations.last(m) is None]
+        idle = [m for m in members if run.ending.samples and run.invocations.last(m) is None]
         for member in idle:
             if member not in run.roster.down:
-                run.ports.members.prepare(member)
+                run.ports.processes.prepare(member)
         if not idle:
             run.ports.journal.take_back(firing.number)
 

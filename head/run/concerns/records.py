@@ -6,12 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from artos.buffer.mailbox import LEARNER, actor_of
-from artos.protocol.invocations import Done, Invoke
+from artos.protocol.invocations import Done, Invoke, Ready
 from head.run.coordination.concern import NOTHING, Concern
+from head.run.run import Run
 
 
-class Records(Concern):
-    """Counts episodes and updates, and sums up where time went."""
+class Records(Concern[Run]):
+    """Counts episodes and restarts, and sums up where time went."""
+
+    def ready(self, member: int, ready: Ready, seconds: float | None) -> None:
+        """A member is set up; one that was not asked for was restarted by its process manager."""
+        run = self.run
+        if seconds is None:
+            run.monitor.restarts += 1
+        if member == LEARNER:
+            run.monitor.device = ready.device
+        run.ports.journal.ready(run.ports.clock.now(), run.roster.name_of(member), ready, seconds)
 
     def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
         """A member's answer in numbers."""

@@ -11,7 +11,7 @@ from artos.protocol.invocations import Done, Invoke
 from artos.system.exit_report import SLOW, ExitReport
 from head.run.concerns.failures import FailureLimits, Failures
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 
 _log = logging.getLogger(__name__)
 _LOOKS = 40
@@ -21,10 +21,10 @@ Of a wait that ends within two looks of its invocation that much may count.
 """
 
 
-class Recovery(Concern):
+class Recovery(Concern[Run]):
     """Restarts members that died, after a pause if they did so before, and those that hang."""
 
-    def __init__(self, run: Coordinator, limits: FailureLimits) -> None:
+    def __init__(self, run: Run, limits: FailureLimits) -> None:
         super().__init__(run)
         self.limits, self._failures = limits, Failures(limits)
         self._clock = run.ports.clock
@@ -47,7 +47,7 @@ class Recovery(Concern):
         step = death.step
         if step is None:
             step = run.version if block is None else block.written
-        name = run.name_of(member)
+        name = run.roster.name_of(member)
         run.ports.journal.write({"died": name, "step": step, "why": death.why[-2000:]})
         if not self._is_needed(member):
             return  # it was parked for good; it is launched again when there is work for it
@@ -76,11 +76,11 @@ class Recovery(Concern):
         run, now = self.run, self._clock.now()
         for member in [member for member, due in self._due.items() if due <= now]:
             del self._due[member]
-            run.ports.members.start(member)
+            run.ports.processes.start(member)
             run.roster.down.discard(member)
             run.roster.started(member)
             for call in run.invocations.of(member):
-                run.ports.members.passers[member].pass_message(call)
+                run.ports.processes.passers[member].pass_message(call)
 
     def _late(self) -> Iterator[tuple[int, ExitReport]]:
         """Members that take too long to start or to answer, with their exit reports."""

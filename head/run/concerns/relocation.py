@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from artos.buffer.mailbox import actor_member
 from head.run.coordination.concern import Concern
+from head.run.run import Run
 from triggers.events import Rewound
 
 
-class Relocation(Concern):
+class Relocation(Concern[Run]):
     """Keeps an actor's rows up to a border; the rows beyond are sampled again at its next place."""
 
     @property

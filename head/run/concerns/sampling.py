@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -11,23 +11,21 @@ from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.protocol.invocations import Done, Invoke
 from head.run.concerns.binding import Binding
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 from triggers.events import Event, Firing, Joined, Ungranted
 from triggers.pacing import drawn_lag, max_lags, window
 from triggers.table import Table
 from triggers.targets import method_of, samples
 
 
-class Sampling(Concern):
+class Sampling(Concern[Run]):
     """Turns firings of actor triggers into rounds and pulls, within the run's window.
 
     Before the first version is announced no actor can sample, and actors may still be started anew:
     what fires by then waits for it.
     """
 
-    kept: ClassVar[tuple[str, ...]] = ("window", "binding", "_early", "_begun")
-
-    def __init__(self, run: Coordinator, table: Table) -> None:
+    def __init__(self, run: Run, table: Table) -> None:
         super().__init__(run)
         self.window = window(run.plan, table)
         each_round = "actors.sync" not in run.plan.triggers
@@ -47,7 +45,7 @@ class Sampling(Concern):
 
     def admits(self, firing: Firing) -> bool:
         """Whether more rounds are granted."""
-        return self.run.samples or not samples(firing.trigger)
+        return self.run.ending.samples or not samples(firing.trigger)
 
     def fire(self, firing: Firing) -> None:
         """An actor trigger fired: grant rounds, or have weights bound.

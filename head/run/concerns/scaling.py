@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Mapping
 from copy import deepcopy
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -16,7 +16,7 @@ from artos.scaling.actor_count import Kept, Schedule
 from artos.scaling.faults import CannotScale, ScalingFailed
 from artos.scaling.policy import Custom, Observation, ScalingPolicy, decided
 from head.run.coordination.concern import Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 from triggers.events import Event, Joined, Left
 from triggers.pacing import fewest
 from triggers.table import Table
@@ -106,12 +106,10 @@ class Scaler:
         return msgspec.structs.replace(self.kept, actors=actors, update=seen.update, memory=memory)
 
 
-class Scaling(Concern):
+class Scaling(Concern[Run]):
     """Lets actors join and leave: 0 to ``len(run.actors)`` - 1 take part, more may be prepared."""
 
-    kept: ClassVar[tuple[str, ...]] = ("_prepared",)
-
-    def __init__(self, run: Coordinator, table: Table, scaler: Scaler) -> None:
+    def __init__(self, run: Run, table: Table, scaler: Scaler) -> None:
         super().__init__(run)
         self.scaler, self._fewest = scaler, fewest(table)
         run.actors = range(scaler.at(run.first_version, {}, None))
@@ -194,10 +192,10 @@ class Scaling(Concern):
         run, before, now = self.run, self._prepared, len(self.run.actors)
         self._prepared = run.roster.prepared = count
         for actor in range(count, before):
-            run.ports.members.retire(actor_member(actor))
+            run.ports.processes.retire(actor_member(actor))
         for actor in range(before, count):
             run.roster.started(actor_member(actor), within)
-            run.ports.members.prepare(actor_member(actor), within)
+            run.ports.processes.prepare(actor_member(actor), within)
         for actor in range(now, min(before, count) if within else 0):
             run.roster.hurry(actor_member(actor), within)
 

@@ -12,7 +12,7 @@ from artos.protocol.invocations import Done, Invoke
 from artos.spec import EVALUATION
 from head.run.concerns.failures import FailureLimits
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 from triggers.prewarm import PREWARM
 
 _log = logging.getLogger(__name__)
@@ -22,14 +22,14 @@ _BESIDE = {"actors.sync", EVALUATION, PREWARM}
 """Targets that bring no rows and no version."""
 
 
-class Standstill(Concern):
+class Standstill(Concern[Run]):
     """Gives a run that stands still ``limits.stall`` seconds, and says who waits for what.
 
     A clock that is still to fire may end a standstill, unless it has already fired during this
     standstill in vain: no member could be invoked. Each standstill is logged once.
     """
 
-    def __init__(self, run: Coordinator, limits: FailureLimits) -> None:
+    def __init__(self, run: Run, limits: FailureLimits) -> None:
         super().__init__(run)
         self._seconds = limits.stall
         self._told_of: float | None = None
@@ -83,5 +83,5 @@ class Standstill(Concern):
         run = self.run
         works = run.roster.anybody_works(run.invocations, but_pulls=True)
         clocks = run.engine.clocks() - _BESIDE
-        idle = not works and run.roster.all_ready(run.actors) and not run.trained
+        idle = not works and run.roster.all_ready(run.actors) and not run.ending.trained
         return idle and run.vain.issuperset(clocks)

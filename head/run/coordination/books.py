@@ -1,17 +1,12 @@
-"""The books of a run: what members have to answer, rounds granted, rows claimed, steps made."""
+"""The books of a run: what members have to answer, rounds granted, rows claimed."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
-from artos.buffer.mailbox import LEARNER
-from artos.plan import Plan
 from artos.protocol.invocations import Claim, Invoke
-from head.run.monitor import Monitor
-from triggers.pacing import non_publishing_targets
 
 
 @dataclass(slots=True)
@@ -24,8 +19,6 @@ class Outstanding:
 
 class Invocations:
     """The invocations in flight of each member, in order; each is answered once."""
-
-    kept: ClassVar[tuple[str, ...]] = ("_queues", "_count")
 
     def __init__(self) -> None:
         self._queues: dict[int, deque[Outstanding]] = {}
@@ -110,8 +103,6 @@ class Rounds:
     read with every event, however many actors there are.
     """
 
-    kept: ClassVar[tuple[str, ...]] = ("_granted", "_written", "_most", "granted", "written")
-
     def __init__(self, actors: Iterable[int], steps: int) -> None:
         self._steps = steps
         self._granted = dict.fromkeys(actors, 0)
@@ -166,8 +157,6 @@ class Claims:
     Rows that an ``uncounted`` consumer is done with are not consumed: other consumers need them.
     """
 
-    kept: ClassVar[tuple[str, ...]] = ("_cursors", "_furthest", "_consumed")
-
     def __init__(self, uncounted: Container[str] = ()) -> None:
         self._uncounted = uncounted
         self._cursors: dict[tuple[str, int], _Cursor] = {}
@@ -206,59 +195,3 @@ class Claims:
         if gained > 0:
             self._furthest[actor] = acknowledged
             self._consumed += gained
-
-
-class Progress:
-    """A run's steps and updates; ``base`` steps were made by earlier parts of a resumed run.
-
-    An update that is handed rows is certain to be made. One that draws rows may find none, so it
-    counts once it is made.
-    """
-
-    kept: ClassVar[tuple[str, ...]] = ("_base",)
-
-    def __init__(
-        self, plan: Plan, base: int, rounds: Rounds, claims: Claims, invocations: Invocations,
-        monitor: Monitor,
-    ) -> None:  # fmt: skip
-        self._plan, self._base, self._rounds, self._claims = plan, base, rounds, claims
-        self._invocations, self._monitor = invocations, monitor
-        self._non_publishing = non_publishing_targets(plan)
-
-    @property
-    def granted(self) -> int:
-        """Steps that actors made or may make."""
-        return self._base + self._rounds.granted * self._plan.envs
-
-    @property
-    def made(self) -> int:
-        """Steps committed by this part of the run."""
-        return self._rounds.written * self._plan.envs
-
-    @property
-    def steps(self) -> int:
-        """Steps committed."""
-        return self._base + self.made
-
-    @property
-    def consumed(self) -> int:
-        """Steps that the learner is done with; all steps if it claims no rows."""
-        rows = self._claims.consumed() if self._plan.consumers else self._rounds.written
-        return self._base + rows * self._plan.envs
-
-    @property
-    def used(self) -> float:
-        """The share of the run that is over, 0 to 1: of the steps learned from, or of updates."""
-        steps, updates = self._plan.total_steps, self._plan.total_updates
-        of_steps = self.consumed / steps if steps else 0.0
-        return min(1.0, max(of_steps, self.begun() / updates if updates else 0.0))
-
-    def begun(self, *, certain: bool = False) -> int:
-        """Updates that were handed to the learner, made or not; or those ``certain`` to be made."""
-        calls = (c for c in self._invocations.of(LEARNER) if c.trigger not in self._non_publishing)
-        return self._monitor.updates + sum(bool(c.claims) or not certain for c in calls)
-
-    def updates_through(self, firing: int) -> int:
-        """Updates up to the one of this firing, whether or not the learner has reported it."""
-        calls = self._invocations.through(LEARNER, firing)
-        return self._monitor.updates + sum(c.trigger not in self._non_publishing for c in calls)

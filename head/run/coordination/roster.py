@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from artos.buffer.mailbox import LEARNER, actor_member, actor_of
-from artos.plan import Plan
 from artos.protocol.invocations import Invoke
+from head.run.coordination.books import Invocations
+from head.run.coordination.outline import Outline
 from head.run.coordination.ports import Ports
 
 
@@ -19,9 +20,9 @@ class Roster:
     ``gone``.
     """
 
-    def __init__(self, plan: Plan, ports: Ports) -> None:
-        self._plan, self._ports = plan, ports
-        self._members, self._clock = ports.members, ports.clock
+    def __init__(self, outline: Outline, ports: Ports) -> None:
+        self._outline, self._ports = outline, ports
+        self._processes, self._clock = ports.processes, ports.clock
         self.prepared = 0
         self.down: set[int] = set()
         self.gone: set[int] = set()
@@ -41,7 +42,7 @@ class Roster:
         """A member that is being started is wanted in so many seconds from now."""
         if member not in self._ready and member in self._started:
             self._wanted[member] = self._clock.now() + within
-            self._members.prepare(member, within)
+            self._processes.prepare(member, within)
 
     def ready(self, member: int) -> float | None:
         """The member reported that it is set up; returns the seconds since it was started.
@@ -95,7 +96,7 @@ class Roster:
 
     def lacks(self, member: int, call: Invoke) -> str:
         """What others have that the member needs for this, in words; "" if it lacks nothing."""
-        if self._members.waits_for_slot(member):
+        if self._processes.waits_for_slot(member):
             return "a slot or its process"
         room = "room in its block" if self.waits_for_room(member, call) else ""
         return self._lacking.get(member, room)
@@ -103,7 +104,7 @@ class Roster:
     def waits_for_room(self, member: int, call: Invoke) -> bool:
         """Whether the learner still holds rows that this round of an actor would overwrite."""
         block = self._ports.blocks.get(actor_of(member))
-        if block is None or self._plan.on_full != "wait":
+        if block is None or not self._outline.waits_for_room:
             return False
         return block.free() < call.stop - block.written
 
@@ -132,14 +133,38 @@ class Roster:
             and not (but_waits and member in self._lacking)
             and not (but_late and member != LEARNER and self._is_late(member))
             for member, call in invocations
-            if member != self._plan.evaluator
+            if member != self._outline.evaluator
         )
 
     def _is_late(self, member: int) -> bool:
-        return member not in self._ready or self._members.waits_for_slot(member)
+        return member not in self._ready or self._processes.waits_for_slot(member)
 
-    def wait_of(self, member: int, calls: Sequence[Invoke], idle: str) -> str:
-        """What the member waits for, in words; ``idle`` if it has nothing to answer."""
+    def unplaced(self, member: int) -> str:
+        """What a member without a place to run waits for, in words; "" if it has one."""
+        return self._processes.unplaced(member)
+
+    # -- in words ------------------------------------------------------------------------------
+
+    def name_of(self, member: int) -> str:
+        """A member's name in messages and records."""
+        if member == self._outline.evaluator:
+            return "evaluator"
+        return "learner" if member == LEARNER else f"actor {actor_of(member)}"
+
+    def waits(
+        self, actors: Iterable[int], version: int, invocations: Invocations
+    ) -> dict[str, str]:
+        """What each member waits for, in words; idle actors, for this version."""
+        members = [LEARNER, *map(actor_member, actors)]
+        if (evaluator := self._outline.evaluator) is not None and evaluator not in self.gone:
+            members.append(evaluator)
+        idle = {LEARNER: "rows", evaluator: "a version to evaluate"}
+        return {
+            self.name_of(m): self._wait_of(m, invocations.of(m), idle.get(m, f"version {version}"))
+            for m in members
+        }
+
+    def _wait_of(self, member: int, calls: Sequence[Invoke], idle: str) -> str:
         if away := self.unplaced(member):
             return away
         if not self.is_ready(member):
@@ -149,10 +174,6 @@ class Roster:
         return (
             self.lacks(member, calls[0]) or f"running {calls[0].method} (firing {calls[0].firing})"
         )
-
-    def unplaced(self, member: int) -> str:
-        """What a member without a place to run waits for, in words; "" if it has one."""
-        return self._members.unplaced(member)
 
     def __repr__(self) -> str:
         return f"<Roster {len(self._ready)} ready, {self.prepared} actors prepared>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import ordered
@@ -35,7 +35,6 @@ class Commits:
     """
 
     in_place = True
-    kept: ClassVar[tuple[str, ...]] = ("_told",)
 
     def __init__(self, blocks: Mapping[int, ActorBlock], *, shipped: bool) -> None:
         self._blocks, self._shipped = blocks, shipped

@@ -55,7 +55,7 @@ class Bookkeeper(Protocol):
 
 
 class RemoteActors:
-    """The actors' half of ``Members``: commands to an actor go to its node's executor.
+    """The actors' half of ``Processes``: commands to an actor go to its node's executor.
 
     ``passers`` are the actors' placements, by member number. ``steering`` sends messages to the
     executors, ``terms`` tells the replay buffer the term, the base and the node of actors that
@@ -98,7 +98,7 @@ class RemoteActors:
         for node in self.nodes.open:
             self._steering.send(node, CloseExecutor())
 
-    # -- Members -------------------------------------------------------------------------------
+    # -- Processes ----------------------------------------------------------------------------
 
     def start(self, member: int) -> None:
         """Have the actor started by its executor, once it has one."""

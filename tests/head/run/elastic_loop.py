@@ -67,7 +67,7 @@ def plan_of(
 
 
 class Troupe:
-    """``Members`` on real blocks: acts out what is asked, in an order by ``seed``.
+    """``Processes`` on real blocks: acts out what is asked, in an order by ``seed``.
 
     ``used`` has the claims of every update, ``lags`` those of the rows used, ``held`` the version
     that each round was sampled with. Whoever is in ``sleepers`` does not become ready.
@@ -92,7 +92,7 @@ class Troupe:
         self.coordinator: Coordinator
         self.clock: ManualClock
 
-    # -- Members -------------------------------------------------------------------------------
+    # -- Processes ----------------------------------------------------------------------------
 
     def _ask(self, member: int, call: Invoke) -> None:
         assert member in self._up, f"member {member} was sent work and never prepared"

@@ -57,7 +57,7 @@ def plan_of(wired: Table, rounds: int) -> tuple[Plan, Table]:
 
 
 class Loop:
-    """``Members``: actors with a cached version, a learner that mints versions.
+    """``Processes``: actors with a cached version, a learner that mints versions.
 
     Real blocks and a real model block; only acting and learning, which do not change the lag, are
     left out. ``ends`` holds the actors' versions at the end of each round, ``minted`` the

@@ -125,7 +125,7 @@ def test_a_run_that_stops_does_not_wait_for_a_device(players: Troupe) -> None:
     coordinator.receive(ACTOR, Done(call.firing, 0))
     coordinator.receive(LEARNER, Waits("a device"))
     assert not coordinator.finished
-    coordinator.drain()
+    coordinator.ending.drain()
     assert coordinator.finished
     coordinator.receive(LEARNER, Waits(""))
     assert not coordinator.finished, "what was begun is finished"

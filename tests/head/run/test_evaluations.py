@@ -97,7 +97,7 @@ def test_the_first_and_the_last_and_those_between(
             assert each.steps == each.version * ACTORS * STEPS
             assert (each.mean_return, each.std, each.episodes) == (each.version + 1, 1.0, 2)
             assert each.mean_length == 4.0
-        assert (coordinator.monitor.updates, coordinator.monitor.episodes) == (UPDATES, 0)
+        assert (coordinator.progress.updates, coordinator.monitor.episodes) == (UPDATES, 0)
         coordinator.ports.journal.flush()
         lines = [*read(tmp_path / "journal.jsonl")]
     done = {line["done"]: line["version"] for line in lines if line.get("by") == "evaluator"}
@@ -143,9 +143,9 @@ def test_training_does_not_wait_and_the_end_does(
         players.prompt = False
         players.begin()
         coordinator, clock = players.coordinator, players.clock
-        while not coordinator.trained:
+        while not coordinator.ending.trained:
             players.step()
-        assert coordinator.monitor.updates == UPDATES
+        assert coordinator.progress.updates == UPDATES
         assert coordinator.waits()["evaluator"].startswith("running play")
         for _ in range(4):  # longer than a run may stand still, but episodes go on ending
             clock.advance(250.0)
@@ -203,7 +203,7 @@ def test_one_that_fails_again_and_again_does_not_end_the_training(
         done = Done(call.firing, 0, returns=(1.0,), lengths=(1,))
         players.coordinator.receive(players.evaluator, done)  # sent just before it was killed
         players.run()
-        assert players.coordinator.monitor.updates == UPDATES
+        assert players.coordinator.progress.updates == UPDATES
         assert players.found == []
 
 
@@ -214,8 +214,8 @@ def test_stopping_finishes_what_is_played_and_begins_no_more(
         players.prompt = False
         players.begin()
         players.run(updates=3)
-        players.coordinator.drain()
-        while not players.coordinator.trained:
+        players.coordinator.ending.drain()
+        while not players.coordinator.ending.trained:
             players.step()
         assert not players.coordinator.finished
         players.play()
@@ -272,5 +272,5 @@ def test_a_resumed_run_goes_on_at_the_same_multiples() -> None:
 
 def test_the_learner_is_not_the_evaluator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with evaluated(tmp_path, monkeypatch) as players:
-        names = [players.coordinator.name_of(m) for m in (LEARNER, 1, 2, players.evaluator)]
+        names = [players.coordinator.roster.name_of(m) for m in (LEARNER, 1, 2, players.evaluator)]
     assert names == ["learner", "actor 0", "actor 1", "evaluator"]

@@ -61,4 +61,4 @@ def test_what_a_silent_method_draws_counts_and_what_it_is_handed_does_not(tmp_pa
         run.coordinator.non_publishing = frozenset({call.trigger})
         run.coordinator.receive(LEARNER, Done(call.firing, 0, drawn=DRAWN))
         assert run.coordinator.monitor.lag.rows == 20
-        assert run.coordinator.monitor.updates == 0
+        assert run.coordinator.progress.updates == 0

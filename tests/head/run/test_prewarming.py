@@ -77,7 +77,7 @@ def test_nobody_is_ordered_back_once_the_run_is_to_end(tmp_path: Path) -> None:
         run.begin()
         run.run(updates=6)
         assert run.orders[-1].keys() == {0, 1}
-        run.coordinator.drain()
+        run.coordinator.ending.drain()
         run.run()
         assert len(run.orders) == 7
         assert run.orders[-1] == {}

@@ -19,7 +19,7 @@ from artos.scaling.actor_count import Manual
 from head.run.concerns.failures import FailureLimits
 from head.run.concerns.sampling import Sampling
 from head.run.concerns.standstill import Standstill
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 from triggers import DataKeyTrigger, TimeTrigger
 from triggers.journal import read
 from triggers.table import Table
@@ -38,10 +38,11 @@ class Watched:
                 all_ready=lambda actors: True, anybody_works=lambda calls, but_pulls: False
             ),
             invocations=(), actors=range(1),
-            engine=SimpleNamespace(clocks=lambda: self.clocks), waits=lambda: WAITS, trained=False,
+            engine=SimpleNamespace(clocks=lambda: self.clocks), waits=lambda: WAITS,
+            ending=SimpleNamespace(trained=False),
             non_publishing=frozenset(), first_version=0, moved=0.0, vain=set(),
         )  # fmt: skip
-        self.still = Standstill(cast(Coordinator, self.run), FailureLimits.within(seconds))
+        self.still = Standstill(cast(Run, self.run), FailureLimits.within(seconds))
 
     def at(self, now: float, *clocks: str) -> None:
         self.clock.advance(now - self.clock.now())
@@ -207,7 +208,7 @@ def test_a_block_that_nobody_empties_is_a_standstill_and_no_reason_not_to_stop(
         with pytest.raises(DeadlineExceeded, match="actor 0 waits for room in its block"):
             wait(run, 1.0, times=400)
         assert not run.coordinator.finished
-        run.coordinator.drain()
+        run.coordinator.ending.drain()
         assert run.coordinator.finished
 
 
@@ -230,5 +231,5 @@ def test_in_one_process_nobody_waits_for_room_that_the_learner_would_make(tmp_pa
     registration = registered("hasty.py:workload", tmp_path)
     coordinator = finished(registration, tmp_path).coordinator
     assert coordinator.steps >= 320
-    assert coordinator.monitor.updates >= 19
+    assert coordinator.progress.updates >= 19
     assert len([line for line in lines(tmp_path) if line["trigger"] == "actors.sample"]) <= 50
