@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from artos.plan import Plan
 from triggers.base import Trigger
 from triggers.checks import counts
 from triggers.events import Arrived, Event, Firing, Resumed, Rewound
+
+if TYPE_CHECKING:
+    from artos.plan import Plan
 
 
 @dataclass

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from artos.actors.rollout import RolloutActor
-from artos.buffer.samplers.batch import Batch
+from artos import Batch, Invoke, Policy, RolloutActor, TorchLearner, Workload, advantages
 from artos.learners.settings import (
     ActorSettings,
     EntropyBonus,
@@ -22,11 +21,6 @@ from artos.learners.settings import (
     learner,
     out_of_range,
 )
-from artos.learners.torch_learner import TorchLearner
-from artos.losses.gae import advantages
-from artos.policies.build import Policy
-from artos.protocol.invocations import Invoke
-from artos.spec import Workload, is_observation
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 
@@ -67,8 +61,8 @@ class Reinforce(TorchLearner):
         returns, _ = advantages(
             rewards, nothing, nothing, terminations, truncations, self.settings.gamma, lam=1.0
         )
-        keys = [k.name for k in self.context.plan.data_keys if is_observation(k.name)]
-        observations = {key: self._flat(batch.gather(key)) for key in keys}
+        shown = [name for name in batch.names if name.startswith("observations")]
+        observations = {name: self._flat(batch.gather(name)) for name in shown}
         actions = self._flat(batch.gather("actions"))
         log_probs, entropy, _ = self.module.evaluate(observations, actions)  # type: ignore[operator]
         weight = self._flat((returns - returns.mean()) / (returns.std() + 1e-8))

@@ -7,19 +7,19 @@ from typing import Any
 
 from artos.protocol.invocations import Done, Invoke
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 
 
-class StopAtReturn(Concern):
+class StopAtReturn(Concern[Run]):
     """No more is sampled once the mean return of the last 100 episodes is ``goal`` or more."""
 
-    def __init__(self, run: Coordinator, goal: float) -> None:
+    def __init__(self, run: Run, goal: float) -> None:
         super().__init__(run)
         self.goal = goal
 
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Any, call: Invoke, done: Done) -> Mapping[str, Any]:
         """A round may have brought episodes, which the records have counted by now."""
         reached = self.run.monitor.mean_return
         if reached is not None and reached >= self.goal:
-            self.run.end("return")
+            self.run.ending.end("return")
         return NOTHING

@@ -70,11 +70,7 @@ CONCERN = Recipe(
         below(WIRING, "        Records(run),", "        StopAtReturn(run, 60.0),"),
     ),
 )
-ALGORITHM = Recipe(
-    "reinforce.py",
-    "triggers/algorithms/reinforce.py",
-    (Change("triggers/algorithms/__init__.py", '"td3")', '"td3", "reinforce")'),),
-)
+ALGORITHM = Recipe("reinforce.py", "triggers/algorithms/reinforce.py", ())
 
 
 class Tree:
