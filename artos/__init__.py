@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from artos.policies.build import Policy
     from artos.protocol.invocations import Claim, Invoke
     from artos.scaling.policy import Observation, ScalingPolicy
-    from artos.spec import DataKey, ObjectKey, Workload
+    from artos.spec import DataKey, ObjectKey
     from artos.trained.evaluation import Evaluation
     from artos.trained.trained import Trained, load
+    from artos.workload import Workload
 
 __all__ = [
     "A2C",
@@ -124,7 +125,7 @@ _MODULES = {
     "Prioritised": "artos.buffer.samplers.patterns",
     "Sequences": "artos.buffer.samplers.patterns",
     "Uniform": "artos.buffer.samplers.patterns",
-    "Workload": "artos.spec",
+    "Workload": "artos.workload",
     "Evaluation": "artos.trained.evaluation",
     "Trained": "artos.trained.trained",
     "advantages": "artos.losses.gae",

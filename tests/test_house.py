@@ -86,7 +86,12 @@ def test_a_daemon_loads_neither_torch_nor_gymnasium() -> None:
 def test_only_the_loader_of_references_imports_user_modules() -> None:
     """User code enters by two doors: a workload's reference and an environment's name."""
     doors = {"artos.runtime.reference", "artos.envs.make"}
-    ours = {"artos", "triggers.table", "artos.runtime.preload"}  # import modules of our own by name
+    ours = {
+        "artos",
+        "triggers",
+        "triggers.table",
+        "artos.runtime.preload",
+    }  # import modules of our own by name
     found = {
         name_of(path)
         for path in sources("artos", "triggers", "head", "workers")

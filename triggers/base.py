@@ -157,25 +157,6 @@ class Trigger(ABC):
 
     # -- how it travels ------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, Any]:
-        """The fields that are no arguments of the constructor, of this trigger and of its parts."""
-        found = {}
-        for each in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, each.name)
-            if isinstance(value, Trigger):
-                found[each.name] = value.snapshot()
-            elif not each.init:
-                found[each.name] = value
-        return found
-
-    def go_on(self, taken: Mapping[str, Any]) -> None:
-        """Go on from the snapshot of another one that was declared alike."""
-        for name, value in taken.items():
-            if isinstance(part := getattr(self, name), Trigger):
-                part.go_on(value)
-            else:
-                setattr(self, name, value)
-
     def encode(self) -> dict[str, Any]:
         """This declaration as plain data: type and constructor arguments.
 

@@ -9,6 +9,7 @@ from dataclasses import InitVar, dataclass, field
 from itertools import islice
 
 from artos.buffer.samplers.patterns import Claiming
+from artos.members import ACTORS, EVALUATOR
 from artos.plan import Plan
 from artos.protocol.invocations import Claim
 from artos.spec import MODEL_PARAM
@@ -32,8 +33,16 @@ from triggers.events import (
 from triggers.membership import Membership
 from triggers.pacing import paced
 from triggers.supply import Supply
-from triggers.targets import role_of
+from triggers.targets import parsed
 from triggers.window import Window
+
+_MISFITS = {
+    ACTORS: "a DataKeyTrigger hands over rows, and actors take none: let a learner method consume "
+    "them",
+    EVALUATOR: "a DataKeyTrigger hands over rows, and the evaluator takes none: let an "
+    "ObjectKeyTrigger or a TimeTrigger say when it plays",
+}
+"""Why roles cannot be a target of it."""
 
 
 @dataclass
@@ -118,18 +127,7 @@ class DataKeyTrigger(Trigger):
 
     def misfit(self, target: str) -> str:
         """Actors and the evaluator take no rows."""
-        match role_of(target):
-            case "actors":
-                return (
-                    "a DataKeyTrigger hands over rows, and actors take none: let a learner method "
-                    "consume them"
-                )
-            case "evaluator":
-                return (
-                    "a DataKeyTrigger hands over rows, and the evaluator takes none: let an "
-                    "ObjectKeyTrigger or a TimeTrigger say when it plays"
-                )
-        return ""
+        return _MISFITS.get(parsed(target).role, "")
 
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """A window, if updates take rounds of only some of the actors."""

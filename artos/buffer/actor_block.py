@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.buffer.doorbell import Doorbell, fence, ordered
+from artos.buffer.key_header import KeyHeader
 from artos.buffer.layout import (
     KEY_HEADER_BYTES,
     LAYOUT_VERSION,
     MAGIC,
-    MAX_CONSUMERS,
     PREAMBLE_BYTES,
     WORD,
     BlockSpec,
@@ -21,7 +22,6 @@ from artos.buffer.layout import (
     description,
     words_of,
 )
-from artos.buffer.mailbox import Doorbell, fence, ordered
 from artos.buffer.segment import Segment
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, LayoutMismatch, Overwritten, UnknownKey
@@ -30,75 +30,9 @@ from artos.spec import VERSION_KEY, DataKey, poison
 
 _MAGIC, _LAYOUT, _TEXT_BYTES, _SIZE, _INCARNATION, _INTENT, _INTENT_STEP, _WAITING = range(8)
 _SPACE_DOORBELL = 256
-_KEY_MAGIC, _ROW_BYTES, _CAPACITY, _ARRAY = range(4)
-_WRITTEN, _RESERVED = 8, 9
-_RELEASED = 16
-_CURSORS = 24
 
 INCARNATIONS = 1 << 20
 """The largest number of processes that may write an actor's block in one place."""
-
-
-class KeyHeader:
-    """The header block of one key. All counters are absolute step numbers and never wrap.
-
-    ``reserved`` ≥ ``written``: rows below ``written`` are committed; rows in between may be half
-    written. Each counter has one writer: the actor for ``written`` and ``reserved``, the process
-    that runs the triggers of this block for the others.
-    """
-
-    def __init__(self, words: memoryview) -> None:
-        self._words = words
-
-    @property
-    def written(self) -> int:
-        """Rows committed so far."""
-        return self._words[_WRITTEN]
-
-    @property
-    def reserved(self) -> int:
-        """Rows allocated so far: everything below ``reserved - capacity`` may be overwritten."""
-        return self._words[_RESERVED]
-
-    @property
-    def released(self) -> int:
-        """Rows that every consumer has acknowledged; the writer may reuse them."""
-        return self._words[_RELEASED]
-
-    def cursor(self, consumer: int) -> tuple[int, int]:
-        """``(claimed, acknowledged)`` of the consumer with this number."""
-        at = _CURSORS + 2 * consumer
-        return self._words[at], self._words[at + 1]
-
-    def describe(self, key: DataKey, envs: int, capacity: int, array: int) -> None:
-        """Write the facts once, at creation."""
-        for at, fact in enumerate((MAGIC, key.row_bytes(envs), capacity, array)):
-            self._words[at] = fact
-
-    def begin(self, step: int, consumers: int) -> None:
-        """Set every counter to the first row, once, at creation."""
-        for at in (_WRITTEN, _RESERVED, _RELEASED, *range(_CURSORS, _CURSORS + 2 * consumers)):
-            self._words[at] = step
-
-    def set_written(self, step: int) -> None:
-        """Publish rows up to ``step``."""
-        self._words[_WRITTEN] = step
-
-    def set_reserved(self, step: int) -> None:
-        """Announce that rows up to ``step`` may be touched."""
-        self._words[_RESERVED] = step
-
-    def set_released(self, step: int) -> None:
-        """Let the writer reuse rows below ``step``."""
-        self._words[_RELEASED] = step
-
-    def set_cursor(self, consumer: int, claimed: int, acknowledged: int) -> None:
-        """Store a consumer's cursor, so that it survives the process that moves it."""
-        at = _CURSORS + 2 * consumer
-        self._words[at], self._words[at + 1] = claimed, acknowledged
-
-    def __repr__(self) -> str:
-        return f"<KeyHeader written={self.written} released={self.released}>"
 
 
 class ActorBlock:
@@ -362,18 +296,6 @@ class ActorBlock:
         if start < oldest:
             raise Overwritten(self.spec.actor, start, oldest)
 
-    def version_runs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Rows ``start`` to ``stop`` cut where the policy version changes: ``(end, version)``."""
-        array = self.arrays[VERSION_KEY]
-        last = int(array[self.index(stop - 1)])
-        if int(array[self.index(start)]) == last:  # versions of an actor never go back
-            yield stop, last
-            return
-        versions = np.concatenate(self.views(VERSION_KEY, start, stop))
-        ends = np.append(np.flatnonzero(np.diff(versions)) + 1, len(versions))
-        for end in ends.tolist():
-            yield start + end, int(versions[end - 1])
-
     # -- consuming (the process that runs the triggers) ----------------------------------------
 
     def acknowledge(self, consumer: str, claimed: int, acknowledged: int) -> None:
@@ -395,6 +317,3 @@ class ActorBlock:
 
     def __repr__(self) -> str:
         return f"<ActorBlock actor={self.spec.actor} written={self.written} free={self.free()}>"
-
-
-assert _CURSORS + 2 * MAX_CONSUMERS <= KEY_HEADER_BYTES // WORD

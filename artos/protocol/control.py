@@ -22,7 +22,7 @@ from artos.protocol.fields import (
 )
 from artos.protocol.message import Bulk, Message
 
-PROTOCOL = 6
+PROTOCOL = 7
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from artos.buffer.model_block import ObjectRegion
+from artos.buffer.object_region import ObjectRegion
 from artos.envs.spec import EnvSpec
 from artos.plan import Plan
 from artos.policies.acting import BoundPolicy, Declared

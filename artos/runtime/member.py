@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.copying import copy_into
 from artos.buffer.mailbox import Board
-from artos.buffer.model_block import ObjectRegion, ObjectSlot, copy_into
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, drawn
 from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample
 from artos.lag import Drawn
+from artos.members import Member
 from artos.pool.faults import DeviceTooSmall
 from artos.protocol.invocations import (
     Done,
@@ -301,7 +303,7 @@ class Stopped(BaseException):
 class Line:
     """A member's connection to its node: a mailbox down, a mailbox up, and the board's doorbell."""
 
-    def __init__(self, board: Board, member: int) -> None:
+    def __init__(self, board: Board, member: Member) -> None:
         self._board, self._member = board, member
         self._down, self._up = board.down(member), board.up(member)
         self._later: deque[ToMember] = deque()
@@ -322,6 +324,10 @@ class Line:
     def send(self, message: FromMember) -> None:
         """Report to the node."""
         self._up.put(encode(message))
+        self.notify()
+
+    def notify(self) -> None:
+        """Have the node look at what this member changed in shared memory."""
         self._board.notify(self._member)
 
 

@@ -21,8 +21,8 @@ from artos.errors import Refused
 from artos.reference import Reference, package_of
 from artos.scaling.elastic import NAMES
 from artos.settings import Setting, convert, settings_of, shown
-from artos.spec import Workload
 from artos.system.logging_setup import keep_enabled
+from artos.workload import Workload
 
 _OURS = ("head", "workers", "deploy", "evaluation")
 _FLAGS = {"env": "--env", "actors": "--actors", "total_steps": "--total-steps"}

@@ -33,19 +33,11 @@ from artos.runtime.reference import (
 )
 from artos.runtime.resolved import resolved_settings, versions
 from artos.settings import Setting
-from artos.spec import (
-    EVALUATION,
-    MODEL_PARAM,
-    VALUE,
-    ArraySpec,
-    CheckpointSetting,
-    DataKey,
-    OnFull,
-    Workload,
-)
+from artos.spec import EVALUATION, MODEL_PARAM, VALUE, ArraySpec, CheckpointSetting, DataKey, OnFull
 from artos.system.child import end_with_parent
 from artos.system.under_way import tell
 from artos.system.usable_cpus import usable_cpus
+from artos.workload import Workload
 
 T = TypeVar("T")
 _PLAYS = ("env", "spec", "build_module", "make_policy")

@@ -13,8 +13,8 @@ from typing import Any
 from artos.protocol.fields import check_plain
 from artos.reference import Reference
 from artos.runtime.reference import CHANGEABLE, EVERY, fit_settings, load_object, with_address
-from artos.spec import Workload
 from artos.version import VERSION
+from artos.workload import Workload
 
 
 def resolved_settings(reference: Reference, workload: Workload) -> dict[str, Any]:

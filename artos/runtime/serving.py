@@ -20,13 +20,14 @@ import numpy as np
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import LEARNER, Board, actor_of
+from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
 from artos.buffer.samplers.drawn_batch import sampler_of
 from artos.envs.known import KNOWN
 from artos.errors import BadRow
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
+from artos.members import ACTORS, EVALUATOR, LEARNER
 from artos.plan import Plan, Site
 from artos.protocol.invocations import Failed, Ready, StartKind, Waits
 from artos.runtime.device_meter import meter_of
@@ -42,9 +43,9 @@ from artos.runtime.member import (
 )
 from artos.runtime.reference import load_workload
 from artos.runtime.shared_cores import SharedCores
-from artos.spec import Workload
 from artos.system import child
 from artos.system.regular_file import contents
+from artos.workload import Workload
 
 if TYPE_CHECKING:
     from artos.runtime.leased import LeasedRole
@@ -65,7 +66,7 @@ def actor_role(plan: Plan, site: Site, model: ModelBlock) -> tuple[ActorRole, in
 
 def actor_context(plan: Plan, site: Site) -> ActorContext:
     """Take over the block of the actor that ``site`` names, as its next incarnation."""
-    number = actor_of(site.member)
+    number = site.member.rank
     block = ActorBlock.attach(site.block_path(number))
     incarnation = block.begin_incarnation()
     seed = seed_of(plan.seed, number, incarnation, plan.resumes)
@@ -185,7 +186,8 @@ def serve_site(site_text: str, plan_file: str) -> int:
     """Set up the member that ``site_text`` (JSON) names, report, serve; returns the exit status."""
     site = msgspec.json.decode(site_text, type=Site)
     start: StartKind = "fork" if child.forked else "cold"
-    return _serve(site, start, lambda line: _role(plan_in(plan_file), site, line))
+    set_up = _SET_UP[site.member.role]
+    return _serve(site, start, lambda line: set_up(plan_in(plan_file), site, line))
 
 
 def prepare_site(site_text: str, plan_file: str, *, forks: bool) -> PreparedActor | None:
@@ -264,15 +266,14 @@ def _line(site: Site) -> Line:
     return Line(Board.attach(site.board_path, site.members), site.member)
 
 
-def _role(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
-    if site.member == LEARNER:
-        model = ModelBlock.attach(site.model_path)
-        return any_learner_role(plan, site, model, line.send, line.told_to_stop), 0
-    if site.member == plan.evaluator:
-        own_streams(plan.seed)
-        board = Board.attach(site.board_path, site.members)
-        return evaluator_role(plan, site, lambda: board.notify(site.member)), 0
-    return _actor(PreparedActor(plan, prepared_actor(plan)), site)
+def _learner(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
+    model = ModelBlock.attach(site.model_path)
+    return any_learner_role(plan, site, model, line.send, line.told_to_stop), 0
+
+
+def _evaluator(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
+    own_streams(plan.seed)
+    return evaluator_role(plan, site, line.notify), 0
 
 
 def _actor(prepared: PreparedActor, site: Site) -> tuple[Role, int]:
@@ -281,3 +282,11 @@ def _actor(prepared: PreparedActor, site: Site) -> tuple[Role, int]:
     own_streams(context.seed)
     model = ModelBlock.attach(site.model_path)
     return ActorRole(prepared.actor, context, model[MODEL]), context.incarnation
+
+
+_SET_UP: dict[str, Callable[[Plan, Site, Line], tuple[Role, int]]] = {
+    LEARNER: _learner,
+    EVALUATOR: _evaluator,
+    ACTORS: lambda plan, site, _: _actor(PreparedActor(plan, prepared_actor(plan)), site),
+}
+"""How the process of a member is set up, by role."""

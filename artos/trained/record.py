@@ -21,8 +21,8 @@ from artos.reference import Reference
 from artos.run_config import CONFIG, RunConfig
 from artos.runtime.reference import built_in, load_workload
 from artos.scaling.elastic import NAMES as ELASTIC
-from artos.spec import Workload
 from artos.trained.trust import allow
+from artos.workload import Workload
 
 Floats = NDArray[np.float32]
 

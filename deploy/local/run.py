@@ -21,7 +21,7 @@ from head.run.preparation import PreparedRun, begun, resumed, stored_request
 from head.run.request import Request
 from head.run.session import RunMembers, Session
 from head.run.supervisor import OneMachine
-from triggers.engine import Mailboxes
+from triggers.passers import Mailboxes
 from workers.executor.build import build, faults
 
 _REGISTRATION = "registration"

@@ -16,8 +16,9 @@ from typing import TypeVar
 import msgspec
 import psutil
 
-from artos.buffer.segment import PREFIX, reap_orphans
+from artos.buffer.shm_folder import PREFIX, reap_orphans
 from artos.errors import DeadlineExceeded
+from artos.members import ACTORS, Member
 from artos.protocol import codec, control, steering
 from artos.protocol.data import Chunk, Finish, Greet, Pull, Terms, Weights
 from artos.protocol.message import Message
@@ -274,7 +275,7 @@ class ExecutorPlace:
         write_order(folder / "order.json", order)
         self.process = place.start("executor", ChildModule.EXECUTOR, folder / "order.json")
         self.run.until(lambda: self.run.last(steering.ExecutorUp), "the executor to be up")
-        self.run.say(codec.encode(steering.Start(_ACTORS, 1, 0)), "w1")
+        self.run.say(codec.encode(steering.Start(Member(ACTORS, _ACTORS - 1), 1, 0)), "w1")
         self.run.until(lambda: self.run.last(steering.ActorReport), "an actor to be ready")
 
     def executor(self) -> Target:

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
-from artos.buffer.segment import reap_orphans
+from artos.buffer.shm_folder import reap_orphans
 from artos.clock import Clock, SystemClock
 from artos.errors import MailboxFull, Refused
 from artos.exit_status import ExitStatus

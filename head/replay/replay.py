@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import Board, actor_member
-from artos.buffer.model_block import ModelBlock, ObjectRegion
+from artos.buffer.mailbox import Board
+from artos.buffer.model_block import ModelBlock
+from artos.buffer.object_region import ObjectRegion
 from artos.clock import SystemClock
 from artos.errors import BadMessage, DeadlineExceeded
 from artos.faults import Faults
+from artos.members import ACTORS, Member
 from artos.plan import Plan
 from artos.protocol import codec
 from artos.protocol.data import Chunk, Greet, Pull, ReplayUp, Terms, Weights
@@ -167,7 +169,7 @@ class Replay(Closing):
         self._watch(self._control_pipe.fileno(), self._handle_orders)
         self._control_pipe.send(ReplayUp(sockets.bound(self._socket)))
         for actor in self._rings:  # a predecessor may have died before it notified the board
-            self._board.notify(actor_member(actor))
+            self._board.notify(Member(ACTORS, actor))
 
     _zap: sockets.ZapHandler | None = None
     _doorkeeper: Doorkeeper | None = None
@@ -279,7 +281,7 @@ class Replay(Closing):
             self._unreported.add(chunk.actor)
             self._unreported_bytes += sum(chunk.raw)
             if chunk.ends:
-                self._board.notify(actor_member(chunk.actor))
+                self._board.notify(Member(ACTORS, chunk.actor))
                 self._report_taken()
         elif (answer := self._receiver.outdated(chunk)) is not None:
             self._send(who, answer)

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from artos.buffer.segment import MOVING
+from artos.buffer.shm_folder import MOVING
 from artos.clock import Clock, SystemClock, WakingClock
 from artos.errors import ArtosError
 from artos.exit_status import REFUSALS, ExitStatus

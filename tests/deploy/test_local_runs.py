@@ -10,9 +10,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from named import LEARNER
 
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import NoSuchRun, NotRunning, Refused
+from artos.members import Members
 from artos.plan import Site
 from artos.runtime.control import announced
 from artos.usage import Usage
@@ -60,7 +62,8 @@ def start(runs: Path) -> Iterator[Start]:
                 stack.enter_context(folder)
                 memory = ShmFolder.create(name)
                 stack.callback(memory.remove)
-                stack.enter_context(announced(folder.path, Site(str(memory.path), 0, 3)))
+                site = Site(str(memory.path), LEARNER, Members.of_run(2))
+                stack.enter_context(announced(folder.path, site))
             else:
                 folder.close()
             if summary:

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from named import acting
 
-from artos.buffer.mailbox import actor_member
 from artos.buffer.run_memory import RunMemory
 from artos.errors import DeadlineExceeded
 from evaluation.baselines.processes import measure_ours
@@ -68,7 +68,7 @@ def arrive(node, number, names=None, actors=range(ACTORS)):
         block.arrays["ages"][places, 0] = steps
         block.arrays["policy_version"][places] = number
         block.commit((number + 1) * STEPS, keys)
-        node.board.notify(actor_member(actor))
+        node.board.notify(*acting(actor))
 
 
 @pytest.mark.parametrize("off", PIPELINES, ids=str)

@@ -19,7 +19,7 @@ import psutil
 import safetensors.numpy
 from helpers import PATIENCE, ROOT
 
-from artos.buffer.segment import PREFIX, reap_orphans
+from artos.buffer.shm_folder import PREFIX, reap_orphans
 from artos.system.shm import shm_root
 from artos.transport.keys import make_keys
 from deploy.client.head_client import HeadClient

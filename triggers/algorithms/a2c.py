@@ -7,7 +7,7 @@ from typing import Annotated
 from artos.learners.a2c import A2C, Stepping
 from artos.learners.compiler import Switch
 from artos.scaling.actor_count import ActorsSetting
-from artos.spec import Workload
+from artos.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.algorithms.defaults import actor_critic, step_size
 

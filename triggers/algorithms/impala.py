@@ -8,7 +8,7 @@ from artos.learners.a2c import Stepping
 from artos.learners.compiler import Switch
 from artos.learners.impala import IMPALA
 from artos.scaling.actor_count import ActorsSetting, actors_of
-from artos.spec import Workload
+from artos.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.algorithms.defaults import actor_critic, step_size
 

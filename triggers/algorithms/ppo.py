@@ -8,7 +8,7 @@ from artos.actors.rollout import RolloutActor
 from artos.learners.compiler import Switch
 from artos.learners.ppo import PPO
 from artos.scaling.actor_count import ActorsSetting, actors_of
-from artos.spec import Workload
+from artos.workload import Workload
 from triggers import ObjectKeyTrigger
 from triggers.algorithms.defaults import actor_critic, minibatches_of, ppo_defaults
 from triggers.algorithms.pipelines import Pipeline, learner_rows

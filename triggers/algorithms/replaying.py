@@ -7,7 +7,8 @@ from typing import Literal
 from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.patterns import Pattern, Prioritised, Uniform
 from artos.scaling.actor_count import ActorsSetting, actors_of
-from artos.spec import Learner, Workload, is_observation
+from artos.spec import Learner, is_observation
+from artos.workload import Workload
 from triggers import ReplayTrigger, RoundTrigger
 from triggers.table import Table
 

@@ -11,7 +11,7 @@ from artos.learners.sac import SAC
 from artos.policies.choosing import require_actions
 from artos.policies.squashed import Softmax, SquashedGaussian
 from artos.scaling.actor_count import ActorsSetting
-from artos.spec import Workload
+from artos.workload import Workload
 from triggers.algorithms.defaults import require_numbers
 from triggers.algorithms.replaying import Replay, pattern, replay_workload
 

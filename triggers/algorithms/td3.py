@@ -11,7 +11,7 @@ from artos.learners.td3 import TD3
 from artos.policies.choosing import require_actions
 from artos.policies.squashed import Deterministic
 from artos.scaling.actor_count import ActorsSetting
-from artos.spec import Workload
+from artos.workload import Workload
 from triggers.algorithms.defaults import require_numbers
 from triggers.algorithms.replaying import Replay, pattern, replay_workload
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
-from artos.buffer.mailbox import actor_of
+from artos.members import Member
 from artos.protocol.invocations import Done, Invoke
 from artos.system.child import Child
 from artos.transitions import after
@@ -113,7 +113,7 @@ class ActorRecord:
     and ``restored_s`` are what ``Done`` will say of its present invocation.
     """
 
-    member: int
+    member: Member
     state: State = State.COLD
     child: Child | None = None
     kind: Kind = "cold"
@@ -143,7 +143,7 @@ class ActorRecord:
     @property
     def actor(self) -> int:
         """The actor's number."""
-        return actor_of(self.member)
+        return self.member.rank
 
     @property
     def busy(self) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from artos.members import Member
+
 
 class Arrival(NamedTuple):
     """An actor from another node goes on here, ``seconds`` after it was expected.
@@ -11,6 +13,6 @@ class Arrival(NamedTuple):
     ``lost`` is "", or says why its image could not be used; the actor then starts anew.
     """
 
-    member: int
+    member: Member
     seconds: float
     lost: str

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from artos.buffer.mailbox import actor_of
 from artos.clock import Clock
+from artos.members import Member
 from workers.actors.usage import Accounts
 from workers.host import priority
 
@@ -47,32 +47,32 @@ class Newcomers:
         self._at_once, self._launch = at_once, launch
         self._accounts, self._clock = accounts, clock
         self._rivals = priority.rivals()
-        self._wanted: dict[int, float] = {}
-        self._making: dict[int, _Making] = {}
+        self._wanted: dict[Member, float] = {}
+        self._making: dict[Member, _Making] = {}
         self._costs: deque[float] = deque(maxlen=_WINDOW)
 
-    def __contains__(self, member: int) -> bool:
+    def __contains__(self, member: Member) -> bool:
         return member in self._wanted
 
-    def expect(self, member: int, seconds: float) -> None:
+    def expect(self, member: Member, seconds: float) -> None:
         """The actor will be wanted in so many seconds; a later call corrects that."""
         self._wanted[member] = self._clock.now() + seconds
         self._begin()
 
-    def launched(self, member: int, pid: int) -> None:
+    def launched(self, member: Member, pid: int) -> None:
         """The actor, if it is a newcomer, has a process now, which leads its process group."""
         if making := self._making.get(member):
             making.pid = pid
             self._adjust()
 
-    def ready(self, member: int) -> None:
+    def ready(self, member: Member) -> None:
         """The actor is set up."""
         if member in self._making:
             self._costs.append(self._spent(member))
             self.leave(member)
             self._begin()
 
-    def leave(self, member: int) -> None:
+    def leave(self, member: Member) -> None:
         """The actor is wanted now, or not any more: if it is being made, then as fast as can be."""
         self._wanted.pop(member, None)
         making = self._making.pop(member, None)
@@ -108,12 +108,12 @@ class Newcomers:
             if making.pid:
                 priority.lower(making.pid, by)
 
-    def _spent(self, member: int) -> float:
+    def _spent(self, member: Member) -> float:
         making = self._making.get(member)
         return self._used(member) - making.before if making else 0.0
 
-    def _used(self, member: int) -> float:
-        return self._accounts.used_seconds(actor_of(member))
+    def _used(self, member: Member) -> float:
+        return self._accounts.used_seconds(member.rank)
 
     def __repr__(self) -> str:
         return f"<Newcomers {[*self._wanted]}, {[*self._making]} being made>"

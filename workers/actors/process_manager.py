@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from artos.buffer.mailbox import actor_member, template_member
 from artos.clock import Clock, Deadline
 from artos.errors import NoImage, NotPinned
+from artos.members import ACTORS, Member
 from artos.protocol.invocations import Done, FromMember, Invoke, Ready, Stop
 from artos.system.exit_report import ExitReport
 from artos.usage import Usage
-from triggers.engine import Mailboxes, direct_passers
+from triggers.engine import direct_passers
+from triggers.passers import Mailboxes
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.arrival import Arrival
 from workers.actors.idle_tiers import IdleTiers
@@ -44,12 +45,11 @@ class ProcessManager:
     def __init__(
         self,
         place: Place,
-        actors: int,
         mail: Mailboxes,
         recover: Callable[[int], None],
         launcher: Launcher,
         slots: Sequence[Slot],
-        table: SlotTable[int],
+        table: SlotTable[Member],
         tiers: IdleTiers,
         accounts: Accounts,
         clock: Clock,
@@ -57,25 +57,25 @@ class ProcessManager:
         pin: bool = True,
     ) -> None:
         self._place, self._mail, self._recover = place, mail, recover
-        self.template = template_member(place.site.members)
         self._launcher, self._cpus, self._slots, self._tiers = launcher, slots, table, tiers
         self.accounts, self._clock, self._pin = accounts, clock, pin
         self.images, self.criu = tiers.checkpointer, tiers.criu
-        self._records = {m: ActorRecord(m) for m in map(actor_member, range(actors))}
+        members = place.site.members.of(ACTORS)
+        self._records = {member: ActorRecord(member) for member in members}
         self.passers = direct_passers(self.send, self._records)
         self._newcomers = Newcomers(len(slots), self._launch, accounts, clock)
-        self._under_way: set[int] = set()
+        self._under_way: set[Member] = set()
         self._one_has_ended = False
         self._arrivals: list[Arrival] = []
 
     # -- what the coordinator asks for ---------------------------------------------------------
 
-    def start(self, member: int) -> None:
+    def start(self, member: Member) -> None:
         """Empty the actor's mailbox and launch its process, which reports ``Ready`` when set up."""
         self._newcomers.leave(member)
         self._launch(member)
 
-    def send(self, member: int, call: Invoke) -> None:
+    def send(self, member: Member, call: Invoke) -> None:
         """Have an invocation carried out as soon as the actor holds a slot."""
         record = self._records[member]
         self._newcomers.leave(member)
@@ -84,7 +84,7 @@ class ProcessManager:
         self._grant()
         self._serve(record)
 
-    def prepare(self, member: int, within: float = 0.0) -> None:
+    def prepare(self, member: Member, within: float = 0.0) -> None:
         """Have a process made for an actor that will be used in so many seconds, if it has none."""
         record = self._records[member]
         record.recall()
@@ -99,7 +99,7 @@ class ProcessManager:
         elif record.state is State.DUMPING:
             self._tiers.hurry(record)  # it is restored after that
 
-    def retire(self, member: int) -> None:
+    def retire(self, member: Member) -> None:
         """The actor is not used any more: once it is done it waits without using anything."""
         record = self._records[member]
         record.retire()
@@ -118,7 +118,7 @@ class ProcessManager:
         self._slots.limit = slots
         self._grant()
 
-    def end(self, member: int) -> None:
+    def end(self, member: Member) -> None:
         """Kill an actor's process and forget its invocations and its image.
 
         A commit that was cut short is finished, and the actor's pin of the weights dropped.
@@ -139,7 +139,7 @@ class ProcessManager:
 
     # -- from one node to another --------------------------------------------------------------
 
-    def image_of(self, member: int) -> Image | None:
+    def image_of(self, member: Member) -> Image | None:
         """The image of an idle actor; None while it is being made: ask again.
 
         Raises:
@@ -158,18 +158,18 @@ class ProcessManager:
         self._under_way.add(member)
         return None
 
-    def expect(self, member: int) -> None:
+    def expect(self, member: Member) -> None:
         """An image of the actor is on its way here; its invocations wait for the image."""
         self._records[member].expect(self._clock.now())
         self._mail.clear(member)  # no process reads it until the image is here
 
-    def take_in(self, member: int, image: Image) -> None:
+    def take_in(self, member: Member, image: Image) -> None:
         """The expected image is here: make a process from it; see ``arrivals``."""
         record = self._records[member]
         record.arrive(image)
         self._restore(record, self._nominal(record))
 
-    def give_up_image(self, member: int) -> None:
+    def give_up_image(self, member: Member) -> None:
         """The expected image will not come: the actor starts anew."""
         record = self._records[member]
         record.lose()
@@ -181,21 +181,20 @@ class ProcessManager:
         arrivals, self._arrivals = self._arrivals, []
         return arrivals
 
-    def home_of(self, member: int) -> Home:
+    def home_of(self, member: Member) -> Home:
         """Where the actor lives, in the form that bundles use."""
         place = self._place
         return Home(place.site_for(member), str(place.path_of(member)), place.code)
 
     # -- what happens --------------------------------------------------------------------------
 
-    def reports(self, member: int) -> Iterator[FromMember]:
+    def reports(self, member: Member) -> Iterator[FromMember]:
         """An actor's reports, oldest first; the template's reports go to the launcher instead."""
         for message in self._mail.take(member):
-            if member == self.template:
+            if (record := self._records.get(member)) is None:
                 self._launcher.heard(message)
                 self.step()
             else:
-                record = self._records[member]
                 yield record.told(message) if isinstance(message, Done) else message
                 # After the caller has reacted: a new invocation keeps the actor from being parked.
                 self._heard(record, message)
@@ -230,8 +229,8 @@ class ProcessManager:
         if (seconds := record.waited(self._clock.now())) is not None:
             self._arrivals.append(Arrival(record.member, seconds, record.lost))
 
-    def deaths(self) -> list[tuple[int, ExitReport]]:
-        """Actors that died since the last call: member number and cause of death. Never waits."""
+    def deaths(self) -> list[tuple[Member, ExitReport]]:
+        """Actors that died since the last call: who, and the cause of death. Never waits."""
         self.step()
         dead = []
         for record in self._records.values():
@@ -264,11 +263,11 @@ class ProcessManager:
             self._one_has_ended = False
             self.images.free_memory(self.pids().values())
 
-    def pids(self) -> dict[int, int]:
-        """Process id by member number."""
+    def pids(self) -> dict[Member, int]:
+        """Process id by member."""
         return {r.member: r.child.pid for r in self._records.values() if r.child is not None}
 
-    def waits_for_slot(self, member: int) -> bool:
+    def waits_for_slot(self, member: Member) -> bool:
         """Whether an actor's invocations wait for a slot or for its process."""
         record = self._records.get(member)
         return record is not None and bool(record.waiting) and not record.unanswered
@@ -277,8 +276,8 @@ class ProcessManager:
         """What the actors have cost so far."""
         return self.accounts.usage(self._slots.held_seconds, self._slots.waited_seconds)
 
-    def states(self) -> Mapping[int, State]:
-        """State by member number."""
+    def states(self) -> Mapping[Member, State]:
+        """State by member."""
         return {member: record.state for member, record in self._records.items()}
 
     def tell_to_stop(self) -> None:
@@ -304,7 +303,7 @@ class ProcessManager:
 
     # -- slots ---------------------------------------------------------------------------------
 
-    def _launch(self, member: int) -> None:
+    def _launch(self, member: Member) -> None:
         record = self._records[member]
         record.start(self._clock.now())
         self._mail.clear(member)
@@ -391,7 +390,7 @@ class ProcessManager:
             self._park(record)
         self._grant()
 
-    def _leave_slot(self, member: int) -> None:
+    def _leave_slot(self, member: Member) -> None:
         self._slots.withdraw(member)
         self._slots.release(member)
 

@@ -13,9 +13,10 @@ import zmq
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Consumer
-from artos.buffer.mailbox import LEARNER, Board
+from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
+from artos.buffer.version_runs import version_runs
 from artos.clock import Clock, Deadline, SystemClock
 from artos.faults import Faults
 from artos.plan import Plan
@@ -32,7 +33,7 @@ from artos.transport.sidecar import ControlPipe
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.events import Began, Committed, Firing
 from triggers.table import Table, decode_table
-from triggers.targets import role_of
+from triggers.targets import parsed
 from workers.agent.experience import Shipping
 from workers.agent.sender import Packing, Sender, streams
 from workers.agent.weights import Assembly, Pulling
@@ -103,7 +104,7 @@ class Caches:
             rows = block.written
             if rows > cache.seen:
                 start, cache.seen = cache.seen, rows
-                for stop, version in block.version_runs(start, rows):
+                for stop, version in version_runs(block, start, rows):
                     written = dict.fromkeys(block.headers, stop)
                     self._engine.feed(Committed(actor, written, version))
 
@@ -156,7 +157,7 @@ class Agent(Closing):
         self._orders, self._control_pipe, self._clock = orders, control_pipe, clock
         self._counters = Counters(orders.counters_path, AGENT_COUNTS)
         self._faults = Faults(counted=partial(self._counters.add, "faults"))
-        shipped = {t: each for t, each in plan.triggers.items() if role_of(t) == "transfer"}
+        shipped = {t: each for t, each in plan.triggers.items() if parsed(t).ships}
         table = decode_table(shipped, lambda source: load(source, plan.reference.folder))
         self._caches = Caches(plan.consumers, table, clock, self._fire)
         self._stages = plan.consumers
@@ -169,7 +170,7 @@ class Agent(Closing):
         self._pulling = Pulling(
             self._opens(orders.endpoints[0], f"{orders.node}/weights"),
             assembly,
-            partial(board.notify, LEARNER),
+            partial(board.notify, board.members.publisher),
             clock,
             self._counters,
             self._faults,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from artos.buffer.model_block import ObjectRegion, ObjectSlot
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.clock import Clock
 from artos.errors import BadMessage
 from artos.faults import Faults

@@ -17,7 +17,8 @@ from pathlib import Path
 import msgspec
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import SEMAPHORE_BYTES, Board, actor_of
+from artos.buffer.doorbell import SEMAPHORE_BYTES
+from artos.buffer.mailbox import Board
 from artos.buffer.segment import Segment
 from artos.errors import ImageUnusable
 from artos.plan import Site
@@ -39,7 +40,7 @@ _LONGEST_NAME = 200
 
 
 class Home(msgspec.Struct, frozen=True):
-    """Where an actor lives: its site, which includes its member number, and its log file."""
+    """Where an actor lives: its site, which says which member it is, and its log file."""
 
     site: Site
     log: str
@@ -56,7 +57,7 @@ class Home(msgspec.Struct, frozen=True):
         """The files that the actor shares with other processes, by kind."""
         site = self.site
         paths = {
-            _BLOCK: site.block_path(actor_of(site.member)),
+            _BLOCK: site.block_path(site.member.rank),
             "model": site.model_path,
             "board": site.board_path,
         }
@@ -194,7 +195,8 @@ def misfits(manifest: BundleManifest, home: Home, criu: str) -> list[str]:
         found.append(f"its code folder {manifest.code} does not exist here")
     if (was.member, was.members) != (site.member, site.members):
         found.append(
-            f"it is member {was.member} of {was.members}, not {site.member} of {site.members}"
+            f"it is {was.member} of {len(was.members)} members, not {site.member} of "
+            f"{len(site.members)}, or their roles differ"
         )
     for what, path in home.shared.items():
         size = manifest.sizes.get(what, 0)

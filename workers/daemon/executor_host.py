@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from artos.buffer.segment import reap_orphans
+from artos.buffer.shm_folder import reap_orphans
 from artos.clock import Clock
 from artos.errors import Refused
 from artos.faults import Faults

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from artos.buffer.mailbox import template_member
 from artos.buffer.run_memory import RunMemory
 from artos.buffer.segment import free_bytes
 from artos.clock import Clock
+from artos.members import TEMPLATE, Member
 from artos.plan import Plan
 from artos.pool.folder import named_faults
 from artos.runtime.preload import Preloaded
 from artos.scaling.elastic import Elastic
 from artos.system.child import Starter, start
 from artos.system.cleanup import image_faults, image_folder
-from triggers.engine import Mailboxes
+from triggers.passers import Mailboxes
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.launchers.clones import Clones
 from workers.actors.launchers.early import Early
@@ -78,7 +78,7 @@ def build(
             others=node.plan.actors > most,
         )  # fmt: skip
     return ProcessManager(
-        place, node.plan.actors, mail, recover, Launcher(strategies, early), cpu_slots,
+        place, mail, recover, Launcher(strategies, early), cpu_slots,
         SlotTable(slots, clock), tiers, accounts, clock, pin=pin,
     )  # fmt: skip
 
@@ -137,7 +137,7 @@ def _strategies(
 
     Where nothing is asked for, clones are for environments that cannot be forked.
     """
-    member = template_member(place.site.members)
+    member = Member(TEMPLATE)
     forks = partial(Forks, place, member, pinning.pin, begin, images=_images(criu))
     strategies: dict[str, Callable[[], LaunchStrategy]] = {}
     if isinstance(criu, Criu) and _images(criu):

@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from artos.buffer.mailbox import LEARNER, actor_of
 from artos.buffer.run_memory import CacheMemory
 from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
 from artos.faults import Faults, Seldom
+from artos.members import Member
 from artos.plan import Plan
 from artos.protocol import steering
 from artos.protocol.invocations import Failed, FromMember, Invoke, Ready, Waits
@@ -29,7 +29,8 @@ from artos.protocol.steering import Call
 from artos.system.logs import end
 from artos.system.loop import Loop
 from artos.transport.messenger import HEAD, Messenger
-from triggers.engine import Mailboxes, MessagePasser
+from triggers.engine import MessagePasser
+from triggers.passers import Mailboxes
 from workers.executor.agent_host import AgentHost
 from workers.executor.build import build
 from workers.executor.migration import Migration
@@ -48,10 +49,10 @@ class VersionGate:
     """Holds a call back until ``version()`` says that its weights, or any at all, are here."""
 
     def __init__(
-        self, version: Callable[[], int], passers: Mapping[int, MessagePasser[Invoke]]
+        self, version: Callable[[], int], passers: Mapping[Member, MessagePasser[Invoke]]
     ) -> None:
         self._version, self._passers = version, passers
-        self._waiting: dict[int, deque[Call]] = {}
+        self._waiting: dict[Member, deque[Call]] = {}
 
     def send(self, call: Call) -> None:
         """Pass a call on as soon as its weights are here, after the member's earlier calls."""
@@ -63,15 +64,15 @@ class VersionGate:
         for member in tuple(self._waiting):
             self._let_pass(member)
 
-    def forget(self, member: int) -> None:
+    def forget(self, member: Member) -> None:
         """Drop the calls of a member."""
         self._waiting.pop(member, None)
 
-    def holds(self, member: int) -> bool:
+    def holds(self, member: Member) -> bool:
         """Whether calls of the member wait here."""
         return member in self._waiting
 
-    def _let_pass(self, member: int) -> None:
+    def _let_pass(self, member: Member) -> None:
         calls, here = self._waiting[member], self._version()
         while calls and here >= max(0, calls[0].version):
             self._passers[member].pass_message(calls.popleft().call)
@@ -103,7 +104,7 @@ class Executor(Loop):
         )
         self._terms: dict[int, int] = {}
         self._bases: dict[int, int] = {}
-        self._members_here: set[int] = set()
+        self._members_here: set[Member] = set()
         self._told: steering.ExecutorNews | None = None
         self._news_due = clock.now()
         self.closing = False
@@ -168,9 +169,10 @@ class Executor(Loop):
                 self._migration.remove_bundle(member)
                 self._gate.send(message)
             case steering.End(member=member, leaves=leaves):
+                self._check_is_actor(member)
                 self._end(member)
                 if leaves:
-                    self._leave(actor_of(member))
+                    self._leave(member.rank)
             case steering.Pack() | steering.ReadPiece() | steering.BundlePiece():
                 self._carry(message)
             case steering.Retire(member=member) if member in self._members_here:
@@ -188,8 +190,7 @@ class Executor(Loop):
 
     def _bring_up(self, message: steering.Start | steering.Prepare) -> None:
         member = message.member
-        if not 0 < member <= self._node.plan.actors:
-            raise BadMessage(f"there is no member {member}")
+        self._check_is_actor(member)
         if isinstance(message, steering.Start) or message.bundle:
             self._end(member)
         try:
@@ -204,8 +205,13 @@ class Executor(Loop):
         else:
             self._actors.prepare(member, message.within)
 
+    def _check_is_actor(self, member: Member) -> None:
+        members = self._board.members
+        if member not in members or not members.role(member).samples:
+            raise BadMessage(f"an executor runs actors of its run, not {member}")
+
     def _open_block(self, message: steering.Start | steering.Prepare) -> None:
-        actor = actor_of(message.member)
+        actor = message.member.rank
         if self._terms.get(actor) != message.term:
             self._node.open(actor, message.term, message.base)
             self._terms[actor], self._bases[actor] = message.term, message.base
@@ -223,11 +229,11 @@ class Executor(Loop):
             case steering.BundlePiece():
                 self._migration.take(message)
 
-    def _end(self, member: int) -> None:
+    def _end(self, member: Member) -> None:
         self._members_here.discard(member)
         self._gate.forget(member)
         self._migration.forget(member)
-        if actor_of(member) in self._node.blocks:
+        if member.rank in self._node.blocks:
             self._actors.end(member)
 
     def _leave(self, actor: int) -> None:
@@ -239,21 +245,22 @@ class Executor(Loop):
 
     # -- events of actors ----------------------------------------------------------------------
 
-    def _changed(self, member: int) -> None:
-        if member == LEARNER:
+    def _changed(self, member: Member) -> None:
+        role = self._board.members.role(member)
+        if role.publishes:  # in its name the agent says that weights have come
             self._gate.look()
             return
-        if member < self._actors.template:
+        if role.samples:
             self._agent.nudge()
         for message in self._actors.reports(member):
-            with self._faults.contained(f"{type(message).__name__} from member {member}"):
+            with self._faults.contained(f"{type(message).__name__} from {member}"):
                 self._pass_on(member, message)
 
-    def _pass_on(self, member: int, told: FromMember) -> None:
+    def _pass_on(self, member: Member, told: FromMember) -> None:
         if member not in self._members_here or isinstance(told, Waits):
             return  # only a learner waits for what is not its process manager's
-        written = self._node.blocks[actor_of(member)].written
-        self._tell(steering.ActorReport(member, self._terms[actor_of(member)], told, written))
+        written = self._node.blocks[member.rank].written
+        self._tell(steering.ActorReport(member, self._terms[member.rank], told, written))
         if isinstance(told, Failed):
             self._end(member)  # now, so that its death is not reported as well
 
@@ -262,12 +269,12 @@ class Executor(Loop):
             self._changed(member)  # the reports it still made come first
             if member in self._members_here:
                 self._end(member)
-                written = self._node.blocks[actor_of(member)].written
+                written = self._node.blocks[member.rank].written
                 self._agent.nudge()
                 self._tell(
                     steering.Died(
                         member,
-                        self._terms[actor_of(member)],
+                        self._terms[member.rank],
                         death.why,
                         death.step,
                         death.own,
@@ -278,9 +285,9 @@ class Executor(Loop):
         self._migration.look()
         self._agent.reap()
 
-    def _arrived(self, member: int, seconds: float) -> None:
+    def _arrived(self, member: Member, seconds: float) -> None:
         """Report an actor from another node as ready: as a restored process it does not do so."""
-        incarnation = self._node.blocks[actor_of(member)].incarnation
+        incarnation = self._node.blocks[member.rank].incarnation
         self._pass_on(member, Ready(seconds, incarnation, "moved"))
 
     def _tick(self) -> None:
@@ -297,7 +304,7 @@ class Executor(Loop):
         waiting = [
             m for m in self._members_here if self._gate.holds(m) or self._actors.waits_for_slot(m)
         ]
-        written = {m - 1: self._node.blocks[m - 1].written for m in self._members_here}
+        written = {m.rank: self._node.blocks[m.rank].written for m in self._members_here}
         return steering.ExecutorNews(
             self._usage(),
             tuple(sorted(waiting)),
@@ -318,7 +325,7 @@ class Executor(Loop):
         self._actors.tell_to_stop()
         self._actors.stop(_STOP_SECONDS)
         for member in tuple(self._members_here):
-            self._node.blocks[actor_of(member)].recover()
+            self._node.blocks[member.rank].recover()
             for told in self._mail.take(member):
                 self._pass_on(member, told)
         unsent = self._agent.finish(0.0 if self.abandoned else _SHIP_SECONDS)

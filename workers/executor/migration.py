@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from artos.clock import Clock, Deadline
 from artos.errors import BadBundle, BadMessage
+from artos.members import Member
 from artos.protocol import steering
 from artos.protocol.message import Message, Refusal
 from artos.system.closing import Closing
@@ -33,7 +34,7 @@ _UNPACK_SECONDS = 60.0
 class _Outgoing:
     """An actor that is to move out. ``packing`` begins once there is an image of the actor."""
 
-    member: int
+    member: Member
     packing: Future[None] | None = None
     packed: bool = False
 
@@ -42,7 +43,7 @@ class _Outgoing:
 class _Coming:
     """An actor that is to move in. ``until`` is the deadline of the piece that was asked for."""
 
-    member: int
+    member: Member
     file: Incoming
     until: Deadline | None = None
     unpacking: Future[Image] | None = None
@@ -61,7 +62,7 @@ class Migration(Closing):
         actors: ProcessManager,
         tell: Callable[[Message], None],
         ring: Callable[[], None],
-        arrived: Callable[[int, float], None],
+        arrived: Callable[[Member, float], None],
         clock: Clock,
     ) -> None:
         self._actors, self._tell, self._ring = actors, tell, ring
@@ -109,7 +110,7 @@ class Migration(Closing):
 
     # -- in ------------------------------------------------------------------------------------
 
-    def fetch(self, member: int, number: int) -> None:
+    def fetch(self, member: Member, number: int) -> None:
         """Fetch the bundle of a member that is to live here from the run."""
         self._actors.expect(member)
         try:
@@ -192,7 +193,7 @@ class Migration(Closing):
             self._settle(arrival)
         self._begin_to_fetch()
 
-    def remove_bundle(self, member: int) -> None:
+    def remove_bundle(self, member: Member) -> None:
         """The member does not move out (any more): remove its bundle."""
         for number, outgoing in tuple(self._outgoing.items()):
             if outgoing.member == member:
@@ -206,7 +207,7 @@ class Migration(Closing):
         else:
             packing.add_done_callback(lambda _: bundle.unlink(missing_ok=True))
 
-    def forget(self, member: int) -> None:
+    def forget(self, member: Member) -> None:
         """The member is ended: remove its bundles."""
         self.remove_bundle(member)
         for number, coming in tuple(self._coming.items()):

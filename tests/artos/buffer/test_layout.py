@@ -12,6 +12,7 @@ import pytest
 from buffer_helpers import FRAME, Fuse, Killed, arm, new_block
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
 from artos.buffer.layout import (
     KEY_HEADER_BYTES,
     LAYOUT_VERSION,
@@ -25,8 +26,7 @@ from artos.buffer.layout import (
     description,
     words_of,
 )
-from artos.buffer.mailbox import SEMAPHORE_BYTES, Doorbell
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import LayoutMismatch, UnknownKey
 from artos.spec import VERSION_KEY, DataKey
 

@@ -154,5 +154,5 @@ def test_a_run_of_today_does_as_much_when_it_is_simulated(
     assert recorded([divided]) == recorded([whole])
     found = Cluster(1, 2).run(recorded([divided]))
     (simulated,) = found.usage
-    assert simulated.updates == run.coordinator.monitor.updates == settings["total_updates"]
+    assert simulated.updates == run.coordinator.progress.updates == settings["total_updates"]
     assert simulated.steps == pytest.approx(run.coordinator.steps, rel=ahead + 1e-9)

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSpec
-from artos.buffer.segment import ShmFolder
+from artos.buffer.model_block import ModelBlock, ObjectSpec
+from artos.buffer.object_region import ObjectRegion
+from artos.buffer.shm_folder import ShmFolder
 from artos.protocol import codec
 from artos.protocol.data import Weights
 from artos.spec import ArraySpec

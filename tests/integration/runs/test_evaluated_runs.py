@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from inline_runs import finished, registered
+from named import EVALUATOR
 from real_runs import TINY, Artos, Outcome, updates
 
 import artos as library
@@ -69,7 +70,7 @@ def test_a_killed_evaluator_plays_its_version_anew_and_nobody_waits(
         "run", "ppo", *env, *TINY, *FEW, "--total-steps", 320, "--run-dir", folder, "--json"
     )
     one.until(lambda: (home / "held").exists() and updates(folder) == 10)
-    evaluator = one.evaluator()
+    evaluator = one.member(EVALUATOR)
     assert evaluator is not None, "the run's end waits for it"
     evaluator.kill()
     (home / "hold").unlink()

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from artos.buffer.model_block import ObjectSpec
+from artos.members import Member
 from artos.plan import Plan
 from artos.protocol.invocations import Invoke
 from artos.protocol.steering import Call
@@ -18,7 +19,7 @@ from triggers.wiring import cache_plan, transfers, with_transfer
 from workers.executor.executor import VersionGate, local_plan
 
 
-def call(member: int, firing: int, version: int) -> Call:
+def call(member: Member, firing: int, version: int) -> Call:
     return Call(member, Invoke(firing, "actors.sample", "sample"), version)
 
 
@@ -28,7 +29,7 @@ class Weights:
         self.passed: list[tuple[int, int]] = []
         self.gate = VersionGate(lambda: self.version, direct_passers(self._pass, (1, 2)))
 
-    def _pass(self, member: int, call: Invoke) -> None:
+    def _pass(self, member: Member, call: Invoke) -> None:
         self.passed.append((member, call.firing))
 
 

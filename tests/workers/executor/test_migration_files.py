@@ -12,6 +12,7 @@ from helpers import PATIENCE
 
 from artos.clock import ManualClock
 from artos.errors import ImageUnusable, NoImage
+from artos.members import Member
 from artos.protocol import steering
 from artos.protocol.message import Message, Refusal
 from workers.actors.arrival import Arrival
@@ -74,21 +75,21 @@ class Site:
 
     # -- ProcessManager ----------------------------------------------------------------------------
 
-    def home_of(self, member: int) -> object:
+    def home_of(self, member: Member) -> object:
         return f"home of {member}"
 
-    def image_of(self, member: int) -> object:
+    def image_of(self, member: Member) -> object:
         if isinstance(self.shelved, Exception):
             raise self.shelved
         return self.shelved
 
-    def expect(self, member: int) -> None:
+    def expect(self, member: Member) -> None:
         self.done.append(("expect", member))
 
-    def take_in(self, member: int, image: object) -> None:
+    def take_in(self, member: Member, image: object) -> None:
         self.done.append(("take in", member, image))
 
-    def give_up_image(self, member: int) -> None:
+    def give_up_image(self, member: Member) -> None:
         self.done.append(("give_up_image", member))
 
     def arrivals(self) -> list[Arrival]:
@@ -97,7 +98,7 @@ class Site:
 
     # --------------------------------------------------------------------------------------------
 
-    def _arrived(self, member: int, seconds: float) -> None:
+    def _arrived(self, member: Member, seconds: float) -> None:
         self.done.append(("arrived", member, seconds))
 
     def work(self) -> None:
@@ -113,7 +114,7 @@ class Site:
     def files(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir())
 
-    def come(self, member: int, number: int) -> None:
+    def come(self, member: Member, number: int) -> None:
         """A whole bundle of a member is here and being unpacked."""
         self.migration.fetch(member, number)
         self.migration.take(steering.BundlePiece(number, 0, len(IMAGE), IMAGE))
