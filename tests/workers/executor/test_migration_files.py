@@ -197,9 +197,9 @@ def test_nobody_reads_beyond_the_end(site: Site) -> None:
 def test_who_moves_in_is_fetched_unpacked_and_brought_to_life(site: Site) -> None:
     site.migration.fetch(2, 7)
     assert site.told() == [steering.ReadPiece(7, 0)]
-    site.migration.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     assert site.told() == [steering.ReadPiece(7, 5)]
-    site.migration.take(steering.BundlePiece(7, 5, len(IMAGE), IMAGE[5:]))
+    site.migration.take_piece(steering.BundlePiece(7, 5, len(IMAGE), IMAGE[5:]))
     site.work()
     assert site.done == [("expect", 2), ("take in", 2, ("home of 2", IMAGE))]
     site.came = [Arrival(2, 3.0, "")]
@@ -232,17 +232,17 @@ def test_what_does_not_fit_here_is_told_of(site: Site) -> None:
 def test_a_bundle_that_is_not_there_any_more(site: Site) -> None:
     site.migration.fetch(2, 7)
     site.told()
-    site.migration.take(steering.BundlePiece(7, 0))
+    site.migration.take_piece(steering.BundlePiece(7, 0))
     assert site.told() == [steering.BundleRejected(7, "bundle 7: the file is no longer there")]
     assert site.done == [("expect", 2), ("give_up_image", 2)]
-    site.migration.take(steering.BundlePiece(7, 0, 3, b"abc"))
+    site.migration.take_piece(steering.BundlePiece(7, 0, 3, b"abc"))
     assert site.told() == []
 
 
 def test_a_piece_that_never_comes_is_waited_for_thirty_seconds(site: Site) -> None:
     site.migration.fetch(2, 7)
     site.clock.advance(29.0)
-    site.migration.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     site.clock.advance(29.0)
     site.migration.advance()
     assert site.told() == [steering.ReadPiece(7, 0), steering.ReadPiece(7, 5)]
@@ -257,7 +257,7 @@ def test_two_are_fetched_at_a_time_and_the_others_wait_for_their_turn(site: Site
         site.migration.fetch(number, number)
     assert site.told() == [steering.ReadPiece(7, 0), steering.ReadPiece(8, 0)]
     site.clock.advance(29.0)
-    site.migration.take(steering.BundlePiece(8, 0, len(IMAGE), IMAGE))
+    site.migration.take_piece(steering.BundlePiece(8, 0, len(IMAGE), IMAGE))
     assert site.told() == [steering.ReadPiece(9, 0)]
     site.clock.advance(1.0)
     site.migration.advance()
@@ -266,7 +266,7 @@ def test_two_are_fetched_at_a_time_and_the_others_wait_for_their_turn(site: Site
 
 def test_who_is_ended_while_it_is_fetched_leaves_nothing(site: Site) -> None:
     site.migration.fetch(2, 7)
-    site.migration.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     site.migration.forget(2)
     assert site.files() == []
     assert site.done == [("expect", 2)]
@@ -294,7 +294,7 @@ def test_an_executor_that_closes_in_the_middle_leaves_nothing(site: Site) -> Non
     site.migration.advance()
     site.work()
     site.migration.fetch(2, 7)
-    site.migration.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     assert site.files() == ["6.bundle", "7.bundle"]
     site.migration.close()
     assert site.files() == []
