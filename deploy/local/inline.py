@@ -155,19 +155,23 @@ class Inline:
             self._to_set_up.extend([*self._members.hosted, *actors])
             return
         try:
-            found = _of_this_version(msgspec.msgpack.decode(self._states, type=_States))
-            self._queue = resumed(coordinator, found.run)
-            for member in found.set_up:
-                self._set_up(coordinator, member)
-            for member, state in found.members.items():
-                self._roles[member].go_on(unpickled(state))
-            set_global_streams(unpickled(found.streams))
+            self._go_on(coordinator, msgspec.msgpack.decode(self._states, type=_States))
         except (NotKept, ValueError, LookupError, TypeError, AttributeError) as error:
             why = (
                 f"its states are not those of this code and these settings ({error}): resume with "
                 "the same, or go on without them by --set checkpoint=model"
             )
             raise CheckpointFault("of the run", why) from error
+
+    def _go_on(self, coordinator: Run, found: _States) -> None:
+        if found.version != VERSION:
+            raise NotKept(f"of ARTOS {found.version or 'of earlier days'}, this is {VERSION}")
+        self._queue = resumed(coordinator, found.run)
+        for member in found.set_up:
+            self._set_up(coordinator, member)
+        for member, state in found.members.items():
+            self._roles[member].go_on(unpickled(state))
+        set_global_streams(unpickled(found.streams))
 
     def _next(self) -> tuple[Member, Invoke] | None:
         """Take the next invocation that need not wait for room: one that waits would block all."""
@@ -243,9 +247,3 @@ class Inline:
                 role.close()
         self._roles.clear()
         self._queue.clear()
-
-
-def _of_this_version(found: _States) -> _States:
-    if found.version != VERSION:
-        raise NotKept(f"of ARTOS {found.version or 'of earlier days'}, this is {VERSION}")
-    return found

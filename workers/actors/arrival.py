@@ -10,7 +10,7 @@ from artos.members import Member
 class Arrival(NamedTuple):
     """An actor from another node goes on here, ``seconds`` after it was expected.
 
-    ``lost`` is "", or says why its image could not be used; the actor then starts anew.
+    ``lost`` is "", or says why its image could not be used; the actor then starts again.
     """
 
     member: Member

@@ -1,8 +1,8 @@
 """A run's executor on a worker: its actors here, their shared memory, and the transfer agent.
 
-The run process steers the executor. Rows and weights bypass it: they go between the transfer agent
-and the replay process. It does for its actors what the supervisor does on one machine. A call that
-needs newer weights waits at the version gate until they are here.
+The run process steers the executor, which does for its actors what the supervisor does on one
+machine. Rows and weights bypass it: they go between the transfer agent and the replay process. A
+call that needs newer weights waits at the version gate until they are here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 _STOP_SECONDS = 5.0
 _SHIP_SECONDS = 10.0
 _ALONE_SECONDS = 60.0
-"""Seconds of silence after which the run is taken to have given this executor up."""
+"""Seconds of silence after which this executor takes the run for gone."""
 _MOST_OF_A_LOG = 64 << 10  # bytes of each log that are sent at the end
 _NEWS_SECONDS = 5.0
 """Seconds between reports in which only usage has changed."""
@@ -59,7 +59,7 @@ class VersionGate:
         self._waiting.setdefault(call.member, deque()).append(call)
         self._let_pass(call.member)
 
-    def look(self) -> None:
+    def release_calls(self) -> None:
         """Let calls pass whose weights have come."""
         for member in tuple(self._waiting):
             self._let_pass(member)
@@ -126,7 +126,7 @@ class Executor(Loop):
         self._board.doorbell.ring()
 
     def give_up(self) -> None:
-        """As ``close_soon``, for a run that has started anew. Safe in a signal handler."""
+        """As ``close_soon``, for a run that has been restarted. Safe in a signal handler."""
         self._given_up = True
         self.close_soon()
 
@@ -172,7 +172,10 @@ class Executor(Loop):
                 self._check_is_actor(member)
                 self._end(member)
                 if leaves:
-                    self._leave(member.rank)
+                    self._terms.pop(member.rank, None)
+                    self._bases.pop(member.rank, None)
+                    self._agent.terms(dict(self._terms), dict(self._bases))
+                    self._node.shut(member.rank)
             case steering.Pack() | steering.ReadPiece() | steering.BundlePiece():
                 self._carry(message)
             case steering.Retire(member=member) if member in self._members_here:
@@ -184,7 +187,7 @@ class Executor(Loop):
             case Refusal(why=why):
                 self._seldom.warning("the run refused a message: %s", why)
             case steering.Call() | steering.Retire():
-                pass  # for an actor that was ended meanwhile
+                pass  # for an actor that has been ended
             case _:
                 raise BadMessage(f"an executor does not accept {type(message).__name__}")
 
@@ -194,9 +197,19 @@ class Executor(Loop):
         if isinstance(message, steering.Start) or message.bundle:
             self._end(member)
         try:
-            self._open_block(message)
+            actor = message.member.rank
+            if self._terms.get(actor) != message.term:
+                self._node.open(actor, message.term, message.base)
+                self._terms[actor], self._bases[actor] = message.term, message.base
+                self._agent.terms(dict(self._terms), dict(self._bases))
+            self._members_here.add(message.member)
         except ShmTooSmall as error:
-            self._tell(_no_room(message, error))
+            self._tell(
+                steering.Died(
+                    member, message.term, str(error), None, own=True, fatal=True,
+                    written=message.base,
+                )
+            )  # fmt: skip
             return
         if message.bundle:
             self._migration.fetch(member, message.bundle)
@@ -210,14 +223,6 @@ class Executor(Loop):
         if member not in members or not members.role(member).samples:
             raise BadMessage(f"an executor runs actors of its run, not {member}")
 
-    def _open_block(self, message: steering.Start | steering.Prepare) -> None:
-        actor = message.member.rank
-        if self._terms.get(actor) != message.term:
-            self._node.open(actor, message.term, message.base)
-            self._terms[actor], self._bases[actor] = message.term, message.base
-            self._agent.terms(dict(self._terms), dict(self._bases))
-        self._members_here.add(message.member)
-
     def _carry(self, message: steering.Pack | steering.ReadPiece | steering.BundlePiece) -> None:
         match message:
             case steering.Pack(member=member, number=number) if member not in self._members_here:
@@ -227,7 +232,7 @@ class Executor(Loop):
             case steering.ReadPiece():
                 self._migration.send_piece(message)
             case steering.BundlePiece():
-                self._migration.take(message)
+                self._migration.take_piece(message)
 
     def _end(self, member: Member) -> None:
         self._members_here.discard(member)
@@ -236,19 +241,12 @@ class Executor(Loop):
         if member.rank in self._node.blocks:
             self._actors.end(member)
 
-    def _leave(self, actor: int) -> None:
-        """The actor lives elsewhere now, and all its rows have arrived there."""
-        self._terms.pop(actor, None)
-        self._bases.pop(actor, None)
-        self._agent.terms(dict(self._terms), dict(self._bases))
-        self._node.shut(actor)
-
     # -- events of actors ----------------------------------------------------------------------
 
     def _changed(self, member: Member) -> None:
         role = self._board.members.role(member)
         if role.publishes:  # in its name the agent says that weights have come
-            self._gate.look()
+            self._gate.release_calls()
             return
         if role.samples:
             self._agent.nudge()
@@ -271,18 +269,13 @@ class Executor(Loop):
                 self._end(member)
                 written = self._node.blocks[member.rank].written
                 self._agent.nudge()
+                term = self._terms[member.rank]
                 self._tell(
                     steering.Died(
-                        member,
-                        self._terms[member.rank],
-                        death.why,
-                        death.step,
-                        death.own,
-                        death.fatal,
-                        written,
+                        member, term, death.why, death.step, death.own, death.fatal, written
                     )
                 )
-        self._migration.look()
+        self._migration.advance()
         self._agent.reap()
 
     def _arrived(self, member: Member, seconds: float) -> None:
@@ -292,11 +285,16 @@ class Executor(Loop):
 
     def _tick(self) -> None:
         self._actors.tick()
-        self._gate.look()
+        self._gate.release_calls()
         if self._messenger.silent().get(HEAD, 0.0) > _ALONE_SECONDS:
             self.closing, self.why = True, f"no message from the run for {_ALONE_SECONDS:g} s"
         now, news = self._clock.now(), self._news()
-        if now >= self._news_due or not _same(news, self._told):
+        told = self._told
+        if (
+            told is None
+            or now >= self._news_due
+            or (news.waits_for_slot, news.written) != (told.waits_for_slot, told.written)
+        ):
             self._told, self._news_due = news, now + _NEWS_SECONDS
             self._tell(news)
 
@@ -331,33 +329,16 @@ class Executor(Loop):
         unsent = self._agent.finish(0.0 if self.abandoned else _SHIP_SECONDS)
         self._tell(self._news())
         if not self.abandoned:
-            self._tell_logs()
+            for log in sorted(Path(self._order.logs).glob("*.log")):
+                with self._faults.contained(f"sending {log.name}"):
+                    self._tell(steering.ExecutorLog(log.stem, end(log, _MOST_OF_A_LOG)))
         self._tell(steering.ExecutorClosed(self._usage(), unsent))
-
-    def _tell_logs(self) -> None:
-        for log in sorted(Path(self._order.logs).glob("*.log")):
-            with self._faults.contained(f"sending {log.name}"):
-                self._tell(steering.ExecutorLog(log.stem, end(log, _MOST_OF_A_LOG)))
 
     def kill(self) -> None:
         """End actors and transfer agent at once."""
         self._migration.close()
         self._actors.stop(0.0)
         self._agent.stop()
-
-
-def _same(news: steering.ExecutorNews, told: steering.ExecutorNews | None) -> bool:
-    return told is not None and (news.waits_for_slot, news.written) == (
-        told.waits_for_slot,
-        told.written,
-    )
-
-
-def _no_room(message: steering.Start | steering.Prepare, error: ShmTooSmall) -> steering.Died:
-    why, rows = str(error), message.base
-    return steering.Died(
-        message.member, message.term, why, None, own=True, fatal=True, written=rows
-    )
 
 
 def local_plan(encoded: bytes, there: str, here: str) -> Plan:

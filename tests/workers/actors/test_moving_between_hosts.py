@@ -102,7 +102,7 @@ def test_what_held_one_process_back_is_not_said_of_the_next(host: Build) -> None
 
 def test_who_comes_as_an_image_does_its_work_and_binds_first(host: Build) -> None:
     there = host()
-    there.manager.expect(ONE)
+    there.manager.expect_image(ONE)
     there.ask(ONE)
     assert (there.state(ONE), there.served, there.strategy.asked) == (State.ARRIVING, [], [])
     there.clock.advance(2.0)
@@ -122,7 +122,7 @@ def test_who_comes_as_an_image_does_its_work_and_binds_first(host: Build) -> Non
 
 def test_whose_image_never_comes_begins_anew(host: Build) -> None:
     there = host()
-    there.manager.expect(ONE)
+    there.manager.expect_image(ONE)
     there.ask(ONE)
     there.manager.give_up_image(ONE)
     assert there.state(ONE) is State.STARTING
@@ -135,7 +135,7 @@ def test_whose_image_never_comes_begins_anew(host: Build) -> None:
 
 def test_whose_image_is_of_no_use_begins_anew_and_that_is_told(host: Build) -> None:
     there = host()
-    there.manager.expect(ONE)
+    there.manager.expect_image(ONE)
     there.manager.take_in(ONE, IMAGE)
     there.checkpointer.restores[0].result = RestoreFailed("actor-0", "no such file")
     there.manager.step()
@@ -149,7 +149,7 @@ def test_whose_image_is_of_no_use_begins_anew_and_that_is_told(host: Build) -> N
 
 def test_who_is_put_away_meanwhile_is_not_made(host: Build) -> None:
     there = host()
-    there.manager.expect(ONE)
+    there.manager.expect_image(ONE)
     there.manager.retire(ONE)
     there.manager.give_up_image(ONE)
     assert there.state(ONE) is State.COLD
@@ -158,7 +158,7 @@ def test_who_is_put_away_meanwhile_is_not_made(host: Build) -> None:
 
 def test_who_is_ended_meanwhile_is_expected_no_more(host: Build) -> None:
     there = host()
-    there.manager.expect(ONE)
+    there.manager.expect_image(ONE)
     there.manager.end(ONE)
     there.up(ONE)
     assert_is_at_home(there)
@@ -193,7 +193,7 @@ def test_nothing_is_freed_while_an_image_is_on_its_way(host: Build) -> None:
     there = host()
     there.up(ONE)
     there.manager.end(ONE)
-    there.manager.expect(ONE)
+    there.manager.expect_image(ONE)
     there.manager.tick()
     assert there.checkpointer.freed == []
     there.manager.take_in(ONE, IMAGE)

@@ -161,4 +161,4 @@ def test_who_is_alive_is_not_waited_for_however_long_a_moment_takes(state: State
     if state is State.FROZEN:
         record.thaw()
     record.run(7.5)
-    assert record.told(Done(0, 0)).waited == 0.0
+    assert record.with_costs(Done(0, 0)).waited == 0.0

@@ -41,7 +41,7 @@ def test_calls_wait_for_their_weights_and_never_overtake() -> None:
     assert weights.passed == [(1, 1), (2, 4)]
     assert weights.gate.holds(1)
     weights.version = 7
-    weights.gate.look()
+    weights.gate.release_calls()
     assert weights.passed == [(1, 1), (2, 4), (1, 2), (1, 3)]
     assert not weights.gate.holds(1)
 
@@ -51,7 +51,7 @@ def test_nothing_passes_before_there_are_any_weights() -> None:
     weights.gate.send(call(1, 1, -1))
     assert weights.passed == []
     weights.version = 0
-    weights.gate.look()
+    weights.gate.release_calls()
     assert weights.passed == [(1, 1)]
 
 
@@ -60,7 +60,7 @@ def test_what_was_meant_for_somebody_dead_is_forgotten() -> None:
     weights.gate.send(call(1, 1, 0))
     weights.gate.forget(1)
     weights.version = 0
-    weights.gate.look()
+    weights.gate.release_calls()
     assert weights.passed == []
 
 
