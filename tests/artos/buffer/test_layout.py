@@ -130,7 +130,7 @@ def test_a_key_that_there_is_not_is_named(folder: ShmFolder) -> None:
 def test_the_header_of_a_key_says_what_it_is_and_where_its_counters_stand(
     folder: ShmFolder,
 ) -> None:
-    """Line by line as in docs/architecture/buffer.md, for two consumers and a first row that is not 0."""
+    """Line by line as in docs/architecture/buffer.md: two consumers, a first row that is not 0."""
     consumers = (Consumer("a", ("x",)), Consumer("b", ("x",)))
     spec = BlockSpec(0, (DataKey("x", (3,)),), 8, 2, consumers)
     block = ActorBlock.create(folder.path / "block", spec, base=5)
