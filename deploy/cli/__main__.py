@@ -6,7 +6,6 @@ Exit status: 0 done, 1 error, 2 refused before anything was started, 130 interru
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import signal
 import sys
@@ -20,7 +19,7 @@ from artos.system import limits, streams
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.printable import printable
 from artos.system.shm import shm_root
-from deploy.cli import check, cluster, completion, daemons, evaluate, pool, setup, simulate
+from deploy.cli import bench, check, cluster, completion, daemons, evaluate, pool, setup, simulate
 from deploy.cli.common import (
     add_trust,
     add_workload,
@@ -28,20 +27,29 @@ from deploy.cli.common import (
     settings_of,
     workload_of,
 )
-from deploy.cli.parser import Parser, ShowVersion, parse, whole
-
-_PRINTED = Path("-")
+from deploy.cli.parser import Parser, ShowVersion, parse
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    return reported(_parsed, arguments)
+
+
+def reported(
+    parsed: Callable[[Sequence[str]], argparse.Namespace], arguments: Sequence[str] | None = None
+) -> int:
+    """Run the ``command`` of the parsed arguments; returns its exit status, and says its errors.
+
+    ``arguments`` are by default those of this process. The options' ``starts`` tells whether the
+    command starts something, so that a refusal says that it did not.
+    """
     options = argparse.Namespace()
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     streams.complete()
     try:
         if arguments is None:
             streams.in_utf8(sys.argv)
-        options = _parsed(sys.argv[1:] if arguments is None else arguments)
+        options = parsed(sys.argv[1:] if arguments is None else arguments)
         command: Callable[[argparse.Namespace], int] = options.command
         with logging_to(to_stderr):
             status = command(options)
@@ -109,25 +117,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     daemons.add_worker(commands.add_parser("worker", help="run a worker node of a cluster"))
     _add_keys(commands.add_parser("keys", help="make, add or revoke the keys of a cluster"))
     setup.add_to(commands.add_parser("setup", help="install CRIU, or make this node a service"))
-    bench = commands.add_parser("bench", help="measure ARTOS and other libraries in the same run")
-    bench.add_argument(
-        "name",
-        help="buffer, triggers, throughput, replay, startup, sharing, gpu, elasticity, "
-        "prewarm, pipelining, learning, scheduler, simulation, all",
+    bench.add_to(
+        commands.add_parser("bench", help="measure ARTOS and other libraries in the same run")
     )
-    bench.add_argument(
-        "--json",
-        type=Path,
-        metavar="FILE",
-        nargs="?",
-        const=_PRINTED,
-        help="write rows and ratios to FILE; without one, print them",
-    )
-    bench.add_argument("--repeats", type=whole, metavar="N", help="repetitions of each case")
-    bench.add_argument(
-        "--quick", action="store_true", help="a smoke test; its figures mean nothing"
-    )
-    bench.set_defaults(command=measure, starts=True)
     completion.add_to(commands, parser)
     return parse(parser, commands.choices, arguments)
 
@@ -248,19 +240,6 @@ def change_keys(options: argparse.Namespace) -> int:
     else:
         print(keys.text(report))
     return ExitStatus.DONE
-
-
-def measure(options: argparse.Namespace) -> int:
-    """``artos bench``: run benchmarks."""
-    # By name: the benchmarks are a floor above and may not be installed.
-    registry = importlib.import_module("evaluation.core.registry")
-    repeats = {} if options.repeats is None else {"repeats": options.repeats}
-    if options.json != _PRINTED:
-        return int(registry.run(options.name, options.json, options.quick, **repeats))
-    with redirect_stdout(sys.stderr):
-        status = int(registry.run(options.name, None, options.quick, **repeats))
-    print_json(registry.written(options.name))
-    return status
 
 
 if __name__ == "__main__":

@@ -154,20 +154,20 @@ def submit_run(options: argparse.Namespace) -> int:
     if options.resume and (options.workload or options.run_dir):
         raise Refused(["--resume takes no workload and no --run-dir: the run has its own"])
     with _head_of(options) as client:
-        run = submit.submit(client, wanted)
+        sent = submit.submit(client, wanted)
         if not options.wait:
-            _show(options, run, f"submitted {run['run']}; its folder on the head: {run['folder']}")
+            said = f"submitted {sent['run']}; its folder on the head: {sent['folder']}"
+            _show(options, sent, said)
             return ExitStatus.DONE
         note = submit.quiet if options.json else submit.note
-        status = submit.follow(client, run["run"], note)
-    outcome, why = status["outcome"], status["why"]
-    if options.json and status["summary"] is not None:
-        print_json(status["summary"])
-    if outcome not in ("done", "interrupted"):
-        submit.note(f"artos: run {status['name']} {outcome}: {why}")
+        run = submit.follow(client, sent["run"], note)
+    if options.json and run.ending:
+        print_json(run.ending)
+    if run.outcome not in ("done", "interrupted"):
+        submit.note(f"artos: run {run.name} {run.outcome}: {run.why}")
     elif not options.json:
-        print(printable(submit.outcome_text(status)))
-    return ExitStatus.of_outcome(outcome)
+        print(printable(submit.outcome_text(run)))
+    return ExitStatus.of_outcome(run.outcome)
 
 
 def _show(options: argparse.Namespace, data: Any, text: str) -> None:
@@ -182,8 +182,9 @@ def list_runs(options: argparse.Namespace) -> int:
     from deploy.client import overview  # noqa: PLC0415
 
     with _runs(options) as client:
-        answer = client.list_runs()
-    _show(options, answer, overview.text(overview.runs(answer["runs"], client.nothing)))
+        runs = client.list_runs()
+    answer = {"runs": [run.plain for run in runs]}
+    _show(options, answer, overview.text(overview.runs(runs, client.nothing)))
     return ExitStatus.DONE
 
 
@@ -192,9 +193,12 @@ def show_status(options: argparse.Namespace) -> int:
     from deploy.client import overview  # noqa: PLC0415
 
     with _runs(options, options.run) as client:
-        answer = client.status(options.run)
-    one = bool(options.run)
-    picture = overview.run(answer) if one else overview.cluster(answer, client.nothing)
+        if options.run:
+            run = client.status(options.run)
+            answer, picture = run.plain, overview.run(run)
+        else:
+            cluster = client.cluster()
+            answer, picture = cluster.plain, overview.cluster(cluster, client.nothing)
     _show(options, answer, overview.text(picture))
     return ExitStatus.DONE
 
@@ -209,9 +213,8 @@ def show_usage(options: argparse.Namespace) -> int:
 
     prices = bills.Prices.load(options.prices) if options.prices else None
     with _runs(options, options.run) as client:
-        status = client.status(options.run)
-    runs = [status] if options.run else status["runs"]
-    if damage := [run["damage"] for run in runs if run.get("damage")]:
+        runs = (client.status(options.run),) if options.run else client.cluster().runs
+    if damage := [run.damage for run in runs if isinstance(run.damage, str) and run.damage]:
         raise Refused(damage)
     found = [bills.bill(run, prices) for run in runs]
     sums = {"users": bills.by_user(found), "total": bills.total(found)}
@@ -243,7 +246,7 @@ def stop_run(options: argparse.Namespace) -> int:
     """``artos stop``: have a run finish and save; asked again, it ends at once."""
     with _runs(options, options.run) as client:
         run = client.stop(options.run)
-    _show(options, run, f"{run['name']}: {run['state']}")
+    _show(options, run.plain, f"{run.name}: {run.state}")
     return ExitStatus.DONE
 
 
@@ -274,5 +277,5 @@ def show_top(options: argparse.Namespace) -> int:
     if options.json or not sys.stdout.isatty():
         return show_status(options)
     with _runs(options, patient=False) as client:
-        overview.live(client.status, _TOP_SECONDS, client.nothing)
+        overview.live(client.cluster, _TOP_SECONDS, client.nothing)
     return ExitStatus.DONE

@@ -13,6 +13,7 @@ from rich.console import RenderableType
 
 from artos.closest import closest
 from artos.errors import Refused
+from artos.protocol.views import RunView
 from artos.system.regular_file import contents
 from artos.usage import BILL, Usage, added, nested
 from deploy.client.overview import table_of
@@ -57,13 +58,12 @@ class Prices(msgspec.Struct, frozen=True):
         return sum(price * float(bill[name]) for name, price in self.units.items())
 
 
-def bill(run: Mapping[str, Any], prices: Prices | None) -> dict[str, Any]:
-    """A run's name, user, state and ``usage`` by its status; with prices, also its ``cost``."""
-    summary, facts = run.get("summary") or {}, run.get("facts") or {}
-    usage = summary.get("usage") or nested(facts.get("usage") or {})
+def bill(run: RunView, prices: Prices | None) -> dict[str, Any]:
+    """A run's name, user, state and ``usage``; with prices also its ``cost``."""
+    usage = run.ending.get("usage") or nested(run.progress.usage if run.progress else {})
     complete = Usage().bill | usage
     complete["bytes_moved"] = int(complete["bytes_moved"])
-    found = {name: run.get(name, "") for name in ("name", "user", "state")} | {"usage": complete}
+    found = {"name": run.name, "user": run.user, "state": run.state, "usage": complete}
     return found | ({} if prices is None else {"cost": prices.cost(complete)})
 
 

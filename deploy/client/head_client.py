@@ -10,6 +10,7 @@ from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
+from artos.protocol.views import ClusterView, RunView
 from artos.system.closing import Closing
 from artos.system.loop import Waker
 from artos.transport.keys import Keys
@@ -17,6 +18,7 @@ from artos.transport.link_faults import unreachable
 from artos.transport.messenger import HEAD, Messenger
 
 _SECONDS = 15.0
+_OTHER = "the head's answer is one to another question: use the ARTOS that the head has"
 _BUSY = "it can be reached, but is busy or stopped, and may still do what was asked; ask again"
 
 
@@ -48,13 +50,17 @@ class HeadClient(Closing):
         """The limits of a submission; raises what ``request`` raises."""
         return self.request(control.ReadLimits())
 
-    def list_runs(self) -> dict[str, Any]:
+    def list_runs(self) -> tuple[RunView, ...]:
         """All runs in short; raises what ``request`` raises."""
-        return self.request(control.ListRuns())
+        return self._cluster_in(self.exchange(control.ListRuns())).runs
 
-    def status(self, run: str = "") -> dict[str, Any]:
-        """One run in full, or all nodes and runs; raises what ``request`` raises."""
-        return self.request(control.ReadStatus(run))
+    def status(self, run: str) -> RunView:
+        """One run in full; raises what ``request`` raises."""
+        return self._run_in(self.exchange(control.ReadStatus(run)))
+
+    def cluster(self) -> ClusterView:
+        """All nodes and runs; raises what ``request`` raises."""
+        return self._cluster_in(self.exchange(control.ReadStatus()))
 
     def logs(self, run: str, offset: int = 0, log: str = "") -> dict[str, Any]:
         """A piece of a log, from an offset in bytes; raises what ``request`` raises."""
@@ -64,9 +70,9 @@ class HeadClient(Closing):
         """Change a run's number of actors; raises what ``request`` raises."""
         return self.request(control.ScaleRun(run, actors))
 
-    def stop(self, run: str) -> dict[str, Any]:
-        """Have a run finish and save; raises what ``request`` raises."""
-        return self.request(control.StopRun(run))
+    def stop(self, run: str) -> RunView:
+        """Have a run finish and save; returns it in short; raises what ``request`` raises."""
+        return self._run_in(self.exchange(control.StopRun(run)))
 
     def drain(self, node: str) -> dict[str, Any]:
         """Move the actors of a node to other nodes; raises what ``request`` raises."""
@@ -136,6 +142,18 @@ class HeadClient(Closing):
         if answer.fault:
             raise Refused(answer.fault.split("\n"))
         return answer.data
+
+    @staticmethod
+    def _run_in(answer: control.Answer) -> RunView:
+        if isinstance(answer, control.RunAnswer):
+            return answer.run
+        raise Refused(answer.fault.split("\n") if answer.fault else [_OTHER])
+
+    @staticmethod
+    def _cluster_in(answer: control.Answer) -> ClusterView:
+        if isinstance(answer, control.ClusterAnswer):
+            return answer.cluster
+        raise Refused(answer.fault.split("\n") if answer.fault else [_OTHER])
 
     def close(self) -> None:
         """Close the connection. May be called twice."""

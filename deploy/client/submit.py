@@ -11,18 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
+from artos.protocol.views import RunView, Status
 from artos.reference import file_and_object, package_of
+from artos.run_state import OVER
 from artos.runtime.preload import Preloaded
 from artos.system.archives import pack
 from artos.system.printable import printable
 from deploy.client.head_client import HeadClient
 from deploy.display import screen
 from head.records.provenance import origin
-from head.records.status import Status
 from head.run.request import reference_of
 from triggers.registration import register_apart
 
@@ -94,8 +93,8 @@ def code_of(wanted: Wanted) -> tuple[str, Path | None]:
     return wanted.workload, wanted.folder if named else None
 
 
-def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> dict[str, Any]:
-    """Wait until a run is over, showing its progress; returns its last status and summary.
+def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> RunView:
+    """Wait until a run is over, showing its progress; returns its last view, with the summary.
 
     Ctrl-C has the run finish and save; a second Ctrl-C raises KeyboardInterrupt.
 
@@ -107,7 +106,7 @@ def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> dict[st
     while True:
         try:
             status = _patient_status(client, run)
-            if status["outcome"] and status["state"] in ("done", "failed"):
+            if status.outcome and status.state in OVER:
                 return status
             follower.show(status)
             time.sleep(_PERIOD)
@@ -119,7 +118,7 @@ def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> dict[st
             client.stop(run)
 
 
-def _patient_status(client: HeadClient, run: str) -> dict[str, Any]:
+def _patient_status(client: HeadClient, run: str) -> RunView:
     deadline = Deadline(_AWAY)
     while True:
         try:
@@ -135,36 +134,31 @@ class _Follower:
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note, self._said, self._due = note, "", time.monotonic()
 
-    def show(self, status: dict[str, Any]) -> None:
-        waits = status["waits_for"]
-        said = f"{status['name']}: {status['state']}" + (f", waits for {waits}" if waits else "")
+    def show(self, run: RunView) -> None:
+        said = f"{run.name}: {run.state}" + (f", waits for {run.waits_for}" * bool(run.waits_for))
         if said != self._said:
             self._said = said
             self._note(said)
-        if status["facts"] and time.monotonic() >= self._due:
+        if run.progress and time.monotonic() >= self._due:
             self._due = time.monotonic() + _SHOWN
-            self._note(progress(status["facts"]))
+            self._note(progress(run.progress))
 
 
-def progress(facts: dict[str, Any], *, over: bool = False) -> str:
-    """The newest facts of a run in one line."""
-    try:
-        status = msgspec.convert(facts, Status)
-    except msgspec.ValidationError:
-        return "  ".join(f"{name} {value}" for name, value in facts.items())
+def progress(status: Status, *, over: bool = False) -> str:
+    """One line about a run."""
     name = "" if over else screen.phase(status)
     return f"starting: {name}" if name else screen.line(status, over=over)
 
 
-def outcome_text(status: dict[str, Any]) -> str:
+def outcome_text(run: RunView) -> str:
     """The outcome of a finished run, in a line or two, and its folder."""
-    summary = status["summary"] or {}
-    parts = [f"{status['name']}: {status['outcome']}"]
+    summary = run.ending
+    parts = [f"{run.name}: {run.outcome}"]
     if (mean := summary.get("mean_return_100")) is not None:
         parts.append(f"mean return {mean:.1f} over the last 100 episodes")
     if summary:
         parts.append(f"{summary['steps']:,} steps in {summary['seconds']:.0f} s")
-    return f"{', '.join(parts)}\nrun folder on the head: {status['folder']}"
+    return f"{', '.join(parts)}\nrun folder on the head: {run.folder}"
 
 
 def quiet(text: str) -> None:

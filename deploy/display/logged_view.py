@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from artos.protocol.views import Status
 from artos.system.append_file import AppendFile
 from artos.system.logs import rotate
 from deploy.display.view import LiveView
 from head.records.run_folder import RunFolder
-from head.records.status import Status, Summary
+from head.records.status import Summary
 
 
 class LoggedView:

@@ -11,9 +11,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from artos.protocol.views import Status
 from deploy.display import text_curve
 from head.records.episodes import Episodes
-from head.records.status import Status, Summary
+from head.records.status import Summary
 
 _BAR, _FILL_BAR = 10, 6
 _MOST_NOTES = 8
@@ -278,7 +279,7 @@ def _evaluation(status: Status) -> str:
     newest = status.evaluation
     skipped = f" ({newest['skipped']:.0f} skipped)" if newest["skipped"] else ""
     spread = f"{_number(newest['mean_return'])} +- {_number(newest['std'])}"
-    return f"{spread} at version {newest['version']:,.0f}{skipped}"
+    return f"{spread} at version {newest['version'] or 0:,.0f}{skipped}"
 
 
 def _lag(value: float | None) -> str:

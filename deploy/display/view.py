@@ -16,10 +16,11 @@ from rich.live import Live
 from rich.text import Text
 
 from artos.clock import Clock, SystemClock
+from artos.protocol.views import Status
 from deploy.display import screen
 from head.records.episodes import Episodes
 from head.records.run_folder import RunFolder
-from head.records.status import Status, Summary
+from head.records.status import Summary
 
 Mode = Literal["live", "lines", "quiet", "silent"]
 """``quiet`` prints only messages; ``silent`` prints nothing, as the stream is broken."""

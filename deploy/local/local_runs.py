@@ -1,4 +1,4 @@
-"""The runs of this machine, without a head; the answers look like a head's."""
+"""The runs of this machine, without a head: answers are the views that a head answers with."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 import psutil
+from msgspec import UNSET
 
 from artos.checkpoint import MANIFEST
 from artos.closest import closest
 from artos.errors import NoSuchRun, Refused
+from artos.protocol.views import ClusterView, NodeView, RunFacts, RunView
 from artos.run_state import FAILED, RUNNING, STARTING, STOPPING, at_the_end
 from artos.runtime import control
 from artos.system.closing import Closing
@@ -40,38 +42,38 @@ class LocalRuns(Closing):
         self._root = root
         self.nothing = f"there are no runs in {root}; {_HEADS}"
 
-    def list_runs(self) -> dict[str, Any]:
+    def list_runs(self) -> tuple[RunView, ...]:
         """All runs in short."""
-        return {"runs": [line(run) for run in self._runs()]}
+        return tuple(line(run) for run in self._runs())
 
-    def status(self, run: str = "") -> dict[str, Any]:
-        """One run in full, or this machine and all its runs.
+    def status(self, run: str) -> RunView:
+        """One run in full.
 
         Raises:
             NoSuchRun: there is no run of that name.
         """
-        if not run:
-            runs = [_one(run) for run in self._runs()]
-            memory, name = psutil.virtual_memory(), socket.gethostname()
-            actors = {run["name"]: run["actors"] for run in runs if run["actors"]}
-            node = {
-                "name": name,
-                "alive": True,
-                "slots": len(usable_cpus()),
-                "actors": sum(actors.values()),
-                "runs": actors,
-                "leaves": "",
-                "cpu": psutil.cpu_percent(_LOOK) / 100,
-                "memory": memory.percent / 100,
-                "memory_mb": int(memory.total // 2**20),
-                "faults": 0,
-                "malformed": 0,
-                "silent_seconds": 0.0,
-            }
-            none = {"malformed": 0, "faults": 0}
-            return {"nodes": [node], "runs": runs, "version": VERSION, **none}
         found = self._find(run)
-        return _one(found) | ({} if is_live(found) else {"summary": status_api.summary(found)})
+        view = _one(found)
+        if is_live(found):
+            return view
+        return msgspec.structs.replace(view, summary=status_api.summary(found))
+
+    def cluster(self) -> ClusterView:
+        """This machine and all its runs."""
+        runs = tuple(_one(run) for run in self._runs())
+        actors = {run.name: run.actors for run in runs if run.actors}
+        memory = psutil.virtual_memory()
+        node = NodeView(
+            name=socket.gethostname(),
+            alive=True,
+            slots=len(usable_cpus()),
+            actors=sum(actors.values()),
+            runs=actors,
+            cpu=psutil.cpu_percent(_LOOK) / 100,
+            memory=memory.percent / 100,
+            memory_mb=int(memory.total // 2**20),
+        )
+        return ClusterView(nodes=(node,), runs=runs, version=VERSION)
 
     def logs(self, run: str, offset: int = 0, log: str = "") -> dict[str, Any]:
         """A piece of a log of a run; a negative ``offset`` counts from the end.
@@ -93,8 +95,8 @@ class LocalRuns(Closing):
         scaled = control.scale(self._find(run), actors)
         return {"actors": scaled.actors, "most": scaled.most}
 
-    def stop(self, run: str) -> dict[str, Any]:
-        """Have a run finish and save; a second call has it end at once.
+    def stop(self, run: str) -> RunView:
+        """Have a run finish and save; a second call has it end at once. Returns it in short.
 
         Raises:
             NoSuchRun: there is no run of that name.
@@ -109,7 +111,7 @@ class LocalRuns(Closing):
                 process = psutil.Process(pid)
                 if owner(folder) == pid:  # the descriptor is not that of a later process
                     process.terminate()
-                return line(folder) | {"state": STOPPING}
+                return msgspec.structs.replace(line(folder), state=STOPPING)
             except psutil.NoSuchProcess:
                 return line(folder)
             except psutil.AccessDenied:
@@ -147,14 +149,13 @@ def is_run(folder: Path) -> bool:
     return (folder / _CONFIG).is_file()
 
 
-def line(run: Path) -> dict[str, Any]:
-    """A run in short, in the form of the head's ``ListRuns`` answer."""
-    found = _one(run)
-    return {name: value for name, value in found.items() if name not in ("facts", "damage")}
+def line(run: Path) -> RunView:
+    """A run in short."""
+    return msgspec.structs.replace(_one(run), facts=UNSET, damage=UNSET)
 
 
-def _one(run: Path) -> dict[str, Any]:
-    """A run and its newest facts; ``damage`` says why its usage is not known."""
+def _one(run: Path) -> RunView:
+    """A run and its newest facts."""
     state, outcome, why = _fate(run)
     status, ending, damage = None, None, ""
     try:
@@ -162,26 +163,23 @@ def _one(run: Path) -> dict[str, Any]:
         status = last_status(run / _PROGRESS)
     except DamagedRecord as error:
         damage = str(error)
-    facts = msgspec.structs.asdict(status) if status else {}
+    facts = RunFacts(**msgspec.structs.asdict(status)) if status else None
     if ending and "usage" in ending[0]:  # the whole bill: progress.csv may end before the run
-        facts["usage"] = flat(ending[1].usage)
+        facts = msgspec.structs.replace(facts or RunFacts(), usage=flat(ending[1].usage))
     waits = status.waits if status and state in (RUNNING, STOPPING) else ()
     actors = sum(who.startswith("actor") for who in waits)
-    return {
-        "name": run.resolve().name,
-        "user": _user(run),
-        "state": state,
-        "outcome": outcome,
-        "why": why or damage,
-        "waits_for": "",
-        "folder": str(run),
-        "placement": "",
-        "restarts": 0,
-        "actors": actors,
-        "nodes": {socket.gethostname(): actors} if actors and not _of_a_cluster(run) else {},
-        "facts": facts,
-        "damage": "" if ending else damage,
-    }
+    return RunView(
+        name=run.resolve().name,
+        user=_user(run),
+        state=state,
+        outcome=outcome,
+        why=why or damage,
+        folder=str(run),
+        actors=actors,
+        nodes={socket.gethostname(): actors} if actors and not _of_a_cluster(run) else {},
+        facts=facts,
+        damage="" if ending else damage,
+    )
 
 
 def _user(run: Path) -> str:

@@ -15,6 +15,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 
 from artos.system import heap
+from evaluation.core.benchmark import ELASTIC, MEMBERS, Benchmark
 from evaluation.core.report import OURS, Bound, Results
 from evaluation.core.runner import TIMES, Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.elasticity import adaptive
@@ -97,6 +98,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         alternate(results, contestants, repeats, say)
     judge(results, scale)
     return results
+
+
+BENCHMARK = Benchmark(measure, (*MEMBERS, *ELASTIC))
 
 
 def judge(results: Results, scale: Scale) -> None:

@@ -167,7 +167,7 @@ class Hostile:
     def _composed(self, kind: inspect.Type) -> Any:
         random = self.random
         match kind:
-            case inspect.VarTupleType():
+            case inspect.VarTupleType() | inspect.ListType():
                 count = random.choice(_COUNTS)
                 return [self._value(kind.item_type) for _ in range(count)]
             case inspect.DictType():

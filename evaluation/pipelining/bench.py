@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from evaluation.core.benchmark import CLUSTER, Benchmark
 from evaluation.core.report import OURS, Bound, Results
 from evaluation.core.runner import Say, alternate
 from evaluation.pipelining.cases import (
@@ -42,6 +43,7 @@ from evaluation.pipelining.cases import (
     training,
 )
 from evaluation.pipelining.contestants import FULL, QUICK, Contestants, Scale
+from evaluation.pipelining.figures import draw_all
 from evaluation.pipelining.recording import record
 
 
@@ -55,6 +57,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         alternate(results, list(Contestants(scale, recording, say)), repeats, say)
     judge(results, scale)
     return results
+
+
+BENCHMARK = Benchmark(measure, ("artos/buffer", *CLUSTER, "head/run", "head/daemon"), draw_all)
 
 
 def judge(results: Results, scale: Scale) -> None:

@@ -273,7 +273,7 @@ class Contestants:
                 "noticed_s": (f"{CONTROL_DEAD}: {who}", "s"),
             }
             arguments = ("--workers", str(workers))
-            call = ours("control_plane.bench", *arguments, seconds=_DEADLINE_SECONDS)
+            call = ours("control_plane.head_load", *arguments, seconds=_DEADLINE_SECONDS)
             yield Contestant(who, cases, call)
 
     # -- options -------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from evaluation.core.figure import draw, redraw, save
 from evaluation.core.report import OURS, Report
 from evaluation.prewarm.artos_side import IN_TIME as LIMIT
-from evaluation.prewarm.bench import (
+from evaluation.prewarm.cases import (
     APART,
     CHANGING,
     CONSTANT,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 
+from evaluation.core.benchmark import POOL, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate
 from evaluation.scheduler import heads
@@ -50,6 +51,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         results.compare(many, few, GROWTH_GOAL, "at most")
     _compare_turns(results, counts)
     return results
+
+
+BENCHMARK = Benchmark(measure, (*POOL, "head/daemon"))
 
 
 def _contestants(actors: int, seconds: float) -> list[Contestant]:

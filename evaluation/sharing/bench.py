@@ -12,25 +12,25 @@ from dataclasses import dataclass
 from itertools import product
 
 from artos.system import heap
+from evaluation.core.benchmark import MEMBERS, POOL, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
+from evaluation.sharing.cases import (
+    COUNTS,
+    IDEAL,
+    IN_TURN,
+    MEASURES,
+    RAY,
+    RAY_IN_TURN,
+    RAY_NARROW,
+    named,
+)
+from evaluation.sharing.figures import draw_all
 from evaluation.sharing.several import at_once, in_turn
 
-RAY, IN_TURN = "Ray", f"{OURS}, in turn"
-RAY_NARROW, RAY_IN_TURN = f"{RAY}, one thread a learner", f"{RAY}, in turn"
-IDEAL = f"{OURS}, ideal for two"
-COUNTS = (1, 2, 4)
 UPDATES, QUICK, SLOTS, ENVS, STEPS = 12, 2, 2, 4, 128
 UPDATE_GOAL, CPU_GOAL, DEVICE_GOAL, MAKESPAN_GOAL = 1.03, 0.5, 0.42, 0.6
 _DEADLINE_SECONDS = 1_200.0
-MEASURES = {
-    "update_s": "update",
-    "makespan_s": "makespan, start-up included",
-    "held_cpu_s": "CPU slots held",
-    "used_cpu_s": "CPU used by actors",
-    "held_device_s": "device held",
-    "used_device_s": "device used by learners",
-}
 AGAINST_RAY = {
     "makespan_s": MAKESPAN_GOAL,
     "held_cpu_s": CPU_GOAL,
@@ -95,6 +95,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     if not quick:
         compare(results)
     return results
+
+
+BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL), draw_all)
 
 
 def compare(results: Results) -> None:
@@ -170,8 +173,3 @@ def _rays(name: str, who: str, single: Single, counts: tuple[int, ...]) -> Itera
 
 def _cases(workload: str, count: int, who: str) -> dict[str, tuple[str, str]]:
     return {key: (named(workload, count, who, key), "s") for key in MEASURES}
-
-
-def named(workload: str, count: int, who: str, key: str) -> str:
-    """The case of a measure, for so many workloads of somebody's."""
-    return f"{count} {workload}, {MEASURES[key]}: {who}"

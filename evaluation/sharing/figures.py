@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from evaluation.core.figure import draw, redraw, save
 from evaluation.core.report import OURS, Report, Row, number
-from evaluation.sharing.bench import COUNTS, IN_TURN, RAY, named
+from evaluation.sharing.cases import COUNTS, IN_TURN, RAY, named
 
 _COLOURS = {OURS: "#0b6e99", IN_TURN: "#8fbfd4", RAY: "#b8c4cc"}
 _USED = {OURS: "#06384f", RAY: "#66747e"}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from artos.system import heap
+from evaluation.core.benchmark import MEMBERS, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.workloads import acting
@@ -65,6 +66,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         best, baseline_best = results.best(goal.mine), results.best(goal.theirs)
         results.compare(best or goal.mine[0], baseline_best, goal.goal)
     return results
+
+
+BENCHMARK = Benchmark(measure, MEMBERS)
 
 
 class Contestants:

@@ -20,6 +20,7 @@ from artos.faults import Faults
 from artos.protocol import control
 from artos.protocol.fields import NAME
 from artos.protocol.message import Message, Refusal
+from artos.protocol.views import ClusterView, RunView
 from artos.system.archives import Archives
 from artos.system.unpack import read
 from artos.transport.messenger import Messenger
@@ -152,7 +153,7 @@ class ClientApi:
                     before = msgspec.structs.replace(run)
                     # It finishes and saves; a second request ends it at once (a second signal).
                     self._scheduler.stop(run)
-                    answer = control.Answer(self._line(run))
+                    answer: control.Answer = control.RunAnswer(run=self._line(run))
                     return _Change(answer, partial(self._scheduler.restore, run, before))
                 case control.DrainNode(node=name):
                     return self._drain(name)
@@ -188,14 +189,16 @@ class ClientApi:
             case control.ReadLimits():
                 answer = {"archive_mb": self._options.archive_mb}
             case control.ListRuns():
-                runs = self._scheduler.runs.values()
-                answer = self._shown_to_all(message, lambda: {"runs": [*map(self._line, runs)]})
+                answer = self._shown_to_all(message, self._list)
             case control.ReadStatus(run=""):
                 answer = self._shown_to_all(message, self._overview)
             case control.ReadStatus(run=name):
                 run = find(self._scheduler, name)
-                summary = {"summary": status_api.summary(Path(run.folder))} if run.over else {}
-                answer = status_api.one(run, self._scheduler, self._roster) | summary
+                view = status_api.one(run, self._scheduler)
+                if run.over:
+                    summary = status_api.summary(Path(run.folder))
+                    view = msgspec.structs.replace(view, summary=summary)
+                answer = control.RunAnswer(run=view)
             case control.ReadLogs(run=name):
                 answer = self._read_log(user, find(self._scheduler, name), message)
             case control.ScaleRun(run=name, actors=actors):
@@ -224,21 +227,26 @@ class ClientApi:
 
     # -- showing -------------------------------------------------------------------------------
 
-    def _shown_to_all(self, asked: Message, show: Callable[[], Data]) -> control.Answer:
+    def _shown_to_all(self, asked: Message, show: Callable[[], ClusterView]) -> control.Answer:
         """The same answer for all users who ask in this turn, made once."""
         kind = type(asked)
         if kind not in self._shown:
-            self._shown[kind] = control.Answer(show())
+            self._shown[kind] = control.ClusterAnswer(cluster=show())
         return self._shown[kind]
 
-    def _line(self, run: Run) -> Data:
-        return status_api.line(run, self._scheduler, self._roster)
+    def _line(self, run: Run) -> RunView:
+        return status_api.line(run, self._scheduler)
 
-    def _overview(self) -> Data:
-        known = status_api.everything(self._scheduler, self._roster, self._clock.now())
-        malformed = self._messenger.malformed + self._inside.malformed
-        faults = self._faults.count + self._messenger.faults.count + self._inside.faults.count
-        return known | {"version": VERSION, "malformed": malformed, "faults": faults}
+    def _list(self) -> ClusterView:
+        return ClusterView(runs=tuple(map(self._line, self._scheduler.runs.values())))
+
+    def _overview(self) -> ClusterView:
+        return msgspec.structs.replace(
+            status_api.everything(self._scheduler, self._roster, self._clock.now()),
+            version=VERSION,
+            malformed=self._messenger.malformed + self._inside.malformed,
+            faults=self._faults.count + self._messenger.faults.count + self._inside.faults.count,
+        )
 
     def _read_log(self, user: str, run: Run, wanted: control.ReadLogs) -> Data | None:
         where, _, name = wanted.log.rpartition("/")

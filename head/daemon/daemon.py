@@ -9,6 +9,8 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from artos.buffer.shm_folder import reap_orphans
 from artos.clock import Clock, SystemClock
 from artos.errors import MailboxFull, Refused
@@ -16,6 +18,7 @@ from artos.exit_status import ExitStatus
 from artos.faults import Faults, Seldom
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
+from artos.protocol.views import RunFacts
 from artos.run_state import STARTING
 from artos.system.archives import Archives
 from artos.system.child_modules import ChildModule
@@ -342,7 +345,8 @@ class HeadDaemon(Closing):
         # The run's last report may be old, as the head was away: its summary is not.
         with suppress(Refused):  # a damaged summary is reported to users who ask for the status
             if found := summary_file.read(Path(run.folder)):
-                run.facts = run.facts | {"usage": flat(found[1].usage)}
+                known = run.facts or RunFacts()
+                run.facts = msgspec.structs.replace(known, usage=flat(found[1].usage))
         self._scheduler.run_ended(ended.run, ended.status, ended.words)
         self._inside.forget(ended.run)
         if ended.status is None or ended.status < 0:

@@ -8,6 +8,7 @@ from math import inf
 
 import msgspec
 
+from artos.protocol.views import QuotaView
 from head.daemon.quotas import WORDS, Quota, Quotas
 from head.daemon.run import Run, Seconds
 from head.daemon.unsaved import Table, Unsaved
@@ -154,11 +155,11 @@ class QuotaBooks:
             self.spent[name] = self.spent.get(name, Seconds()).plus(run.held)
             self._unsaved.put(Table.SPENT, name, self.spent[name])
 
-    def facts(self) -> dict[str, dict[str, dict[str, float]]]:
-        """``held`` and ``limit`` of each quota, by user or workload."""
+    def facts(self) -> dict[str, dict[str, QuotaView]]:
+        """What is held of each quota, by user or workload."""
         return {
             whose: {
-                name: {"held": getattr(held, name), "limit": limit}
+                name: QuotaView(getattr(held, name), limit)
                 for name in Quota.__struct_fields__
                 if (limit := getattr(held.quota, name)) is not None
             }

@@ -11,6 +11,7 @@ import msgspec
 from artos.plan import CPU
 from artos.protocol.control import RunUp
 from artos.protocol.unreadable import UNREADABLE
+from artos.protocol.views import RunFacts
 from artos.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, at_the_end
 from head.daemon.quotas import Quotas
 from head.daemon.roster import Known
@@ -64,7 +65,7 @@ class Run(msgspec.Struct):
     why: str = ""
     """Explains the outcome."""
     waits_for: str = ""
-    facts: dict[str, Any] = {}
+    facts: RunFacts | None = None
     """The newest facts that its process has reported, for users."""
     admitted: bool = False
     """Whether it has begun and is not over."""
@@ -129,9 +130,8 @@ class Run(msgspec.Struct):
     @property
     def held(self) -> Seconds:
         """What its process has held so far."""
-        usage = self.facts.get("usage") or {}
-        found = (usage.get(f"{name}_seconds_held") for name in ("cpu", "device"))
-        return Seconds(*(float(held) if isinstance(held, int | float) else 0.0 for held in found))
+        usage = self.facts.usage if self.facts else {}
+        return Seconds(*(usage.get(f"{name}_seconds_held", 0.0) for name in ("cpu", "device")))
 
     @property
     def _settings(self) -> dict[str, Any]:

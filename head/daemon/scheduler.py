@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from math import inf
 
+import msgspec
+
 from artos.errors import Refused
 from artos.exit_status import OUTCOMES, ExitStatus
 from artos.protocol.control import ExecutorEnded, Hello, Placed, RunNews, RunUp
@@ -136,7 +138,7 @@ class Scheduler:
             return False
         before = (run.state, run.outcome, run.deaths)
         run.facts, run.waits_for = news.facts or run.facts, news.waits_for
-        steps = int(run.facts.get("steps") or 0)
+        steps = run.facts.steps if run.facts else 0
         if steps > run.reached:
             run.reached, run.deaths = steps, 0
         if news.state in _IN_VAIN and run.begins_again:
@@ -175,7 +177,8 @@ class Scheduler:
             self._over(run, "failed", f"its process died {run.deaths + 1} times in a row: {words}")
         else:
             run.deaths += 1
-            run.facts = run.facts | {"usage": {}}  # the next process counts from 0
+            if run.facts:  # the next process counts from 0
+                run.facts = msgspec.structs.replace(run.facts, usage={})
             run.state, run.resume, run.waits_for = QUEUED, True, f"another start: {words}"
         self._changed(run)
 

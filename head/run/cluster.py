@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -26,6 +25,7 @@ from artos.plan import Plan
 from artos.protocol import control, steering
 from artos.protocol.invocations import FromMember
 from artos.protocol.message import Message, Refusal, Restarted
+from artos.protocol.views import LagView, RunFacts, Status
 from artos.runtime.preload import Preloaded
 from artos.system.exit_report import ExitReport
 from artos.transport.keys import Keys
@@ -103,18 +103,20 @@ class ClusterRun(Supervisor):
     def _silence(self, node: str) -> float:
         return self._steering.silent().get(node, 0.0)
 
-    def facts(self) -> dict[str, Any]:
-        """What is reported beside ``Status``, e.g. actors by node and bytes sent and received."""
-        return {
-            "nodes": self._remote.placement_view.places(),
-            "bytes_moved": self._replay.wire_bytes,
-            "actors": len(self._coordinator.actors),
-            "lag_by_actor": self._coordinator.monitor.lag_by_actor(),
-            "faults": self._faults.count + self._steering.faults.count + self._head.faults.count
+    def facts(self, status: Status) -> RunFacts:
+        """What is reported to the head: the status, and what only a run on a cluster has."""
+        lags = self._coordinator.monitor.lag_by_actor()
+        return RunFacts(
+            **msgspec.structs.asdict(status),
+            nodes=self._remote.placement_view.places(),
+            bytes_moved=self._replay.wire_bytes,
+            actors=len(self._coordinator.actors),
+            lag_by_actor={str(actor): LagView(**lag) for actor, lag in lags.items()},
+            faults=self._faults.count + self._steering.faults.count + self._head.faults.count
             + self._remote.nodes.faults + self._replay.faults,
-            "malformed": self._mail.malformed + self._steering.malformed + self._head.malformed
+            malformed=self._mail.malformed + self._steering.malformed + self._head.malformed
             + self._remote.nodes.malformed + self._replay.malformed,
-        }  # fmt: skip
+        )  # fmt: skip
 
     def waits_for(self) -> str:
         """What actors without a place wait for, in words; "" if all actors have a place."""

@@ -15,6 +15,7 @@ from artos.checkpoint import Manifest
 from artos.clock import Clock
 from artos.errors import NotSaved
 from artos.plan import Plan
+from artos.protocol.views import Status
 from artos.snapshot import Snapshot
 from artos.system.process_age import age
 from artos.usage import Usage, flat
@@ -22,7 +23,7 @@ from head.records.curve import draw
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog, flatten
 from head.records.run_folder import RunFolder
-from head.records.status import Status, Summary
+from head.records.status import Summary
 from head.run.bill import bill_of
 from head.run.concerns.evaluation import Evaluation
 from head.run.concerns.scaling import Scaling

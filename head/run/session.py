@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Protocol
 
 from artos.clock import WakingClock
+from artos.protocol.views import Status
 from artos.run_state import STOPPING
 from artos.runtime.control import announced
 from artos.snapshot import Snapshot
@@ -16,7 +17,7 @@ from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.provenance import differences
 from head.records.run_folder import RunFolder, writing
-from head.records.status import Status, Summary
+from head.records.status import Summary
 from head.run.concerns.scaling import Scaler
 from head.run.coordination.ports import Ports, Processes
 from head.run.coordination.rows import RowSource

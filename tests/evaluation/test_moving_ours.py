@@ -12,7 +12,7 @@ from named import acting
 from artos.buffer.run_memory import RunMemory
 from artos.errors import DeadlineExceeded
 from evaluation.baselines.processes import measure_ours
-from evaluation.control_plane.bench import divided
+from evaluation.control_plane.head_load import divided
 from evaluation.lab.namespaces import why_not
 from evaluation.pipelining import artos_learner, not_encrypted
 from evaluation.pipelining.artos_learner import Learner
