@@ -75,7 +75,8 @@ class Workplace:
             check_space(self._plan)
             stack.enter_context(logging_to(self._warnings.append))
             self.node = stack.enter_context(RunMemory(self._plan, "bench", self._folder / "logs"))
-            self._publish()
+            arrays = self._plan.objects[0].arrays
+            self.node.restore({spec.name: np.zeros(spec.shape, spec.dtype) for spec in arrays}, 0)
             images, clock = self._folder / "images", SystemClock()
             self.manager = build(self.node, images, Mailboxes(self.node.board), clock)
             stack.enter_context(child_deaths(self._child_ended))
@@ -90,10 +91,6 @@ class Workplace:
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
-
-    def _publish(self) -> None:
-        arrays = self._plan.objects[0].arrays
-        self.node.restore({spec.name: np.zeros(spec.shape, spec.dtype) for spec in arrays}, 0)
 
     def _stop(self) -> None:
         for member in self.manager.pids():

@@ -9,7 +9,6 @@ time from publishing until all actors of all nodes have bound the weights.
 from __future__ import annotations
 
 import argparse
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -105,17 +104,13 @@ def worker(options: argparse.Namespace) -> None:
         line.sendall(GO)
         seen = -1
         while True:
-            _await_version(node, seen)
+            while node.weights.version <= seen:
+                if not node.board.doorbell.wait(SECONDS):
+                    raise DeadlineExceeded(f"a version after {seen}", SECONDS)
+                node.board.changed()
             seen = node.weights.version
             bind(node, boxes, mine, seen)
             line.sendall(_BOUND)
-
-
-def _await_version(node: RunMemory, seen: int) -> None:
-    while node.weights.version <= seen:
-        if not node.board.doorbell.wait(SECONDS):
-            raise DeadlineExceeded(f"a version after {seen}", SECONDS)
-        node.board.changed()
 
 
 def head(options: argparse.Namespace) -> dict[str, float]:
@@ -129,15 +124,11 @@ def head(options: argparse.Namespace) -> dict[str, float]:
 
         def used() -> None:
             host.nudge()
-            _await_bound(lines)
+            for line in lines:
+                if line.recv(1) != _BOUND:
+                    raise SystemExit("a worker ended")
 
         return iterate(partial(_lap, node, values(), used), options.iterations, marked=True)
-
-
-def _await_bound(lines: Sequence[socket.socket]) -> None:
-    for line in lines:
-        if line.recv(1) != _BOUND:
-            raise SystemExit("a worker ended")
 
 
 def local(options: argparse.Namespace) -> dict[str, float]:

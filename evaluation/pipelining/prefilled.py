@@ -28,7 +28,7 @@ from artos.members import Member
 from artos.plan import Plan, Site
 from artos.policies.fast import make_actor
 from artos.protocol.invocations import Invoke, Ready, Stop
-from artos.runtime.member import ActorRole, LearnerRole, Line, Role, serve
+from artos.runtime.member import ActorRole, LearnerRole, Line, serve
 from artos.spec import VERSION_KEY, DataKey
 from evaluation.pipelining.rounds_plan import SPEC, network
 from triggers.passers import QueuePasser
@@ -116,20 +116,12 @@ def _member(
     model = ModelBlock.attach(site.model_path)[MODEL]
     if board.members.role(member).publishes:
         assert learner is not None
-        role = _learner(site, plan, model, learner)
+        blocks = {actor: ActorBlock.attach(site.block_path(actor)) for actor in range(plan.actors)}
+        role = LearnerRole(learner(model), model, blocks)
     else:
-        role = _actor(site, plan, model, member.rank, module)
+        block = ActorBlock.attach(site.block_path(member.rank))
+        context = ActorContext(plan, member.rank, block.begin_incarnation(), block, member.rank)
+        role = ActorRole(Prefilled(module), context, model)
     line = Line(board, member)
     line.send(Ready(0.0))
     serve(role, line)
-
-
-def _learner(site: Site, plan: Plan, model: ObjectRegion, learner: MakeLearner) -> Role:
-    blocks = {actor: ActorBlock.attach(site.block_path(actor)) for actor in range(plan.actors)}
-    return LearnerRole(learner(model), model, blocks)
-
-
-def _actor(site: Site, plan: Plan, model: ObjectRegion, actor: int, module: Any) -> Role:
-    block = ActorBlock.attach(site.block_path(actor))
-    context = ActorContext(plan, actor, block.begin_incarnation(), block, actor)
-    return ActorRole(Prefilled(module), context, model)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,15 +114,10 @@ def _contestant(
         *(word for pair in WAYS[way] for word in ("--set", pair)), seconds=_DEADLINE_SECONDS,
     )  # fmt: skip
     name = f"{OURS}, {way}, {which}"
-    return Contestant(name, cases, _followed(results, name, path, call), SCALE)
 
-
-def _followed(
-    results: Results, name: str, path: Path, call: Callable[[], Answer]
-) -> Callable[[], Answer]:
     def measured() -> Answer:
         found = call()
         results.followed(name, json.loads(path.read_text()))
         return found
 
-    return measured
+    return Contestant(name, cases, measured, SCALE)

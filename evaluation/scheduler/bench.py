@@ -49,7 +49,10 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     for workloads in ("4 workloads", "a workload each"):
         few, many = (_case(TIME, actors, workloads, OURS) for actors in (counts[0], counts[-1]))
         results.compare(many, few, GROWTH_GOAL, "at most")
-    _compare_turns(results, counts)
+    few, many = counts[0], counts[-1]
+    for runs in counts:
+        results.compare(_turn(runs, OURS), _turn(runs, WHOLE))
+    results.compare(_turn(many, OURS), _turn(few, OURS), GROWTH_GOAL, "at most")
     return results
 
 
@@ -72,13 +75,6 @@ def _contestants(actors: int, seconds: float) -> list[Contestant]:
         )
         for (workloads, who), make in makes.items()
     ]
-
-
-def _compare_turns(results: Results, counts: tuple[int, ...]) -> None:
-    few, many = counts[0], counts[-1]
-    for runs in counts:
-        results.compare(_turn(runs, OURS), _turn(runs, WHOLE))
-    results.compare(_turn(many, OURS), _turn(few, OURS), GROWTH_GOAL, "at most")
 
 
 def _heads(runs: int, seconds: float) -> list[Contestant]:

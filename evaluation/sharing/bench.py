@@ -113,15 +113,11 @@ def compare(results: Results) -> None:
         rays = {named(workload, count, who, "makespan_s"): who for who in RAYS}
         best = rays.get(results.lowest(rays) or "", RAY)
         mine, theirs = (named(workload, count, who, key) for who in (OURS, best))
-        results.compare(mine, theirs, _goal(workload, count, key), "at most")
+        judged = workload == "PPO" and (key != "makespan_s" or count == COUNTS[-1])
+        results.compare(mine, theirs, AGAINST_RAY[key] if judged else None, "at most")
     for workload, count in product(("PPO", "SAC"), COUNTS[-1:]):
         mine, turn = (named(workload, count, who, "makespan_s") for who in (OURS, IN_TURN))
         results.compare(mine, turn, None, "at most")
-
-
-def _goal(workload: str, count: int, key: str) -> float | None:
-    judged = workload == "PPO" and (key != "makespan_s" or count == COUNTS[-1])
-    return AGAINST_RAY[key] if judged else None
 
 
 # -- contestants -------------------------------------------------------------------------------

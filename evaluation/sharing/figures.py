@@ -57,42 +57,33 @@ def draw_all(report: Report, path: Path) -> list[Path]:
     made = [path.with_suffix(".png")]
     draw(report, made[0])
     for name, (title, panels) in FIGURES.items():
+        rows = {row.case: row for row in report.rows}
+        workloads = [w for w in ("PPO", "SAC") if any(f" {w}, " in case for case in rows)]
+        size = (4.6 * len(panels), 2.7 * len(workloads) + 0.7)
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
+        grid = figure.subplots(len(workloads), len(panels), squeeze=False)
+        for workload, line in zip(workloads, grid, strict=True):
+            for axes, panel in zip(line, panels, strict=True):
+                width = _ALL_BARS / len(panel.who)
+                for who in panel.who:
+                    held = _found(rows, workload, panel, who, panel.key)
+                    label = f"{who}, held" if panel.used else who
+                    _bars(axes, held, 0.9 * width, _COLOURS[who], label)
+                    if panel.used:
+                        used = _found(rows, workload, panel, who, panel.used)
+                        _bars(axes, used, 0.4 * width, _USED[who], f"{who}, used", within=True)
+                axes.set_xticks(range(len(COUNTS)), [_number(count) for count in COUNTS])
+                axes.set_title(f"{workload}: {panel.title}", fontsize=9, loc="left", color=_INK)
+                axes.tick_params(labelsize=7, colors=_INK)
+                axes.tick_params(axis="x", length=0)
+                axes.yaxis.set_major_formatter("{x:,g}")
+                axes.margins(y=0.12)
+                axes.spines[["top", "right"]].set_visible(False)
+                axes.legend(fontsize=7, frameon=False, loc="upper left", labelcolor=_INK)
         made.append(path.with_name(f"{path.stem}-{name}.png"))
-        _draw(report, made[-1], title, panels)
+        save(figure, report, made[-1], title, 10)
     return made
-
-
-def _draw(report: Report, path: Path, title: str, panels: Sequence[Panel]) -> None:
-    """A row of panels for each workload that was measured."""
-    rows = {row.case: row for row in report.rows}
-    workloads = [w for w in ("PPO", "SAC") if any(f" {w}, " in case for case in rows)]
-    size = (4.6 * len(panels), 2.7 * len(workloads) + 0.7)
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(len(workloads), len(panels), squeeze=False)
-    for workload, line in zip(workloads, grid, strict=True):
-        for axes, panel in zip(line, panels, strict=True):
-            _fill(axes, rows, workload, panel)
-    save(figure, report, path, title, 10)
-
-
-def _fill(axes: Axes, rows: dict[str, Row], workload: str, panel: Panel) -> None:
-    width = _ALL_BARS / len(panel.who)
-    for who in panel.who:
-        held = _found(rows, workload, panel, who, panel.key)
-        label = f"{who}, held" if panel.used else who
-        _bars(axes, held, 0.9 * width, _COLOURS[who], label)
-        if panel.used:
-            used = _found(rows, workload, panel, who, panel.used)
-            _bars(axes, used, 0.4 * width, _USED[who], f"{who}, used", within=True)
-    axes.set_xticks(range(len(COUNTS)), [_number(count) for count in COUNTS])
-    axes.set_title(f"{workload}: {panel.title}", fontsize=9, loc="left", color=_INK)
-    axes.tick_params(labelsize=7, colors=_INK)
-    axes.tick_params(axis="x", length=0)
-    axes.yaxis.set_major_formatter("{x:,g}")
-    axes.margins(y=0.12)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=7, frameon=False, loc="upper left", labelcolor=_INK)
 
 
 def _number(count: int) -> str:

@@ -83,7 +83,8 @@ class Contestants:
         yield from self.cartpole_best()
         yield from self.cartpole_vector()
         yield from self.pong()
-        if _has_bfloat16():
+        words = set(Path("/proc/cpuinfo").read_text().split())
+        if _BFLOAT16_FLAGS & words:
             yield from self.pong_bfloat16()
         yield from self.pong_best()
         yield from self.acting()
@@ -241,11 +242,6 @@ def _contestant(group: str, who: str, call: Callable[[], Answer]) -> Contestant:
 
 def _named(who: str, label: str) -> str:
     return f"{who}, {label}" if label else who
-
-
-def _has_bfloat16() -> bool:
-    words = set(Path("/proc/cpuinfo").read_text().split())
-    return bool(_BFLOAT16_FLAGS & words)
 
 
 def goals(cases: Sequence[str]) -> list[Goal]:

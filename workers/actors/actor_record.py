@@ -116,7 +116,6 @@ class ActorRecord(PendingCalls, ImageWork):
     """Since when its image is awaited from another node; None once it has come."""
     begun: float = 0.0
     """When the start, dump or restore under way began."""
-    idle_since: float = 0.0
     _noted_state: State | None = None
     _served: float | None = None
     """Since when it has held a slot without a process."""
@@ -144,6 +143,10 @@ class ActorRecord(PendingCalls, ImageWork):
         """Record that its process is set up, and waits."""
         self._move(Move.STARTED)
         self.fresh = True
+
+    def moved_to(self, slot: Slot) -> None:
+        """Record that its process was moved to the slot's CPU, or could not be moved there."""
+        self.pinned = slot
 
     def die(self) -> None:
         """Record that its process is gone."""
@@ -191,10 +194,6 @@ class ActorRecord(PendingCalls, ImageWork):
         """Record that the actor has carried out all its invocations."""
         self._move(Move.PARK)
         self.rest(now)
-
-    def rest(self, now: float) -> None:
-        """Record that the actor is idle from now on."""
-        self.idle_since = now
 
     def freeze(self) -> None:
         """Record that its process is stopped."""

@@ -27,6 +27,8 @@ class PendingCalls:
     """Seconds that its present invocation waited for a process, for its ``Done``."""
     restored_s: float = 0.0
     """Seconds that the restore before its present invocation took, for its ``Done``."""
+    idle_since: float = 0.0
+    """Time from which the actor is idle."""
     forecast: IdleForecast = field(default_factory=IdleForecast)
 
     @property
@@ -59,6 +61,10 @@ class PendingCalls:
             done = msgspec.structs.replace(done, waited=self.waited_s, restored=self.restored_s)
             self.waited_s = self.restored_s = 0.0
         return done
+
+    def rest(self, now: float) -> None:
+        """Count the actor as idle from now on."""
+        self.idle_since = now
 
     def release_weights(self) -> None:
         """Have the actor bind the newest weights before anything else: it holds none."""

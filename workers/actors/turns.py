@@ -127,7 +127,7 @@ class Turns:
             except NotPinned as error:
                 if record.child.died() is None:
                     _log.warning("%s", error)
-            record.pinned = slot  # also if it failed: it would fail again
+            record.moved_to(slot)  # even if it failed: it would fail again
         # While others wait for a slot, an actor gets one invocation at a time.
         crowded = self._slots.is_crowded
         while record.waiting and not (crowded and record.unanswered):
