@@ -194,7 +194,7 @@ def with_address(found: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     if not (given := settings.get(ENV_ARGS)):
         return others
     if isinstance(found, Workload):
-        default = found.actor.env if isinstance(found.actor, Actor) else None
+        default: Any = found.actor.env if isinstance(found.actor, Actor) else None
     else:
         takes = inspect.signature(found).parameters.get("env") if callable(found) else None
         default = takes and takes.default

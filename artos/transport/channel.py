@@ -106,6 +106,7 @@ class Channel:
         self._queue: deque[Fragment] = deque()
         self._bytes = 0
         self._part = bytearray()  # pieces taken of an incomplete message
+        self._next = 1
         self._renumber()
         self._spoke_at = self._moved_at = float("-inf")
         self._heard = False  # whether the peer was heard since ``_moved_at``

@@ -134,8 +134,9 @@ class Peers:
             return None
         try:
             first = _content_of(sender.name, frames)
-            if self._authorizer.claim(sender.name, sender.key, now) and self._peers.pop(
-                sender.name, None
+            if (
+                self._authorizer.claim(sender.name, sender.key, now)
+                and self._peers.pop(sender.name, None) is not None
             ):  # from now on the name belongs to a peer with another key
                 self._peer(sender.name, now)
                 self._came.put(sender.name, Restarted())

@@ -188,8 +188,8 @@ def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, T
     for label, doings in _doings(status.waits).items():
         yield label, _facts(doings, width, ": ")
     if status.metrics:
-        some = list(status.metrics.items())[:_MOST_METRICS]
-        yield "learner", _facts({name: _number(value) for name, value in some}, width)
+        first = list(status.metrics.items())[:_MOST_METRICS]
+        yield "learner", _facts({name: _number(value) for name, value in first}, width)
     if status.shares:
         yield "time", _times(status.shares, width)
     if status.restarts or status.rows_lost:

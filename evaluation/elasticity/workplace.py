@@ -66,7 +66,7 @@ class Workplace:
         self._folder, self._stack = folder, ExitStack()
         self._firing, self._ended = 0, False
         self._warnings: list[str] = []
-        self._ready: dict[int, float] = {}
+        self._ready: dict[Member, float] = {}
         self._done: dict[int, float] = {}
         self.on_answer: Callable[[], None] = lambda: None
 

@@ -79,7 +79,7 @@ class Leases:
         resources = [Resource(name, kind) for name in names]
         self._queue: FairQueue[Turn] = FairQueue(resources)
         self._clock, self._stir = clock, stir
-        self._last: dict[tuple[str, int], str] = {}
+        self._last: dict[tuple[str, Member], str] = {}
 
     def request(self, turn: Turn) -> None:
         """Queue for a lease."""

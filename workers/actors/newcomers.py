@@ -43,7 +43,7 @@ class Newcomers:
     def __init__(
         self,
         at_once: int,
-        launch: Callable[[int], None],
+        launch: Callable[[Member], None],
         accounts: Accounts,
         clock: Clock,
     ) -> None:

@@ -56,7 +56,7 @@ class ExecutorProcess:
                 node.lock,
             )  # fmt: skip
             executor = Executor(order, node, messenger, agent, clock)
-            handlers = {
+            handlers: dict[signal.Signals, Callable[[], None]] = {
                 signal.SIGTERM: executor.close_soon,
                 signal.SIGINT: executor.give_up,
                 signal.SIGHUP: partial(executor.order_changed, self._read),

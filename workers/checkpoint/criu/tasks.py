@@ -117,8 +117,8 @@ class RestoreTask(Task):
         if answer is not None:
             self._traces.pid = answer.pid
         if self._log.exists():
-            with opened(self._log) as log:
-                self._traces.add_file(log.fileno())
+            with opened(self._log) as file:
+                self._traces.add_file(file.fileno())
         end_half_restored(self._traces)
         log = read_log(self._log)
         return RestoreFailed(self._image.name, why or culprit(log).words, error_lines(log))
