@@ -20,7 +20,7 @@ CLUSTER = ("artos/protocol", "artos/transport", "head/replay", "workers/agent")
 
 
 def bars(report: Report, path: Path) -> list[Path]:
-    """Draw one panel of bars for each group beside ``path``, and the series if there are any."""
+    """Draw one panel of bars for each group next to ``path``, and the series if there are any."""
     figures = [path.with_suffix(".png")]
     draw(report, figures[0])
     if report.series:
@@ -35,7 +35,7 @@ class Benchmark:
 
     ``measure`` takes the number of repetitions, whether the run is a quick one, and where to say
     what it does. ``measures`` are the folders and files whose change makes its figures those of
-    older code. ``draw`` writes the figures beside the path of a report's file, and returns where
+    older code. ``draw`` writes the figures next to the path of a report's file, and returns where
     they are.
     """
 

@@ -20,7 +20,7 @@ _WIDTH_INCHES, _BAR_INCHES, _PANEL_INCHES = 8.0, 0.32, 0.75
 
 
 def redraw(draw_all: Callable[[Report, Path], list[Path]], paths: Iterable[str]) -> int:
-    """Draw the figures of reports again, beside their files; says where they are."""
+    """Draw the figures of reports again, next to their files, and print where they are."""
     for path in map(Path, paths):
         print(*draw_all(read_json(path), path), sep="\n")
     return 0

@@ -48,7 +48,7 @@ def run(
 ) -> int:
     """Run a benchmark: print its table, write JSON and figures; returns 0 if every goal holds.
 
-    The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``), the figures beside it as
+    The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``), the figures next to it as
     PNG. ``all`` runs every benchmark and adds each one's name to the file's name. A missed goal
     gives 1, except in a ``quick`` run, whose figures mean nothing.
 
@@ -64,7 +64,7 @@ def run(
         hint = closest(name, known)
         raise Refused([f"unknown benchmark {name!r}{hint} (have {', '.join(known)})"])
     benchmark = BENCHMARKS[name]
-    # Before it runs: what is edited meanwhile was not measured.
+    # Before it runs: what is edited during the run was not measured.
     commit, digests = sources.commit(), sources.digests(benchmark.measures)
     report = benchmark.measure(1 if quick else repeats, quick, _say).report()
     report = msgspec.structs.replace(report, commit=commit, sources=digests)

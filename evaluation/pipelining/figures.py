@@ -60,7 +60,7 @@ class Medians:
 
 
 def draw_all(report: Report, path: Path) -> list[Path]:
-    """Write every figure beside ``path``; figures without measurements are left out."""
+    """Write every figure next to ``path``; figures without measurements are left out."""
     medians, made = Medians(report), []
     drawings: dict[str, Callable[[Medians], Figure | None]] = {
         "figure-4": figure_4,

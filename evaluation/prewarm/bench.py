@@ -1,8 +1,8 @@
 """Actors that wait as images, with and without pre-warming, against never parking (Table 5).
 
 PPO on Pong, all ways by turns: a number of actors that stays, one that changes, and one that stays
-beside a learner that leaves a CPU to restores, as one on a GPU does. Counted from the eighth update
-on, when the windows of five updates are full and hold nothing of the start.
+next to a learner that leaves a CPU to restores, as one on a GPU does. Counted from the eighth
+update on, when the windows of five updates are full and hold nothing of the start.
 """
 
 from __future__ import annotations

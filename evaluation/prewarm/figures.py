@@ -33,7 +33,7 @@ _RUNS = (CONSTANT, CHANGING, APART)
 
 
 def draw_all(report: Report, path: Path) -> list[Path]:
-    """Draw every figure beside ``path``; returns where they are."""
+    """Draw every figure next to ``path``; returns where they are."""
     bars, early, waits = (
         path.with_suffix(".png"),
         path.with_name(f"{path.stem}-figure-15b.png"),

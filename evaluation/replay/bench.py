@@ -1,6 +1,6 @@
-"""Off-policy learning, without start-up: DQN and SAC beside Stable-Baselines3, SAC beside itself.
+"""Off-policy learning, without start-up: DQN and SAC next to Stable-Baselines3, SAC next to itself.
 
-Both sides have the same networks, batches and updates for each step. Beside itself means with
+Both sides have the same networks, batches and updates for each step. Next to itself means with
 sampling and updates in turn (paper Figure 5) instead of at once.
 """
 

@@ -1,4 +1,4 @@
-"""Workloads that share two CPU slots and one device, beside Ray (paper Figures 13 and 14).
+"""Workloads that share two CPU slots and one device, compared with Ray (paper Figures 13 and 14).
 
 Ours run at once, taking slots and device in turns, and one after the other. Ray has as many
 scripts, each of which keeps its CPUs and its learner's device to its end: side by side, with

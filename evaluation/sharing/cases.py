@@ -19,5 +19,5 @@ MEASURES = {
 
 
 def named(workload: str, count: int, who: str, key: str) -> str:
-    """The case of a measure, for so many workloads of somebody's."""
+    """The case of a measure, for so many workloads of a contestant."""
     return f"{count} {workload}, {MEASURES[key]}: {who}"

@@ -53,7 +53,7 @@ FIGURES = {
 
 
 def draw_all(report: Report, path: Path) -> list[Path]:
-    """Draw every figure beside ``path``; returns where they are."""
+    """Draw every figure next to ``path``; returns where they are."""
     made = [path.with_suffix(".png")]
     draw(report, made[0])
     for name, (title, panels) in FIGURES.items():
@@ -93,7 +93,7 @@ def _number(count: int) -> str:
 def _found(
     rows: dict[str, Row], workload: str, panel: Panel, who: str, key: str
 ) -> list[tuple[float, Row]]:
-    """Where somebody's bars stand, and what they show; those of a number side by side."""
+    """Where a contestant's bars stand, and what they show; those of one number are side by side."""
     found = []
     for place, count in enumerate(COUNTS):
         there = [w for w in panel.who if named(workload, count, w, panel.key) in rows]

@@ -1,4 +1,4 @@
-"""Start-up and total time of a short run, beside a script with Stable-Baselines3; the first run."""
+"""Start-up and total time of a short run, next to a Stable-Baselines3 script; the first run."""
 
 from __future__ import annotations
 

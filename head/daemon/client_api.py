@@ -278,11 +278,12 @@ class ClientApi:
             return _Change(answer)
         self._roster.leave(node.name, "it is drained")
         self._scheduler.leaves(node.name, f"node {node.name} is drained")
-        return _Change(answer, partial(self._undo_drain, node.name))
 
-    def _undo_drain(self, node: str) -> None:
-        self._roster.leave(node, "")
-        self._scheduler.leaves(node, "")
+        def take_back() -> None:
+            self._roster.leave(node.name, "")
+            self._scheduler.leaves(node.name, "")
+
+        return _Change(answer, take_back)
 
     def _scale(self, user: str, run: Run, actors: int) -> None:
         if run.up is None:

@@ -33,7 +33,7 @@ from artos.version import VERSION
 from head.daemon.client_api import ClientApi
 from head.daemon.effects import Begin, Effect, Finish, Order, Tell
 from head.daemon.options import HeadOptions, see_quotas
-from head.daemon.roster import Node, Roster
+from head.daemon.roster import Roster
 from head.daemon.run_host import Ended, RunHost
 from head.daemon.scheduler import Scheduler
 from head.daemon.state import HeadState
@@ -175,8 +175,11 @@ class HeadDaemon(Closing):
 
     def _decide(self, now: float) -> None:
         effects: list[Effect] = []
+        hold = f"room on the head's disk ({self._unsavable})" if self._unsavable else ""
+        if self._stopping:
+            hold = "the next start of the head, which is stopping"
         with self._faults.contained("the schedule"):
-            effects = self._scheduler.turn(now, hold=self._hold())
+            effects = self._scheduler.turn(now, hold=hold)
         if self._dirty or effects:
             self._dirty = False
             self._due += effects
@@ -198,12 +201,6 @@ class HeadDaemon(Closing):
                         self._host.signal(run.name, signal.SIGTERM)
                     case Order(node=node, message=message):
                         self._to(node.peer, message)
-
-    def _hold(self) -> str:
-        """What queued runs wait for while none of them may begin; "" if they may."""
-        if self._stopping:
-            return "the next start of the head, which is stopping"
-        return f"room on the head's disk ({self._unsavable})" if self._unsavable else ""
 
     def _refuse(self, messenger: Messenger, peer: str, why: str) -> None:
         messenger.send(peer, Refusal(why))
@@ -294,11 +291,15 @@ class HeadDaemon(Closing):
     def _admit(self, peer: str, hello: control.Hello) -> None:
         old = self._roster.get(hello.node)
         before = old.peer if old is not None and old.alive else ""
-        try:
-            node = self._admitted(peer, hello)
-        except Refused as refused:
+        refused, node = foreign(peer, hello.node), None
+        if not refused:
+            try:
+                node = self._roster.admit(peer, hello)
+            except Refused as error:
+                refused = str(error)
+        if node is None:
             self._seldom.warning("refused %s: %s", peer, refused)
-            self._to(peer, Refusal(str(refused)))
+            self._to(peer, Refusal(refused))
             return
         if before not in ("", peer):
             why = f"the worker daemon of {node.name} was restarted"
@@ -309,11 +310,6 @@ class HeadDaemon(Closing):
         welcome = control.Welcome(control.PROTOCOL, VERSION, self._options.deadline)
         self._due += [Order(node, welcome), *self._scheduler.joined(node, hello)]
         self._dirty = True
-
-    def _admitted(self, peer: str, hello: control.Hello) -> Node:
-        if why := foreign(peer, hello.node):
-            raise Refused([why])
-        return self._roster.admit(peer, hello)
 
     # -- runs ----------------------------------------------------------------------------------
 

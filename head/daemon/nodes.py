@@ -1,7 +1,7 @@
 """The nodes that are there, the actors on each, and which of them have room. Pure.
 
-Whoever asks for room gets the few nodes that matter, so a decision costs O(log n) in the number of
-nodes for each actor, however many nodes there are.
+A question about room is answered with the few nodes that matter, so a decision costs O(log n) in
+the number of nodes for each actor.
 """
 
 from __future__ import annotations

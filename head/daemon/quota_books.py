@@ -78,7 +78,17 @@ class QuotaBooks:
         ``number``, which were submitted first. Returns the nodes where a run may now hold another
         number of slots.
         """
-        names, limited = self._shared()
+        # The quotas of runs that were seen, and of all that share one with these; their runs.
+        names: set[str] = set()
+        limited: dict[str, Run] = {}
+        while self._seen:
+            names.add(name := self._seen.pop())
+            for run in self._under[name].values():
+                if run.admitted and run.name not in limited:
+                    limited[run.name] = run
+                    self._seen |= {*dict(self.quotas.of(run.user, run.workload))} - names
+            if not self._under[name]:
+                del self._under[name]
         self._doubtful |= names
         for name in names:
             self.held.pop(name, None)
@@ -100,20 +110,6 @@ class QuotaBooks:
             for node in was.keys() | self._slots[name].keys()
             if was.get(node) != self._slots[name].get(node)
         }
-
-    def _shared(self) -> tuple[set[str], dict[str, Run]]:
-        """The quotas of runs that were seen, and of all that share one with these; their runs."""
-        names: set[str] = set()
-        runs: dict[str, Run] = {}
-        while self._seen:
-            names.add(name := self._seen.pop())
-            for run in self._under[name].values():
-                if run.admitted and run.name not in runs:
-                    runs[run.name] = run
-                    self._seen |= {*dict(self.quotas.of(run.user, run.workload))} - names
-            if not self._under[name]:
-                del self._under[name]
-        return names, runs
 
     def take_doubtful(self) -> list[str]:
         """Runs for which ``why_not_begun`` may have changed since the last call."""

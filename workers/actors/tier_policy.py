@@ -111,7 +111,7 @@ def choose(park: Park, seen: Situation, costs: Costs) -> Tier:
     what that tier adds: ``checkpoint`` gives memory back when memory is short, ``freeze`` stops an
     actor that burns the CPU others need; and each only if the round trip costs at most 1/20 of the
     forecast idle time. The forecast is never more than the actor's last pause, so all round trips
-    of a run together take at most 1/20 of its pauses, whatever their sequence. Hence ``auto`` is
+    of a run together take at most 1/20 of its pauses, in any sequence. Hence ``auto`` is
     slower than the best fixed choice, which at best pays nothing, by at most five per cent of the
     idle time. An actor that is idle for good becomes an image, or is frozen if it cannot.
     """

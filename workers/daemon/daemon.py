@@ -143,7 +143,12 @@ class WorkerDaemon(Closing):
         with StopRequests() as requests, requests.draining(self._stop):
             self._greet()
             while not self._over:
-                self._waker.wait(self._patience(), self._executors.descriptors)
+                seconds = _LOAD_PERIOD
+                if self._stopping:
+                    seconds = _LAST_TICK
+                elif self._welcome:
+                    seconds = max(0.0, self._next_load - self._clock.now())
+                self._waker.wait(seconds, self._executors.descriptors)
                 with requests.undisturbed():
                     self.turn()
 
@@ -180,11 +185,6 @@ class WorkerDaemon(Closing):
         me = f"node {options.name}"
         return unreachable(fault, options.head, options.keys, me) if fault else None
 
-    def _patience(self) -> float:
-        if self._stopping:
-            return _LAST_TICK
-        return max(0.0, self._next_load - self._clock.now()) if self._welcome else _LOAD_PERIOD
-
     def _send(self, message: Message) -> None:
         with self._faults.contained(f"telling the head {type(message).__name__}"):
             self._messenger.send(HEAD, message)
@@ -206,7 +206,16 @@ class WorkerDaemon(Closing):
             case Restarted():
                 self._greet()
             case control.Assign() if not self._stopping:
-                self._executors.assign(self._reachable(message))
+                # A head that listens on any address is reached at the address we found it at.
+                host = self._options.head.rpartition(":")[0]
+                steering, *experience = (
+                    _ANY_HOST.sub(host, end) for end in (message.steering, *message.experience)
+                )
+                self._executors.assign(
+                    msgspec.structs.replace(
+                        message, steering=steering, experience=tuple(experience)
+                    )
+                )
             case control.Unassign(run=run):
                 self._executors.unassign(run)
             case control.Archive():
@@ -229,14 +238,6 @@ class WorkerDaemon(Closing):
         self._send(msgspec.structs.replace(self._hello, runs=self._executors.runs))
         if self._leaving_since < _NEVER:
             self._send(control.Leaving(self._why))
-
-    def _reachable(self, assign: control.Assign) -> control.Assign:
-        """The assignment with a head that listens on any address at the address we found it at."""
-        host = self._options.head.rpartition(":")[0]
-        steering, *experience = (
-            _ANY_HOST.sub(host, end) for end in (assign.steering, *assign.experience)
-        )
-        return msgspec.structs.replace(assign, steering=steering, experience=tuple(experience))
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -83,8 +83,8 @@ class ExecutorHost:
     @property
     def runs(self) -> dict[str, int]:
         """The runs with an executor that is open or wanted here, and the epoch of each."""
-        here = {run: executor.epoch for run, executor in self._living().items()}
-        return here | {run: assign.epoch for run, assign in self._wanted.items()}
+        living = {run: each.epoch for run, each in self._executors.items() if each.end_by is None}
+        return living | {run: assign.epoch for run, assign in self._wanted.items()}
 
     @property
     def empty(self) -> bool:
@@ -96,11 +96,6 @@ class ExecutorHost:
         """Become readable when an executor, or an orphan of an earlier executor, has ended."""
         left = [each for orphans in self._orphans.values() for each in orphans.descriptors]
         return [*(executor.process.fileno() for executor in self._executors.values()), *left]
-
-    def _living(self) -> dict[str, _Opened]:
-        return {
-            run: executor for run, executor in self._executors.items() if executor.end_by is None
-        }
 
     # -- what the head wants -------------------------------------------------------------------
 
@@ -210,7 +205,27 @@ class ExecutorHost:
             return [] if asked else [FetchArchive(name)]
         try:
             if self._alone(assign.run):
-                self._start(assign, str(self._archives.unpacked(name)) if name else "")
+                code = str(self._archives.unpacked(name)) if name else ""
+                # Only the latest few finished runs keep their folders.
+                over = [path for path in self._folder.glob("*/") if path.name not in self.runs]
+                for path in sorted(over, key=lambda path: path.stat().st_mtime)[:-_MOST_RUNS]:
+                    shutil.rmtree(path, ignore_errors=True)
+                folder = self._folder / assign.run
+                (keep(folder) / "logs").mkdir(exist_ok=True)
+                order = ExecutorOrder(
+                    assign,
+                    self._node,
+                    str(self._keys),
+                    code,
+                    str(folder / "logs"),
+                    str(folder / "images"),
+                    tuple(self._cpus),
+                )
+                write_order(self._file(assign.run), order)
+                with _blocked(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                    spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))
+                    child = start(spec, folder / "logs" / "executor.log")
+                self._executors[assign.run] = _Opened(order, child, PidFd(child.pid))
         except (Refused, OSError) as error:
             return self._cannot_open(assign, str(error))
         except Exception as error:
@@ -231,28 +246,6 @@ class ExecutorHost:
         if gone:
             del self._orphans[run]
         return gone
-
-    def _start(self, assign: Assign, code: str) -> None:
-        # Only the latest few finished runs keep their folders.
-        over = [path for path in self._folder.glob("*/") if path.name not in self.runs]
-        for path in sorted(over, key=lambda path: path.stat().st_mtime)[:-_MOST_RUNS]:
-            shutil.rmtree(path, ignore_errors=True)
-        folder = self._folder / assign.run
-        (keep(folder) / "logs").mkdir(exist_ok=True)
-        order = ExecutorOrder(
-            assign,
-            self._node,
-            str(self._keys),
-            code,
-            str(folder / "logs"),
-            str(folder / "images"),
-            tuple(self._cpus),
-        )
-        write_order(self._file(assign.run), order)
-        with _blocked(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))
-            child = start(spec, folder / "logs" / "executor.log")
-        self._executors[assign.run] = _Opened(order, child, PidFd(child.pid))
 
     def _file(self, run: str) -> Path:
         return self._folder / run / "executor.json"
