@@ -31,7 +31,7 @@ def faults(
                 yield from not_negative(**{name: value})
             case _, 1, None:
                 yield from at_least_one(**{name: value})
-            case _, least, most:
+            case _, int() | float() as least, int() | float() as most:
                 yield from within(least, most, **{name: value})
     except TypeError:
         yield f"{name} must be a number, not {value!r}"
