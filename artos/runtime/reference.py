@@ -193,6 +193,7 @@ def with_address(found: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     others = {name: value for name, value in settings.items() if name != ENV_ARGS}
     if not (given := settings.get(ENV_ARGS)):
         return others
+    default: Any
     if isinstance(found, Workload):
         default: Any = found.actor.env if isinstance(found.actor, Actor) else None
     else:
