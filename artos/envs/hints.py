@@ -53,9 +53,8 @@ def unknown(name: str, module: str = "") -> str:
             return f"environment {name!r}{needs or ': write'} --env {place}:{name}"
     if not (hint := _meant(name)):
         game = f"{_VARIANT.sub('', name)}NoFrameskip-v4"
-        known = importlib.util.find_spec("ale_py") is not None
         hint = f". If it is an Atari game: pip install 'artos[atari]', then --env {game}."
-        hint = "." if known else hint
+        hint = hint if importlib.util.find_spec("ale_py") is None else "."
     return f"unknown environment {name!r}{hint} Or give your own as module:factory."
 
 
