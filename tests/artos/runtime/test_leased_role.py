@@ -396,7 +396,7 @@ def test_memory_that_nobody_counts_is_not_measured(tmp_path: Path) -> None:
     memory = Memory(peak_mb=80)
     stage = Stage(tmp_path / "pool", memory=memory)
     with stage.others, stage.pool:
-        stage.learner.act = stage.other.ask
+        stage.learner.act = stage.other.ask_for_lease
         stage.role.run(CALL)
         assert (memory.left, memory.limits) == ([], [])
         assert stage.role.idle() > 1000
