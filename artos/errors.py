@@ -203,26 +203,28 @@ class NotAllowed(BadMessage):
         self.args = (f"not allowed: {why}",)
 
 
-class ActorFailed(ArtosError):
+class MemberFailed(ArtosError):
+    """User code in a member raised, too often to try again. Carries the original traceback."""
+
+    def __init__(self, what: str, trace: str, restarts: int = 0) -> None:
+        self.trace, self.restarts = trace, restarts
+        super().__init__(f"{what} (restarted {restarts} times); its traceback:\n{trace}")
+
+
+class ActorFailed(MemberFailed):
     """User code in an actor raised. Carries the actor, the step and the original traceback."""
 
     def __init__(self, actor: int, step: int, trace: str, restarts: int = 0) -> None:
-        self.actor, self.step, self.trace, self.restarts = actor, step, trace, restarts
-        super().__init__(
-            f"actor {actor} failed at step {step} (restarted {restarts} times); "
-            f"its traceback:\n{trace}"
-        )
+        self.actor, self.step = actor, step
+        super().__init__(f"actor {actor} failed at step {step}", trace, restarts)
 
 
-class LearnerFailed(ArtosError):
+class LearnerFailed(MemberFailed):
     """User code in the learner raised. Carries the policy version and the original traceback."""
 
     def __init__(self, version: int, trace: str, restarts: int = 0) -> None:
-        self.version, self.trace, self.restarts = version, trace, restarts
-        super().__init__(
-            f"the learner failed after version {version} (restarted {restarts} times); "
-            f"its traceback:\n{trace}"
-        )
+        self.version = version
+        super().__init__(f"the learner failed after version {version}", trace, restarts)
 
 
 class DataPathFailed(ArtosError):

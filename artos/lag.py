@@ -7,29 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.protocol.fields import Count
+from artos.protocol.invocations import ActorLag
 
 Ints = NDArray[np.int64]
 
 _CLASSES = 64
 _MOST_PARTS = 256
-
-
-class ActorLag(msgspec.Struct, frozen=True, array_like=True):
-    """Lags (versions) of ``rows`` rows of one actor: their sum, the largest, and their classes.
-
-    ``classes[0]`` counts rows of lag 0, ``classes[k]`` those of lag 2**(k-1) to 2**k - 1.
-    """
-
-    actor: Count
-    rows: Count
-    total: Count
-    largest: Count
-    classes: tuple[Count, ...]
 
 
 def measure(actor: int, lags: Ints, times: int = 1) -> ActorLag:

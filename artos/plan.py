@@ -9,10 +9,10 @@ import msgspec
 from xxhash import xxh3_64_hexdigest
 
 from artos.buffer.layout import BlockSpec, Consumer
-from artos.buffer.mailbox import evaluator_member
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.samplers.patterns import Draw
-from artos.buffer.segment import PREFIX
+from artos.buffer.shm_folder import PREFIX
+from artos.members import Member, Members
 from artos.reference import Reference
 from artos.scaling.actor_count import Actors, Manual
 from artos.scaling.elastic import Elastic
@@ -93,14 +93,15 @@ class Plan(msgspec.Struct, frozen=True):
         return self.scaling or Manual(self.actors, self.actors)
 
     @property
-    def evaluator(self) -> int | None:
-        """Member number of the evaluator; None if nothing is evaluated."""
-        return evaluator_member(self.actors + 1) if EVALUATION in self.triggers else None
+    def members(self) -> Members:
+        """The table of its roles."""
+        evaluates = EVALUATION in self.triggers
+        return Members.of_run(self.actors, threads=self.threads, evaluates=evaluates)
 
     @property
     def evaluated(self) -> tuple[ObjectSpec, ...]:
         """What the evaluator is handed: the weights alone; empty if nothing is evaluated."""
-        weights = self.objects[:1] if self.evaluator is not None else ()
+        weights = self.objects[:1] if EVALUATION in self.triggers else ()
         return tuple(ObjectSpec(each.name, each.public, 1, 2) for each in weights)
 
     def checksums(self) -> dict[str, str]:
@@ -118,11 +119,11 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Site(msgspec.Struct, frozen=True):
-    """Where a process belongs: the folder of a run's shared memory, and its member number there."""
+    """Where a process belongs: the folder of a run's shared memory, and which member it is."""
 
     folder: str
-    member: int
-    members: int
+    member: Member
+    members: Members
     logs: str = ""
 
     @property

@@ -40,9 +40,10 @@ def settings_of(builder: Callable[..., Any]) -> tuple[Setting, ...]:
 
 
 def _does(hint: Any) -> str:
-    """The text in an annotation, and the choices of a ``Literal``."""
+    """The text in an annotation, or of a ``msgspec.Meta`` there, and a ``Literal``'s choices."""
     kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    said = [note for note in notes if isinstance(note, str)][:1]
+    texts = (n.description if isinstance(n, msgspec.Meta) else n for n in notes)
+    said = [text for text in texts if isinstance(text, str)][:1]
     choices = get_args(kind) if get_origin(kind) is Literal else ()
     return ": ".join([*said, *[", ".join(map(shown, choices))] * bool(choices)])
 

@@ -47,6 +47,17 @@ def taken(part: Any) -> Any:
     return part
 
 
+def taken_whole(part: Any) -> Any:
+    """The same of a user's object, whose class has to say what it holds.
+
+    Raises:
+        NotKept: it does not.
+    """
+    if not (hasattr(part, "kept") or hasattr(part, "snapshot")):
+        raise NotKept(f"class {type(part).__name__} has no `kept`")
+    return taken(part)
+
+
 def put_back(part: Any, found: Any) -> None:
     """Have ``part`` go on from what was ``taken`` from another of its kind.
 

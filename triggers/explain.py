@@ -11,7 +11,7 @@ from artos.settings import Setting
 from artos.spec import EVALUATION, MODEL_PARAM
 from triggers.pacing import non_publishing_targets
 from triggers.table import Table
-from triggers.targets import role_of
+from triggers.targets import parsed
 
 _WIDTH = 98
 _FOLLOWS = "one thread, more while others leave cores free: a seed repeats all but the last bits"
@@ -155,14 +155,14 @@ def _drawing(plan: Plan, table: Table) -> str:
 
 def _publishing(plan: Plan, table: Table) -> str:
     non_publishing = non_publishing_targets(plan)
-    learner = [target for target in table if role_of(target) == "learner"]
+    learner = [target for target in table if parsed(target).learns]
     if non_publishing.isdisjoint(learner):
         return "publish a version"
     return "publish a version on " + " and ".join(t for t in learner if t not in non_publishing)
 
 
 def _edges(table: Table, role: str) -> list[str]:
-    targets = [target for target in table if role_of(target) == role]
+    targets = [target for target in table if parsed(target).role == role]
     width = max(map(len, targets), default=0)
     edges = [f"{target:<{width}}  on {table[target].words()}" for target in targets]
     return edges or [f"nothing fires the {role}"]

@@ -1,4 +1,4 @@
-"""The four primitive triggers of paper §4.2: on data keys, objects, time, and for transfers."""
+"""The primitive triggers on objects, on time, and for transfers (paper §4.2)."""
 
 from __future__ import annotations
 
@@ -7,34 +7,19 @@ import random
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
-from artos.plan import Plan
 from artos.protocol.invocations import Claim
 from artos.spec import MODEL_PARAM
 from triggers.base import Cadence, Trigger
-from triggers.checks import (
-    counts,
-    is_within,
-    short,
-    unknown_data,
-    unpublished,
-)
-from triggers.data_key import DataKeyTrigger
-from triggers.events import (
-    Began,
-    Committed,
-    Event,
-    Firing,
-    Joined,
-    Left,
-    Published,
-)
+from triggers.checks import counts, is_within, short, unknown_data, unpublished
+from triggers.events import Began, Committed, Event, Firing, Joined, Left, Published
 from triggers.pacing import lead
 from triggers.supply import Supply
-from triggers.targets import role_of, samples
+from triggers.targets import parsed
 
-__all__ = ["DataKeyTrigger", "ObjectKeyTrigger", "TimeTrigger", "TransferTrigger"]
+if TYPE_CHECKING:
+    from artos.plan import Plan
 
 
 @dataclass
@@ -81,7 +66,7 @@ class ObjectKeyTrigger(Trigger):
 
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """Where the weights fire sampling, actors may be as far ahead as lags allow."""
-        if samples(target) and self.key == MODEL_PARAM:
+        if parsed(target).samples and self.key == MODEL_PARAM:
             self.lead = max(self.lead, lead(table))
 
     @property
@@ -128,10 +113,6 @@ class TimeTrigger(Trigger):
     t: float
     _last: float | None = field(init=False, repr=False, compare=False, default=None)
     _version: int = field(init=False, repr=False, compare=False, default=-1)
-
-    def snapshot(self) -> dict[str, Any]:
-        """Without the time, which is that of this process: there the period begins anew."""
-        return super().snapshot() | {"_last": None}
 
     def words(self) -> str:
         """Its period."""
@@ -200,7 +181,7 @@ class TransferTrigger(Trigger):
 
     def misfit(self, target: str) -> str:
         """It ships rows, and fires nobody."""
-        if role_of(target) == "transfer":
+        if parsed(target).ships:
             return ""
         return 'a TransferTrigger fires transfers: write "transfer": TransferTrigger()'
 

@@ -26,7 +26,7 @@ from triggers.events import (
     Ungranted,
 )
 from triggers.pacing import parts_of
-from triggers.targets import role_of, samples
+from triggers.targets import parsed
 
 _UNDER_WAY = 2
 """Updates of a trigger that the learner has to make at most: one is made, the next one waits."""
@@ -135,7 +135,7 @@ class ReplayTrigger(Trigger):
 
     def misfit(self, target: str) -> str:
         """Only the learner draws."""
-        if role_of(target) == "learner":
+        if parsed(target).learns:
             return ""
         return "a ReplayTrigger hands over a batch: let a learner method take it"
 
@@ -227,7 +227,11 @@ class RoundTrigger(Trigger):
 
     def misfit(self, target: str) -> str:
         """Only actors sample."""
-        return "" if samples(target) else 'a RoundTrigger asks for rounds: write "actors.sample"'
+        return (
+            ""
+            if parsed(target).samples
+            else 'a RoundTrigger asks for rounds: write "actors.sample"'
+        )
 
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """Actors keep to the ratio of every replay trigger of the table.

@@ -15,7 +15,7 @@ from triggers.pacing import demands, lead, parts_of
 from triggers.prewarm import PREWARM, PrewarmTrigger
 from triggers.primitives import TransferTrigger
 from triggers.table import Table
-from triggers.targets import role_of
+from triggers.targets import parsed
 from triggers.updates import UpdateTrigger
 
 
@@ -61,7 +61,7 @@ def consumers(table: Table) -> tuple[Consumer, ...]:
     return tuple(
         Consumer(target, tuple(dict.fromkeys(trigger.keys_read())))
         for target, trigger in table.items()
-        if trigger.keys_read() and role_of(target) != "transfer"
+        if trigger.keys_read() and not parsed(target).ships
     )
 
 
@@ -95,7 +95,7 @@ def with_transfer(plan: Plan, table: Table) -> tuple[Plan, Table]:
 
 def transfers(table: Table) -> Table:
     """The part of a table that is checked on the workers, where rows are committed."""
-    return {target: t for target, t in table.items() if role_of(target) == "transfer"}
+    return {target: t for target, t in table.items() if parsed(target).ships}
 
 
 def cache_plan(plan: Plan, table: Table) -> Plan:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from artos.actors.context import ActorContext
 from artos.actors.recurrent_state import RecurrentState
 from artos.buffer.actor_block import ActorBlock
+from artos.contracts import Actor
 from artos.envs.address import address
 from artos.envs.ahead import make_ahead
 from artos.envs.known import KNOWN
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from artos.policies.build import Policy
 
 
-class RolloutActor:
+class RolloutActor(Actor):
     """Runs ``envs`` copies of ``env`` side by side with one batched inference per step.
 
     ``env`` is any Gymnasium id or ``module:factory``, ``env_args`` the arguments it is made with
@@ -77,7 +78,7 @@ class RolloutActor:
     # -- registration --------------------------------------------------------------------------
 
     @property
-    def spec(self) -> EnvSpec:
+    def spec(self) -> EnvSpec:  # type: ignore[override]  # found out when it is asked for
         """Facts about the environment, from a plan or else found by building one."""
         if self._spec is None and self.env not in KNOWN:
             self.env = full_address(self.env)
@@ -96,7 +97,7 @@ class RolloutActor:
         self._spec = msgspec.convert(facts, EnvSpec, strict=False)
 
     @property
-    def declared(self) -> Declared:
+    def declared(self) -> Declared:  # type: ignore[override]  # as above
         """What the policy adds to a row."""
         if self._declared is None:
             ours = type(self).build_module is RolloutActor.build_module
@@ -175,7 +176,7 @@ class RolloutActor:
         self._block: ActorBlock = context.block
         self._state = RecurrentState(self.declared.state, self.envs)
         who = ActInfo(context.actor, context.plan.actors, state=self._state.arrays)
-        self._version, self._info = -1, who
+        self.version, self._info = -1, who
         self._policy = self.make_policy(self._take_module(context), context.seed)
         clip = is_atari(self.env) if self.clip_rewards is None else self.clip_rewards
         self._stepper = Stepper(
@@ -216,15 +217,10 @@ class RolloutActor:
     def bind(self, params: NDArray[np.float32], version: int) -> None:
         """Use these parameters from now on; they may be a view into the model block."""
         self._policy.bind(params)
-        self._version = version
+        self.version = version
 
     @property
-    def version(self) -> int:
-        """The bound policy version."""
-        return self._version
-
-    @property
-    def step_number(self) -> int:
+    def step_number(self) -> int:  # type: ignore[override]  # environments that raise tell it, too
         """The step being sampled, for reports of what went wrong in it."""
         return self._stepper.step_number
 
@@ -272,7 +268,7 @@ class RolloutActor:
             array[row] = self._state.arrays[name]
         if self._ages is not None:
             self._ages[row] = self._stepper.ages
-        self._versions[row] = self._version
+        self._versions[row] = self.version
 
     def _advance(self, row: int, actions: NDArray[Any]) -> None:
         result = self._stepper.step(actions)

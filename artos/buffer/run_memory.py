@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Layout
 from artos.buffer.mailbox import Board, board_bytes
-from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSlot, block_bytes
-from artos.buffer.segment import ShmFolder, free_bytes, reap_orphans
+from artos.buffer.model_block import ModelBlock, block_bytes
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
+from artos.buffer.segment import free_bytes
+from artos.buffer.shm_folder import ShmFolder, reap_orphans
 from artos.errors import MemoryTooSmall, ShmTooSmall
 from artos.plan import Plan, Site
 from artos.spec import VALUE
@@ -31,8 +33,8 @@ class RunMemory(Closing):
 
     def __init__(self, plan: Plan, name: str, logs: Path) -> None:
         self.plan = plan
-        self._folder = ShmFolder.create(name)
-        self.site = Site(str(self._folder.path), 0, plan.actors + 1, str(logs))
+        self._folder, members = ShmFolder.create(name), plan.members
+        self.site = Site(str(self._folder.path), members.publisher, members, str(logs))
         try:
             self._create()
         except BaseException:
@@ -132,7 +134,7 @@ def needed_bytes(plan: Plan) -> int:
     """Bytes of shared memory that a run of this plan takes."""
     blocks = sum(Layout(plan.block(actor)).size for actor in range(plan.actors))
     models = block_bytes(plan.objects) + (block_bytes(plan.evaluated) if plan.evaluated else 0)
-    return blocks + models + board_bytes(plan.actors + 1)
+    return blocks + models + board_bytes(plan.members)
 
 
 def check_space(plan: Plan) -> None:

@@ -15,5 +15,5 @@ def goal_words(keys: Iterable[str]) -> str:
         return ""
     return (
         "parts like any other, which the policy sees; none is relabelled afterwards (HER): "
-        'docs/how-to.md, "Goals", says how'
+        'docs/how-to/environments.md, "Goals", says how'
     )

@@ -54,7 +54,8 @@ def unknown(name: str, module: str = "") -> str:
     if not (hint := _meant(name)):
         game = f"{_VARIANT.sub('', name)}NoFrameskip-v4"
         hint = f". If it is an Atari game: pip install 'artos[atari]', then --env {game}."
-        hint = hint if importlib.util.find_spec("ale_py") is None else "."
+        if importlib.util.find_spec("ale_py") is not None:
+            hint = "."
     return f"unknown environment {name!r}{hint} Or give your own as module:factory."
 
 

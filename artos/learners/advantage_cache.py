@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import ordered
+from artos.buffer.doorbell import ordered
 from artos.buffer.samplers.batch import Batch
 from artos.losses.gae import advantages
 from artos.losses.rounds import Floats

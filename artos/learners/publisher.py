@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from artos.buffer.model_block import ObjectRegion
+from artos.buffer.object_region import ObjectRegion
 from artos.errors import BadObject
-from artos.spec import VALUE, ObjectKey, Workload
+from artos.spec import VALUE, ObjectKey
+from artos.workload import Workload
 
 
 def published(workload: Workload) -> tuple[ObjectKey, ...]:
     """The objects that the workload's learner declares beside the weights."""
-    found = getattr(workload.learner, "objects", ())
+    found = workload.learner.objects
     return (found,) if isinstance(found, ObjectKey) else tuple(found)
 
 

@@ -8,8 +8,8 @@ by the same process, books what has happened, as of the time when it did.
 
 from __future__ import annotations
 
+from artos.buffer.doorbell import ordered
 from artos.buffer.layout import WORD
-from artos.buffer.mailbox import ordered
 from artos.pool import records
 from artos.pool.meter import started
 from artos.pool.records import Area, SeatRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from artos.buffer.mailbox import fence
+from artos.buffer.doorbell import fence
 from artos.pool.faults import LeasedTwice, LeaseRevoked, LeaseTimeout
 from artos.pool.memory import Shortage, shortage
 from artos.pool.meter import in_use, started, stopped

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from artos.buffer.doorbell import fence, ordered
 from artos.buffer.layout import LINE, WORD
-from artos.buffer.mailbox import fence, ordered
 from artos.buffer.segment import Segment
 from artos.pool import records
 from artos.pool.faults import PoolDamaged, PoolStuck

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from artos.buffer.mailbox import Board, control_member
+from artos.buffer.mailbox import Board
 from artos.errors import BadMessage, DeadlineExceeded, MailboxFull, NotRunning, Refused
+from artos.members import CONTROL, Member, Members
 from artos.plan import Site
 from artos.protocol import codec, control
 from artos.protocol.unreadable import UNREADABLE
@@ -22,20 +23,22 @@ from artos.version import VERSION
 
 _log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 10.0
+_CONTROL = Member(CONTROL)
 
 
 class BoardAddress(msgspec.Struct, frozen=True):
     """Where a live run can be reached: the content of ``live.json`` in its folder.
 
     ``state`` is running or stopping. ``protocol`` and ``version`` are those of the run's code; code
-    before protocol 4 writes neither. A run that is killed leaves the file behind.
+    before protocol 4 writes neither, and code before protocol 7 no ``table``. A run that is killed
+    leaves the file behind.
     """
 
     board: str
-    members: int
     state: str = RUNNING
     protocol: int = 0
     version: str = ""
+    table: Members = Members(())
 
 
 def address_file(run: Path) -> Path:
@@ -52,7 +55,8 @@ def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
     file = address_file(run)
 
     def tell(state: str) -> None:
-        address = BoardAddress(str(site.board_path), site.members, state, control.PROTOCOL, VERSION)
+        board, table = str(site.board_path), site.members
+        address = BoardAddress(board, state, control.PROTOCOL, VERSION, table)
         try:
             write_durably(file, msgspec.json.encode(address))
         except OSError as error:
@@ -77,9 +81,9 @@ def state_told(run: Path) -> str:
 class ControlServer:
     """The run's end: answers the requests of ``artos scale``."""
 
-    def __init__(self, board: Board, members: int) -> None:
-        self.member = control_member(members)
-        self._asked, self._answers = board.up(self.member), board.down(self.member)
+    def __init__(self, board: Board) -> None:
+        self.member = _CONTROL
+        self._asked, self._answers = board.up(_CONTROL), board.down(_CONTROL)
 
     def serve(self, scale: Callable[[control.ScaleRun], control.RunScaled]) -> int:
         """Answer every request there is; returns how many were malformed and dropped."""
@@ -144,12 +148,11 @@ def _request(data: bytes) -> control.ScaleRun:
 
 
 def _asked(address: BoardAddress, request: control.ScaleRun, seconds: float) -> control.RunScaled:
-    board = Board.attach(Path(address.board), address.members)
-    member = control_member(address.members)
-    answers = board.down(member)
+    board = Board.attach(Path(address.board), address.table)
+    answers = board.down(_CONTROL)
     answers.clear()  # of a process that gave up waiting
-    board.up(member).put(codec.encode(request))
-    board.notify(member)
+    board.up(_CONTROL).put(codec.encode(request))
+    board.notify(_CONTROL)
     data = answers.get(seconds)
     if data is None:
         raise DeadlineExceeded("the run's answer to `artos scale`", seconds)

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from artos.buffer.model_block import ObjectRegion
+from artos.buffer.object_region import ObjectRegion
+from artos.contracts import Actor
 from artos.envs.spec import EnvSpec
 from artos.plan import Plan
-from artos.policies.acting import BoundPolicy, Declared
+from artos.policies.acting import BoundPolicy
 from artos.protocol.invocations import Done, Invoke
 from artos.runtime.reference import user_imports
 from artos.spec import DataKey
@@ -30,10 +31,11 @@ class EvaluatorRole:
     """
 
     def __init__(
-        self, actor: Any, plan: Plan, handed: ObjectRegion, episode_over: Callable[[], None]
+        self, actor: Actor, plan: Plan, handed: ObjectRegion, episode_over: Callable[[], None]
     ) -> None:
         self._actor, self._plan, self._handed = actor, plan, handed
         self._episode_over = episode_over
+        assert actor.spec is not None  # or registration would have refused to evaluate it
         self.spec: EnvSpec = actor.spec
         self.progress, self.steps, self._told = 0.0, 0, 0
         self._module = actor.build_module(plan.seed)
@@ -41,17 +43,17 @@ class EvaluatorRole:
     @property
     def environments(self) -> int:
         """As many as an actor has."""
-        return int(self._actor.envs)
+        return self._actor.envs
 
     @property
     def memory(self) -> tuple[DataKey, ...]:
         """The recurrent state that the policy keeps of each environment."""
-        declared: Declared = getattr(self._actor, "declared", Declared())
-        return declared.state
+        declared = self._actor.declared
+        return declared.state if declared else ()
 
     def policy(self, seed: int) -> BoundPolicy:
         """What actors act with, with the weights that were handed over."""
-        policy: BoundPolicy = self._actor.make_policy(self._module, seed)
+        policy = self._actor.make_policy(self._module, seed)
         policy.bind(np.copy(self._handed.newest.arrays["params"]))
         return policy
 

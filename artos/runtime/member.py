@@ -18,12 +18,15 @@ from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.copying import copy_into
 from artos.buffer.mailbox import Board
-from artos.buffer.model_block import ObjectRegion, ObjectSlot, copy_into
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, drawn
+from artos.contracts import Actor, Learner, fired_method
 from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample
 from artos.lag import Drawn
+from artos.members import Member
 from artos.pool.faults import DeviceTooSmall
 from artos.protocol.invocations import (
     Done,
@@ -35,11 +38,10 @@ from artos.protocol.invocations import (
     decode_to_member,
     encode,
 )
-from artos.snapshot import NotKept, put_back, taken
+from artos.snapshot import put_back, taken, taken_whole
 from artos.spec import VERSION_KEY
 
 if TYPE_CHECKING:  # with torch, which the learners of others do without
-    from artos.learners.residency import Residency
     from artos.runtime.device_meter import DeviceMeter
     from artos.runtime.shared_cores import SharedCores
 
@@ -61,7 +63,7 @@ class ActorRole:
     It waits for room before it binds, so that rows are sampled with the newest weights.
     """
 
-    def __init__(self, actor: Any, context: ActorContext, model: ObjectRegion) -> None:
+    def __init__(self, actor: Actor, context: ActorContext, model: ObjectRegion) -> None:
         self._actor, self._block, self._model = actor, context.block, model
         self._reader = context.actor
         self._private: dict[str, NDArray[Any]] = {}
@@ -72,12 +74,11 @@ class ActorRole:
 
     def step(self) -> int:
         """The step being sampled, if the actor says so, else rows committed so far."""
-        return max(self._block.written, int(getattr(self._actor, "step_number", 0)))
+        return max(self._block.written, self._actor.step_number)
 
     def close(self) -> None:
-        """Close the environments."""
-        if hasattr(self._actor, "close"):
-            self._actor.close()
+        """Close what the actor holds open."""
+        self._actor.close()
 
     def snapshot(self) -> dict[str, Any]:
         """What the actor holds between two invocations; to be pickled at once.
@@ -85,10 +86,8 @@ class ActorRole:
         Raises:
             NotKept: its class does not say what it holds.
         """
-        if not (hasattr(self._actor, "kept") or hasattr(self._actor, "snapshot")):
-            raise NotKept(f"class {type(self._actor).__name__} has no `kept`")
         return {
-            "own": taken(self._actor),
+            "own": taken_whole(self._actor),
             "incarnation": self._block.incarnation,
             "version": self._slot and self._slot.version,
             "params": self._slot and self._slot.arrays["params"].copy(),
@@ -119,7 +118,7 @@ class ActorRole:
             unwritten = self._block.views(VERSION_KEY, start, call.stop)
             for versions in unwritten:
                 versions[...] = _UNWRITTEN
-            own = getattr(self._actor, call.method)(start, rows, call)
+            own = fired_method(self._actor, call.method)(start, rows, call)
             if lacking := sum(int((versions == _UNWRITTEN).sum()) for versions in unwritten):
                 raise BadRow(VERSION_KEY, self._reader, start, _LACKING.format(lacking, rows))
             self._block.commit(call.stop)
@@ -164,7 +163,7 @@ class LearnerRole:
 
     def __init__(
         self,
-        learner: Any,
+        learner: Learner,
         model: ObjectRegion,
         blocks: Mapping[int, ActorBlock],
         samplers: Mapping[str, Sampler] = MappingProxyType({}),
@@ -177,14 +176,13 @@ class LearnerRole:
         self._store, self._drawn = BatchStore(), Drawn()
         for block in blocks.values():
             block.drawn = self._drawn
-        self._non_publishing = frozenset(getattr(learner, "non_publishing", ()))
-        self.residency: Residency | None = getattr(learner, "residency", None)
+        self._non_publishing = frozenset(learner.non_publishing)
+        self.residency = learner.residency
         if model.version < 0:
             model.publish(learner.live())
             return
         model.restore(learner.live())
-        if hasattr(learner, "restored"):
-            learner.restored()
+        learner.restored()
 
     def _enter(self) -> None:
         if self.residency is not None:
@@ -196,15 +194,14 @@ class LearnerRole:
         live = {name: np.empty_like(part) for name, part in self._model.newest.arrays.items()}
         copy_into(live, self._learner.live())
         samplers = {name: taken(sampler) for name, sampler in self._samplers.items()}
-        own = self._learner.snapshot() if hasattr(self._learner, "snapshot") else None
-        return {"live": live, "samplers": samplers, "own": own, "fresh": self._learner.fresh}
+        own, fresh = self._learner.snapshot(), self._learner.fresh
+        return {"live": live, "samplers": samplers, "own": own, "fresh": fresh}
 
     def go_on(self, found: dict[str, Any]) -> None:
         """Learn on from a snapshot, as the process would that it is of."""
         self._enter()
         copy_into(self._learner.live(), found["live"])
-        if hasattr(self._learner, "restored"):
-            self._learner.restored()
+        self._learner.restored()
         if found["own"] is not None:
             self._learner.go_on(found["own"])
         self._learner.fresh = found["fresh"]
@@ -237,7 +234,7 @@ class LearnerRole:
         except NothingToSample as nothing:
             version, stale = self._model.version, self._drawn.stale
             return Done(call.firing, version, stale=stale, nothing=str(nothing))
-        metrics = getattr(self._learner, call.method)(batch, call) or {}
+        metrics = fired_method(self._learner, call.method)(batch, call) or {}
         self._check(metrics)
         lags = self._drawn.take()
         unread = bool(lags) and isinstance(batch, Batch) and not batch.was_read
@@ -301,7 +298,7 @@ class Stopped(BaseException):
 class Line:
     """A member's connection to its node: a mailbox down, a mailbox up, and the board's doorbell."""
 
-    def __init__(self, board: Board, member: int) -> None:
+    def __init__(self, board: Board, member: Member) -> None:
         self._board, self._member = board, member
         self._down, self._up = board.down(member), board.up(member)
         self._later: deque[ToMember] = deque()
@@ -322,6 +319,10 @@ class Line:
     def send(self, message: FromMember) -> None:
         """Report to the node."""
         self._up.put(encode(message))
+        self.notify()
+
+    def notify(self) -> None:
+        """Have the node look at what this member changed in shared memory."""
         self._board.notify(self._member)
 
 

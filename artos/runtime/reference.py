@@ -16,13 +16,14 @@ from typing import Any, get_type_hints
 import msgspec
 
 from artos.closest import closest
+from artos.contracts import Actor
 from artos.envs.address import address
 from artos.errors import Refused
 from artos.reference import Reference, package_of
 from artos.scaling.elastic import NAMES
 from artos.settings import Setting, convert, settings_of, shown
-from artos.spec import Workload
 from artos.system.logging_setup import keep_enabled
+from artos.workload import Workload
 
 _OURS = ("head", "workers", "deploy", "evaluation")
 _FLAGS = {"env": "--env", "actors": "--actors", "total_steps": "--total-steps"}
@@ -193,7 +194,7 @@ def with_address(found: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     if not (given := settings.get(ENV_ARGS)):
         return others
     if isinstance(found, Workload):
-        default = getattr(found.actor, "env", None)
+        default: Any = found.actor.env if isinstance(found.actor, Actor) else None
     else:
         takes = inspect.signature(found).parameters.get("env") if callable(found) else None
         default = takes and takes.default
@@ -228,10 +229,9 @@ def _call(source: str, builder: Callable[..., Any], settings: Mapping[str, Any])
 
 def _told(workload: Workload) -> Workload:
     """Where triggers draw successors, an actor that can has rows for final observations."""
-    actor: Any = workload.actor
     drawn = any(getattr(trigger, "successors", False) for trigger in workload.triggers.values())
-    if drawn and hasattr(actor, "final_observations"):
-        actor.final_observations = True
+    if drawn and isinstance(workload.actor, Actor):
+        workload.actor.final_observations = True
     return workload
 
 
@@ -272,7 +272,7 @@ def _override(workload: Workload, settings: Mapping[str, Any], faults: list[str]
     for name, value in settings.items():
         if name in hints:
             _fit(changes, name, value, hints[name], faults)
-        elif name == "env" and hasattr(workload.actor, "env"):
+        elif name == "env" and isinstance(workload.actor, Actor) and workload.actor.env:
             workload.actor.env = value
         else:
             faults.append(_unknown(name, CHANGEABLE))

@@ -18,11 +18,11 @@ import msgspec
 
 from artos.buffer.model_block import ObjectSpec
 from artos.closest import closest
+from artos.contracts import Actor, Learner, broken, methods, own
 from artos.errors import Refused
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
 from artos.plan import CPU, POOL, Plan
-from artos.policies.acting import Seen
 from artos.reference import Reference
 from artos.runtime.member import MOST_EPISODES
 from artos.runtime.reference import (
@@ -33,24 +33,15 @@ from artos.runtime.reference import (
 )
 from artos.runtime.resolved import resolved_settings, versions
 from artos.settings import Setting
-from artos.spec import (
-    EVALUATION,
-    MODEL_PARAM,
-    VALUE,
-    ArraySpec,
-    CheckpointSetting,
-    DataKey,
-    OnFull,
-    Workload,
-)
+from artos.spec import EVALUATION, MODEL_PARAM, VALUE, ArraySpec, CheckpointSetting, DataKey, OnFull
 from artos.system.child import end_with_parent
 from artos.system.under_way import tell
 from artos.system.usable_cpus import usable_cpus
+from artos.workload import Workload
 
 T = TypeVar("T")
 _PLAYS = ("env", "spec", "build_module", "make_policy")
 """What an evaluation needs of an actor."""
-_NO_DEVICE = ("auto", "cpu")
 _MOST_PRIORITY = 1000
 
 
@@ -79,6 +70,8 @@ def register(reference: Reference, seed: int) -> Registered:
     workload = build_workload(reference, faults)
     if workload is None:
         return Registered(faults=tuple(faults))
+    if amiss := [*_broken(workload)]:
+        return Registered(faults=(*faults, *amiss))
     unusable = _declaration_faults(workload)
     faults += [fault for fault in unusable if fault not in faults]
     faults += _turn_faults(workload)
@@ -107,6 +100,18 @@ def _attempt(faults: list[str], what: str, build: Callable[[], T]) -> T | None:
     return None
 
 
+def _broken(workload: Workload) -> Iterator[str]:
+    """What the user's actor or learner lacks to be one; nothing of it can be called before."""
+    fired: dict[str, list[str]] = {"actors": [], "learner": []}
+    for target in workload.triggers:
+        role, _, method = target.partition(".")
+        fired.get(role, []).append(method)
+    yield from broken(workload.actor, Actor, fired["actors"])
+    yield from broken(workload.learner, Learner, fired["learner"])
+    if "silent" in dir(workload.learner):
+        yield "the learner's `silent` is called `non_publishing` now: rename it"
+
+
 def _declaration_faults(workload: Workload) -> list[str]:
     counts = {
         "envs": workload.actor.envs,
@@ -132,8 +137,6 @@ def _declaration_faults(workload: Workload) -> list[str]:
     if workload.checkpoint not in (known := get_args(CheckpointSetting)):
         hint = closest(workload.checkpoint, known) or f": use {' or '.join(known)}"
         faults.append(f"checkpoint is {workload.checkpoint!r}{hint}")
-    if hasattr(workload.learner, "silent"):
-        faults.append("the learner's `silent` is called `non_publishing` now: rename it")
     faults += [fault for key in published(workload) for fault in key.faults()]
     faults += [
         f"triggers[{target!r}] is a {type(trigger).__name__}, not a Trigger"
@@ -161,7 +164,7 @@ def _evaluation_faults(workload: Workload) -> Iterator[str]:
             f"evaluate_every={workload.evaluate_every}, and the table has {EVALUATION!r}: leave "
             "out one of them"
         )
-    lacks = [name for name in _PLAYS if name not in dir(workload.actor)]
+    lacks = [name for name in _PLAYS if not own(workload.actor, Actor, name)]
     if (in_table or workload.evaluate_every) and lacks:
         yield (
             f"{type(workload.actor).__name__} cannot be evaluated, as it has no "
@@ -188,20 +191,17 @@ def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
 
 
 def _module(workload: Workload, seed: int, faults: list[str]) -> Any:
-    actor: Any = workload.actor
-    module = actor.build_module(seed)
-    if hasattr(actor, "faults"):
-        faults += actor.faults(module)
+    module = workload.actor.build_module(seed)
+    faults += workload.actor.faults(module)
     return module
 
 
 def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[DataKey]) -> Plan:
-    actor: Any = workload.actor
-    spec, declared = getattr(actor, "spec", None), getattr(actor, "declared", None)
+    actor, declared = workload.actor, workload.actor.declared
     return Plan(
         reference=reference,
         name=workload.name,
-        env=str(getattr(actor, "env", "")),
+        env=actor.env,
         seed=seed,
         actors=workload.scaling.most,
         envs=actor.envs,
@@ -216,9 +216,9 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         wanted=_wanted(workload),
         layout=(),
         triggers={target: trigger.encode() for target, trigger in workload.triggers.items()},
-        methods={"actors": _methods(actor), "learner": _methods(workload.learner)},
-        non_publishing=tuple(getattr(workload.learner, "non_publishing", ())),
-        env_spec=msgspec.to_builtins(spec) if spec is not None else None,
+        methods={"actors": methods(actor), "learner": methods(workload.learner)},
+        non_publishing=tuple(workload.learner.non_publishing),
+        env_spec=msgspec.to_builtins(actor.spec) if actor.spec is not None else None,
         state_keys=tuple(key.name for key in declared.state) if declared else (),
         elastic=workload.elastic,
         evaluate_every=workload.evaluate_every,
@@ -247,59 +247,40 @@ def _wanted(workload: Workload) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*named, *getattr(workload.scaling, "objects", ()))))
 
 
-def _methods(role: Any) -> tuple[str, ...]:
-    kind = type(role)
-    return tuple(n for n in dir(kind) if not n.startswith("_") and callable(getattr(kind, n)))
-
-
 def _learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
-    learner: Any = workload.learner
+    learner = workload.learner
     who, there = type(learner).__name__, {key.name for key in plan.data_keys}
     found = [
         f"{who} calls {name}(...) of the policy, but {type(module).__name__} has no such method"
-        for name in getattr(learner, "calls", ())
+        for name in learner.calls
         if module is not None and not callable(getattr(module, name, None))
     ]
     found += [
         f"{who} reads {name!r}, which no row has: the policy must name it among its outputs, or "
         "data_keys must not leave it out"
-        for name in getattr(learner, "reads", ())
+        for name in learner.reads
         if name not in there
     ]
-    found += _device_faults(workload)
-    return found + (list(learner.faults(plan)) if hasattr(learner, "faults") else [])
+    if device := [*learner.device_faults(workload.device)]:
+        found += device
+    elif workload.device == POOL:
+        from artos.runtime.leasable import pool_faults  # noqa: PLC0415  # others lease nothing
 
-
-def _device_faults(workload: Workload) -> list[str]:
-    learner: Any = workload.learner
-    if hasattr(learner, "device_faults"):
-        found = list(learner.device_faults(workload.device))
-        if workload.device == POOL:
-            from artos.runtime.leasable import pool_faults  # noqa: PLC0415  # others lease nothing
-
-            found += pool_faults()
-        return found
-    if workload.device in _NO_DEVICE:
-        return []
-    return [
-        f"device is {workload.device!r}, but {type(learner).__name__} computes on the CPU only: "
-        "derive it from TorchLearner, or leave out the device"
-    ]
+        found += pool_faults()
+    return [*found, *learner.faults(plan)]
 
 
 def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
-    learner: Any = workload.learner
-    device = (
-        learner.device_for(workload.device, module) if hasattr(learner, "device_for") else "cpu"
-    )
+    learner = workload.learner
+    device = learner.device_for(workload.device, module)
     cores = len(usable_cpus()) if _on_cpu(device) else 1
     threads = learner.threads(module, cores)
-    follow = threads > 1 and getattr(learner, "threads_follow", False)
+    follow = threads > 1 and learner.threads_follow
     publish = Publisher(published(workload))
     learner.setup(LearnerContext(plan, module, plan.seed, threads, publish=publish))
     arrays = [ArraySpec(n, tuple(a.shape), _dtype(a)) for n, a in learner.live().items()]
     objects = _objects(workload, arrays, plan.actors + 1)
-    seen = workload.actor.seen(module) if hasattr(workload.actor, "seen") else Seen()
+    seen = workload.actor.seen(module)
     return msgspec.structs.replace(
         plan, objects=objects, layout=learner.layout(), threads=threads, threads_follow=follow,
         device=device, networks=seen.networks, doubts=seen.doubts,

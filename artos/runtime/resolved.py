@@ -13,8 +13,8 @@ from typing import Any
 from artos.protocol.fields import check_plain
 from artos.reference import Reference
 from artos.runtime.reference import CHANGEABLE, EVERY, fit_settings, load_object, with_address
-from artos.spec import Workload
 from artos.version import VERSION
+from artos.workload import Workload
 
 
 def resolved_settings(reference: Reference, workload: Workload) -> dict[str, Any]:
@@ -31,8 +31,8 @@ def resolved_settings(reference: Reference, workload: Workload) -> dict[str, Any
     if isinstance(found, Workload):
         defaults = {name: getattr(workload, name) for name in CHANGEABLE}
         return {n: v for n, v in defaults.items() if _is_plain(v)} | settings
-    actor: Any = workload.actor
-    if settings.get("env") == getattr(actor, "asked", "") != "":
+    actor = workload.actor
+    if settings.get("env") == actor.asked != "":
         settings = settings | {"env": actor.env}
     given = fit_settings(found, settings, [])
     typed = {n: _json(v) for n, v in given.items() if _is_plain(v)}

@@ -19,6 +19,7 @@ class ChildModule(StrEnum):
     REPLAY = "head.replay"
     EXECUTOR = "workers.executor"
     AGENT = "workers.agent"
+    BENCHMARKS = "evaluation.core.registry"
 
 
 OF_A_WORKER = frozenset(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from artos.buffer.segment import IMAGES, PREFIX, holds_images, reap_orphans
+from artos.buffer.shm_folder import IMAGES, PREFIX, holds_images, reap_orphans
 from artos.errors import Refused
 from artos.system import private_folder
 from artos.system.locks import FileLock

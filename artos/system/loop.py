@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 from artos.buffer.mailbox import Board
 from artos.clock import Clock
+from artos.members import Member
 from artos.system.closing import Closing
 
 TICK = 0.25
@@ -106,7 +107,7 @@ class Loop(ABC):
         return  # by default there are no other nodes
 
     @abstractmethod
-    def _changed(self, member: int) -> None:
+    def _changed(self, member: Member) -> None:
         """Something of this member changed."""
 
     @abstractmethod

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from artos import checkpoint, run_config
 from artos.checkpoint import Manifest
 from artos.closest import closest
+from artos.contracts import Actor, broken, own
 from artos.envs.known import KNOWN
 from artos.envs.spec import EnvSpec
 from artos.errors import NoSuchRun, Refused
@@ -21,8 +22,8 @@ from artos.reference import Reference
 from artos.run_config import CONFIG, RunConfig
 from artos.runtime.reference import built_in, load_workload
 from artos.scaling.elastic import NAMES as ELASTIC
-from artos.spec import Workload
 from artos.trained.trust import allow
+from artos.workload import Workload
 
 Floats = NDArray[np.float32]
 
@@ -49,13 +50,14 @@ class Record(msgspec.Struct, frozen=True):
         env, facts = self.config.get("env", ""), self.config.get("env_spec")
         with _faults_of(self.name), _known(env, facts):
             workload = load_workload(self.reference)
-            actor: Any = workload.actor
-            there = {*dir(type(actor)), *vars(actor)}
-            lacks = [name for name in ("build_module", "make_policy", "spec") if name not in there]
+            actor, needed = workload.actor, ("build_module", "make_policy", "spec")
+            lacks = [name for name in needed if not own(actor, Actor, name)]
+            if not isinstance(actor, Actor):
+                raise Refused([next(broken(actor, Actor, ()))])
             if lacks:
                 who = type(actor).__name__
                 raise Refused([f"{who} has no {' and no '.join(lacks)}: no policy can be loaded"])
-            if hasattr(actor, "adopt") and self.config.get("env_spec") is not None:
+            if self.config.get("env_spec") is not None:
                 actor.adopt(self.config["env_spec"])
         return workload
 

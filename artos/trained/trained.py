@@ -85,8 +85,8 @@ class Trained:
     @property
     def memory(self) -> tuple[DataKey, ...]:
         """The recurrent state that the policy keeps of each environment; empty if it has none."""
-        declared: Declared = getattr(self._actor, "declared", Declared())
-        return declared.state
+        declared: Declared | None = self._actor.declared
+        return declared.state if declared else ()
 
     def act(
         self, obs: Any, greedy: bool = True, state: dict[str, Any] | None = None, mask: Any = None

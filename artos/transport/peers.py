@@ -134,9 +134,10 @@ class Peers:
             return None
         try:
             first = _content_of(sender.name, frames)
-            changed_hands = self._authorizer.claim(sender.name, sender.key, now)
-            if changed_hands and sender.name in self._peers:
-                del self._peers[sender.name]
+            if (
+                self._authorizer.claim(sender.name, sender.key, now)
+                and self._peers.pop(sender.name, None) is not None
+            ):  # from now on the name belongs to a peer with another key
                 self._peer(sender.name, now)
                 self._came.put(sender.name, Restarted())
             if not isinstance(first, Refusal):

@@ -63,7 +63,7 @@ def take_turns(name: str, level: Level, turns: int, folder: Path) -> list[Turn]:
 
 
 def _until_wanted(lease: Lease) -> None:
-    """What is measured is a hand-over: somebody must wait."""
+    """What is measured is a hand-over: another learner must wait."""
     deadline = Deadline(1.0)
     while not lease.wanted and not deadline.passed:  # the other one may be at its end
         time.sleep(1e-4)

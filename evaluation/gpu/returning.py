@@ -19,7 +19,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSpec
+from artos.buffer.model_block import ModelBlock, ObjectSpec
+from artos.buffer.object_region import ObjectRegion
 from artos.learners.device import Device, device_of
 from artos.learners.network import Network
 from artos.spec import MODEL_PARAM, ArraySpec

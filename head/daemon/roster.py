@@ -36,18 +36,18 @@ class Known(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Node:
-    """One worker node. ``peer`` is its daemon, "" while a restarted head waits for it.
-
-    ``leaves`` says why the node gets no more actors (drained, stopped), "" if it may get some.
-    """
+    """One worker node."""
 
     name: str
     slots: int
     heard: float
+    """When its daemon was last heard."""
     peer: str = ""
+    """Its daemon's name on the network, "" while a restarted head waits for it."""
     memory_mb: int = 0
     alive: bool = True
     leaves: str = ""
+    """Why the node gets no more actors (drained, stopped), "" if it may get some."""
     load: Load = field(default_factory=Load)
     runs_per_slot: int = 1
 
@@ -58,12 +58,12 @@ class Node:
 
     @property
     def known(self) -> Known:
-        """What a restarted head must know of it."""
+        """What a restarted head must know of the node."""
         return Known(self.name, self.slots, self.leaves, self.runs_per_slot)
 
     @property
     def most_runs(self) -> int:
-        """How many runs may have actors here; those of more than ``slots`` take turns."""
+        """How many runs may have actors here; if more than ``slots``, they take turns."""
         return self.slots * self.runs_per_slot
 
 
@@ -96,11 +96,11 @@ class Roster:
     # -- events --------------------------------------------------------------------------------
 
     def admit(self, peer: str, hello: Hello) -> Node:
-        """A daemon says ``Hello``.
+        """Add the node of a daemon that says ``Hello``.
 
         Raises:
             Refused: its version is another one, it claims more than a machine has, or a living node
-                has its name; nothing changed.
+                has its name; nothing has changed.
         """
         if faults := [*self._foreign(hello), *_implausible(hello), *self._taken(peer, hello)]:
             raise Refused(faults)
@@ -147,23 +147,25 @@ class Roster:
                 node.heard = max(node.heard, now - seconds)
 
     def load(self, peer: str, load: Load) -> None:
-        """A daemon reports the load of its node."""
+        """Take in the load that a daemon reports of its node."""
         if node := self._by_peer.get(peer):
             node.heard, node.load = self._clock.now(), load
 
     def leave(self, name: str, why: str) -> None:
-        """The node gets no more actors; it stays until it says goodbye or falls silent."""
+        """Give a node no more actors; it stays until it says goodbye or falls silent."""
         node = self._nodes[name]
         node.leaves = why
         self._put(node)
 
     def remove(self, name: str) -> None:
-        """The node said goodbye."""
+        """Count a node as gone: it said goodbye, or has been silent for too long."""
         node = self._nodes[name]
         node.alive, node.load = False, Load()
         self._by_peer.pop(node.peer, None)
         self._unsaved.drop(Table.NODE, name)
-        self._forget_the_oldest()
+        gone = sorted((n for n in self._nodes.values() if not n.alive), key=lambda n: n.heard)
+        for node in gone[:-_MOST_GONE]:
+            del self._nodes[node.name]
 
     def late(self) -> list[Node]:
         """Remove and return the nodes that have been silent for too long."""
@@ -173,20 +175,15 @@ class Roster:
             self.remove(node.name)
         return gone
 
-    def _forget_the_oldest(self) -> None:
-        gone = sorted((n for n in self._nodes.values() if not n.alive), key=lambda n: n.heard)
-        for node in gone[:-_MOST_GONE]:
-            del self._nodes[node.name]
-
     def expect(self, known: Iterable[Known]) -> None:
-        """Count these nodes as just heard: the head was restarted, and they may come back, too."""
+        """Count these nodes as just heard: the head was restarted, and they may come back."""
         now = self._clock.now()
         for k in known:
             self._put(Node(k.name, k.slots, now, leaves=k.leaves, runs_per_slot=k.runs_per_slot))
 
 
 def _implausible(hello: Hello) -> Iterator[str]:
-    """What no machine has. Without a bound one node would begin all runs that wait."""
+    """Claims that no machine can meet. Without a bound, one node would begin all waiting runs."""
     if hello.slots > MOST_SLOTS:
         yield f"worker {hello.node} claims {hello.slots} slots: at most {MOST_SLOTS} are believed"
     if hello.runs_per_slot > 1 and hello.slots * hello.runs_per_slot > MOST_SHARING:
@@ -196,11 +193,12 @@ def _implausible(hello: Hello) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A node that actors may be placed on. ``taken`` counts actors of other runs there."""
+    """A node that actors may be placed on."""
 
     name: str
     slots: int
     taken: int = 0
+    """Actors of other runs there."""
 
 
 def place(

@@ -17,11 +17,11 @@ _LONGEST_SOCKET = 100
 
 
 class HeadState(Closing):
-    """The folder of a head beside its runs: state, code, orders, and the socket for run processes.
+    """A head's folder next to its runs: state, code, orders, and the socket for run processes.
 
     ``socket`` is the same for every head of these runs, so that run processes find a restarted
-    head. A path that is too long for a socket is replaced by a folder with a random name in shared
-    memory, to which a symbolic link leads. It stays there after ``close`` if it is ``needed``.
+    head. If its path would be too long, the socket is in a folder with a random name in shared
+    memory, to which a symbolic link leads; that folder outlives ``close`` if it is ``needed``.
     """
 
     def __init__(self, runs: Path) -> None:

@@ -1,4 +1,4 @@
-"""What users submit: checked, and made a run in a folder of its own."""
+"""What users submit: it is checked, and made a run with a folder of its own."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from head.records.run_folder import default_path
 
 
 class Submission(msgspec.Struct, forbid_unknown_fields=True):
-    """The contents of ``Submit.request``: the flags of ``artos run`` as plain data.
-
-    ``ticket`` is made once per submission by the user's side, so that a request repeated because
-    its answer was lost does not start a second run. ``run_dir`` is below the head's folder of runs.
-    """
+    """The contents of ``Submit.request``: the flags of ``artos run`` as plain data."""
 
     ticket: Line
+    """Made once per submission by the user's side, so that a request that is repeated because its
+    answer was lost does not start a second run."""
     workload: Line = ""
     settings: dict[Line, Any] = {}
     seed: Number = 1
     deadline: Seconds = 300.0
     origin: dict[Line, Any] = {}
     run_dir: Line = ""
+    """Relative to the head's folder of runs."""
     resume: Line = ""
+    """The run to be continued, by name or folder; "": a new one."""
 
     def kept(self) -> dict[str, Any]:
-        """The fields kept with the run: all but ``run_dir`` and ``resume``, which are settled."""
+        """The fields kept with the run: all but ``run_dir`` and ``resume``, which are used up."""
         names = ("ticket", "workload", "settings", "seed", "deadline", "origin")
         return {name: getattr(self, name) for name in names}
 
@@ -69,7 +69,11 @@ def admitted(
         Refused: the folder already holds a run, or there is no run to be resumed.
     """
     if request.resume:
-        return _continued(request, find(scheduler, request.resume), user)
+        old = find(scheduler, request.resume)
+        settings = {**old.request.get("settings", {}), **request.settings}
+        stored = {**old.request, "settings": settings, "ticket": request.ticket}
+        stored["origin"] = request.origin
+        return Run(old.name, stored, old.folder, old.archive, old.placement, resume=True, user=user)
     path = _folder(request, scheduler, root)
     if (path / "config.json").exists():
         raise Refused([f"{path} already holds a run: choose another --run-dir, or --resume it"])
@@ -98,10 +102,6 @@ def _folder(request: Submission, scheduler: Scheduler, root: Path) -> Path:
     while path.name in scheduler.runs:  # a queued run has no folder yet
         stem, _, number = path.name.rpartition("-")
         path = path.with_name(f"{stem}-{int(number) + 1}")
-    return _named(path)
-
-
-def _named(path: Path) -> Path:
     if not NAME.fullmatch(path.name):
         words = "at most 128 letters, digits, dots and dashes"
         raise Refused([f"--run-dir {path}: the last part must be a name of {words}"])
@@ -121,10 +121,3 @@ def _inside(root: Path, run_dir: str) -> Path:
     if not Path(os.path.realpath(path)).is_relative_to(root):
         raise Refused([f"--run-dir {run_dir!r}: a link leads out of the head's folder of runs"])
     return path
-
-
-def _continued(request: Submission, old: Run, user: str) -> Run:
-    settings = {**old.request.get("settings", {}), **request.settings}
-    stored = {**old.request, "settings": settings, "ticket": request.ticket}
-    stored["origin"] = request.origin
-    return Run(old.name, stored, old.folder, old.archive, old.placement, resume=True, user=user)

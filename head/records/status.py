@@ -1,4 +1,4 @@
-"""The status of a run: one record for the live view, the CSV, TensorBoard and --json."""
+"""The summary of a run: what its records and ``--json`` say of it once it is over."""
 
 from __future__ import annotations
 
@@ -7,49 +7,9 @@ from typing import Any
 
 import msgspec
 
-from artos.protocol.fields import Finite
+from artos.protocol.views import Status
 from artos.usage import Usage
 from head.records.evaluations import Evaluated
-
-
-class Status(msgspec.Struct, frozen=True):
-    """A snapshot of a run. Times in seconds, ``fill`` as shares of capacity per data key.
-
-    ``lag_mean`` and ``lag_max`` are of the rows learned from, None if none were learned from.
-    ``shares`` are shares of the wall time of the learner (``learner.learn``), or of the actors
-    together (``actors.wait``). ``rows_stale`` counts rows that ``max_lag`` left out of replay, each
-    once, and ``empty_draws`` the draws that found no row and made no update. ``skipped`` counts, by
-    target, firings that came faster than the learner works. ``total_steps`` and
-    ``total_updates`` are 0 if they do not limit the run. ``evaluation`` has ``version``,
-    ``mean_return`` and ``std`` of the newest evaluation, and how many were ``skipped``. ``usage``
-    is the bill so far, with seconds waited as ``waits/slot``.
-    """
-
-    algorithm: str
-    env: str
-    seconds: float
-    steps: int
-    total_steps: int
-    updates: int
-    version: int
-    steps_per_second: float
-    mean_return_100: float | None
-    episodes: int
-    lag_mean: float | None
-    lag_max: int | None
-    restarts: int
-    rows_lost: int
-    fill: dict[str, float] = {}
-    waits: dict[str, str] = {}
-    metrics: dict[str, float] = {}
-    times: dict[str, float] = {}
-    shares: dict[str, float] = {}
-    rows_stale: int = 0
-    empty_draws: int = 0
-    skipped: dict[str, int] = {}
-    total_updates: int = 0
-    evaluation: dict[str, float] = {}
-    usage: dict[str, Finite] = {}
 
 
 class Summary(msgspec.Struct, frozen=True):

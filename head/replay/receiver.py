@@ -1,4 +1,4 @@
-"""Decides which rows of chunks are taken: each row once, in order, from the actor's present place.
+"""Decides which rows of chunks are taken: each row once, in order, from the actor's present node.
 
 Rows that were taken are in the blocks, so a restarted receiver needs no other memory: it takes
 nothing from a node before the node has greeted it.
@@ -26,10 +26,10 @@ class ActorState(NamedTuple):
 
 
 class Receiver:
-    """One replay process's rules. ``state`` looks up an actor (None: not one of this process).
+    """The rules of one replay process. ``state`` looks up an actor (None: another process's).
 
-    ``row_bytes`` are the bytes of a row of each key. ``count`` is called with the reason for every
-    chunk that is not taken: ``stale`` (of a former place, or of a node that has not greeted yet),
+    ``row_bytes`` has the bytes of a row of each key. ``count`` is called with the reason for every
+    chunk that is not taken: ``stale`` (of a former node, or of a node that has not greeted yet),
     ``gap`` (earlier rows are missing) or ``repeated``.
     """
 
@@ -49,12 +49,12 @@ class Receiver:
 
     @property
     def credit(self) -> int:
-        """Bytes that each node may have under way: the more nodes, the less."""
+        """Bytes that each node may have under way: the more nodes, the fewer."""
         share = _BUDGET // max(1, len(self._greeted))
         return max(_LEAST_CREDIT, min(_MOST_CREDIT, share))
 
     def set_nodes(self, nodes: Mapping[int, str]) -> None:
-        """From now on the rows of these actors come from these nodes only (actor → node)."""
+        """Take the rows of these actors only from these nodes from now on (actor → node)."""
         self._nodes |= nodes
         for actor, node in nodes.items():
             if self._current_nodes.get(actor) != node:
@@ -64,7 +64,7 @@ class Receiver:
         return self._nodes.get(actor, who) == who
 
     def greet(self, who: str, greet: Greet) -> list[RowsTaken]:
-        """A node greets; returns what it must know about its actors.
+        """Take a node's greeting; returns what the node must know about its actors.
 
         Raises:
             BadMessage: it belongs to another epoch of the run.

@@ -12,23 +12,23 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from artos.buffer.segment import MOVING
+from artos.buffer.shm_folder import MOVING
 from artos.clock import Clock, SystemClock, WakingClock
 from artos.errors import ArtosError
 from artos.exit_status import REFUSALS, ExitStatus
 from artos.plan import Plan
 from artos.protocol import control
 from artos.protocol.orders import RunOrder, read_order
+from artos.protocol.views import RunFacts, Status
 from artos.run_state import RUNNING, STOPPING
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.signals import StopRequests
 from artos.transport.messenger import HEAD, Messenger
 from head.records.run_folder import RunFolder
-from head.records.status import Status, Summary
+from head.records.status import Summary
 from head.run.cluster import ClusterRun, RunAddress
 from head.run.coordination.rows import Arrivals
 from head.run.preparation import PreparedRun, begun, resumed, stored_request
@@ -67,7 +67,7 @@ class HeadView:
     def _report(self, status: Status) -> None:
         cluster = self._cluster
         state = STOPPING if cluster.draining else RUNNING
-        facts = _plain(msgspec.structs.asdict(status) | cluster.facts())
+        facts = _finite(cluster.facts(status))
         self._head.send(HEAD, control.RunNews(self._run, state, cluster.waits_for(), facts))
 
     def note(self, text: str) -> None:
@@ -83,10 +83,9 @@ class HeadView:
         self.note(summary.last_line(folder.path))
 
 
-def _plain(facts: dict[str, Any]) -> dict[str, Any]:
-    """As JSON has them: a number that is not finite becomes None, keys become strings."""
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(facts))
-    return plain
+def _finite(facts: RunFacts) -> RunFacts:
+    """As JSON has them: a number that is not finite becomes None."""
+    return msgspec.json.decode(msgspec.json.encode(facts), type=RunFacts)
 
 
 class RunWaker:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
-from artos.lag import ActorLag, added, class_name, measure
-from artos.protocol.invocations import Claim
+from artos.lag import added, class_name, measure
+from artos.members import Member
+from artos.protocol.invocations import ActorLag, Claim
 from artos.spec import VERSION_KEY
 from head.run.times import Times
 
@@ -78,16 +79,9 @@ class Monitor:
     ``device_idle`` seconds of updates in which that GPU computed nothing, by its driver.
     """
 
-    kept: ClassVar[tuple[str, ...]] = (
-        "returns", "episodes", "updates", "restarts", "rows_lost", "rows_drawn", "rows_stale",
-        "empty_draws", "firings_skipped", "leases_lost", "device_idle", "lag", "lag_of",
-        "round_lag", "actors_by_update", "metrics", "times",
-    )  # fmt: skip
-
     def __init__(self, window: int = 100) -> None:
         self.returns: deque[float] = deque(maxlen=window)
         self.episodes = 0
-        self.updates = 0
         self.restarts = 0
         self.rows_lost = 0
         self.rows_drawn = self.rows_stale = self.empty_draws = 0
@@ -109,18 +103,18 @@ class Monitor:
 
     def sampled(
         self,
-        actor: int,
+        member: Member,
         returns: Iterable[float],
         lengths: Iterable[int],
         times: Mapping[str, float],
         steps: int,
     ) -> None:
-        """The actor finished a round, when the run had made ``steps`` environment steps."""
+        """An actor finished a round, when the run had made ``steps`` environment steps."""
         for value, length in zip(returns, lengths, strict=True):
             self.returns.append(value)
             self.episodes += 1
             self._finished.append((steps, value, length))
-        self.times.spend("actors", f"actor {actor}", times)
+        self.times.spend(member, times)
 
     def stepped(self, began: float) -> None:
         """Environments were stepped from the time ``began`` on (seconds of the run's clock)."""
@@ -131,15 +125,16 @@ class Monitor:
         self.firings_skipped[target] = self.firings_skipped.get(target, 0) + 1
         return self.firings_skipped[target]
 
-    def helped(self, times: Mapping[str, float]) -> None:
+    def helped(self, member: Member, times: Mapping[str, float]) -> None:
         """The learner finished an invocation that publishes nothing."""
-        self.times.spend("learner", "learner", times)
+        self.times.spend(member, times)
 
-    def learned(self, metrics: Mapping[str, float], times: Mapping[str, float]) -> None:
+    def learned(
+        self, member: Member, metrics: Mapping[str, float], times: Mapping[str, float]
+    ) -> None:
         """The learner finished an update."""
-        self.updates += 1
         self.metrics = dict(metrics)
-        self.times.spend("learner", "learner", times)
+        self.times.spend(member, times)
 
     def learned_from(
         self, handed: Sequence[ActorLag], drawn: Sequence[ActorLag] = ()

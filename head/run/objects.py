@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from artos.buffer.model_block import ObjectRegion
+from artos.buffer.object_region import ObjectRegion
 from artos.spec import VALUE
 from triggers.events import Published
 
@@ -26,8 +26,6 @@ class Objects:
 
     A resumed run announces the versions it continues from, not all that led to them.
     """
-
-    kept: ClassVar[tuple[str, ...]] = ("_told",)
 
     def __init__(self, regions: Mapping[str, ObjectRegion]) -> None:
         self._regions = regions

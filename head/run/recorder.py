@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from artos import checkpoint
-from artos.buffer.mailbox import LEARNER
 from artos.buffer.run_memory import RunMemory
 from artos.checkpoint import Manifest
 from artos.clock import Clock
 from artos.errors import NotSaved
 from artos.plan import Plan
+from artos.protocol.views import Status
 from artos.snapshot import Snapshot
 from artos.system.process_age import age
 from artos.usage import Usage, flat
@@ -23,12 +23,12 @@ from head.records.curve import draw
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog, flatten
 from head.records.run_folder import RunFolder
-from head.records.status import Status, Summary
+from head.records.status import Summary
 from head.run.bill import bill_of
 from head.run.concerns.evaluation import Evaluation
 from head.run.concerns.scaling import Scaling
-from head.run.coordination.coordinator import Coordinator
 from head.run.objects import Newest
+from head.run.run import Run
 
 _LOG_SECONDS = 0.5
 _BILL_SECONDS = 1.0  # it takes a look at every process
@@ -77,7 +77,7 @@ class Recorder:
 
     def __init__(
         self, plan: Plan, folder: RunFolder, log: ProgressLog, node: RunMemory,
-        coordinator: Coordinator, clock: Clock, gaps: Gaps, *, before: Manifest | None = None,
+        coordinator: Run, clock: Clock, gaps: Gaps, *, before: Manifest | None = None,
         snapshot: Callable[[], Snapshot | None] = lambda: None,
         usage: Callable[[], Usage] = Usage,
     ) -> None:  # fmt: skip
@@ -98,7 +98,7 @@ class Recorder:
         self._next_save = clock.now()  # the first checkpoint, as soon as there are weights
         self._saved = (before.version, before.steps * self._whole) if before else (-1, 0)
         if before:
-            coordinator.monitor.updates = before.updates
+            coordinator.progress.updates = before.updates
             coordinator.monitor.episodes = before.episodes
             coordinator.monitor.returns.extend(self._log.past_episodes().returns.tolist())
             coordinator.concern(Evaluation).resumed(self._log.past_evaluations())
@@ -137,7 +137,7 @@ class Recorder:
         if self._began is None and coordinator.roster.all_ready(coordinator.actors):
             self._began, self._steps_at_begin = self._clock.now(), coordinator.steps
         now = self._clock.now()
-        self._ended = (self._ended or now) if coordinator.trained else None
+        self._ended = (self._ended or now) if coordinator.ending.trained else None
         log_due = now >= self._next_log
         if log_due or due:
             status = self.status()
@@ -157,7 +157,7 @@ class Recorder:
             found = self._coordinator.concern(Evaluation).found
             self._log.evaluated(found[self._logged :])
             self._logged = len(found)
-        if self._coordinator.monitor.updates:
+        if self._coordinator.progress.updates:
             with self._gaps.allowed("progress.csv or events/", _GAP):
                 self._log.write(status)
 
@@ -172,7 +172,7 @@ class Recorder:
             seconds=self.seconds,
             steps=coordinator.steps,
             total_steps=self._plan.total_steps,
-            updates=monitor.updates,
+            updates=coordinator.progress.updates,
             version=coordinator.version,
             steps_per_second=rate,
             mean_return_100=monitor.mean_return,
@@ -226,7 +226,7 @@ class Recorder:
         began = self._clock.now()
         if (moment := self._moment()) > self._saved:
             with self._node.newest() as slot:
-                if not self._coordinator.has_booked(slot.firing):
+                if not self._coordinator.progress.has_booked(slot.firing):
                     return
                 arrays = {name: array.copy() for name, array in slot.arrays.items()}
             with self._gaps.allowed(_CHECKPOINT, _SINCE):
@@ -275,7 +275,7 @@ class Recorder:
             seed=self._plan.seed,
             version=version,
             steps=self._coordinator.progress.consumed,
-            updates=self._coordinator.monitor.updates,
+            updates=self._coordinator.progress.updates,
             episodes=self._coordinator.monitor.episodes,
             seconds=self.seconds,
             rows=tuple(block.written for block in blocks),
@@ -298,7 +298,7 @@ class Recorder:
 
         ``curve`` False: no curve, as the run ends in a hurry.
         """
-        self._coordinator.book_finished(LEARNER)
+        self._coordinator.book_finished(self._plan.members.publisher)
         self._next_bill = self._clock.now()
         status = self.status()
         self._write(status)
@@ -322,7 +322,7 @@ class Recorder:
             first_step_seconds=self._first_step_seconds(),
             replay_ratio=self._replay_ratio(),
             why=why,
-            ended_by=self._coordinator.ended_by if outcome == "done" else "",
+            ended_by=self._coordinator.ending.why if outcome == "done" else "",
             evaluation=tuple(evaluations.found),
             evaluations_skipped=evaluations.skipped,
             evaluations_failed=evaluations.failure,

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Protocol
 
 from artos.clock import WakingClock
+from artos.protocol.views import Status
 from artos.run_state import STOPPING
 from artos.runtime.control import announced
 from artos.snapshot import Snapshot
@@ -16,24 +17,24 @@ from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.provenance import differences
 from head.records.run_folder import RunFolder, writing
-from head.records.status import Status, Summary
+from head.records.status import Summary
 from head.run.concerns.scaling import Scaler
-from head.run.coordination.coordinator import Coordinator
-from head.run.coordination.ports import Members, Ports
+from head.run.coordination.ports import Ports, Processes
 from head.run.coordination.rows import RowSource
 from head.run.preparation import PreparedRun
 from head.run.recorder import Recorder
+from head.run.run import Run
 from head.run.wiring import connect
 from triggers.journal import Journal
 
 
-class RunMembers(Members, Protocol):
+class RunMembers(Processes, Protocol):
     """The members of a run (inline, on one machine, on a cluster) and the loop that serves them."""
 
     def child_ended(self) -> None:
         """A child of this process ended. Safe in a signal handler."""
 
-    def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
+    def run(self, coordinator: Run, after: Callable[[], None]) -> None:
         """Start everything and serve until the coordinator is finished."""
 
     def usage(self) -> Usage:
@@ -138,7 +139,7 @@ class Session:
                 else:
                     self._finish("failed", f"{type(error).__name__}: {error}")
                 raise
-            summary = self._finish("interrupted" if self._coordinator.draining else "done")
+            summary = self._finish("interrupted" if self._coordinator.ending.draining else "done")
             self._recorder.see_saved()
             return summary
 
@@ -164,11 +165,11 @@ class Session:
     def _drain(self) -> None:
         # In a signal handler, which may have interrupted the view: nothing is printed here.
         if not self._members.halt():
-            self._coordinator.drain()
+            self._coordinator.ending.drain()
         self._node.board.doorbell.ring()
 
     def _after(self) -> None:
-        if self._coordinator.draining and not self._told:
+        if self._coordinator.ending.draining and not self._told:
             self._told = True
             self._tell(STOPPING)
             self._view.note("stopping: running work is finished and saved (second signal: at once)")

@@ -10,6 +10,7 @@ from artos.errors import Refused
 from artos.exit_status import ExitStatus
 from artos.plan import CPU, POOL
 from artos.protocol.control import Assign, Placed, RunNews, RunUp
+from artos.protocol.views import RunFacts
 from artos.run_state import RUNNING
 from head.daemon.effects import Begin, Finish, Order, Tell
 from head.daemon.quotas import Quotas
@@ -100,7 +101,7 @@ class Cluster:
     def _report(self, name: str) -> None:
         """What a run has held so far counts for its quotas."""
         held = {f"{kind}_seconds_held": spent for kind, spent in self._runs[name].held().items()}
-        self._scheduler.run_news(RunNews(name, RUNNING, facts={"usage": held}))
+        self._scheduler.run_news(RunNews(name, RUNNING, facts=RunFacts(usage=held)))
         self._to_decide = True
 
     def _ended(self, name: str) -> None:

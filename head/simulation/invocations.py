@@ -16,6 +16,7 @@ from sys import intern
 from typing import Any, NamedTuple
 
 LEARNER = "learner"
+"""As journals have it: its answers are compared, as they also tell when a version was there."""
 
 
 class Invocation(NamedTuple):

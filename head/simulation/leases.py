@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from artos.clock import Clock
+from artos.members import Member
 from artos.pool.accounts import Account
 from artos.pool.fair_queue import FairQueue
 from artos.pool.resources import Resource
@@ -61,7 +62,7 @@ class Turn:
     """One lease that is waited for or held; ``go`` is called when it begins."""
 
     claimant: Claimant
-    member: int
+    member: Member
     go: Callable[[Turn], None]
     since: float = 0.0
 
@@ -78,7 +79,7 @@ class Leases:
         resources = [Resource(name, kind) for name in names]
         self._queue: FairQueue[Turn] = FairQueue(resources)
         self._clock, self._stir = clock, stir
-        self._last: dict[tuple[str, int], str] = {}
+        self._last: dict[tuple[str, Member], str] = {}
 
     def request(self, turn: Turn) -> None:
         """Queue for a lease."""

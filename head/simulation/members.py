@@ -14,7 +14,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
-from artos.buffer.mailbox import LEARNER, actor_member, actor_of
+from artos.members import ACTORS, LEARNER, Member
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.spec import MODEL_PARAM, VERSION_KEY
 from head.run.coordination.coordinator import Coordinator
@@ -23,10 +23,11 @@ from head.run.coordination.rows import Rows
 from head.simulation.leases import Claimant, Gate, Leases, Turn
 from head.simulation.timeline import Timeline
 from head.simulation.workload import Workload
+from triggers.data_key import DataKeyTrigger
 from triggers.engine import direct_passers
 from triggers.events import Arrived, Committed
 from triggers.pacing import non_publishing_targets
-from triggers.primitives import DataKeyTrigger, TransferTrigger
+from triggers.primitives import TransferTrigger
 from triggers.replay import ReplayTrigger
 from triggers.table import Table
 
@@ -119,7 +120,7 @@ class _Member:
 
 
 class SimulatedMembers:
-    """Learner and actors of one run. Implements ``Members``.
+    """Learner and actors of one run. Implements ``Processes``.
 
     An actor computes while it has a slot of its node, the learner while it has a device; without
     ``devices`` it waits for none. ``compute`` has something done after so many seconds of a CPU;
@@ -133,14 +134,17 @@ class SimulatedMembers:
     ) -> None:  # fmt: skip
         self._workload, self._timeline, self._random = workload, timeline, random
         self._compute = compute
-        self._actors, self._devices, self._happened = claimants["slot"], devices, happened
-        self._learns = claimants["device"]
+        self._claimants = {LEARNER: claimants["device"], ACTORS: claimants["slot"]}
+        self._happened = happened
         self._silent = non_publishing_targets(workload.plan)
         self._blocks = {actor: _Block() for actor in range(workload.plan.actors)}
         self._weights = _Weights()
         self._rows = _RowSource(self._blocks, table)
-        self._members = {LEARNER: _Member(leases=devices)}
-        self._members |= {actor_member(actor): _Member() for actor in self._blocks}
+        members = workload.plan.members
+        self._learner = members.publisher
+        self._members = {self._learner: _Member(leases=devices)}
+        self._members |= {member: _Member() for member in members.of(ACTORS)}
+        self._answers = {LEARNER: self._learned, ACTORS: self._sampled}
         self.passers = direct_passers(self._invoke, self._members)
         self._coordinator: Coordinator | None = None
         self.updates, self._stopped = 0, False
@@ -162,22 +166,22 @@ class SimulatedMembers:
     def place(self, actors: Mapping[int, Leases | Gate]) -> None:
         """These actors have a place, each with the slots of its node."""
         for actor, leases in actors.items():
-            self._members[actor_member(actor)].leases = leases
+            self._members[Member(ACTORS, actor)].leases = leases
         self.start_all()
 
     def start_all(self) -> None:
         """Start the actors that take part, have a place, and were not started before."""
         assert self._coordinator is not None
         for actor in self._coordinator.actors:
-            self.prepare(actor_member(actor))
+            self.prepare(Member(ACTORS, actor))
 
-    def prepare(self, member: int, within: float = 0.0) -> None:
-        """See ``Members``."""
+    def prepare(self, member: Member, within: float = 0.0) -> None:
+        """See ``Processes``."""
         del within
         state = self._members[member]
         if state.leases is not None and not state.starting:
             state.starting = True
-            seconds = self._workload.starts.of_actor(actor_of(member))
+            seconds = self._workload.starts.of_actor(member.rank)
             self._timeline.after(seconds, partial(self._up, member, seconds))
 
     def _learner_up(self) -> None:
@@ -185,10 +189,10 @@ class SimulatedMembers:
             return
         self._weights.version = 0
         assert self._coordinator is not None
-        self._coordinator.look(LEARNER)
-        self._up(LEARNER, self._workload.starts.learner)
+        self._coordinator.look(self._learner)
+        self._up(self._learner, self._workload.starts.learner)
 
-    def _up(self, member: int, seconds: float) -> None:
+    def _up(self, member: Member, seconds: float) -> None:
         if self._stopped:
             return
         assert self._coordinator is not None
@@ -203,17 +207,16 @@ class SimulatedMembers:
 
     # -- invocations ---------------------------------------------------------------------------
 
-    def _invoke(self, member: int, call: Invoke) -> None:
+    def _invoke(self, member: Member, call: Invoke) -> None:
         self._members[member].calls.append(call)
         self._next(member)
 
-    def _next(self, member: int) -> None:
+    def _next(self, member: Member) -> None:
         state = self._members[member]
         if self._stopped or state.busy or not state.ready or not state.calls:
             return
         state.busy = True
-        claimant = self._learns if member == LEARNER else self._actors
-        turn = Turn(claimant, member, self._work)
+        turn = Turn(self._claimants[member.role], member, self._work)
         if state.leases is None:
             turn.since = self._timeline.clock.now()
             self._work(turn)
@@ -238,13 +241,7 @@ class SimulatedMembers:
         self._free(turn)
         if self._stopped:
             return
-        if member == LEARNER:
-            self._learned(call)
-            done = Done(call.firing, self._weights.version, seconds=seconds, unread=True)
-        else:
-            self._sampled(actor_of(member), call, state.version)
-            done = Done(call.firing, state.version, seconds=seconds)
-        self._coordinator.receive(member, done)
+        self._coordinator.receive(member, self._answers[member.role](member, call, seconds))
         self._next(member)
         self._happened()
 
@@ -254,34 +251,36 @@ class SimulatedMembers:
             state.leases.release(turn)
         state.busy = False
 
-    def _learned(self, call: Invoke) -> None:
-        if call.trigger in self._silent:
-            return
-        self.updates += 1
-        if self.updates % self._workload.sync == 0:
-            self._weights.version += 1
-            self._weights.firing = call.firing
+    def _learned(self, member: Member, call: Invoke, seconds: float) -> Done:
+        if call.trigger not in self._silent:
+            self.updates += 1
+            if self.updates % self._workload.sync == 0:
+                self._weights.version += 1
+                self._weights.firing = call.firing
+        return Done(call.firing, self._weights.version, seconds=seconds, unread=True)
 
-    def _sampled(self, actor: int, call: Invoke, version: int) -> None:
+    def _sampled(self, member: Member, call: Invoke, seconds: float) -> Done:
+        version = self._members[member].version
         if call.stop:
-            block = self._blocks[actor]
+            block = self._blocks[member.rank]
             block.written, block.version = call.stop, version
+        return Done(call.firing, version, seconds=seconds)
 
     # -- what does not happen here ----------------------------------------------------------------
 
-    def waits_for_slot(self, member: int) -> bool:
+    def waits_for_slot(self, member: Member) -> bool:
         """Return False: no deadline passes."""
         return False
 
-    def unplaced(self, member: int) -> str:
+    def unplaced(self, member: Member) -> str:
         """Return "": nobody asks."""
         return ""
 
-    def end(self, member: int) -> None:
+    def end(self, member: Member) -> None:
         """Do nothing: no member dies."""
 
-    def start(self, member: int) -> None:
+    def start(self, member: Member) -> None:
         """Do nothing: no member is started again."""
 
-    def retire(self, member: int) -> None:
+    def retire(self, member: Member) -> None:
         """Do nothing: an actor without invocations holds no slot."""

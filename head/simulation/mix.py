@@ -21,7 +21,8 @@ from head.simulation.durations import Constant, Duration, Exponential, LogNormal
 from head.simulation.recorded import recorded
 from head.simulation.toml_tables import tables_of
 from head.simulation.workload import OWNER, Starts, Workload
-from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger
+from triggers.data_key import DataKeyTrigger
+from triggers.primitives import ObjectKeyTrigger
 from triggers.replay import ReplayTrigger, RoundTrigger
 
 _UPDATE, _SAMPLE, _ROWS = "learner.update", "actors.sample", ("rows",)

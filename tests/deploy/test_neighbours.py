@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from artos.buffer.segment import ShmFolder, reap_orphans
+from artos.buffer.shm_folder import ShmFolder, reap_orphans
 from artos.errors import CriuUnavailable, NotOurs, Refused
 from artos.system import private_folder
 from artos.system.append_file import AppendFile

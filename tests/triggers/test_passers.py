@@ -10,15 +10,18 @@ from pathlib import Path
 
 import pytest
 from helpers import PATIENCE
+from named import acting
 
 from artos.buffer.mailbox import Mailbox, mailbox_bytes
-from artos.buffer.segment import Segment, ShmFolder
+from artos.buffer.segment import Segment
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import MailboxFull
 from artos.protocol.invocations import Claim, Invoke, Stop, decode_to_member
 from artos.protocol.steering import Call
 from artos.transport.messenger import Messenger
 from triggers import Firing
-from triggers.engine import DirectPasser, QueuePasser, ZmqPasser, direct_passers
+from triggers.engine import DirectPasser, direct_passers
+from triggers.passers import QueuePasser, ZmqPasser
 
 INVOKES = [
     Invoke(1, "learner.update", "update", (Claim(1, 0, 5), Claim(2, 5, 10)), progress=0.5),
@@ -73,12 +76,12 @@ def test_a_local_queue_nobody_reads_is_an_error(box: Path) -> None:
 
 
 def test_zeromq_to_the_peer_that_is_meant(tmp_path: Path) -> None:
-    came, calls = threading.Event(), [Call(1, invoke, 4) for invoke in INVOKES]
+    came, calls = threading.Event(), [Call(*acting(0), invoke, 4) for invoke in INVOKES]
     with (
         Messenger.serve(f"ipc://{tmp_path}/s", None, lambda: None) as head,
         Messenger.connect(head.endpoint, None, "w2", came.set) as node,
     ):
-        ZmqPasser(head, "w1").pass_message(Call(9, INVOKES[0]))
+        ZmqPasser(head, "w1").pass_message(Call(*acting(8), INVOKES[0]))
         for call in calls:  # it may not have been heard of yet
             ZmqPasser(head, "w2").pass_message(call)
         got: list[tuple[str, object]] = []

@@ -11,7 +11,7 @@ from artos.spec import MODEL_PARAM
 from triggers.base import Cadence, Demand, Trigger
 from triggers.pacing import demands, lead, non_publishing_targets
 from triggers.table import Table
-from triggers.targets import role_of, samples
+from triggers.targets import parsed
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
@@ -34,7 +34,7 @@ def _publishing(plan: Plan, table: Table) -> Table:
 def _waiting(table: Table) -> Iterator[tuple[str, Trigger]]:
     """The primitives that wait for rows."""
     for target, trigger in table.items():
-        if role_of(target) in ("learner", "transfer"):
+        if parsed(target).learns or parsed(target).ships:
             yield from ((target, part) for part in trigger.parts() if part.rows)
 
 
@@ -87,7 +87,7 @@ def _starving(plan: Plan, table: Table) -> Iterator[str]:
     Rounds granted ahead only delay the end of a cycle that takes more rows than it makes. Updates
     of several targets are added up, since any of them may make versions.
     """
-    if not all(table[target].always_claims for target in table if role_of(target) == "learner"):
+    if not all(table[target].always_claims for target in table if parsed(target).learns):
         return
     parts = [(target, part) for target, ps in demands(table).items() for part in ps]
     if sum(_fed(plan, table, p) for _, p in parts if not _too_old(plan, table, p)) < 1:
@@ -102,7 +102,7 @@ def _periods(table: Table) -> list[int]:
 
 def _cadences(table: Table) -> list[Cadence | None]:
     """Of the primitives that fire sampling."""
-    return [p.cadence for target, t in table.items() if samples(target) for p in t.parts()]
+    return [p.cadence for target, t in table.items() if parsed(target).samples for p in t.parts()]
 
 
 def _awaits_weights(cadence: Cadence | None) -> TypeGuard[Cadence]:

@@ -9,7 +9,7 @@ from artos.plan import Plan
 from triggers.base import Demand
 from triggers.pacing import demands, non_publishing_targets
 from triggers.table import Table
-from triggers.targets import role_of
+from triggers.targets import parsed
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
@@ -26,7 +26,7 @@ def _unknown(plan: Plan) -> Iterator[str]:
 
 
 def _alone(plan: Plan, table: Table) -> Iterator[str]:
-    learner = {target for target in table if role_of(target) == "learner"}
+    learner = {target for target in table if parsed(target).learns}
     if learner and learner <= non_publishing_targets(plan):
         yield (
             f"nothing fires a method that publishes: {', '.join(sorted(learner))} publish nothing; "

@@ -6,17 +6,18 @@ from collections.abc import Iterator
 
 from artos.buffer.layout import MAX_CONSUMERS
 from artos.closest import closest
+from artos.members import ACTORS, EVALUATOR, LEARNER
 from artos.plan import Plan
 from artos.spec import EVALUATION, VERSION_KEY
 from triggers.base import Trigger
 from triggers.checks import unpublished
 from triggers.pacing import parts_of
 from triggers.table import Table
-from triggers.targets import WITHOUT_A_METHOD, method_of, role_of, samples
+from triggers.targets import TRANSFER, WITHOUT_A_METHOD, parsed
 from triggers.verify import cycles, non_publishing
 from triggers.wiring import transfers
 
-ROLES = ("actors", "learner", "evaluator", "transfer")
+_ADVICE = {EVALUATOR: f": write {EVALUATION!r}"}
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
@@ -35,21 +36,23 @@ def faults(plan: Plan, table: Table) -> list[str]:
 
 
 def _targets(plan: Plan, table: Table) -> Iterator[str]:
+    known = {
+        ACTORS: (*plan.methods.get(ACTORS, ()), *WITHOUT_A_METHOD),
+        LEARNER: plan.methods.get(LEARNER, ()),
+        EVALUATOR: (parsed(EVALUATION).method,),
+        TRANSFER: ("",),
+    }
     for target in table:
-        role, method = role_of(target), method_of(target)
-        known = plan.methods.get(role, ())
+        role, method = parsed(target)
         where = f"triggers[{target!r}]"
-        if role not in ROLES or (role == "transfer" and method):
+        if role not in known or (parsed(target).ships and method):
             yield (
-                f"{where}: there is no {target!r}{closest(role, ROLES)} "
+                f"{where}: there is no {target!r}{closest(role, [*known])} "
                 f"(write learner.METHOD, actors.METHOD, {EVALUATION} or transfer)"
             )
-        elif role == "actors" and method not in (known := (*known, *WITHOUT_A_METHOD)):
-            yield f"{where}: the actor has no method {method!r}{closest(method, known)}"
-        elif role == "learner" and method not in known:
-            yield f"{where}: the learner has no method {method!r}{closest(method, known)}"
-        elif role == "evaluator" and target != EVALUATION:
-            yield f"{where}: the evaluator has no method {method!r}: write {EVALUATION!r}"
+        elif method not in known[role]:
+            near = _ADVICE.get(role) or closest(method, known[role])
+            yield f"{where}: the {role.removesuffix('s')} has no method {method!r}{near}"
 
 
 def _parameters(plan: Plan, table: Table) -> Iterator[str]:
@@ -68,9 +71,9 @@ def _read_elsewhere(plan: Plan, table: Table) -> Iterator[str]:
 
 
 def _edges(plan: Plan, table: Table) -> Iterator[str]:
-    if not any(samples(target) for target in table):
+    if not any(parsed(target).samples for target in table):
         yield 'nothing fires sampling: add e.g. "actors.sample": ObjectKeyTrigger("model_param")'
-    if not any(role_of(target) == "learner" for target in table):
+    if not any(parsed(target).learns for target in table):
         yield 'nothing fires the learner: add e.g. "learner.update": DataKeyTrigger(keys, n, size)'
     if plan.on_full == "wait" and not plan.consumers:
         yield (
@@ -86,7 +89,7 @@ def _edges(plan: Plan, table: Table) -> Iterator[str]:
 def _edge(target: str, trigger: Trigger) -> Iterator[str]:
     yield from dict.fromkeys(why for part in trigger.parts() if (why := part.misfit(target)))
     claims = [part.demand for part in trigger.parts() if part.demand is not None]
-    if role_of(target) == "learner" and len(claims) > 1:
+    if parsed(target).learns and len(claims) > 1:
         yield (
             "two DataKeyTriggers in one target would hand over the same rows twice: use one with "
             "all keys, or two targets"

@@ -24,7 +24,7 @@ _LOGS = ("*.log", "stats-*")
 _PAGES = "pages-"
 _FACTS_ROOM = 256 << 10
 _SMALL_FILES = 1 << 20
-"""Bytes an image takes beside its memory pages; a generous estimate."""
+"""Bytes an image takes in addition to its memory pages; a generous estimate."""
 
 
 class Image:
@@ -74,7 +74,7 @@ class Image:
         self._store._sealed(self, sum(sizes.values()))
 
     def abandon(self, log: str = "") -> None:
-        """Remove the files of a dump that failed; its ``log`` is kept beside the images."""
+        """Remove the files of a dump that failed; its ``log`` is kept next to the images."""
         if not self.sealed:
             self._store._abandoned(self, log)
 
@@ -138,10 +138,7 @@ class ImageStore:
         self._images: dict[str, Image] = {}
         self._sizes: dict[str, int] = {}
         self._pending: dict[str, int] = {}
-        self._adopt()
-
-    def _adopt(self) -> None:
-        """Take over the images that an earlier owner sealed, and remove those it did not finish."""
+        # Images that an earlier owner sealed are taken over, those it did not finish are removed.
         for path in self.folder.iterdir():
             if path.name.endswith(_PARTIAL) or not path.is_dir():
                 _remove(path)
@@ -166,7 +163,9 @@ class ImageStore:
         _remove(image.folder)
         image.folder.mkdir(mode=0o700)
         try:
-            _reserve(image.folder / FACTS)
+            # Room for the facts: once the process has ended, sealing must not fail.
+            with (image.folder / FACTS).open("xb") as facts:
+                os.posix_fallocate(facts.fileno(), 0, _FACTS_ROOM)
         except OSError:
             _remove(image.folder)
             raise
@@ -196,7 +195,7 @@ class ImageStore:
             _remove(path)
 
     def close(self) -> None:
-        """Remove all images. Closing twice is fine."""
+        """Remove all images. May be called twice."""
         self._images, self._sizes, self._pending = {}, {}, {}
         private_folder.remove(self.folder)
 
@@ -231,12 +230,6 @@ def estimate(pid: int) -> int:
         return 0
     rows = (line.split() for line in lines if line.startswith(("RssAnon:", "VmSwap:")))
     return sum(int(row[1]) << 10 for row in rows)
-
-
-def _reserve(file: Path) -> None:
-    """Reserve room for the facts: after the process has ended, sealing must not fail."""
-    with file.open("xb") as facts:
-        os.posix_fallocate(facts.fileno(), 0, _FACTS_ROOM)
 
 
 def _remove(path: Path) -> None:

@@ -15,8 +15,8 @@ from artos.system.locks import FileLock
 class WorkerState(Closing):
     """The folder of a node, by its name and head; one daemon on this machine holds it at a time.
 
-    ``peer`` is this daemon's name towards the head, ``before`` that of the last daemon, which is
-    dead, as its lock could be taken.
+    ``peer`` is this daemon's name on the network, ``before`` that of the last daemon: it is dead,
+    as its lock could be taken.
     """
 
     def __init__(self, root: Path, name: str, head: str) -> None:
@@ -35,5 +35,5 @@ class WorkerState(Closing):
         lock.write(self.peer)
 
     def close(self) -> None:
-        """Release the folder; closing twice is fine."""
+        """Release the folder. May be called twice."""
         self._lock.close()

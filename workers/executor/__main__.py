@@ -1,4 +1,4 @@
-"""``python -P -m workers.executor FILE``: a run's executor on this worker (see ``ExecutorOrder``).
+"""``python -P -m workers.executor FILE``: a run's executor on this worker, by an ``ExecutorOrder``.
 
 Exit status 0: it was told to close. Exit status 1: it closed by itself; its log says why.
 """
@@ -56,26 +56,20 @@ class ExecutorProcess:
                 node.lock,
             )  # fmt: skip
             executor = Executor(order, node, messenger, agent, clock)
-            with _handling(self._handlers(executor)):
-                why = self._serve(executor)
+            handlers: dict[signal.Signals, Callable[[], None]] = {
+                signal.SIGTERM: executor.close_soon,
+                signal.SIGINT: executor.give_up,
+                signal.SIGHUP: partial(executor.order_changed, self._read),
+                signal.SIGCHLD: executor.child_ended,
+            }
+            with _handling(handlers):
+                try:
+                    why = executor.run()
+                    executor.close()
+                finally:
+                    executor.kill()
             messenger.close(0.0 if executor.abandoned else _SEND_SECONDS)
         return why
-
-    def _serve(self, executor: Executor) -> str:
-        try:
-            why = executor.run()
-            executor.close()
-        finally:
-            executor.kill()
-        return why
-
-    def _handlers(self, executor: Executor) -> dict[signal.Signals, Callable[[], None]]:
-        return {
-            signal.SIGTERM: executor.close_soon,
-            signal.SIGINT: executor.give_up,
-            signal.SIGHUP: partial(executor.order_changed, self._read),
-            signal.SIGCHLD: executor.child_ended,
-        }
 
 
 @contextmanager

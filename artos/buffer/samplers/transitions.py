@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import fence
+from artos.buffer.doorbell import fence
 from artos.buffer.samplers import episodes
 from artos.buffer.samplers.batch import BatchStore
 from artos.buffer.samplers.frames import Ints, Rows, Sources, look_back

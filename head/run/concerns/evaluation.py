@@ -5,20 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.members import EVALUATOR, Member
 from artos.protocol.invocations import Done, Invoke
 from artos.spec import EVALUATION
 from artos.system.exit_report import ExitReport
 from head.records.evaluations import Evaluated
 from head.run.concerns.failures import FailureLimits, Failures
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 from triggers.events import Firing
-from triggers.targets import method_of
+from triggers.targets import parsed
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class Due:
     arrays: Mapping[str, NDArray[Any]]
 
 
-class Evaluation(Concern):
+class Evaluation(Concern[Run]):
     """The evaluator plays one version at a time; of those that are due meanwhile the newest waits.
 
     A version is copied when it is due, as the learner goes on; it is handed over when it is played.
@@ -42,13 +43,9 @@ class Evaluation(Concern):
     played, ``failure`` says why there are no more of them; "" if there are.
     """
 
-    kept: ClassVar[tuple[str, ...]] = (
-        "found", "skipped", "failure", "_waiting", "_playing", "_asked",
-    )  # fmt: skip
-
-    def __init__(self, run: Coordinator, limits: FailureLimits) -> None:
+    def __init__(self, run: Run, limits: FailureLimits) -> None:
         super().__init__(run)
-        self.member, self._failures = run.plan.evaluator, Failures(limits)
+        self.member, self._failures = next(iter(run.members.of(EVALUATOR)), None), Failures(limits)
         self.found: list[Evaluated] = []
         self.skipped, self.failure = 0, ""
         self._waiting: Due | None = None
@@ -61,13 +58,13 @@ class Evaluation(Concern):
         self._asked = max((each.version for each in found), default=-1)
 
     def begin(self) -> None:
-        """The evaluator is being started."""
-        if self.member is not None:
-            self.run.roster.started(self.member)
+        """What the evaluator played in a saved run it is handed again."""
+        if self._playing is not None:
+            self._hand_over(self._playing)
 
     @property
     def _closed(self) -> bool:
-        return self.member is None or self.run.draining or bool(self.failure)
+        return self.member is None or self.run.ending.draining or bool(self.failure)
 
     # -- which versions ------------------------------------------------------------------------
 
@@ -85,22 +82,17 @@ class Evaluation(Concern):
     def _lacks_newest(self) -> bool:
         return not self._closed and self.run.published > self._asked
 
-    def trained(self) -> None:
-        """The version that training ends with is due, whatever its number."""
+    def trained(self) -> bool:
+        """The version that training ends with is due, whatever its number: until it is played."""
         if self._lacks_newest():
             self.run.engine.fire(EVALUATION, Firing(version=self.run.published))
-
-    @property
-    def settled(self) -> bool:
-        """Whether no version is played, waits to be, or is still due."""
-        waits = self._waiting is not None and not self._closed
-        return self._playing is None and not waits and not self._lacks_newest()
+        return self._playing is None and (self._waiting is None or self._closed)
 
     def _copied(self, firing: Firing) -> Due:
         run, model = self.run, self.run.ports.model
         updates = run.progress.updates_through(model.made_by()[1])
         call = Invoke(
-            firing.number, firing.trigger, method_of(firing.trigger),
+            firing.number, firing.trigger, parsed(firing.trigger).method,
             progress=run.progress.used, steps=run.progress.consumed,
         )  # fmt: skip
         slot = model.pin(run.plan.actors)
@@ -141,7 +133,7 @@ class Evaluation(Concern):
         handed.commit(slot, due.version, due.call.firing)
         self._playing = due
 
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """The evaluator has played."""
         if member != self.member:
             return NOTHING
@@ -149,11 +141,11 @@ class Evaluation(Concern):
         due, self._playing = self._playing, None
         self._failures.answered(member)
         self.found.append(found := Evaluated.of(done, due.steps, due.updates))
-        self.run.monitor.times.spend("evaluator", "evaluator", done.times)
+        self.run.monitor.times.spend(member, done.times)
         self._play()
         return {"version": found.version, "mean_return": found.mean_return}
 
-    def failed(self, member: int, death: ExitReport) -> None:
+    def failed(self, member: Member, death: ExitReport) -> None:
         """The evaluator died; if it did so too often, the run goes on without."""
         if member != self.member:
             return
@@ -165,13 +157,6 @@ class Evaluation(Concern):
         self._playing, self.failure = None, death.why
         last = death.why.strip().splitlines()[-1]
         _log.warning("there are no more evaluations, training goes on: %s", last)
-
-    def go_on(self, taken: dict[str, Any]) -> None:
-        """Go on from a snapshot: what was played is handed over again."""
-        for name in self.kept:
-            setattr(self, name, taken[name])
-        if self._playing is not None:
-            self._hand_over(self._playing)
 
     def newest(self) -> dict[str, float]:
         """The newest evaluation in numbers; empty before the first."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from artos.buffer.mailbox import LEARNER, actor_of
-from artos.errors import ActorFailed, LearnerFailed
+from artos.errors import ActorFailed, LearnerFailed, MemberFailed
+from artos.members import ACTORS, LEARNER, Member
 from artos.system.exit_report import START_SECONDS, ExitReport
 
 
@@ -45,35 +46,43 @@ class Failures:
 
     def __init__(self, limits: FailureLimits) -> None:
         self._limits = limits
-        self._counts: dict[tuple[int, bool], int] = {}
-        self._calm: dict[int, int] = {}
+        self._counts: dict[tuple[Member, bool], int] = {}
+        self._calm: dict[Member, int] = {}
 
-    def answered(self, member: int) -> None:
+    def answered(self, member: Member) -> None:
         """The member carried out an invocation."""
         self._counts.pop((member, False), None)
         self._calm[member] = self._calm.get(member, 0) + 1
         if self._calm[member] >= self._limits.calm:
             self._counts.pop((member, True), None)
 
-    def hopeless(self, member: int, death: ExitReport) -> bool:
+    def hopeless(self, member: Member, death: ExitReport) -> bool:
         """Whether it was restarted as often as the limits allow, or would only end the same way."""
         limit = self._limits.failures if death.own else self._limits.kills
         return death.fatal or self._counts.get((member, death.own), 0) >= limit
 
-    def _book(self, member: int, death: ExitReport) -> int:
+    def _book(self, member: Member, death: ExitReport) -> int:
         self._calm[member] = 0
         count = self._counts[member, death.own] = self._counts.get((member, death.own), 0) + 1
         return count
 
-    def count(self, member: int, death: ExitReport, step: int) -> int:
+    def count(self, member: Member, death: ExitReport, step: int) -> int:
         """Book a failure at ``step`` (rows, or the version); returns how many there are in a row.
 
         Raises:
-            ActorFailed, LearnerFailed: the member is beyond hope.
+            MemberFailed: the member is beyond hope.
         """
         if not self.hopeless(member, death):
             return self._book(member, death)
         count = self._book(member, death)
-        if member == LEARNER:
-            raise LearnerFailed(step, death.why, count - 1)
-        raise ActorFailed(actor_of(member), step, death.why, count - 1)
+        raise _ERRORS.get(member.role, _failed)(member, step, death.why, count - 1)
+
+
+def _failed(member: Member, step: int, why: str, restarts: int) -> MemberFailed:
+    return MemberFailed(f"{member} failed at step {step}", why, restarts)
+
+
+_ERRORS: dict[str, Callable[[Member, int, str, int], MemberFailed]] = {
+    LEARNER: lambda _, version, why, restarts: LearnerFailed(version, why, restarts),
+    ACTORS: lambda member, step, why, restarts: ActorFailed(member.rank, step, why, restarts),
+}

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from artos.buffer.mailbox import actor_of
+from artos.members import Member
 from artos.protocol.invocations import Done, Invoke
 from artos.system.exit_report import SLOW, ExitReport
 from head.run.concerns.failures import FailureLimits, Failures
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 
 _log = logging.getLogger(__name__)
 _LOOKS = 40
@@ -21,48 +21,47 @@ Of a wait that ends within two looks of its invocation that much may count.
 """
 
 
-class Recovery(Concern):
+class Recovery(Concern[Run]):
     """Restarts members that died, after a pause if they did so before, and those that hang."""
 
-    def __init__(self, run: Coordinator, limits: FailureLimits) -> None:
+    def __init__(self, run: Run, limits: FailureLimits) -> None:
         super().__init__(run)
         self.limits, self._failures = limits, Failures(limits)
         self._clock = run.ports.clock
-        self._due: dict[int, float] = {}
+        self._due: dict[Member, float] = {}
         self._look_at = 0.0
 
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """What it failed at before is done now."""
         self._failures.answered(member)
         return NOTHING
 
-    def failed(self, member: int, death: ExitReport) -> None:
+    def failed(self, member: Member, death: ExitReport) -> None:
         """Have the member restarted, unless nobody needs it.
 
         Raises:
-            ActorFailed, LearnerFailed: it failed too often in a row.
+            MemberFailed: it failed too often in a row.
         """
         run = self.run
-        block = run.ports.blocks.get(actor_of(member))
+        block = run.roster.block_of(member)
         step = death.step
         if step is None:
             step = run.version if block is None else block.written
-        name = run.name_of(member)
-        run.ports.journal.write({"died": name, "step": step, "why": death.why[-2000:]})
+        run.ports.journal.write({"died": str(member), "step": step, "why": death.why[-2000:]})
         if not self._is_needed(member):
             return  # it was parked for good; it is launched again when there is work for it
         count = self._failures.count(member, death, step)
         run.roster.down.add(member)
         self._due[member] = self._clock.now() + self.limits.delay(count)
         last = death.why.strip().splitlines()[-1]
-        _log.warning("%s is restarted (%d in a row): %s", name, count, last)
+        _log.warning("%s is restarted (%d in a row): %s", member, count, last)
         run.monitor.restarts += 1
         self._restart_due()
 
-    def _is_needed(self, member: int) -> bool:
+    def _is_needed(self, member: Member) -> bool:
         run = self.run
-        if member == run.plan.evaluator:
-            return member not in run.roster.gone
+        if member in run.roster.gone:
+            return False
         return run.roster.takes_part(member) or bool(run.invocations.of(member))
 
     def tick(self) -> None:
@@ -76,13 +75,13 @@ class Recovery(Concern):
         run, now = self.run, self._clock.now()
         for member in [member for member, due in self._due.items() if due <= now]:
             del self._due[member]
-            run.ports.members.start(member)
+            run.ports.processes.start(member)
             run.roster.down.discard(member)
             run.roster.started(member)
             for call in run.invocations.of(member):
-                run.ports.members.passers[member].pass_message(call)
+                run.ports.processes.passers[member].pass_message(call)
 
-    def _late(self) -> Iterator[tuple[int, ExitReport]]:
+    def _late(self) -> Iterator[tuple[Member, ExitReport]]:
         """Members that take too long to start or to answer, with their exit reports."""
         run, now = self.run, self._clock.now()
         start, answer = self.limits.start, self.limits.answer

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from artos.buffer.mailbox import actor_member
+from artos.members import ACTORS, Member
 from head.run.coordination.concern import Concern
+from head.run.run import Run
 from triggers.events import Rewound
 
 
-class Relocation(Concern):
+class Relocation(Concern[Run]):
     """Keeps an actor's rows up to a border; the rows beyond are sampled again at its next place."""
 
     @property
@@ -27,7 +28,7 @@ class Relocation(Concern):
             The first row of its next place.
         """
         run = self.run
-        run.look(actor_member(actor))
+        run.look(Member(ACTORS, actor))
         base = self._border(actor)
         run.ports.row_source.rewind(actor, term, base)
         run.rounds.wrote(actor, base)
@@ -41,7 +42,7 @@ class Relocation(Concern):
         run.monitor.rows_lost += lost * run.plan.envs
         return base
 
-    def restarting(self, member: int) -> None:
+    def restarting(self, member: Member) -> None:
         """The actor is started at its next place without having failed; it reports ``Ready``."""
         self.run.roster.lost(member)
         self.run.roster.started(member)

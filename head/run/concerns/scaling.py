@@ -6,17 +6,17 @@ import traceback
 from collections.abc import Mapping
 from copy import deepcopy
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
-from artos.buffer.mailbox import actor_member
+from artos.members import ACTORS, Member
 from artos.plan import Plan
 from artos.scaling.actor_count import Kept, Schedule
 from artos.scaling.faults import CannotScale, ScalingFailed
 from artos.scaling.policy import Custom, Observation, ScalingPolicy, decided
 from head.run.coordination.concern import Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 from triggers.events import Event, Joined, Left
 from triggers.pacing import fewest
 from triggers.table import Table
@@ -106,12 +106,10 @@ class Scaler:
         return msgspec.structs.replace(self.kept, actors=actors, update=seen.update, memory=memory)
 
 
-class Scaling(Concern):
+class Scaling(Concern[Run]):
     """Lets actors join and leave: 0 to ``len(run.actors)`` - 1 take part, more may be prepared."""
 
-    kept: ClassVar[tuple[str, ...]] = ("_prepared",)
-
-    def __init__(self, run: Coordinator, table: Table, scaler: Scaler) -> None:
+    def __init__(self, run: Run, table: Table, scaler: Scaler) -> None:
         super().__init__(run)
         self.scaler, self._fewest = scaler, fewest(table)
         run.actors = range(scaler.at(run.first_version, {}, None))
@@ -137,7 +135,7 @@ class Scaling(Concern):
         now, before = len(self.run.actors), self._prepared
         self._prepare(max(now, actors))
         for actor in range(now, min(before, self._prepared)):
-            self.run.roster.hurry(actor_member(actor), 0.0)
+            self.run.roster.hurry(Member(ACTORS, actor), 0.0)
 
     def happened(self, event: Event) -> None:
         """Before triggers see a version, actors join and leave, so that its round is theirs."""
@@ -175,7 +173,7 @@ class Scaling(Concern):
         if (rise := self.scaler.rise(update)) is None:
             return wanted, 0.0
         number, updates = rise
-        others = map(actor_member, range(self._prepared, number))
+        others = (Member(ACTORS, a) for a in range(self._prepared, number))
         if updates > 1 and (count < before or any(map(self.run.roster.is_ready, others))):
             return wanted, 0.0
         unhurried = _UNHURRIED if updates > 1 else 0.0
@@ -194,12 +192,12 @@ class Scaling(Concern):
         run, before, now = self.run, self._prepared, len(self.run.actors)
         self._prepared = run.roster.prepared = count
         for actor in range(count, before):
-            run.ports.members.retire(actor_member(actor))
+            run.ports.processes.retire(Member(ACTORS, actor))
         for actor in range(before, count):
-            run.roster.started(actor_member(actor), within)
-            run.ports.members.prepare(actor_member(actor), within)
+            run.roster.started(Member(ACTORS, actor), within)
+            run.ports.processes.prepare(Member(ACTORS, actor), within)
         for actor in range(now, min(before, count) if within else 0):
-            run.roster.hurry(actor_member(actor), within)
+            run.roster.hurry(Member(ACTORS, actor), within)
 
     def __repr__(self) -> str:
         return f"<Scaling {len(self.run.actors)} actors, {self._prepared} prepared>"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import ordered
+from artos.buffer.doorbell import ordered
+from artos.buffer.version_runs import version_runs
 from artos.spec import VERSION_KEY
 from triggers.events import Arrived, Committed
 
@@ -35,7 +36,6 @@ class Commits:
     """
 
     in_place = True
-    kept: ClassVar[tuple[str, ...]] = ("_told",)
 
     def __init__(self, blocks: Mapping[int, ActorBlock], *, shipped: bool) -> None:
         self._blocks, self._shipped = blocks, shipped
@@ -110,4 +110,4 @@ def _runs(block: ActorBlock, start: int, stop: int) -> Iterator[tuple[int, int]]
     """Rows ``start`` to ``stop``, cut where the version changes, without overwritten rows."""
     if start == stop:
         return iter(())
-    return block.version_runs(min(max(start, block.oldest()), stop - 1), stop)
+    return version_runs(block, min(max(start, block.oldest()), stop - 1), stop)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import actor_member
+from artos.members import ACTORS, Member
 from artos.protocol.invocations import Done, FromMember, Invoke
 from artos.protocol.steering import ActorReport, Call, Died, End, Prepare, Retire, Start
 from artos.system.exit_report import ExitReport
 from artos.transitions import after
 from artos.transport.messenger import Messenger
-from triggers.engine import ZmqPasser
+from triggers.passers import ZmqPasser
 
 
 class State(StrEnum):
@@ -88,7 +88,7 @@ class ActorPlacement:
         self, block: ActorBlock, steering: Messenger, published: Callable[[], int]
     ) -> None:
         self._block, self._steering, self._published = block, steering, published
-        self.number, self.member = block.spec.actor, actor_member(block.spec.actor)
+        self.number, self.member = block.spec.actor, Member(ACTORS, block.spec.actor)
         self.state, self.term, self.base = State.UNPLACED, 0, 0
         self.wanted: type[Start | Prepare] | None = None
         self.within = 0.0

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from artos.buffer.mailbox import actor_member
 from artos.clock import Clock
 from artos.errors import BadBundle
+from artos.members import ACTORS, Member
 from artos.protocol import steering
 from artos.protocol.message import Message
 from artos.system.closing import Closing
@@ -148,7 +148,7 @@ class Bundles(Closing):
         for bundle in sorted(unsettled, key=lambda bundle: bundle.number)[:_AT_ONCE]:
             if bundle.state is State.QUEUED:
                 self._move(bundle, Event.PACK)
-                self._tell(node, steering.Pack(actor_member(bundle.actor), bundle.number))
+                self._tell(node, steering.Pack(Member(ACTORS, bundle.actor), bundle.number))
 
     def is_settled(self, actor: int) -> bool:
         """Whether the actor's bundle is here or has failed."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from artos.members import Member
 from artos.protocol.steering import ExecutorNews
 from artos.usage import Usage
 
@@ -15,7 +16,7 @@ class _Reported:
     """The last report of an executor."""
 
     usage: Usage = field(default_factory=Usage)
-    waits_for_slot: frozenset[int] = frozenset()
+    waits_for_slot: frozenset[Member] = frozenset()
     criu: str = ""
     faults: int = 0
     malformed: int = 0
@@ -97,7 +98,7 @@ class NodeUsage:
             self._faults += executor.faults
             self._malformed += executor.malformed
 
-    def waits_for_slot(self, node: str, member: int) -> bool:
+    def waits_for_slot(self, node: str, member: Member) -> bool:
         """Whether the actor's invocations wait on that node for a slot or for weights."""
         return node in self._open and member in self._open[node].waits_for_slot
 

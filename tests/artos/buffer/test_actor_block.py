@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Consumer
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import DeadlineExceeded, Overwritten, UnknownKey
 from artos.spec import VERSION_KEY, DataKey
 

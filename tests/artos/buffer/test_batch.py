@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from artos.buffer.layout import Consumer
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.frames import Rows, Sources
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import Overwritten, UnknownKey
 from artos.protocol.invocations import Claim
 from artos.spec import VERSION_KEY, DataKey

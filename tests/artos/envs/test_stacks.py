@@ -27,7 +27,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.samplers.batch import Batch
 from artos.buffer.samplers.uniform import UniformSampler
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.envs.make import describe
 from artos.errors import Refused
 from artos.protocol.invocations import Claim, Invoke

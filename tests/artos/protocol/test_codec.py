@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from artos.errors import BadMessage
+from artos.members import ACTORS, Member
 from artos.protocol import codec, control, fields, steering
 from artos.protocol.data import Finish, Pull, Weights
 from artos.protocol.invocations import Claim, Done, Failed, Invoke, Ready
@@ -90,7 +91,7 @@ HONEST = [
     control.Submit({"settings": {"a": [1, 2.5, None, True, {"b": "ü\n"}]}}, DIGEST),
     control.Archive(DIGEST, b"x" * (LARGEST + 1)),
     control.Placed({actor: f"node{actor}" for actor in range(16_000)}),
-    steering.ActorReport(1, 1, Done(0, -1, {"loss": math.nan}), 2**63 - 1),
+    steering.ActorReport(Member(ACTORS), 1, Done(0, -1, {"loss": math.nan}), 2**63 - 1),
     Weights(0, "float32", 2**64 - 1, 0, 4, memoryview(b"abcd")),
     Pull(-1),
 ]
@@ -136,6 +137,8 @@ def _unbounded(kind: msgspec.inspect.Type, *, floats: bool) -> bool:
             return kind.pattern is None and kind.max_length is None
         case msgspec.inspect.FloatType():
             return floats and kind.le is None
+        case msgspec.inspect.NamedTupleType():
+            return any(_unbounded(each.type, floats=floats) for each in kind.fields)
         case msgspec.inspect.VarTupleType():
             return _unbounded(kind.item_type, floats=floats)
         case msgspec.inspect.DictType(value_type=msgspec.inspect.AnyType()):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from artos.clock import ManualClock, WakingClock
+from artos.members import Member
 from artos.system.loop import TICK, Loop
 
 
@@ -25,7 +26,7 @@ class Sleeper(Loop):
         del seconds
         self.real.advance(self.sleeps.pop(0))
 
-    def _changed(self, member: int) -> None:
+    def _changed(self, member: Member) -> None:
         del member
 
     def _follow_children(self) -> None:

@@ -14,7 +14,7 @@ from artos.runtime.reference import settings_of_workload
 from artos.scaling.actor_count import ActorsSetting, Schedule
 from artos.scaling.elastic import Elastic
 from artos.settings import Setting, convert, settings_of, shown
-from artos.spec import Workload
+from artos.workload import Workload
 from triggers.algorithms.ppo import workload
 
 

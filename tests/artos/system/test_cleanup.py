@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from artos.buffer.segment import ShmFolder, reap_orphans
+from artos.buffer.shm_folder import ShmFolder, reap_orphans
 from artos.errors import Refused
 from artos.system.cleanup import clean, image_folder, remove_images, remove_unlinked_images
 from deploy.cli.__main__ import main
@@ -24,7 +24,7 @@ WHERE = ["disk", "tmpfs", "elsewhere"]
 OWNER = """
 import sys
 from pathlib import Path
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.system.cleanup import image_folder
 from head.records.run_folder import RunFolder
 run, where = Path(sys.argv[1]), sys.argv[2]

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from named import LEARNER, acting
 from numpy.typing import NDArray
 
-from artos.buffer.mailbox import LEARNER, actor_of
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.run_memory import RunMemory
 from artos.clock import ManualClock
+from artos.members import Member
 from artos.plan import Plan
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.reference import Reference
@@ -57,7 +58,7 @@ def plan_of(wired: Table, rounds: int) -> tuple[Plan, Table]:
 
 
 class Loop:
-    """``Members``: actors with a cached version, a learner that mints versions.
+    """``Processes``: actors with a cached version, a learner that mints versions.
 
     Real blocks and a real model block; only acting and learning, which do not change the lag, are
     left out. ``ends`` holds the actors' versions at the end of each round, ``minted`` the
@@ -72,17 +73,17 @@ class Loop:
         self.ends: list[list[int]] = []
         self.pulls = 0
 
-    def _ask(self, member: int, call: Invoke) -> None:
+    def _ask(self, member: Member, call: Invoke) -> None:
         self._queue.append((member, call))
 
-    def end(self, member: int) -> None:
-        raise AssertionError(f"member {member} died")
+    def end(self, member: Member) -> None:
+        raise AssertionError(f"{member} died")
 
     start = prepare = retire = end
 
     def run(self, coordinator: Coordinator) -> None:
         coordinator.begin()
-        for member in range(ACTORS + 1):
+        for member in (LEARNER, *acting(*range(ACTORS))):
             coordinator.receive(member, Ready(0.0))
         self._publish(0, 0)
         coordinator.look(LEARNER)
@@ -90,7 +91,7 @@ class Loop:
             member, call = self._queue.popleft()
             coordinator.receive(
                 member,
-                self._learn(call) if member == LEARNER else self._act(actor_of(member), call),
+                self._learn(call) if member == LEARNER else self._act(member.rank, call),
             )
         self._end_of_round()
 

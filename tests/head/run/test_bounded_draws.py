@@ -52,6 +52,6 @@ def test_actors_get_newer_weights_before_their_rows_are_useless(
                 break
             players.step()
         monitor = players.coordinator.monitor
-        assert monitor.updates == UPDATES
+        assert players.coordinator.progress.updates == UPDATES
         assert monitor.empty_draws > 0
         assert monitor.rows_stale == 3 * monitor.empty_draws

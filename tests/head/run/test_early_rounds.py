@@ -32,4 +32,4 @@ def test_what_is_booked_is_what_is_granted(left: int, rounds: int, tmp_path: Pat
         granted = players.coordinator.rounds.granted
         assert limit.granted == granted == rounds * STEPS
         players.run()
-        assert players.coordinator.monitor.updates == 12
+        assert players.coordinator.progress.updates == 12

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from elastic_loop import NOISE, STEPS, full_batch, troupe
 from helpers import unrolled
+from named import LEARNER
 
-from artos.buffer.mailbox import LEARNER
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.learners.publisher import Publisher
 from artos.scaling.actor_count import Manual, NoiseScale

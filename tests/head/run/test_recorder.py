@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from disks import full, needs_mount, small_disk
 from elastic_loop import STEPS, Troupe, full_batch, troupe
+from named import LEARNER
 
 from artos import checkpoint
-from artos.buffer.mailbox import LEARNER
-from artos.buffer.model_block import ObjectRegion, ObjectSlot
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.errors import NotSaved
 from artos.scaling.actor_count import Manual
 from artos.system.logging_setup import logging_to

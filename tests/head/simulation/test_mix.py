@@ -125,6 +125,8 @@ def test_what_is_no_mix_is_refused(tmp_path: Path, text: str, word: str) -> None
 
 def test_the_mix_in_the_documents_is_the_file_and_means_something() -> None:
     file = ROOT / "docs" / "examples" / "mix.toml"
-    assert f"```toml\n{file.read_text()}```" in (ROOT / "docs" / "how-to.md").read_text()
+    assert (
+        f"```toml\n{file.read_text()}```" in (ROOT / "docs" / "how-to" / "simulate.md").read_text()
+    )
     pong, walker = mix(file)
     assert (pong.runs, pong.plan.total_updates, walker.plan.total_steps) == (4, 400, 40_000)

@@ -15,9 +15,10 @@ from head.records.shape import Shape
 from head.simulation.cluster import Cluster
 from head.simulation.durations import Recorded
 from head.simulation.recorded import recorded
+from triggers.data_key import DataKeyTrigger
 from triggers.journal import MOST_BYTES, Journal, read
 from triggers.journal_parts import parts
-from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger
+from triggers.primitives import ObjectKeyTrigger
 
 TABLE = {
     "learner.update": DataKeyTrigger(("rows",), size=8).encode(),
@@ -154,5 +155,5 @@ def test_a_run_of_today_does_as_much_when_it_is_simulated(
     assert recorded([divided]) == recorded([whole])
     found = Cluster(1, 2).run(recorded([divided]))
     (simulated,) = found.usage
-    assert simulated.updates == run.coordinator.monitor.updates == settings["total_updates"]
+    assert simulated.updates == run.coordinator.progress.updates == settings["total_updates"]
     assert simulated.steps == pytest.approx(run.coordinator.steps, rel=ahead + 1e-9)

@@ -14,7 +14,8 @@ from head.simulation.cluster import Cluster
 from head.simulation.durations import Constant, Duration, LogNormal
 from head.simulation.workload import Starts, Workload
 from triggers.base import Trigger
-from triggers.primitives import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger
+from triggers.data_key import DataKeyTrigger
+from triggers.primitives import ObjectKeyTrigger, TimeTrigger
 
 STEPS = 8
 

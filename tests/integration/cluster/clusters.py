@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 from helpers import PATIENCE, ROOT, below
 
-from artos.buffer.segment import PREFIX, reap_orphans
+from artos.buffer.shm_folder import PREFIX, reap_orphans
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal
 from artos.protocol.orders import ExecutorOrder, RunOrder, write_order

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 import zmq
 from test_archive import HOSTILE as ARCHIVES
@@ -16,6 +17,7 @@ from test_head_daemon import Head, hello, joined
 
 from artos.protocol import codec, control
 from artos.protocol.message import Refusal
+from artos.protocol.views import ClusterView
 from artos.system.archives import name_of
 from artos.transport import sockets
 from artos.transport.channel import Envelope, framed
@@ -45,7 +47,7 @@ def raw(head: Head, me: str) -> Iterator[sockets.Socket]:
 
 
 def lives(head: Head, malformed: int = 0, faults: int = 0) -> dict[str, object]:
-    status = head.ask(head.peer(f"user:owner/{time.monotonic_ns()}"), control.ReadStatus()).data
+    status = head.told(head.peer(f"user:owner/{time.monotonic_ns()}"), control.ReadStatus())
     assert (status["malformed"], status["faults"]) == (malformed, faults), head.said
     return status
 
@@ -130,8 +132,8 @@ def submitted(head: Head, name: str) -> None:
 
 def outcome_of(head: Head, run: str) -> dict[str, object]:
     user = head.peer("user:owner/2")
-    head.until(lambda: head.ask(user, control.ReadStatus(run)).data["outcome"])
-    return head.ask(user, control.ReadStatus(run)).data
+    head.until(lambda: head.told(user, control.ReadStatus(run))["outcome"])
+    return head.told(user, control.ReadStatus(run))
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("a\x1bb")])
@@ -168,7 +170,7 @@ def test_a_state_file_full_of_poison_fails_its_runs_and_no_more(head: Head) -> N
     user = head.peer("user:owner/1")
 
     def states() -> list[str]:
-        return [run["state"] for run in head.ask(user, control.ListRuns()).data["runs"]]
+        return [run["state"] for run in head.told(user, control.ListRuns())["runs"]]
 
     head.until(lambda: states() == ["failed"] * 6 + ["nonsense"])
     head.stop()
@@ -189,7 +191,7 @@ def test_a_fault_in_the_head_is_told_counted_and_shown(head: Head, monkeypatch) 
         head.until(lambda: peer.last(Refusal), peer)
     assert "KeyError" in peer.last(Refusal).why
     assert any("Traceback" in line for line in head.said)
-    shown = text(cluster(lives(head, faults=1)))
+    shown = text(cluster(msgspec.convert(lives(head, faults=1), ClusterView)))
     assert "the head survived 1 faults, 0 malformed messages" in shown
 
 
@@ -200,7 +202,7 @@ def test_a_fault_at_the_end_of_a_run_is_that_runs_failure(head: Head, monkeypatc
     monkeypatch.setattr("head.daemon.run_host.RunHost.ended", broken)
     submitted(head, "r1")
     user = head.peer("user:owner/2")
-    over = lambda: head.ask(user, control.ReadStatus("r1")).data["state"] == "failed"  # noqa: E731
+    over = lambda: head.told(user, control.ReadStatus("r1"))["state"] == "failed"  # noqa: E731
     head.until(over)
     lives(head, faults=1)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from named import acting
 from two_nodes import PATIENCE, Head, Worker, kill, plan_of, run_until, two_nodes, value
 
 from artos.buffer.layout import Consumer
@@ -261,4 +262,4 @@ def test_a_new_replay_process_has_everybody_looked_at(tmp_path: Path) -> None:
             head.board.doorbell.wait(0.05)
             head.host.reap()
             looked |= set(head.board.changed())
-        assert looked == {actor + 1 for actor in head.blocks}
+        assert looked == {*acting(*head.blocks)}

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from named import acting
 from real_runs import TINY, Artos, Outcome, journal, shared_memory, updates
 
 from artos.buffer.layout import LAYOUT_VERSION
-from artos.buffer.segment import PREFIX
+from artos.buffer.shm_folder import PREFIX
 from artos.errors import ActorFailed, LearnerFailed
 from artos.system.exit_report import ExitReport
 from artos.system.shm import shm_root
@@ -184,7 +185,7 @@ def test_block_of_another_layout_version(start: Callable[..., Artos], home: Path
     (folder,) = shm_root().glob(f"{PREFIX}*")
     words = np.memmap(folder / "actor-0", np.int64, "r+", shape=(4,))
     words[1] = LAYOUT_VERSION + 1
-    member = artos.member(1)
+    member = artos.member(*acting(0))
     assert member is not None
     member.kill()
     outcome = artos.wait()

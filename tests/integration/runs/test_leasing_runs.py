@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from named import LEARNER
 from real_runs import Artos, journal, updates
 
-from artos.buffer.mailbox import LEARNER
 from artos.pool.folder import pool_folder
 from artos.pool.view import clean, read_pool
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from artos.errors import TemplateFailed
+from artos.members import Member
 from artos.protocol.invocations import FromMember
 from artos.system.child import Child
 from workers.actors.launchers.launcher import Kind, Launched, Launcher
 from workers.host.slots import Slot
 
 
-def launched(member: int, kind: Kind) -> Launched:
+def launched(member: Member, kind: Kind) -> Launched:
     return Launched(member, Child(os.getpid(), Path(os.devnull)), kind)
 
 
@@ -30,7 +31,7 @@ class Way:
     def __call__(self) -> Way:
         return self
 
-    def request(self, member: int, slot: Slot | None) -> None:
+    def request(self, member: Member, slot: Slot | None) -> None:
         del slot
         self.asked.append(member)
 
@@ -53,7 +54,7 @@ class First:
     def __init__(self, *, others: bool) -> None:
         self.others, self.left = others, 2
 
-    def launch(self, member: int, slot: Slot | None) -> Launched | None:
+    def launch(self, member: Member, slot: Slot | None) -> Launched | None:
         del slot
         self.left -= 1
         return launched(member, "fork") if self.left >= 0 else None

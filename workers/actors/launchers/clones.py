@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from artos.errors import ArtosError, RestoreFailed, TemplateFailed
+from artos.members import Member
 from artos.protocol.invocations import Failed, FromMember
 from artos.runtime.template import WAKE, Identity, tell
 from artos.system.child import Child, ProcessSpec, Starter, start
@@ -40,7 +41,7 @@ class Clones:
     def __init__(
         self,
         place: Place,
-        member: int,
+        member: Member,
         criu: Criu,
         checkpointer: Checkpointer,
         prefix: Prefix,
@@ -50,8 +51,8 @@ class Clones:
         self._place, self._criu, self._checkpointer = place, criu, checkpointer
         self._prefix = prefix
         self._at_once = at_once
-        self._asked: list[tuple[int, Slot | None]] = []
-        self._restores: dict[int, tuple[Operation, Slot | None]] = {}
+        self._asked: list[tuple[Member, Slot | None]] = []
+        self._restores: dict[Member, tuple[Operation, Slot | None]] = {}
         self._launched: list[Launched] = []
         self._failures = 0
         self._image: Image | None = None
@@ -65,7 +66,7 @@ class Clones:
         self._member, self._begin = member, begin
         self._template: Child | None = None
 
-    def request(self, member: int, slot: Slot | None) -> None:
+    def request(self, member: Member, slot: Slot | None) -> None:
         """See ``LaunchStrategy.request``. A second request for an actor changes nothing."""
         if member not in self._restores and all(member != asked for asked, _ in self._asked):
             self._asked.append((member, slot))
@@ -145,9 +146,9 @@ class Clones:
             member, slot = self._asked.pop(0)
             self._restores[member] = self._restore(member, slot), slot
 
-    def _restore(self, member: int, slot: Slot | None) -> Operation:
+    def _restore(self, member: Member, slot: Slot | None) -> Operation:
         assert self._image is not None
-        identity = Path(f"{self._identity}-{member}")
+        identity = Path(f"{self._identity}-{member.rank}")
         tell(identity, Identity(self._place.site_for(member)))
         with ExitStack() as stack:
             log = stack.enter_context(opened(self._place.log_of(member), "ab"))
@@ -173,7 +174,7 @@ class Clones:
                 self._failures = 0
                 self._launched.append(self._woken(member, outcome.pid))
 
-    def _woken(self, member: int, pid: int) -> Launched:
+    def _woken(self, member: Member, pid: int) -> Launched:
         os.kill(pid, WAKE)
         return Launched(member, Child(pid, self._place.path_of(member)), self.kind)
 

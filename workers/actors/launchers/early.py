@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from artos.members import Member
 from artos.runtime.preload import Preloaded
 from artos.system.child import ProcessSpec
 from artos.system.child_modules import ChildModule
@@ -31,7 +32,7 @@ class Early:
         self._preloaded, self._place, self._pin = preloaded, place, pin
         self._left, self.others, self._images = most, others, images
 
-    def launch(self, member: int, slot: Slot | None) -> Launched | None:
+    def launch(self, member: Member, slot: Slot | None) -> Launched | None:
         """A new process of that actor; None if another way to launch it must be taken."""
         if not self._left:
             return None

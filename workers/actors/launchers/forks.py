@@ -11,6 +11,7 @@ from typing import IO
 import msgspec
 
 from artos.errors import TemplateFailed
+from artos.members import Member
 from artos.protocol.invocations import Failed, FromMember, Ready
 from artos.runtime.template import Identity
 from artos.system.child import Child, ProcessSpec, Starter, adopt_orphans, adopts_orphans, start
@@ -42,7 +43,7 @@ class Forks:
     def __init__(
         self,
         place: Place,
-        member: int,
+        member: Member,
         pin: Callable[[int, Slot], None],
         begin: Starter = start,
         *,
@@ -50,7 +51,7 @@ class Forks:
         optional: bool = False,
     ) -> None:
         self._place, self._pin, self._images, self.optional = place, pin, images, optional
-        self._asked: list[tuple[int, Slot | None]] = []
+        self._asked: list[tuple[Member, Slot | None]] = []
         self._ready, self._failed = False, ""
         self._sharing: subprocess.Popen[bytes] | None = None
         self._log = place.log(TEMPLATE)
@@ -62,7 +63,7 @@ class Forks:
             spec = ProcessSpec(ChildModule.TEMPLATE, arguments + ("apart",) * images)
             self._server = begin(spec, self._log, stdin=requests, stdout=answers)
 
-    def request(self, member: int, slot: Slot | None) -> None:
+    def request(self, member: Member, slot: Slot | None) -> None:
         """See ``LaunchStrategy.request``."""
         self._asked.append((member, slot))
 
@@ -93,7 +94,7 @@ class Forks:
         asked, self._asked = self._asked, []
         return [self._fork(member, slot) for member, slot in asked]
 
-    def _fork(self, member: int, slot: Slot | None) -> Launched:
+    def _fork(self, member: Member, slot: Slot | None) -> Launched:
         log = self._place.log_of(member)
         order = Identity(self._place.site_for(member), str(log))
         adopt_orphans()

@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from artos.buffer.mailbox import actor_of
 from artos.errors import TemplateFailed
+from artos.members import Member
 from artos.plan import Site
 from artos.protocol.invocations import FromMember
 from artos.system.child import Child, ProcessSpec, start
@@ -34,7 +34,7 @@ _END_SECONDS = 2.0
 class Launched(NamedTuple):
     """A new process of an actor, and how it was launched."""
 
-    member: int
+    member: Member
     child: Child
     kind: Kind
 
@@ -46,11 +46,11 @@ class Place(NamedTuple):
     plan_file: Path
     code: str = ""
 
-    def site_for(self, member: int) -> Site:
+    def site_for(self, member: Member) -> Site:
         """The member's site."""
         return msgspec.structs.replace(self.site, member=member)
 
-    def text_for(self, member: int) -> str:
+    def text_for(self, member: Member) -> str:
         """The member's site as JSON."""
         return msgspec.json.encode(self.site_for(member)).decode()
 
@@ -58,7 +58,7 @@ class Place(NamedTuple):
         """The log file of that name for a new process, rotated if it has grown large."""
         return _fit_to_append(self._path(name))
 
-    def log_of(self, member: int) -> Path:
+    def log_of(self, member: Member) -> Path:
         """The log file for a new process of the actor, rotated if it has grown large."""
         return _fit_to_append(self.path_of(member))
 
@@ -66,9 +66,9 @@ class Place(NamedTuple):
         """Keep the template's output from filling the disk; see ``rotate``."""
         rotate(self._path(TEMPLATE))
 
-    def path_of(self, member: int) -> Path:
+    def path_of(self, member: Member) -> Path:
         """The path of the actor's log file."""
-        return self._path(f"actor-{actor_of(member)}")
+        return self._path(f"actor-{member.rank}")
 
     @property
     def memory(self) -> Path:
@@ -94,7 +94,7 @@ class LaunchStrategy(Protocol):
     kind: Kind
     optional: bool
 
-    def request(self, member: int, slot: Slot | None) -> None:
+    def request(self, member: Member, slot: Slot | None) -> None:
         """Ask for a process, on that slot's CPU if one is given; ``poll`` will return it."""
 
     def heard(self, message: FromMember) -> None:
@@ -121,7 +121,7 @@ class ColdStart:
         self._place, self._prefix = place, prefix
         self._launched: list[Launched] = []
 
-    def request(self, member: int, slot: Slot | None) -> None:
+    def request(self, member: Member, slot: Slot | None) -> None:
         """See ``LaunchStrategy.request``."""
         arguments = (self._place.text_for(member), str(self._place.plan_file))
         spec, log = ProcessSpec(ChildModule.MEMBER, arguments), self._place.log_of(member)
@@ -145,7 +145,7 @@ class EarlyLaunch(Protocol):
 
     others: bool
 
-    def launch(self, member: int, slot: Slot | None) -> Launched | None:
+    def launch(self, member: Member, slot: Slot | None) -> Launched | None:
         """A new process of that actor; None if another way to launch it must be taken."""
 
 
@@ -160,11 +160,11 @@ class Launcher:
         self, strategies: Sequence[Callable[[], LaunchStrategy]], early: EarlyLaunch | None = None
     ) -> None:
         self._later, self._early = list(strategies), early
-        self._asked: dict[int, Slot | None] = {}
+        self._asked: dict[Member, Slot | None] = {}
         self._begun: list[Launched] = []
         self._strategy: LaunchStrategy | None = None
 
-    def request(self, member: int, slot: Slot | None = None) -> None:
+    def request(self, member: Member, slot: Slot | None = None) -> None:
         """See ``LaunchStrategy.request``. The first request starts the template."""
         first = None if self._early is None else self._early.launch(member, slot)
         self._asked[member] = slot
@@ -175,7 +175,7 @@ class Launcher:
         if first is None and self._strategy is not None:
             self._strategy.request(member, slot)
 
-    def withdraw(self, member: int) -> None:
+    def withdraw(self, member: Member) -> None:
         """The process is not wanted any more; if it is made anyway, ``poll`` kills it."""
         self._asked.pop(member, None)
 

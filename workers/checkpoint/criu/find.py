@@ -1,4 +1,4 @@
-"""Finds CRIU on this machine: the CRIU asked for, the one we built, or the system's."""
+"""Finds CRIU on this machine: the one asked for, the one we built, or the system's."""
 
 from __future__ import annotations
 
@@ -74,17 +74,12 @@ def _checked(binary: Path, fix: str) -> Path:
         raise CriuUnavailable(
             f"{binary} is version {_text(version)}, {_text(LEAST)} is needed", fix
         )
-    _make_feature_cache()
+    if os.geteuid() == 0:  # only root's CRIU reads the cache of features, and trusts it
+        try:
+            keep(FEATURES)
+        except OSError as error:
+            raise CriuUnavailable(str(error), f"rm -r {FEATURES}") from error
     return binary
-
-
-def _make_feature_cache() -> None:
-    if os.geteuid() != 0:
-        return  # only root's CRIU reads the cache, and trusts it
-    try:
-        keep(FEATURES)
-    except OSError as error:
-        raise CriuUnavailable(str(error), f"rm -r {FEATURES}") from error
 
 
 def _why_not() -> tuple[str, str]:

@@ -1,9 +1,9 @@
 """The cost of workers for their head: real daemon, real messages, many simulated nodes.
 
-``python -m evaluation.control_plane.bench --workers 1000`` answers with ``head_cpu``, the CPUs that
-the head uses while its workers send heartbeats and reports every second and one run has 16 actors
-on each; ``messages_per_s``, the reports per second that the head takes when all come at once; and
-``noticed_s``, the seconds after a dead node's deadline until the run knows of its death.
+``python -m evaluation.control_plane.head_load --workers 1000`` answers with ``head_cpu``, the CPUs
+that the head uses while its workers send heartbeats and reports every second and one run has 16
+actors on each; ``messages_per_s``, the reports per second that the head takes when all come at
+once; and ``noticed_s``, the seconds after a dead node's deadline until the run knows of its death.
 
 The head is ``head.daemon.daemon`` in a process of its own. The workers are messengers, many in a
 process (``evaluation.control_plane.fleet``). The run only sends the messages that a run process
