@@ -28,11 +28,11 @@ class Shape(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, plan: Plan) -> Shape:
-        """That of a plan."""
+        """The shape of a plan."""
         return cls(**{name: getattr(plan, name) for name in cls.__struct_fields__})
 
     def plan(self, name: str, schedule: Mapping[int, int] | None = None) -> Plan:
-        """A plan of this shape, without evaluations; ``schedule`` has actors by update."""
+        """A plan of this shape, without evaluations; ``schedule``: numbers of actors by update."""
         return Plan(
             reference=Reference(""), name=name, env="", seed=0, capacity=self.steps,
             on_full="wait", data_keys=(), objects=(), layout=(), methods={},

@@ -65,7 +65,7 @@ class LeasedSlots:
         ring: Callable[[], None],
         clock: Clock,
     ) -> None:
-        """``slots`` has the slot of each resource of the pool, by its name. Use ``leased_slots``."""
+        """``slots`` are by the name of the pool's resource. Use ``leased_slots``."""
         self._pool, self._slots, self._clock = pool, slots, clock
         self._most = len(seats)
         self._idle: dict[Seat, Slot | None] = dict.fromkeys(seats)
