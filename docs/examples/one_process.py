@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from head.run.coordination.stand_ins import in_process
 
 from artos import ActorBlock, DataKey, Invoke, ModelBlock
 from artos.buffer.layout import BlockSpec, Consumer
@@ -16,6 +15,7 @@ from artos.spec import VERSION_KEY, ArraySpec
 from head.run.coordination.concern import Concern
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.outline import Outline
+from head.run.coordination.stand_ins import in_process
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger
 
 ACTORS, STEPS, UPDATES, LEARNER = range(2), 64, 40, Member("learner")

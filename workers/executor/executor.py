@@ -48,6 +48,9 @@ _NEWS_SECONDS = 5.0
 class VersionGate:
     """Holds a call back until ``version()`` says that its weights, or any at all, are here."""
 
+    # Whether an actor binds newer weights is decided once, by ``Binding`` in the run process. When
+    # it can is only known here: weights come to a node by another way than calls, and may be later.
+
     def __init__(
         self, version: Callable[[], int], passers: Mapping[Member, MessagePasser[Invoke]]
     ) -> None:
