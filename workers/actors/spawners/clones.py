@@ -15,7 +15,7 @@ from artos.runtime.template import WAKE, Identity, tell
 from artos.system.child import Child, ProcessSpec, Starter, start
 from artos.system.child_modules import ChildModule
 from artos.system.regular_file import opened
-from workers.actors.launchers.launcher import TEMPLATE, Kind, Launched, Place
+from workers.actors.spawners.spawner import TEMPLATE, Kind, Place, Spawned
 from workers.checkpoint.checkpointer import Checkpointer, Shot
 from workers.checkpoint.criu import common_memory
 from workers.checkpoint.criu.driver import Criu, Operation
@@ -32,7 +32,7 @@ class Clones:
     Where the machine allows it, the template's memory is first moved to a file that all clones
     share. Restores run in parallel, ``at_once`` at a time. A clone reads its identity from a file
     that it inherits in place of the template's identity file; then a signal wakes it. A restore
-    that fails is tried again; after three failures in a row the launcher takes its next strategy.
+    that fails is tried again; after three failures in a row the spawner takes its next strategy.
     """
 
     kind: Kind = "clone"
@@ -53,7 +53,7 @@ class Clones:
         self._at_once = at_once
         self._asked: list[tuple[Member, Slot | None]] = []
         self._restores: dict[Member, tuple[Operation, Slot | None]] = {}
-        self._launched: list[Launched] = []
+        self._spawned: list[Spawned] = []
         self._failures = 0
         self._image: Image | None = None
         self._shot: Shot | None = None
@@ -67,7 +67,7 @@ class Clones:
         self._template: Child | None = None
 
     def request(self, member: Member, slot: Slot | None) -> None:
-        """See ``LaunchStrategy.request``. A second request for an actor changes nothing."""
+        """See ``SpawnStrategy.request``. A second request for an actor changes nothing."""
         if member not in self._restores and all(member != asked for asked, _ in self._asked):
             self._asked.append((member, slot))
 
@@ -82,7 +82,7 @@ class Clones:
         )
 
     def heard(self, message: FromMember) -> None:
-        """See ``LaunchStrategy.heard``: a template that is ready is checkpointed."""
+        """See ``SpawnStrategy.heard``: a template that is ready is checkpointed."""
         if isinstance(message, Failed):
             self._failed = message.trace
             return
@@ -103,8 +103,8 @@ class Clones:
         except (ArtosError, OSError) as error:
             self._failed = str(error)
 
-    def poll(self) -> list[Launched]:
-        """See ``LaunchStrategy.poll``."""
+    def poll(self) -> list[Spawned]:
+        """See ``SpawnStrategy.poll``."""
         if self._failed:
             raise TemplateFailed(self.kind, self._failed)
         self._start_template_if_needed()
@@ -118,10 +118,10 @@ class Clones:
             self._begin_restores()
         except ArtosError as error:
             self._failed = str(error)
-        launched, self._launched = self._launched, []
-        if self._failed and not launched:  # else raised next time, so that no process is lost
+        spawned, self._spawned = self._spawned, []
+        if self._failed and not spawned:  # else raised next time, so that no process is lost
             raise TemplateFailed(self.kind, self._failed)
-        return launched
+        return spawned
 
     def _watch_template(self) -> None:
         gone = self._template is not None and self._template.died() is not None
@@ -172,14 +172,14 @@ class Clones:
             if outcome is not None:
                 del self._restores[member]
                 self._failures = 0
-                self._launched.append(self._woken(member, outcome.pid))
+                self._spawned.append(self._woken(member, outcome.pid))
 
-    def _woken(self, member: Member, pid: int) -> Launched:
+    def _woken(self, member: Member, pid: int) -> Spawned:
         os.kill(pid, WAKE)
-        return Launched(member, Child(pid, self._place.path_of(member)), self.kind)
+        return Spawned(member, Child(pid, self._place.path_of(member)), self.kind)
 
     def close(self) -> None:
-        """See ``LaunchStrategy.close``."""
+        """See ``SpawnStrategy.close``."""
         for operation, _ in self._restores.values():
             operation.cancel()
         if self._sharing is not None:

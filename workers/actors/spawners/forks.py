@@ -16,7 +16,7 @@ from artos.protocol.invocations import Failed, FromMember, Ready
 from artos.runtime.template import Identity
 from artos.system.child import Child, ProcessSpec, Starter, adopt_orphans, adopts_orphans, start
 from artos.system.child_modules import ChildModule
-from workers.actors.launchers.launcher import TEMPLATE, Kind, Launched, Place
+from workers.actors.spawners.spawner import TEMPLATE, Kind, Place, Spawned
 from workers.checkpoint.criu import common_memory
 from workers.checkpoint.criu.suspects import threads
 from workers.host.slots import Slot
@@ -64,11 +64,11 @@ class Forks:
             self._server = begin(spec, self._log, stdin=requests, stdout=answers)
 
     def request(self, member: Member, slot: Slot | None) -> None:
-        """See ``LaunchStrategy.request``."""
+        """See ``SpawnStrategy.request``."""
         self._asked.append((member, slot))
 
     def heard(self, message: FromMember) -> None:
-        """See ``LaunchStrategy.heard``."""
+        """See ``SpawnStrategy.heard``."""
         if isinstance(message, Failed):
             self._failed = message.trace
         elif isinstance(message, Ready) and not message.whole and self.optional:
@@ -83,8 +83,8 @@ class Forks:
         else:
             self._ready = True
 
-    def poll(self) -> list[Launched]:
-        """See ``LaunchStrategy.poll``."""
+    def poll(self) -> list[Spawned]:
+        """See ``SpawnStrategy.poll``."""
         if self._failed or self._server.died() is not None:
             raise TemplateFailed(self.kind, self._failed or self._server.log_tail())
         if self._sharing is not None and self._sharing.poll() is not None:
@@ -94,7 +94,7 @@ class Forks:
         asked, self._asked = self._asked, []
         return [self._fork(member, slot) for member, slot in asked]
 
-    def _fork(self, member: Member, slot: Slot | None) -> Launched:
+    def _fork(self, member: Member, slot: Slot | None) -> Spawned:
         log = self._place.log_of(member)
         order = Identity(self._place.site_for(member), str(log))
         adopt_orphans()
@@ -105,7 +105,7 @@ class Forks:
         pid = int(self._answer())
         if slot is not None:
             self._pin(pid, slot)
-        return Launched(member, Child(pid, log), self.kind)
+        return Spawned(member, Child(pid, log), self.kind)
 
     def _answer(self) -> bytes:
         ready, _, _ = select.select([self._answers], [], [], _FORK_SECONDS)
@@ -115,7 +115,7 @@ class Forks:
         return line
 
     def close(self) -> None:
-        """See ``LaunchStrategy.close``."""
+        """See ``SpawnStrategy.close``."""
         if self._sharing is not None:
             self._sharing.kill()
             self._sharing.wait()

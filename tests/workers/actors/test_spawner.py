@@ -1,4 +1,4 @@
-"""Which way actors are launched: early, by the best strategy, by the next one if that fails."""
+"""Which way actors are spawned: early, by the best strategy, by the next one if that fails."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from artos.errors import TemplateFailed
 from artos.members import Member
 from artos.protocol.invocations import FromMember
 from artos.system.child import Child
-from workers.actors.launchers.launcher import Kind, Launched, Launcher
+from workers.actors.spawners.spawner import Kind, Spawned, Spawner
 from workers.host.slots import Slot
 
 
-def launched(member: Member, kind: Kind) -> Launched:
-    return Launched(member, Child(os.getpid(), Path(os.devnull)), kind)
+def spawned(member: Member, kind: Kind) -> Spawned:
+    return Spawned(member, Child(os.getpid(), Path(os.devnull)), kind)
 
 
 class Way:
@@ -38,11 +38,11 @@ class Way:
     def heard(self, message: FromMember) -> None:
         del message
 
-    def poll(self) -> list[Launched]:
+    def poll(self) -> list[Spawned]:
         if self.fails:
             raise TemplateFailed(self.kind, "not for this one")
         asked, self.asked = (self.asked, []) if self.ready else ([], self.asked)
-        return [launched(member, self.kind) for member in asked]
+        return [spawned(member, self.kind) for member in asked]
 
     def close(self) -> None:
         pass
@@ -54,14 +54,14 @@ class First:
     def __init__(self, *, others: bool) -> None:
         self.others, self.left = others, 2
 
-    def launch(self, member: Member, slot: Slot | None) -> Launched | None:
+    def spawn(self, member: Member, slot: Slot | None) -> Spawned | None:
         del slot
         self.left -= 1
-        return launched(member, "fork") if self.left >= 0 else None
+        return spawned(member, "fork") if self.left >= 0 else None
 
 
-def kinds(launcher: Launcher) -> list[tuple[int, Kind]]:
-    return [(each.member, each.kind) for each in launcher.poll()]
+def kinds(spawner: Spawner) -> list[tuple[int, Kind]]:
+    return [(each.member, each.kind) for each in spawner.poll()]
 
 
 @pytest.mark.parametrize("others", [True, False])
@@ -73,37 +73,37 @@ def test_the_first_actors_do_not_wait_for_the_template(others: bool) -> None:
         made.append(way)
         return way
 
-    launcher = Launcher([strategy], First(others=others))
-    launcher.request(1)
-    launcher.request(2)
-    assert kinds(launcher) == [(1, "fork"), (2, "fork")]
+    spawner = Spawner([strategy], First(others=others))
+    spawner.request(1)
+    spawner.request(2)
+    assert kinds(spawner) == [(1, "fork"), (2, "fork")]
     assert len(made) == others, "made ahead only if there may be others"
-    launcher.request(3)
-    assert kinds(launcher) == []
+    spawner.request(3)
+    assert kinds(spawner) == []
     way.ready = True
-    assert kinds(launcher) == [(3, "clone")]
+    assert kinds(spawner) == [(3, "clone")]
     assert len(made) == 1
 
 
-def test_once_the_strategy_has_made_one_nobody_is_launched_early() -> None:
+def test_once_the_strategy_has_made_one_nobody_is_spawned_early() -> None:
     first = First(others=True)
     first.left = 1
-    launcher = Launcher([Way("clone")], first)
-    launcher.request(1)
-    launcher.request(2)
-    assert kinds(launcher) == [(1, "fork"), (2, "clone")]
+    spawner = Spawner([Way("clone")], first)
+    spawner.request(1)
+    spawner.request(2)
+    assert kinds(spawner) == [(1, "fork"), (2, "clone")]
     first.left = 1
-    launcher.request(3)
-    assert kinds(launcher) == [(3, "clone")]
+    spawner.request(3)
+    assert kinds(spawner) == [(3, "clone")]
 
 
-def test_who_was_launched_early_is_not_made_again_by_the_next_strategy() -> None:
+def test_who_was_spawned_early_is_not_made_again_by_the_next_strategy() -> None:
     first = First(others=True)
     first.left = 1
-    launcher = Launcher([Way("clone", fails=True), Way("cold")], first)
-    launcher.request(1)
-    launcher.request(2)
-    assert kinds(launcher) == [(1, "fork"), (2, "cold")]
+    spawner = Spawner([Way("clone", fails=True), Way("cold")], first)
+    spawner.request(1)
+    spawner.request(2)
+    assert kinds(spawner) == [(1, "fork"), (2, "cold")]
 
 
 @pytest.mark.parametrize("optional", [True, False])
@@ -113,7 +113,7 @@ def test_only_a_strategy_for_every_environment_is_missed(
     caplog.set_level(logging.INFO)
     way = Way("fork", fails=True)
     way.optional = optional
-    launcher = Launcher([way, Way("clone")])
-    launcher.request(1)
-    assert kinds(launcher) == [(1, "clone")]
+    spawner = Spawner([way, Way("clone")])
+    spawner.request(1)
+    assert kinds(spawner) == [(1, "clone")]
     assert ("started by clone instead" in caplog.text) is not optional

@@ -31,8 +31,8 @@ _FORK_SECONDS = 20.0
 _END_SECONDS = 2.0
 
 
-class Launched(NamedTuple):
-    """A new process of an actor, and how it was launched."""
+class Spawned(NamedTuple):
+    """A new process of an actor, and how it was spawned."""
 
     member: Member
     child: Child
@@ -85,7 +85,7 @@ def _fit_to_append(log: Path) -> Path:
     return log
 
 
-class LaunchStrategy(Protocol):
+class SpawnStrategy(Protocol):
     """One way to make actor processes.
 
     ``optional``: it is not for every environment, so that it is no news if it fails.
@@ -100,7 +100,7 @@ class LaunchStrategy(Protocol):
     def heard(self, message: FromMember) -> None:
         """The template reported."""
 
-    def poll(self) -> list[Launched]:
+    def poll(self) -> list[Spawned]:
         """Processes made since the last call. Never waits.
 
         Raises:
@@ -119,54 +119,54 @@ class ColdStart:
 
     def __init__(self, place: Place, prefix: Prefix) -> None:
         self._place, self._prefix = place, prefix
-        self._launched: list[Launched] = []
+        self._spawned: list[Spawned] = []
 
     def request(self, member: Member, slot: Slot | None) -> None:
-        """See ``LaunchStrategy.request``."""
+        """See ``SpawnStrategy.request``."""
         arguments = (self._place.text_for(member), str(self._place.plan_file))
         spec, log = ProcessSpec(ChildModule.MEMBER, arguments), self._place.log_of(member)
         child = start(spec, log, prefix=self._prefix(slot))
-        self._launched.append(Launched(member, child, self.kind))
+        self._spawned.append(Spawned(member, child, self.kind))
 
     def heard(self, message: FromMember) -> None:
         """There is no template."""
 
-    def poll(self) -> list[Launched]:
-        """See ``LaunchStrategy.poll``."""
-        launched, self._launched = self._launched, []
-        return launched
+    def poll(self) -> list[Spawned]:
+        """See ``SpawnStrategy.poll``."""
+        spawned, self._spawned = self._spawned, []
+        return spawned
 
     def close(self) -> None:
         """Nothing is under way."""
 
 
-class EarlyLaunch(Protocol):
+class EarlySpawn(Protocol):
     """A way to make the first actors at once; see ``Early``."""
 
     others: bool
 
-    def launch(self, member: Member, slot: Slot | None) -> Launched | None:
-        """A new process of that actor; None if another way to launch it must be taken."""
+    def spawn(self, member: Member, slot: Slot | None) -> Spawned | None:
+        """A new process of that actor; None if another way to spawn it must be taken."""
 
 
-class Launcher:
-    """Launches actors by the best of its strategies, and by the next one after it has failed.
+class Spawner:
+    """Spawns actors by the best of its strategies, and by the next one after it has failed.
 
-    With an ``early`` launch the first actors need not wait for a template; one is only started if
+    With an ``early`` spawn the first actors need not wait for a template; one is only started if
     there may be others.
     """
 
     def __init__(
-        self, strategies: Sequence[Callable[[], LaunchStrategy]], early: EarlyLaunch | None = None
+        self, strategies: Sequence[Callable[[], SpawnStrategy]], early: EarlySpawn | None = None
     ) -> None:
         self._later, self._early = list(strategies), early
         self._asked: dict[Member, Slot | None] = {}
-        self._begun: list[Launched] = []
-        self._strategy: LaunchStrategy | None = None
+        self._begun: list[Spawned] = []
+        self._strategy: SpawnStrategy | None = None
 
     def request(self, member: Member, slot: Slot | None = None) -> None:
-        """See ``LaunchStrategy.request``. The first request starts the template."""
-        first = None if self._early is None else self._early.launch(member, slot)
+        """See ``SpawnStrategy.request``. The first request starts the template."""
+        first = None if self._early is None else self._early.spawn(member, slot)
         self._asked[member] = slot
         if first is not None:
             self._begun.append(first)
@@ -180,17 +180,17 @@ class Launcher:
         self._asked.pop(member, None)
 
     def heard(self, message: FromMember) -> None:
-        """See ``LaunchStrategy.heard``."""
+        """See ``SpawnStrategy.heard``."""
         if self._strategy is not None:
             self._strategy.heard(message)
 
-    def poll(self) -> list[Launched]:
+    def poll(self) -> list[Spawned]:
         """Processes made since the last call. Never waits."""
         begun, self._begun = self._begun, []
-        launched = [each for each in begun if self._is_wanted(each)]
-        return launched + [each for each in self._made() if self._is_wanted(each)]
+        spawned = [each for each in begun if self._is_wanted(each)]
+        return spawned + [each for each in self._made() if self._is_wanted(each)]
 
-    def _made(self) -> list[Launched]:
+    def _made(self) -> list[Spawned]:
         if self._strategy is None:
             return []
         try:
@@ -201,14 +201,14 @@ class Launcher:
             self._early = None  # what it makes is lighter
         return made
 
-    def _is_wanted(self, launched: Launched) -> bool:
-        if launched.member in self._asked:
-            del self._asked[launched.member]
+    def _is_wanted(self, spawned: Spawned) -> bool:
+        if spawned.member in self._asked:
+            del self._asked[spawned.member]
             return True
-        launched.child.kill()
+        spawned.child.kill()
         return False
 
-    def _fall_back(self, barred: LaunchStrategy, failed: TemplateFailed) -> LaunchStrategy:
+    def _fall_back(self, barred: SpawnStrategy, failed: TemplateFailed) -> SpawnStrategy:
         if not self._later:
             raise failed
         barred.close()

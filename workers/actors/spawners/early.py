@@ -8,7 +8,7 @@ from artos.members import Member
 from artos.runtime.preload import Preloaded
 from artos.system.child import ProcessSpec
 from artos.system.child_modules import ChildModule
-from workers.actors.launchers.launcher import Launched, Place
+from workers.actors.spawners.spawner import Place, Spawned
 from workers.host.slots import Slot
 
 
@@ -32,8 +32,8 @@ class Early:
         self._preloaded, self._place, self._pin = preloaded, place, pin
         self._left, self.others, self._images = most, others, images
 
-    def launch(self, member: Member, slot: Slot | None) -> Launched | None:
-        """A new process of that actor; None if another way to launch it must be taken."""
+    def spawn(self, member: Member, slot: Slot | None) -> Spawned | None:
+        """A new process of that actor; None if another way to spawn it must be taken."""
         if not self._left:
             return None
         self._left -= 1
@@ -44,4 +44,4 @@ class Early:
             return None
         if slot is not None:
             self._pin(child.pid, slot)
-        return Launched(member, child, "fork")
+        return Spawned(member, child, "fork")
