@@ -16,11 +16,11 @@ from artos.closest import closest
 from artos.errors import Refused
 from artos.protocol.fields import Name
 from artos.scaling.actor_count import MOST_ACTORS
+from deploy.simulation.durations import Constant, Duration, Exponential, LogNormal, Uniform
+from deploy.simulation.recorded import recorded
+from deploy.simulation.toml_tables import tables_of
+from deploy.simulation.workload import OWNER, Starts, Workload
 from head.records.shape import Shape
-from head.simulation.durations import Constant, Duration, Exponential, LogNormal, Uniform
-from head.simulation.recorded import recorded
-from head.simulation.toml_tables import tables_of
-from head.simulation.workload import OWNER, Starts, Workload
 from triggers.data_key import DataKeyTrigger
 from triggers.primitives import ObjectKeyTrigger
 from triggers.replay import ReplayTrigger, RoundTrigger

@@ -11,10 +11,10 @@ import pytest
 from inline_runs import finished, registered
 
 from artos.errors import Refused
+from deploy.simulation.cluster import Cluster
+from deploy.simulation.durations import Recorded
+from deploy.simulation.recorded import recorded
 from head.records.shape import Shape
-from head.simulation.cluster import Cluster
-from head.simulation.durations import Recorded
-from head.simulation.recorded import recorded
 from triggers.data_key import DataKeyTrigger
 from triggers.journal import MOST_BYTES, Journal, read
 from triggers.journal_parts import parts

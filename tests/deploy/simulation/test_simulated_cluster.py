@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from artos.errors import Refused
+from deploy.simulation.cluster import Cluster
+from deploy.simulation.durations import Constant, Duration, LogNormal
+from deploy.simulation.workload import Starts, Workload
 from head.records.shape import Shape
-from head.simulation.cluster import Cluster
-from head.simulation.durations import Constant, Duration, LogNormal
-from head.simulation.workload import Starts, Workload
 from triggers.base import Trigger
 from triggers.data_key import DataKeyTrigger
 from triggers.primitives import ObjectKeyTrigger, TimeTrigger

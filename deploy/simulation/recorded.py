@@ -17,12 +17,12 @@ from artos.plan import POOL
 from artos.protocol.fields import Count, Seconds, Some, Version
 from artos.protocol.unreadable import UNREADABLE
 from artos.run_config import RunConfig
+from deploy.simulation.durations import Recorded
+from deploy.simulation.invocations import LEARNER, Course, alone, course_of, with_slots
+from deploy.simulation.workload import Starts, Workload
 from head.records import summary_file
 from head.records.shape import Shape
 from head.records.summary_file import Ending
-from head.simulation.durations import Recorded
-from head.simulation.invocations import LEARNER, Course, alone, course_of, with_slots
-from head.simulation.workload import Starts, Workload
 from triggers import journal
 
 _ACTOR = "actor "

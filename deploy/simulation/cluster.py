@@ -12,17 +12,17 @@ from artos.plan import CPU, POOL
 from artos.protocol.control import Assign, Placed, RunNews, RunUp
 from artos.protocol.views import RunFacts
 from artos.run_state import RUNNING
+from deploy.simulation.leases import Gate, Leases, Waits
+from deploy.simulation.processors import Processors
+from deploy.simulation.report import Forecast
+from deploy.simulation.simulated_run import SimulatedRun
+from deploy.simulation.timeline import Timeline
+from deploy.simulation.workload import Workload, check
 from head.daemon.effects import Begin, Finish, Order, Tell
 from head.daemon.quotas import Quotas
 from head.daemon.roster import Node
 from head.daemon.run import Run
 from head.daemon.scheduler import Scheduler
-from head.simulation.leases import Gate, Leases, Waits
-from head.simulation.processors import Processors
-from head.simulation.report import Forecast
-from head.simulation.simulated_run import SimulatedRun
-from head.simulation.timeline import Timeline
-from head.simulation.workload import Workload, check
 
 MOST_NODES, MOST_SLOTS = 100_000, 4_096
 

@@ -10,7 +10,7 @@ from typing import Any
 from artos.errors import Refused
 from artos.plan import Plan
 from artos.spec import MODEL_PARAM
-from head.simulation.durations import Duration
+from deploy.simulation.durations import Duration
 from triggers.table import Table, decode_table
 from triggers.wiring import completed
 

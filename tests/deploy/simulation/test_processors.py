@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from head.simulation.processors import Processors
-from head.simulation.timeline import Timeline
+from deploy.simulation.processors import Processors
+from deploy.simulation.timeline import Timeline
 
 
 def ends(count: int, jobs: dict[str, tuple[float, float]]) -> dict[str, float]:

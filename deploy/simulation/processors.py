@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
-from head.simulation.timeline import Timeline
+from deploy.simulation.timeline import Timeline
 
 
 class Processors:

@@ -8,9 +8,9 @@ import pytest
 from test_simulated_cluster import workload
 
 from artos.errors import Refused
+from deploy.simulation.cluster import Cluster
+from deploy.simulation.toml_tables import quotas_in
 from head.daemon.quotas import Quota, Quotas
-from head.simulation.cluster import Cluster
-from head.simulation.toml_tables import quotas_in
 
 
 def test_a_run_waits_for_the_quota_of_its_user_and_nobody_else_does() -> None:

@@ -9,9 +9,9 @@ from helpers import ROOT
 from test_recorded_workload import write
 
 from artos.errors import Refused
-from head.simulation.cluster import Cluster
-from head.simulation.durations import Constant, Exponential, LogNormal, Uniform
-from head.simulation.mix import mix
+from deploy.simulation.cluster import Cluster
+from deploy.simulation.durations import Constant, Exponential, LogNormal, Uniform
+from deploy.simulation.mix import mix
 
 GOOD = """
 [[workload]]

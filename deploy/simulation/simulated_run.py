@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
+from deploy.simulation.leases import Claimant, Gate, Leases, Spent, Waits
+from deploy.simulation.members import Compute, SimulatedMembers
+from deploy.simulation.report import RunUsage
+from deploy.simulation.timeline import Timeline
+from deploy.simulation.workload import Workload
 from head.run.wiring import connect
-from head.simulation.leases import Claimant, Gate, Leases, Spent, Waits
-from head.simulation.members import Compute, SimulatedMembers
-from head.simulation.report import RunUsage
-from head.simulation.timeline import Timeline
-from head.simulation.workload import Workload
 
 KINDS = ("slot", "device")
 

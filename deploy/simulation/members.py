@@ -17,12 +17,12 @@ from typing import Any, cast
 from artos.members import ACTORS, LEARNER, Member
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.spec import MODEL_PARAM, VERSION_KEY
+from deploy.simulation.leases import Claimant, Gate, Leases, Turn
+from deploy.simulation.timeline import Timeline
+from deploy.simulation.workload import Workload
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports
 from head.run.coordination.rows import Rows
-from head.simulation.leases import Claimant, Gate, Leases, Turn
-from head.simulation.timeline import Timeline
-from head.simulation.workload import Workload
 from triggers.data_key import DataKeyTrigger
 from triggers.engine import direct_passers
 from triggers.events import Arrived, Committed
