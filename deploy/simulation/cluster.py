@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from artos.errors import Refused
-from artos.exit_status import ExitStatus
-from artos.plan import CPU, POOL
 from artos.protocol.control import Assign, Placed, RunNews, RunUp
+from artos.protocol.run_state import RUNNING
 from artos.protocol.views import RunFacts
-from artos.run_state import RUNNING
+from artos.runs.exit_status import ExitStatus
+from artos.runs.plan import CPU, POOL
 from deploy.simulation.leases import Gate, Leases, Waits
 from deploy.simulation.processors import Processors
 from deploy.simulation.report import Forecast

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from artos.clock import Clock
-from artos.members import Member
 from artos.pool.accounts import Account
 from artos.pool.fair_queue import FairQueue
 from artos.pool.resources import Resource
+from artos.specs.members import Member
 
 
 @dataclass(slots=True)

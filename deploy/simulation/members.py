@@ -14,9 +14,9 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
-from artos.members import ACTORS, LEARNER, Member
 from artos.protocol.invocations import Done, Invoke, Ready
-from artos.spec import MODEL_PARAM, VERSION_KEY
+from artos.specs.keys import MODEL_PARAM, VERSION_KEY
+from artos.specs.members import ACTORS, LEARNER, Member
 from deploy.simulation.leases import Claimant, Gate, Leases, Turn
 from deploy.simulation.timeline import Timeline
 from deploy.simulation.workload import Workload

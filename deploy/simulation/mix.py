@@ -12,10 +12,10 @@ from msgspec import Meta
 
 from artos.buffer.samplers.patterns import Uniform as UniformDraws
 from artos.clock import LONGEST
-from artos.closest import closest
 from artos.errors import Refused
-from artos.protocol.fields import Name
-from artos.scaling.actor_count import MOST_ACTORS
+from artos.specs.actor_count import MOST_ACTORS
+from artos.specs.fields import Name
+from artos.system.closest import closest
 from deploy.simulation.durations import Constant, Duration, Exponential, LogNormal, Uniform
 from deploy.simulation.recorded import recorded
 from deploy.simulation.toml_tables import tables_of

@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from artos import run_config
 from artos.errors import CheckpointFault, Refused
-from artos.plan import POOL
-from artos.protocol.fields import Count, Seconds, Some, Version
-from artos.protocol.unreadable import UNREADABLE
-from artos.run_config import RunConfig
+from artos.runs import run_config
+from artos.runs.plan import POOL
+from artos.runs.run_config import RunConfig
+from artos.specs.fields import Count, Seconds, Some, Version
+from artos.specs.unreadable import UNREADABLE
 from deploy.simulation.durations import Recorded
 from deploy.simulation.invocations import LEARNER, Course, alone, course_of, with_slots
 from deploy.simulation.workload import Starts, Workload

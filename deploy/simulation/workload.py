@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from artos.errors import Refused
-from artos.plan import Plan
-from artos.spec import MODEL_PARAM
+from artos.runs.plan import Plan
+from artos.specs.keys import MODEL_PARAM
 from deploy.simulation.durations import Duration
 from triggers.table import Table, decode_table
 from triggers.wiring import completed

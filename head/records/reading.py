@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from artos.errors import Refused
-from artos.protocol.unreadable import UNREADABLE
+from artos.specs.unreadable import UNREADABLE
 
 
 class DamagedRecord(Refused):

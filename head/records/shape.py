@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from artos.plan import Plan
-from artos.protocol.fields import MOST, Count, Some
-from artos.reference import Reference
-from artos.scaling.actor_count import Schedule
-from artos.spec import EVALUATION
+from artos.runs.plan import Plan
+from artos.specs.actor_count import Schedule
+from artos.specs.fields import MOST, Count, Some
+from artos.specs.keys import EVALUATION
+from artos.specs.reference import Reference
 
 
 class Shape(msgspec.Struct, frozen=True):

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from artos.protocol.usage import Usage
 from artos.protocol.views import Status
-from artos.usage import Usage
 from head.records.evaluations import Evaluated
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from artos.protocol.fields import Count, Seconds, Small
+from artos.protocol.usage import Usage
+from artos.specs.fields import Count, Seconds, Small
 from artos.system.regular_file import contents
-from artos.usage import Usage
 from head.records.reading import reading
 
 FILE = "summary.json"

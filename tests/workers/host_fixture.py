@@ -11,10 +11,10 @@ from named import acting
 
 from artos.clock import ManualClock
 from artos.errors import TemplateFailed
-from artos.members import Member, Members
-from artos.plan import Site
 from artos.protocol.invocations import Done, FromMember, Invoke, Ready
-from artos.scaling.elastic import Park
+from artos.runs.plan import Site
+from artos.specs.elastic import Park
+from artos.specs.members import Member, Members
 from triggers.engine import direct_passers
 from workers.actors.actor_record import State
 from workers.actors.idle_tiers import IdleTiers

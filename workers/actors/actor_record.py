@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from artos.members import Member
+from artos.specs.members import Member
 from artos.system.child import Child
-from artos.transitions import after
+from artos.system.transitions import after
 from workers.actors.image_work import ImageWork
 from workers.actors.pending_calls import PendingCalls
 from workers.actors.spawners.spawner import Kind

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from artos.clock import Clock
-from artos.members import Member
+from artos.specs.members import Member
 from workers.actors.usage import Accounts
 from workers.host import priority
 

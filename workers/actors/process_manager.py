@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from artos.clock import Clock, Deadline
 from artos.errors import NoImage
-from artos.members import ACTORS, Member
 from artos.protocol.invocations import Done, FromMember, Invoke, Ready, Stop
+from artos.protocol.usage import Usage
+from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
-from artos.usage import Usage
 from triggers.engine import direct_passers
 from triggers.passers import Mailboxes
 from workers.actors.actor_record import ActorRecord, State

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from artos.clock import Clock
 from artos.errors import NotPinned
-from artos.members import Member
+from artos.specs.members import Member
 from triggers.passers import Mailboxes
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.idle_tiers import IdleTiers

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from artos.buffer.run_memory import RunMemory
 from artos.buffer.segment import free_bytes
 from artos.clock import Clock
-from artos.members import TEMPLATE, Member
-from artos.plan import Plan
 from artos.pool.folder import named_faults
+from artos.runs.cleanup import image_faults, image_folder
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory
 from artos.runtime.preload import Preloaded
-from artos.scaling.elastic import Elastic
+from artos.specs.elastic import Elastic
+from artos.specs.members import TEMPLATE, Member
 from artos.system.child import Starter, start
-from artos.system.cleanup import image_faults, image_folder
 from triggers.passers import Mailboxes
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.process_manager import ProcessManager

@@ -15,19 +15,19 @@ from typing import Any
 
 import msgspec
 
-from artos.buffer.run_memory import CacheMemory
 from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
-from artos.faults import Faults, Seldom
-from artos.members import Member
-from artos.plan import Plan
 from artos.protocol import steering
 from artos.protocol.invocations import Failed, FromMember, Invoke, Ready, Waits
 from artos.protocol.message import Message, Refusal, Restarted
-from artos.protocol.orders import ExecutorOrder
 from artos.protocol.steering import Call
+from artos.runs.orders import ExecutorOrder
+from artos.runs.plan import Plan
+from artos.runs.run_memory import CacheMemory
+from artos.runtime.loop import Loop
+from artos.specs.members import Member
+from artos.system.faults import Faults, Seldom
 from artos.system.logs import end
-from artos.system.loop import Loop
 from artos.transport.messenger import HEAD, Messenger
 from triggers.engine import MessagePasser
 from triggers.passers import Mailboxes

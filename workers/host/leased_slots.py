@@ -13,13 +13,13 @@ from xxhash import xxh3_64_hexdigest
 
 from artos.clock import Clock
 from artos.errors import ArtosError
-from artos.faults import Seldom
 from artos.pool.fair_queue import longest_wait as bound
 from artos.pool.faults import LeaseRevoked, PoolFull
 from artos.pool.listener import PoolListener
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.seat import Lease, Seat
+from artos.system.faults import Seldom
 from workers.host.slots import OwnSlots, Slot, Slots
 
 _log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from artos.clock import SystemClock
-from artos.members import Member, Members
+from artos.specs.members import Member, Members
 from head.run.coordination.ports import Ports
 from head.run.coordination.rows import Commits
 from triggers.engine import direct_passers

@@ -13,7 +13,6 @@ import pytest
 
 from artos.clock import ManualClock
 from artos.errors import CannotReturn
-from artos.levels import Cost, Level
 from artos.pool.faults import DeviceFull, DeviceTooSmall, NoMemoryInTime
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
@@ -24,6 +23,7 @@ from artos.protocol.invocations import Done, Failed, Invoke, Waits
 from artos.runtime import leased
 from artos.runtime.leased import LeasedRole
 from artos.runtime.member import Stopped, guarded
+from artos.specs.levels import Cost, Level
 
 CALL = Invoke(7, "learner.update", "update")
 DEADLINE = 300.0

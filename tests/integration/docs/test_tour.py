@@ -21,8 +21,8 @@ MODULES = 50
 ALLOWED = {
     "artos.errors": "what is raised",
     "artos.clock": "time is a dependency",
-    "artos.members": "who takes part: a name, and the table of roles",
-    "artos.spec": "how data keys and objects are declared",
+    "artos.specs.members": "who takes part: a name, and the table of roles",
+    "artos.specs.keys": "how data keys and objects are declared",
     "artos.protocol.invocations": "the messages to members and their answers: structs",
     "artos.buffer.doorbell": "a semaphore and two fences",
     "artos.buffer.layout": "where each byte lies: arithmetic",

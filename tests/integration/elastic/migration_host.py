@@ -21,8 +21,8 @@ from helpers import ROOT, SUPPORT
 from stage import PATIENCE, Rows, Stage, mapped
 
 from artos.buffer.actor_block import ActorBlock
-from artos.members import ACTORS, Member
 from artos.protocol.invocations import Invoke, encode
+from artos.specs.members import ACTORS, Member
 from artos.system.child import Child
 from workers.actors.spawners.clones import Clones
 from workers.actors.spawners.spawner import Place

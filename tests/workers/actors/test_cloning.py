@@ -12,9 +12,9 @@ import pytest
 from named import acting
 
 from artos.errors import RestoreFailed, TemplateFailed
-from artos.members import TEMPLATE, Member, Members
-from artos.plan import Site
 from artos.protocol.invocations import Ready
+from artos.runs.plan import Site
+from artos.specs.members import TEMPLATE, Member, Members
 from workers.actors.spawners import clones
 from workers.actors.spawners.clones import Clones
 from workers.actors.spawners.spawner import Place

@@ -10,8 +10,8 @@ from host_fixture import FOUR, THREE, TWO, Host
 from named import acting
 
 from artos.clock import ManualClock
-from artos.members import Member
 from artos.protocol.invocations import Ready
+from artos.specs.members import Member
 from workers.actors.actor_record import State
 from workers.actors.newcomers import Newcomers
 from workers.host import priority

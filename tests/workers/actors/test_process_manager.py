@@ -9,9 +9,9 @@ import pytest
 from host_fixture import FOUR, ONE, THREE, TWO, Host, Restored
 
 from artos.errors import CheckpointRefused, RestoreFailed
-from artos.members import TEMPLATE, Member
 from artos.protocol.invocations import Ready
-from artos.scaling.elastic import Park
+from artos.specs.elastic import Park
+from artos.specs.members import TEMPLATE, Member
 from artos.system.logs import MOST_BYTES
 from workers.actors.actor_record import State
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from artos.errors import TemplateFailed
-from artos.members import Member
 from artos.protocol.invocations import FromMember
+from artos.specs.members import Member
 from artos.system.child import Child
 from workers.actors.spawners.spawner import Kind, Spawned, Spawner
 from workers.host.slots import Slot

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from artos.errors import ArtosError, RestoreFailed, TemplateFailed
-from artos.members import Member
 from artos.protocol.invocations import Failed, FromMember
 from artos.runtime.template import WAKE, Identity, tell
+from artos.specs.members import Member
 from artos.system.child import Child, ProcessSpec, Starter, start
 from artos.system.child_modules import ChildModule
 from artos.system.regular_file import opened

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from artos.members import Member
 from artos.runtime.preload import Preloaded
+from artos.specs.members import Member
 from artos.system.child import ProcessSpec
 from artos.system.child_modules import ChildModule
 from workers.actors.spawners.spawner import Place, Spawned

@@ -11,9 +11,9 @@ from typing import IO
 import msgspec
 
 from artos.errors import TemplateFailed
-from artos.members import Member
 from artos.protocol.invocations import Failed, FromMember, Ready
 from artos.runtime.template import Identity
+from artos.specs.members import Member
 from artos.system.child import Child, ProcessSpec, Starter, adopt_orphans, adopts_orphans, start
 from artos.system.child_modules import ChildModule
 from workers.actors.spawners.spawner import TEMPLATE, Kind, Place, Spawned

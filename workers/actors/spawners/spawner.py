@@ -14,9 +14,9 @@ from typing import Literal, NamedTuple, Protocol
 import msgspec
 
 from artos.errors import TemplateFailed
-from artos.members import Member
-from artos.plan import Site
 from artos.protocol.invocations import FromMember
+from artos.runs.plan import Site
+from artos.specs.members import Member
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
 from artos.system.logs import rotate

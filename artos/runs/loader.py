@@ -15,15 +15,15 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from artos.closest import closest
-from artos.contracts import Actor
 from artos.envs.address import address
 from artos.errors import Refused
-from artos.reference import Reference, package_of
-from artos.scaling.elastic import NAMES
-from artos.settings import Setting, convert, settings_of, shown
+from artos.specs.contracts import Actor
+from artos.specs.elastic import NAMES
+from artos.specs.reference import Reference, package_of
+from artos.specs.settings import Setting, convert, settings_of, shown
+from artos.specs.workload import Workload
+from artos.system.closest import closest
 from artos.system.logging_setup import keep_enabled
-from artos.workload import Workload
 
 _OURS = ("head", "workers", "deploy", "evaluation")
 _FLAGS = {"env": "--env", "actors": "--actors", "total_steps": "--total-steps"}

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 from artos.buffer.mailbox import Board
 from artos.clock import Clock
-from artos.members import Member
+from artos.specs.members import Member
 from artos.system.closing import Closing
 
 TICK = 0.25

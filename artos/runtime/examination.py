@@ -1,7 +1,7 @@
 """Tries an environment out, for ``artos check``, in a process of its own.
 
-``python -P -m artos.envs.examination ENV SECONDS`` writes lines of JSON to standard output: a text
-for each thing that it begins to do, and in the end an ``Examination``, or the list of faults.
+``python -P -m artos.runtime.examination ENV SECONDS`` writes lines of JSON to standard output: a
+text for each thing that it begins to do, and in the end an ``Examination``, or the list of faults.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from artos.envs.spec import MASK, EnvSpec
 from artos.envs.stepper import Parts, Stepper, action_writer
 from artos.envs.trial import anything
 from artos.errors import ArtosError, Refused
-from artos.spec import MASK_KEY
+from artos.specs.keys import MASK_KEY
 from artos.system.child import end_with_parent
 
 _STEPS = 200

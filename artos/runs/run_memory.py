@@ -19,8 +19,8 @@ from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.buffer.segment import free_bytes
 from artos.buffer.shm_folder import ShmFolder, reap_orphans
 from artos.errors import MemoryTooSmall, ShmTooSmall
-from artos.plan import Plan, Site
-from artos.spec import VALUE
+from artos.runs.plan import Plan, Site
+from artos.specs.keys import VALUE
 from artos.system.closing import Closing
 from artos.system.memory_limit import memory_left
 from artos.system.shm import shm_root

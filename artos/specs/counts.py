@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
 
-from artos.protocol.fields import MOST
+from artos.specs.fields import MOST
 
 _FORM = "write a whole number (4, 5_000, 1e6)"
 

@@ -15,7 +15,7 @@ import pytest
 
 from artos.buffer.shm_folder import ShmFolder, reap_orphans
 from artos.errors import Refused
-from artos.system.cleanup import clean, image_folder, remove_images, remove_unlinked_images
+from artos.runs.cleanup import clean, image_folder, remove_images, remove_unlinked_images
 from deploy.cli.__main__ import main
 from head.records.run_folder import RunFolder
 
@@ -25,7 +25,7 @@ OWNER = """
 import sys
 from pathlib import Path
 from artos.buffer.shm_folder import ShmFolder
-from artos.system.cleanup import image_folder
+from artos.runs.cleanup import image_folder
 from head.records.run_folder import RunFolder
 run, where = Path(sys.argv[1]), sys.argv[2]
 run_folder, memory = RunFolder.create(run, {}), ShmFolder.create(run.name)

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from artos.closest import closest
 from artos.errors import Refused
+from artos.system.closest import closest
 
 _OBJECT = re.compile(r"[\w./-]+:[A-Za-z_]")
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from artos.errors import BadMessage
-from artos.usage import Usage
+from artos.protocol.usage import Usage
 
 
 def cold(count: int, median: float, worst: float) -> dict[str, dict[str, int | float]]:

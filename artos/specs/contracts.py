@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from artos.envs.spec import EnvSpec
     from artos.learners.context import LearnerContext
     from artos.learners.residency import Residency
-    from artos.plan import Plan
     from artos.policies.acting import BoundPolicy, Declared, Seen
     from artos.protocol.invocations import Invoke
-    from artos.spec import DataKey, ObjectKey
+    from artos.runs.plan import Plan
+    from artos.specs.keys import DataKey, ObjectKey
 
 _ON_CPU = ("auto", "cpu")
 

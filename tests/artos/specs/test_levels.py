@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from artos.levels import Cost, Level, level
+from artos.specs.levels import Cost, Level, level
 
 KEEP, TRIM, PARK, END = Level
 COSTS = {TRIM: Cost(100, 0.001), PARK: Cost(1_000, 0.005), END: Cost(5_000, 4.0)}

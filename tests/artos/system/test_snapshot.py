@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from artos.snapshot import put_back, taken
+from artos.system.snapshot import put_back, taken
 
 
 class Counter:

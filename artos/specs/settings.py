@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
-from artos.counts import count
 from artos.errors import Refused
-from artos.protocol.unreadable import UNREADABLE
-from artos.scaling.actor_count import ActorsSetting, actors_of
+from artos.specs.actor_count import ActorsSetting, actors_of
+from artos.specs.counts import count
+from artos.specs.unreadable import UNREADABLE
 
 
 class Setting(msgspec.Struct, frozen=True):

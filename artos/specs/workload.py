@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from artos.contracts import Actor, Learner
-from artos.scaling.actor_count import Actors, ActorsSetting, actors_of
-from artos.scaling.elastic import Elastic
-from artos.spec import CheckpointSetting, DataKey, ObjectKey, OnFull
+from artos.specs.actor_count import Actors, ActorsSetting, actors_of
+from artos.specs.contracts import Actor, Learner
+from artos.specs.elastic import Elastic
+from artos.specs.keys import CheckpointSetting, DataKey, ObjectKey, OnFull
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Workload:
     ``evaluation_episodes`` whole episodes greedily, beside the training.
 
     ``actors`` is a number, a schedule by update (``{0: 4, 5: 8}``), a policy of
-    ``artos.scaling.actor_count``, any of these as text (``"noise_scale:2..16"``), or a
+    ``artos.specs.actor_count``, any of these as text (``"noise_scale:2..16"``), or a
     ``ScalingPolicy`` of your own. If the number changes, leave out ``n`` in a ``DataKeyTrigger``
     that is to wait for all actors.
     """

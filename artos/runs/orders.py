@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from artos.errors import BadMessage
-from artos.plan import Site
 from artos.protocol.control import Assign
-from artos.protocol.unreadable import UNREADABLE
+from artos.runs.plan import Site
+from artos.specs.unreadable import UNREADABLE
 from artos.system.private_folder import keep
 from artos.system.regular_file import contents
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import msgspec
 
 from artos.errors import Refused
-from artos.settings import convert
+from artos.specs.settings import convert
 
 Park = Literal["auto", "memory", "freeze", "checkpoint", "never"]
 """Where idle actors wait."""

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from artos.counts import count
 from artos.errors import Refused
-from artos.protocol.fields import Some, Version
 from artos.scaling.policy import Custom, Observation, ScalingPolicy, range_faults
+from artos.specs.counts import count
+from artos.specs.fields import Some, Version
 
 MOST_ACTORS = 2**16
 """The most actors of a run, since every actor costs something."""

@@ -10,9 +10,9 @@ from msgspec import Meta
 
 from artos.clock import LONGEST
 from artos.errors import CheckpointFault
-from artos.protocol.fields import Count, PathText, check_plain
-from artos.protocol.unreadable import UNREADABLE
-from artos.reference import RecordedFolder
+from artos.specs.fields import Count, PathText, check_plain
+from artos.specs.reference import RecordedFolder
+from artos.specs.unreadable import UNREADABLE
 from artos.system.regular_file import contents
 from artos.system.seal import is_sealed, seal
 

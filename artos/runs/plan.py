@@ -12,11 +12,11 @@ from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.samplers.patterns import Draw
 from artos.buffer.shm_folder import PREFIX
-from artos.members import Member, Members
-from artos.reference import Reference
-from artos.scaling.actor_count import Actors, Manual
-from artos.scaling.elastic import Elastic
-from artos.spec import EVALUATION, CheckpointSetting, DataKey, OnFull
+from artos.specs.actor_count import Actors, Manual
+from artos.specs.elastic import Elastic
+from artos.specs.keys import EVALUATION, CheckpointSetting, DataKey, OnFull
+from artos.specs.members import Member, Members
+from artos.specs.reference import Reference
 
 CPU, POOL = "cpu", "pool"
 """What ``Plan.device`` may be, beside ``cuda:N``."""

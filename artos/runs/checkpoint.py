@@ -20,10 +20,10 @@ from safetensors import SafetensorError
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.rows_file import RowsFile, check_rows, read_rows, write_rows
 from artos.errors import CheckpointFault
-from artos.protocol.fields import Count, PathText, Seconds, Small
-from artos.protocol.unreadable import UNREADABLE
-from artos.scaling.actor_count import Kept
-from artos.spec import ArraySpec
+from artos.specs.actor_count import Kept
+from artos.specs.fields import Count, PathText, Seconds, Small
+from artos.specs.keys import ArraySpec
+from artos.specs.unreadable import UNREADABLE
 from artos.system.durable import remove_drafts, write_durably
 from artos.system.regular_file import contents
 from artos.system.seal import is_sealed, seal
