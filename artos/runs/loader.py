@@ -195,7 +195,7 @@ def with_address(found: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
         return others
     default: Any
     if isinstance(found, Workload):
-        default: Any = found.actor.env if isinstance(found.actor, Actor) else None
+        default = found.actor.env if isinstance(found.actor, Actor) else None
     else:
         takes = inspect.signature(found).parameters.get("env") if callable(found) else None
         default = takes and takes.default

@@ -117,7 +117,7 @@ def _member(
     if board.members.role(member).publishes:
         assert learner is not None
         blocks = {actor: ActorBlock.attach(site.block_path(actor)) for actor in range(plan.actors)}
-        role = LearnerRole(learner(model), model, blocks)
+        role: LearnerRole | ActorRole = LearnerRole(learner(model), model, blocks)
     else:
         block = ActorBlock.attach(site.block_path(member.rank))
         context = ActorContext(plan, member.rank, block.begin_incarnation(), block, member.rank)
