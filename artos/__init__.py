@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from artos.buffer.samplers.prioritised import PrioritisedSampler
     from artos.buffer.samplers.sequences import SequenceSampler
     from artos.buffer.samplers.uniform import UniformSampler
-    from artos.contracts import Actor, Learner
     from artos.errors import ArtosError
     from artos.learners.advantage_cache import AdvantageCache
     from artos.learners.context import LearnerContext
@@ -35,10 +34,11 @@ if TYPE_CHECKING:
     from artos.policies.build import Policy
     from artos.protocol.invocations import Claim, Invoke
     from artos.scaling.policy import Observation, ScalingPolicy
-    from artos.spec import DataKey, ObjectKey
+    from artos.specs.contracts import Actor, Learner
+    from artos.specs.keys import DataKey, ObjectKey
+    from artos.specs.workload import Workload
     from artos.trained.evaluation import Evaluation
     from artos.trained.trained import Trained, load
-    from artos.workload import Workload
     from triggers.algorithms.a2c import A2C
     from triggers.algorithms.dqn import DQN
     from triggers.algorithms.impala import IMPALA
@@ -104,18 +104,18 @@ _MODULES = {
     "PPO": "triggers.algorithms.ppo",
     "SAC": "triggers.algorithms.sac",
     "TD3": "triggers.algorithms.td3",
-    "Actor": "artos.contracts",
-    "Learner": "artos.contracts",
+    "Actor": "artos.specs.contracts",
+    "Learner": "artos.specs.contracts",
     "ActorBlock": "artos.buffer.actor_block",
     "ActorContext": "artos.actors.context",
     "ArtosError": "artos.errors",
     "Batch": "artos.buffer.samplers.batch",
     "Claim": "artos.protocol.invocations",
-    "DataKey": "artos.spec",
+    "DataKey": "artos.specs.keys",
     "Invoke": "artos.protocol.invocations",
     "ModelBlock": "artos.buffer.model_block",
     "NStep": "artos.buffer.samplers.n_step",
-    "ObjectKey": "artos.spec",
+    "ObjectKey": "artos.specs.keys",
     "ActInfo": "artos.policies.acting",
     "Adam": "artos.learners.optimisers",
     "LearnerContext": "artos.learners.context",
@@ -137,7 +137,7 @@ _MODULES = {
     "Prioritised": "artos.buffer.samplers.patterns",
     "Sequences": "artos.buffer.samplers.patterns",
     "Uniform": "artos.buffer.samplers.patterns",
-    "Workload": "artos.workload",
+    "Workload": "artos.specs.workload",
     "Evaluation": "artos.trained.evaluation",
     "Trained": "artos.trained.trained",
     "advantages": "artos.losses.gae",

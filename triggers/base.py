@@ -14,7 +14,7 @@ from triggers.window import Window
 
 if TYPE_CHECKING:
     from artos.buffer.samplers.patterns import Draw
-    from artos.plan import Plan
+    from artos.runs.plan import Plan
     from triggers.pairs import And, Or
 
 # Triggers of users import them from here.

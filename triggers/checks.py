@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from artos.closest import closest
-from artos.spec import VERSION_KEY
+from artos.specs.keys import VERSION_KEY
+from artos.system.closest import closest
 
 if TYPE_CHECKING:
-    from artos.plan import Plan
+    from artos.runs.plan import Plan
 
 
 def unknown_data(keys: Sequence[str], plan: Plan) -> Iterator[str]:

@@ -10,9 +10,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from artos.buffer.samplers.patterns import Claiming
-from artos.members import ACTORS, EVALUATOR
 from artos.protocol.invocations import Claim
-from artos.spec import MODEL_PARAM
+from artos.specs.keys import MODEL_PARAM
+from artos.specs.members import ACTORS, EVALUATOR
 from triggers.base import Demand, Trigger
 from triggers.checks import counts, plural, short, unknown_data, unknown_object
 from triggers.events import Arrived, Event, Firing, Joined, Left, Published, Rewound
@@ -23,7 +23,7 @@ from triggers.targets import parsed
 from triggers.window import Window
 
 if TYPE_CHECKING:
-    from artos.plan import Plan
+    from artos.runs.plan import Plan
 
 _MISFITS = {
     ACTORS: "a DataKeyTrigger hands over rows, and actors take none: let a learner method consume "

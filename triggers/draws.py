@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from artos.buffer.samplers.patterns import Sequences
-from artos.plan import Plan
-from artos.spec import AGES_KEY, VALID_KEY, DataKey
+from artos.runs.plan import Plan
+from artos.specs.keys import AGES_KEY, VALID_KEY, DataKey
 
 if TYPE_CHECKING:
     from triggers.replay import ReplayTrigger

@@ -15,7 +15,7 @@ import msgspec
 
 from artos.clock import Clock
 from artos.errors import EndlessFiring
-from artos.members import Member
+from artos.specs.members import Member
 from triggers.base import Trigger
 from triggers.events import Event, Firing, Recheck, Tick
 

@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Sequence
 
 from artos.envs.goals import goal_words
-from artos.plan import Plan
-from artos.settings import Setting
-from artos.spec import EVALUATION, MODEL_PARAM
+from artos.runs.plan import Plan
+from artos.specs.keys import EVALUATION, MODEL_PARAM
+from artos.specs.settings import Setting
 from triggers.pacing import non_publishing_targets
 from triggers.table import Table
 from triggers.targets import parsed

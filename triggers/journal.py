@@ -18,7 +18,7 @@ import msgspec
 
 from artos.errors import Refused
 from artos.protocol.invocations import Ready
-from artos.protocol.unreadable import UNREADABLE
+from artos.specs.unreadable import UNREADABLE
 from artos.system.append_file import AppendFile, whole_lines
 from artos.system.regular_file import opened
 from triggers.events import Firing

@@ -11,7 +11,7 @@ from triggers.targets import parsed
 from triggers.window import Window
 
 if TYPE_CHECKING:
-    from artos.plan import Plan
+    from artos.runs.plan import Plan
 
 
 def parts_of(table: Mapping[str, Trigger]) -> Iterator[Trigger]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from artos.buffer.mailbox import Board, Mailbox
 from artos.errors import BadMessage
-from artos.members import Member
 from artos.protocol.invocations import FromMember, ToMember, decode_from_member, encode
+from artos.specs.members import Member
 
 if TYPE_CHECKING:  # a run on one machine needs no ZeroMQ, which takes time to import
     from artos.protocol.message import Message

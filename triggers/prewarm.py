@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from artos.plan import Plan
+from artos.runs.plan import Plan
 from triggers.events import Event, Firing
 from triggers.primitives import TimeTrigger
 

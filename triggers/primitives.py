@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from artos.protocol.invocations import Claim
-from artos.spec import MODEL_PARAM
+from artos.specs.keys import MODEL_PARAM
 from triggers.base import Cadence, Trigger
 from triggers.checks import counts, is_within, short, unknown_data, unpublished
 from triggers.events import Began, Committed, Event, Firing, Joined, Left, Published
@@ -19,7 +19,7 @@ from triggers.supply import Supply
 from triggers.targets import parsed
 
 if TYPE_CHECKING:
-    from artos.plan import Plan
+    from artos.runs.plan import Plan
 
 
 @dataclass

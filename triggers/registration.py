@@ -13,16 +13,16 @@ import msgspec
 
 from artos.clock import LONGEST
 from artos.errors import DeadlineExceeded, Refused
-from artos.plan import Plan
-from artos.protocol.fields import MOST
-from artos.protocol.unreadable import UNREADABLE
-from artos.reference import Reference
+from artos.runs.loader import load_object, user_imports
+from artos.runs.plan import Plan
 from artos.runtime.preload import Preloaded, ProcessAnswer
-from artos.runtime.reference import load_object, user_imports
 from artos.runtime.register import Registered, register
-from artos.scaling.elastic import NAMES, Elastic
 from artos.scaling.policy import Custom, ScalingPolicy
-from artos.settings import Setting, settings_of
+from artos.specs.elastic import NAMES, Elastic
+from artos.specs.fields import MOST
+from artos.specs.reference import Reference
+from artos.specs.settings import Setting, settings_of
+from artos.specs.unreadable import UNREADABLE
 from artos.system.child_modules import ChildModule
 from artos.system.exit_report import SLOW, START_SECONDS
 from artos.system.under_way import NoAnswer

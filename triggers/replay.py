@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from artos.buffer.samplers.patterns import Claiming, Draw, Pattern
-from artos.plan import Plan
+from artos.runs.plan import Plan
 from triggers.base import Trigger
 from triggers.checks import counts, short, unknown_data
 from triggers.draws import ample_slack, draw_faults

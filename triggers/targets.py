@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from artos.members import ACTORS, LEARNER
+from artos.specs.members import ACTORS, LEARNER
 
 TRANSFER = "transfer"
 """The target without members: rows are shipped to the replay buffer."""

@@ -8,8 +8,8 @@ import msgspec
 
 from artos.buffer.layout import Consumer
 from artos.buffer.model_block import ObjectSpec
-from artos.plan import Plan
-from artos.spec import EVALUATION, MODEL_PARAM, VERSION_KEY
+from artos.runs.plan import Plan
+from artos.specs.keys import EVALUATION, MODEL_PARAM, VERSION_KEY
 from triggers.base import Trigger
 from triggers.pacing import demands, lead, parts_of
 from triggers.prewarm import PREWARM, PrewarmTrigger

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from artos.actors.context import ActorContext
 from artos.actors.recurrent_state import RecurrentState
 from artos.buffer.actor_block import ActorBlock
-from artos.contracts import Actor
 from artos.envs.address import address
 from artos.envs.ahead import make_ahead
 from artos.envs.known import KNOWN
@@ -24,10 +23,11 @@ from artos.envs.notes import address_notes
 from artos.envs.spec import AGES, EnvSpec
 from artos.envs.stepper import Parts, Stepper
 from artos.errors import Refused
-from artos.plan import Plan
 from artos.policies.acting import BOOTSTRAPS, VALUES, ActInfo, BoundPolicy, Declared, Seen
 from artos.protocol.invocations import Invoke
-from artos.spec import VERSION_KEY, DataKey
+from artos.runs.plan import Plan
+from artos.specs.contracts import Actor
+from artos.specs.keys import VERSION_KEY, DataKey
 
 if TYPE_CHECKING:
     from artos.policies.build import Policy

@@ -25,10 +25,10 @@ from artos.buffer.layout import (
 from artos.buffer.segment import Segment
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, LayoutMismatch, Overwritten, UnknownKey
-from artos.spec import VERSION_KEY, DataKey, poison
+from artos.specs.keys import VERSION_KEY, DataKey, poison
 
 if TYPE_CHECKING:
-    from artos.lag import Drawn
+    from artos.protocol.lag import Drawn
 
 _MAGIC, _LAYOUT, _TEXT_BYTES, _SIZE, _INCARNATION, _INTENT, _INTENT_STEP, _WAITING = range(8)
 _SPACE_DOORBELL = 256

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from artos.buffer.layout import KEY_HEADER_BYTES, MAGIC, MAX_CONSUMERS, WORD
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 
 # Positions in 64-bit words. Words with different writers lie on different lines of the cache, so
 # that processes do not slow each other down.

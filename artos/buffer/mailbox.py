@@ -15,7 +15,7 @@ from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell, ordered
 from artos.buffer.layout import LINE, PAGE, WORD, align, words_of
 from artos.buffer.segment import Segment
 from artos.errors import MailboxFull
-from artos.members import Member, Members, Role
+from artos.specs.members import Member, Members, Role
 
 _HEAD, _TAIL = 0, LINE // WORD
 _WORDS_BYTES = 2 * LINE

@@ -13,7 +13,7 @@ from artos.buffer.layout import LAYOUT_VERSION, LINE, PAGE, WORD, align, descrip
 from artos.buffer.object_region import ObjectRegion
 from artos.buffer.segment import Segment
 from artos.errors import LayoutMismatch, UnknownKey
-from artos.spec import ArraySpec
+from artos.specs.keys import ArraySpec
 
 MAGIC = 0x4152544F_534D444C  # "ARTOSMDL"
 _CHEAP = 64 << 20

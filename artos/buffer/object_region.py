@@ -15,7 +15,7 @@ from artos.buffer.doorbell import fence
 from artos.buffer.layout import LINE, WORD, align
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, NotFinite
-from artos.spec import MODEL_PARAM
+from artos.specs.keys import MODEL_PARAM
 
 if TYPE_CHECKING:
     from artos.buffer.model_block import ObjectSpec

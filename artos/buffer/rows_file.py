@@ -20,7 +20,7 @@ from xxhash import xxh3_128_hexdigest
 
 from artos.buffer.actor_block import ActorBlock
 from artos.errors import CheckpointFault
-from artos.protocol.fields import Count, PathText, Small
+from artos.specs.fields import Count, PathText, Small
 from artos.system.regular_file import opened
 
 _DTYPES = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
-from artos.spec import VERSION_KEY
+from artos.specs.keys import VERSION_KEY
 
 
 def version_runs(block: ActorBlock, start: int, stop: int) -> Iterator[tuple[int, int]]:

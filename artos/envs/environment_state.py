@@ -14,8 +14,8 @@ State = dict[str, Any]
 def environment_state(env: VectorEnv[Any, Any, Any]) -> State:
     """Everything that a vector environment holds, except functions, which a new one has, too.
 
-    It holds the environment's own objects: pickle it (``artos.snapshot.pickled``) before the next
-    step. Simulators that are not written in Python usually cannot be pickled.
+    It holds the environment's own objects: pickle it (``artos.system.snapshot.pickled``) before the
+    next step. Simulators that are not written in Python usually cannot be pickled.
     """
     state = {name: value for name, value in vars(env).items() if not _is_code(value)}
     if isinstance(env, VectorWrapper):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from artos.spec import OBSERVATIONS
+from artos.specs.keys import OBSERVATIONS
 
 GOALS = frozenset(f"{OBSERVATIONS}.{name}" for name in ("achieved_goal", "desired_goal"))
 

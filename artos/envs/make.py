@@ -17,7 +17,6 @@ import gymnasium as gym
 import msgspec
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from artos.closest import closest
 from artos.envs import hints, stacks
 from artos.envs.address import address, parted
 from artos.envs.agents import AgentRows, is_supersuit
@@ -26,6 +25,7 @@ from artos.envs.serial import SerialVectorEnv
 from artos.envs.spec import CHOSEN, STACK, EnvSpec, spec_of
 from artos.envs.trial import try_out
 from artos.errors import Refused
+from artos.system.closest import closest
 from artos.system.under_way import under_way
 
 AnyVectorEnv = VectorEnv[Any, Any, Any]

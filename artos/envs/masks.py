@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from artos.envs.shown import Mismatch, first_of, numbers
 from artos.envs.spec import MASK, EnvSpec
-from artos.spec import MASK_KEY
+from artos.specs.keys import MASK_KEY
 
 Flags = NDArray[np.bool_]
 

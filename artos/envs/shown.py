@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from artos.spec import OBSERVATIONS
+from artos.specs.keys import OBSERVATIONS
 
 Path = tuple[Any, ...]
 """The keys of Dict spaces and the indices of Tuples, from the outermost in."""

@@ -15,8 +15,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from artos.envs import action_words
 from artos.envs.shown import Path
 from artos.errors import Refused
-from artos.protocol.fields import Number
-from artos.spec import AGES_KEY, MASK_KEY, OBSERVATIONS, VALID_KEY, DataKey, Padding
+from artos.specs.fields import Number
+from artos.specs.keys import AGES_KEY, MASK_KEY, OBSERVATIONS, VALID_KEY, DataKey, Padding
 
 ActionKind = Literal["discrete", "multidiscrete", "box"]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from artos.envs.spec import PADDING, STACK, leaves
 from artos.envs.stepper import Stepper
 from artos.envs.trial import some_actions
-from artos.spec import Padding
+from artos.specs.keys import Padding
 
 _PADDINGS: dict[str, Padding] = {"reset": "first", "zero": "zero"}
 _ROUNDS = 3

@@ -16,7 +16,7 @@ from artos.envs.serial import SerialVectorEnv
 from artos.envs.shown import Mismatch, Stored, at, column, five_of, pair_of, require_finite
 from artos.envs.spec import MASK, ActionSpec, EnvSpec, parts_of, spec_of
 from artos.errors import BadRow, Refused
-from artos.spec import MASK_KEY, OBSERVATIONS
+from artos.specs.keys import MASK_KEY, OBSERVATIONS
 
 Array = NDArray[Any]
 Parts = dict[str, Array]

@@ -17,7 +17,7 @@ from artos.envs.shown import Mismatch, pair_of
 from artos.envs.spec import MASK, ActionSpec, EnvSpec
 from artos.envs.stepper import Stepper
 from artos.errors import BadRow, Refused
-from artos.spec import MASK_KEY
+from artos.specs.keys import MASK_KEY
 from artos.system.under_way import under_way
 
 

@@ -20,7 +20,7 @@ from artos.learners.torch_learner import TorchLearner
 from artos.losses.rounds import Floats
 from artos.policies.encoders import normalizers
 from artos.protocol.invocations import Invoke
-from artos.spec import is_observation
+from artos.specs.keys import is_observation
 
 _BOUND = 10.0
 _KEYS = ("rewards", "bootstraps", "terminations", "truncations")

@@ -10,7 +10,7 @@ import msgspec
 
 from artos.buffer.actor_block import ActorBlock
 from artos.learners.publisher import Publisher
-from artos.plan import Plan
+from artos.runs.plan import Plan
 
 if TYPE_CHECKING:
     from artos.envs.spec import EnvSpec

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from artos.buffer.actor_block import ActorBlock
 from artos.learners.context import LearnerContext
 from artos.learners.network import Network
-from artos.snapshot import NotKept
+from artos.system.snapshot import NotKept
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from artos.buffer.object_region import ObjectRegion
 from artos.errors import BadObject
-from artos.spec import VALUE, ObjectKey
-from artos.workload import Workload
+from artos.specs.keys import VALUE, ObjectKey
+from artos.specs.workload import Workload
 
 
 def published(workload: Workload) -> tuple[ObjectKey, ...]:

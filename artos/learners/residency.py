@@ -12,7 +12,7 @@ from torch import Tensor
 from artos.errors import CannotReturn
 from artos.learners.device import Device
 from artos.learners.network import Network
-from artos.levels import Cost, Level
+from artos.specs.levels import Cost, Level
 
 _NEWEST = 0.3
 """The weight of the newest measurement of a cost."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.buffer.samplers.sequences import MASK
 from artos.buffer.samplers.transitions import INDEX
-from artos.spec import AGES_KEY, is_observation
+from artos.specs.keys import AGES_KEY, is_observation
 
 Ints = NDArray[np.int64]
 Shape = tuple[int, int, int]

@@ -24,11 +24,11 @@ from typing import (
 
 import msgspec
 
-from artos.closest import closest
 from artos.learners import ranges
 from artos.learners.compiler import Switch
-from artos.scaling.actor_count import ActorsSetting
-from artos.settings import shown
+from artos.specs.actor_count import ActorsSetting
+from artos.specs.settings import shown
+from artos.system.closest import closest
 
 if TYPE_CHECKING:
     from artos.envs.spec import EnvSpec

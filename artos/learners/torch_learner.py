@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
-from artos.contracts import Learner
 from artos.learners import device as devices
 from artos.learners.compiler import Compiler, Switch
 from artos.learners.compiler import faults as compiler_faults
@@ -25,9 +24,10 @@ from artos.learners.own_state import own_state, set_own_state
 from artos.learners.ranges import bounds, positive, within
 from artos.learners.residency import Residency
 from artos.learners.sequences import Windows, windows
-from artos.plan import Plan
 from artos.policies.flat import Layout, layout
-from artos.spec import MODEL_PARAM, ObjectKey, is_observation
+from artos.runs.plan import Plan
+from artos.specs.contracts import Learner
+from artos.specs.keys import MODEL_PARAM, ObjectKey, is_observation
 
 _MOST_THREADS = 1024
 _LARGE = 200_000

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 
 Array = NDArray[Any]
 

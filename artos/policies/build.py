@@ -18,7 +18,7 @@ from artos.policies.actor_critic import ActorCritic
 from artos.policies.encoders import Encoder, normalizers
 from artos.policies.inputs import can_be_scaled, doubt, picture, words
 from artos.policies.twin_mlp import TwinMlp
-from artos.spec import MASK_KEY, DataKey
+from artos.specs.keys import MASK_KEY, DataKey
 
 _BATCH = 3
 _MOST_UNITS = 2**16

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from artos.envs.spec import ActionSpec
 from artos.errors import Refused
 from artos.policies.bounds import Bounds, are_own_units, units_of
-from artos.snapshot import put_back, taken
+from artos.system.snapshot import put_back, taken
 
 Floats = NDArray[np.float32]
 LOG_2PI = math.log(2 * math.pi)

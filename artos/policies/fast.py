@@ -21,8 +21,8 @@ from artos.policies.flat import Floats, layout, named_tensors, views
 from artos.policies.inputs import divisor, flat_width
 from artos.policies.masks import FORBIDDEN
 from artos.policies.twin_mlp import TwinMlp
-from artos.snapshot import put_back, taken
-from artos.spec import MASK_KEY
+from artos.specs.keys import MASK_KEY
+from artos.system.snapshot import put_back, taken
 
 Array = NDArray[Any]
 _REMEMBERED = 64

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from artos.spec import MASK_KEY
+from artos.specs.keys import MASK_KEY
 
 FORBIDDEN = -1e8
 """The logit, or value, of a masked choice: finite, so that 0 times this is 0 in every loss."""

@@ -15,7 +15,7 @@ from artos.policies.distributions import head_for
 from artos.policies.encoders import Encoder
 from artos.policies.masks import masked
 from artos.policies.twin_mlp import apply_heads, orthogonal
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 
 Obs = dict[str, Tensor]
 State = dict[str, Tensor]

@@ -14,7 +14,7 @@ from artos.policies.choosing import require_actions
 from artos.policies.encoders import Encoder
 from artos.policies.masks import masked
 from artos.policies.relu_mlp import ReluMlp
-from artos.spec import MASK_KEY
+from artos.specs.keys import MASK_KEY
 
 Obs = dict[str, Tensor]
 

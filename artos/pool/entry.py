@@ -7,7 +7,6 @@ import os
 from collections import Counter
 from collections.abc import Collection
 
-from artos.closest import closest
 from artos.pool import records
 from artos.pool.accounts import Account
 from artos.pool.choice import NANO
@@ -22,6 +21,7 @@ from artos.pool.records import (
 )
 from artos.pool.resources import Resource, Want
 from artos.pool.table import Table
+from artos.system.closest import closest
 
 _MOST = 1 << 40
 """More than any machine has, and sums of it still fit into the words of the table."""

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, field
 
-from artos.protocol.fields import (
+from artos.protocol.message import Bulk, Message
+from artos.protocol.views import ClusterView, RunFacts, RunView
+from artos.specs.fields import (
     Count,
     Digest,
     Few,
@@ -21,8 +23,6 @@ from artos.protocol.fields import (
     Text,
     check_plain,
 )
-from artos.protocol.message import Bulk, Message
-from artos.protocol.views import ClusterView, RunFacts, RunView
 
 PROTOCOL = 7
 """Raised with every change of a message; peers with another number are refused at hello."""

@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from artos.protocol.fields import Count, Line, Name, Seconds, Text, Version
 from artos.protocol.unpacking import Unpacker
+from artos.specs.fields import Count, Line, Name, Seconds, Text, Version
 
 StartKind = Literal["cold", "fork", "clone", "moved"]
 """How a member's process was made: from scratch, as a fork or a clone of a template, or restored

@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec import field
 
-from artos.members import Member
-from artos.protocol.fields import Count, Few, Line, Name, Seconds, Small, Text, Version, check_plain
 from artos.protocol.invocations import Done, Failed, Invoke, Ready
 from artos.protocol.message import Bulk, Message
+from artos.specs.fields import Count, Few, Line, Name, Seconds, Small, Text, Version, check_plain
+from artos.specs.members import Member
 
 
 class ExecutorUp(Message, frozen=True, tag=True):
@@ -131,8 +131,9 @@ class BundleRejected(Message, frozen=True, tag=True):
 class ExecutorNews(Message, frozen=True, tag=True):
     """Executor → run, a few times a second: usage, counts, and members that wait for a slot.
 
-    ``usage`` are the fields of ``artos.usage.Usage``; ``written`` counts rows committed per actor;
-    ``faults`` and ``malformed`` are as in ``Load``, of the executor and its transfer agent.
+    ``usage`` are the fields of ``artos.protocol.usage.Usage``; ``written`` counts rows committed
+    per actor; ``faults`` and ``malformed`` are as in ``Load``, of the executor and its transfer
+    agent.
     """
 
     usage: dict[str, Any]

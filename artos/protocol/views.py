@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from artos.protocol.fields import Finite
+from artos.specs.fields import Finite
 
 
 class Status(msgspec.Struct, frozen=True):

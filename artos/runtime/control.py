@@ -11,11 +11,11 @@ import msgspec
 
 from artos.buffer.mailbox import Board
 from artos.errors import BadMessage, DeadlineExceeded, MailboxFull, NotRunning, Refused
-from artos.members import CONTROL, Member, Members
-from artos.plan import Site
 from artos.protocol import codec, control
-from artos.protocol.unreadable import UNREADABLE
-from artos.run_state import RUNNING
+from artos.protocol.run_state import RUNNING
+from artos.runs.plan import Site
+from artos.specs.members import CONTROL, Member, Members
+from artos.specs.unreadable import UNREADABLE
 from artos.system.durable import write_durably
 from artos.system.locks import FileLock
 from artos.system.regular_file import contents

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from artos.buffer.object_region import ObjectRegion
-from artos.contracts import Actor
 from artos.envs.spec import EnvSpec
-from artos.plan import Plan
 from artos.policies.acting import BoundPolicy
 from artos.protocol.invocations import Done, Invoke
-from artos.runtime.reference import user_imports
-from artos.spec import DataKey
+from artos.runs.loader import user_imports
+from artos.runs.plan import Plan
+from artos.specs.contracts import Actor
+from artos.specs.keys import DataKey
 from artos.trained.evaluation import SEED
 from artos.trained.playing import Wanted, evaluate
 

@@ -11,7 +11,6 @@ import torch
 from artos.errors import ArtosError
 from artos.learners import device as devices
 from artos.learners.device import uuid_of
-from artos.plan import CPU, POOL
 from artos.pool.devices import (
     CPU_DEVICE,
     DEVICE,
@@ -23,6 +22,7 @@ from artos.pool.devices import (
 )
 from artos.pool.resources import Resource
 from artos.pool.view import read_pool
+from artos.runs.plan import CPU, POOL
 
 _GPU = re.compile(r"cuda(?::(\d{1,3}))?")
 

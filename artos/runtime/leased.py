@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from artos.errors import CannotReturn
-from artos.plan import Plan, Site
 from artos.pool.devices import DEVICE
 from artos.pool.faults import LeaseRevoked, NoMemoryInTime, PoolRefused
 from artos.pool.pool import Pool
 from artos.pool.seat import Lease, Seat
 from artos.protocol.invocations import Done, Invoke, Waits
+from artos.runs.plan import Plan, Site
 from artos.runtime.leased_memory import LeasedMemory, MemoryWait
 from artos.runtime.member import LearnerRole, Stopped, no_duties
 

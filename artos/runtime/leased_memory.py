@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from artos.levels import Level, level
 from artos.pool.faults import DeviceFull, DeviceTooSmall, NoMemoryInTime
 from artos.pool.pool import Pool
 from artos.pool.seat import NANO, Lease, Seat
+from artos.specs.levels import Level, level
 
 if TYPE_CHECKING:
     from artos.learners.residency import Residency

@@ -23,10 +23,7 @@ from artos.buffer.mailbox import Board
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, drawn
-from artos.contracts import Actor, Learner, fired_method
 from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample
-from artos.lag import Drawn
-from artos.members import Member
 from artos.pool.faults import DeviceTooSmall
 from artos.protocol.invocations import (
     Done,
@@ -38,8 +35,11 @@ from artos.protocol.invocations import (
     decode_to_member,
     encode,
 )
-from artos.snapshot import put_back, taken, taken_whole
-from artos.spec import VERSION_KEY
+from artos.protocol.lag import Drawn
+from artos.specs.contracts import Actor, Learner, fired_method
+from artos.specs.keys import VERSION_KEY
+from artos.specs.members import Member
+from artos.system.snapshot import put_back, taken, taken_whole
 
 if TYPE_CHECKING:  # with torch, which the learners of others do without
     from artos.runtime.device_meter import DeviceMeter

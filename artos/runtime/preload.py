@@ -28,7 +28,7 @@ import msgspec
 
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
-from artos.reference import Reference
+from artos.specs.reference import Reference
 from artos.system import child, heap
 from artos.system.child import Child, ProcessSpec, adopt_orphans, adopts_orphans, fork_aside
 from artos.system.child_modules import ChildModule
@@ -65,7 +65,7 @@ def _preload(reference: Reference) -> None:
     # Slow imports only now: if the parent dies meanwhile, this process ends too.
     import artos.runtime.register  # noqa: PLC0415
     import artos.runtime.serving  # noqa: F401, PLC0415
-    from artos.runtime.reference import load_object  # noqa: PLC0415
+    from artos.runs.loader import load_object  # noqa: PLC0415
 
     # Else code that asks torch for GPUs when it is imported would keep them from every fork.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")

@@ -17,27 +17,35 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from artos.buffer.model_block import ObjectSpec
-from artos.closest import closest
-from artos.contracts import Actor, Learner, broken, methods, own
 from artos.errors import Refused
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
-from artos.plan import CPU, POOL, Plan
-from artos.reference import Reference
-from artos.runtime.member import MOST_EPISODES
-from artos.runtime.reference import (
+from artos.runs.loader import (
     UNLIMITED,
     build_workload,
     last_lines,
     settings_of_workload,
 )
+from artos.runs.plan import CPU, POOL, Plan
+from artos.runtime.member import MOST_EPISODES
 from artos.runtime.resolved import resolved_settings, versions
-from artos.settings import Setting
-from artos.spec import EVALUATION, MODEL_PARAM, VALUE, ArraySpec, CheckpointSetting, DataKey, OnFull
+from artos.specs.contracts import Actor, Learner, broken, methods, own
+from artos.specs.keys import (
+    EVALUATION,
+    MODEL_PARAM,
+    VALUE,
+    ArraySpec,
+    CheckpointSetting,
+    DataKey,
+    OnFull,
+)
+from artos.specs.reference import Reference
+from artos.specs.settings import Setting
+from artos.specs.workload import Workload
 from artos.system.child import end_with_parent
+from artos.system.closest import closest
 from artos.system.under_way import tell
 from artos.system.usable_cpus import usable_cpus
-from artos.workload import Workload
 
 T = TypeVar("T")
 _PLAYS = ("env", "spec", "build_module", "make_policy")

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from artos.protocol.fields import check_plain
-from artos.reference import Reference
-from artos.runtime.reference import CHANGEABLE, EVERY, fit_settings, load_object, with_address
+from artos.runs.loader import CHANGEABLE, EVERY, fit_settings, load_object, with_address
+from artos.specs.fields import check_plain
+from artos.specs.reference import Reference
+from artos.specs.workload import Workload
 from artos.version import VERSION
-from artos.workload import Workload
 
 
 def resolved_settings(reference: Reference, workload: Workload) -> dict[str, Any]:

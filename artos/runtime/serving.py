@@ -23,14 +23,13 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
 from artos.buffer.samplers.drawn_batch import sampler_of
-from artos.contracts import Actor
 from artos.envs.known import KNOWN
 from artos.errors import BadRow
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
-from artos.members import ACTORS, EVALUATOR, LEARNER
-from artos.plan import Plan, Site
 from artos.protocol.invocations import Failed, Ready, StartKind, Waits
+from artos.runs.loader import load_workload
+from artos.runs.plan import Plan, Site
 from artos.runtime.device_meter import meter_of
 from artos.runtime.forkable import survives_a_fork
 from artos.runtime.member import (
@@ -42,11 +41,12 @@ from artos.runtime.member import (
     no_duties,
     serve,
 )
-from artos.runtime.reference import load_workload
 from artos.runtime.shared_cores import SharedCores
+from artos.specs.contracts import Actor
+from artos.specs.members import ACTORS, EVALUATOR, LEARNER
+from artos.specs.workload import Workload
 from artos.system import child
 from artos.system.regular_file import contents
-from artos.workload import Workload
 
 if TYPE_CHECKING:
     from artos.runtime.leased import LeasedRole

@@ -26,8 +26,8 @@ from pathlib import Path
 import msgspec
 
 from artos.errors import NoIdentity
-from artos.plan import Site
-from artos.protocol.unreadable import UNREADABLE
+from artos.runs.plan import Site
+from artos.specs.unreadable import UNREADABLE
 from artos.system.child import begin_member, fork_aside
 from artos.system.regular_file import opened
 

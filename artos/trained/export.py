@@ -18,7 +18,7 @@ from artos.envs.spec import ActionSpec, EnvSpec
 from artos.errors import Refused
 from artos.policies.acting import ActInfo
 from artos.policies.build import fake_observations
-from artos.spec import OBSERVATIONS, DataKey
+from artos.specs.keys import OBSERVATIONS, DataKey
 
 _BATCH = 3
 """Any size but 0 and 1, which torch.export treats as constants."""

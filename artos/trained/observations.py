@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from artos.envs.masks import ActionMasks
 from artos.envs.spec import EnvSpec, Part
 from artos.errors import Refused
-from artos.spec import MASK_KEY, OBSERVATIONS, DataKey
+from artos.specs.keys import MASK_KEY, OBSERVATIONS, DataKey
 
 Array = NDArray[Any]
 

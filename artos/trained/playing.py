@@ -17,7 +17,7 @@ from artos.envs.spec import EnvSpec
 from artos.envs.stepper import Parts, Stepper
 from artos.errors import Refused
 from artos.policies.acting import ActInfo, BoundPolicy
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 from artos.trained.evaluation import Evaluation, Note, See, misfits, play
 
 if TYPE_CHECKING:

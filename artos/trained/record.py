@@ -11,19 +11,19 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from artos import checkpoint, run_config
-from artos.checkpoint import Manifest
-from artos.closest import closest
-from artos.contracts import Actor, broken, own
 from artos.envs.known import KNOWN
 from artos.envs.spec import EnvSpec
 from artos.errors import NoSuchRun, Refused
-from artos.reference import Reference
-from artos.run_config import CONFIG, RunConfig
-from artos.runtime.reference import built_in, load_workload
-from artos.scaling.elastic import NAMES as ELASTIC
+from artos.runs import checkpoint, run_config
+from artos.runs.checkpoint import Manifest
+from artos.runs.loader import built_in, load_workload
+from artos.runs.run_config import CONFIG, RunConfig
+from artos.specs.contracts import Actor, broken, own
+from artos.specs.elastic import NAMES as ELASTIC
+from artos.specs.reference import Reference
+from artos.specs.workload import Workload
+from artos.system.closest import closest
 from artos.trained.trust import allow
-from artos.workload import Workload
 
 Floats = NDArray[np.float32]
 

@@ -13,8 +13,8 @@ from artos.envs.spec import EnvSpec
 from artos.envs.stepper import action_writer
 from artos.errors import ArtosError, CheckpointFault, Refused
 from artos.policies.acting import ActInfo, BoundPolicy, Declared
-from artos.runtime.reference import user_imports
-from artos.spec import DataKey
+from artos.runs.loader import user_imports
+from artos.specs.keys import DataKey
 from artos.trained.observations import batch_of, state_of
 from artos.trained.record import Record, read
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from artos import checkpoint, run_config
 from artos.errors import Refused
-from artos.reference import Reference, names_object, package_of
+from artos.runs import checkpoint, run_config
+from artos.specs.reference import Reference, names_object, package_of
 from artos.system.archives import holds_just_its_archive
 
 _log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ import msgspec
 
 from artos.errors import BadMessage, MailboxFull
 from artos.protocol import codec
-from artos.protocol.fields import MOST, SESSIONS, Count, SessionNumber
 from artos.protocol.message import MARK, NOTHING, Message
+from artos.specs.fields import MOST, SESSIONS, Count, SessionNumber
 
 BEAT = 1.0
 """Seconds after which an end with nothing to send reports that it is alive."""

@@ -14,9 +14,9 @@ import zmq
 
 from artos.clock import Clock, SystemClock
 from artos.errors import DeadlineExceeded, Refused
-from artos.faults import Faults
 from artos.protocol.message import Message
 from artos.system.closing import Closing
+from artos.system.faults import Faults
 from artos.transport import sockets
 from artos.transport.authorizer import Authorizer
 from artos.transport.channel import PIECE, framed

@@ -9,8 +9,8 @@ from enum import Enum
 
 from artos.protocol import control, steering
 from artos.protocol.data import Chunk, Greet, Pull
-from artos.protocol.fields import NAME
 from artos.protocol.message import Message, Refusal
+from artos.specs.fields import NAME
 
 Kind = type[Message]
 

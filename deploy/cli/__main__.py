@@ -14,7 +14,7 @@ from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 
 from artos.errors import ArtosError, Refused
-from artos.exit_status import REFUSALS, ExitStatus
+from artos.runs.exit_status import REFUSALS, ExitStatus
 from artos.system import limits, streams
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.printable import printable
@@ -205,7 +205,7 @@ def explain_workload(options: argparse.Namespace) -> int:
 def clean_up(options: argparse.Namespace) -> int:
     """``artos clean``: remove what killed runs have left behind."""
     from artos.pool import view  # noqa: PLC0415
-    from artos.system import cleanup  # noqa: PLC0415
+    from artos.runs import cleanup  # noqa: PLC0415
 
     removed = cleanup.clean(options.runs)
     try:

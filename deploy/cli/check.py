@@ -8,14 +8,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from artos.errors import DeadlineExceeded, Refused
-from artos.exit_status import ExitStatus
+from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
 from deploy.cli.common import add_env_args, add_json, env_args_of, print_json
 from deploy.cli.parser import Parser
 
 if TYPE_CHECKING:
-    from artos.envs.examination import Examination
     from artos.envs.spec import ActionSpec, Part
+    from artos.runtime.examination import Examination
 
 _LOOP = 1.0
 """Seconds that each of the loops of an examination takes, at most."""
@@ -57,12 +57,12 @@ def examined(env: str, deadline: float) -> Examination:
     """
     import msgspec  # noqa: PLC0415
 
-    from artos.envs.examination import Examination  # noqa: PLC0415
+    from artos.runtime.examination import Examination  # noqa: PLC0415
 
     if not deadline > 0:
         raise Refused([f"deadline must be positive, not {deadline:g}"])
     seconds = min(_LOOP, deadline / 10)
-    words = [sys.executable, "-P", "-m", "artos.envs.examination", env, str(seconds)]
+    words = [sys.executable, "-P", "-m", "artos.runtime.examination", env, str(seconds)]
     try:
         done = subprocess.run(words, stdout=subprocess.PIPE, timeout=deadline, check=False)
     except subprocess.TimeoutExpired as late:

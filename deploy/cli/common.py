@@ -44,7 +44,7 @@ def env_args_of(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         Refused: one without a key or ``=``.
     """
-    from artos.settings import convert  # noqa: PLC0415
+    from artos.specs.settings import convert  # noqa: PLC0415
 
     given = pairs("--env-arg", options.env_args)
     return {name: convert(name, value, Any) for name, value in given.items()}

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from artos.errors import Refused
-from artos.exit_status import ExitStatus
+from artos.runs.exit_status import ExitStatus
 from artos.system.logging_setup import logging_to, to_stderr
 from deploy.cli.common import print_json
 from deploy.cli.parser import Parser, whole

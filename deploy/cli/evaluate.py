@@ -7,7 +7,7 @@ import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 
-from artos.exit_status import ExitStatus
+from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
 from deploy.cli.common import add_env_args, add_json, add_trust, env_args_of, print_json
 from deploy.cli.parser import Parser, whole

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from artos.errors import Refused
-from artos.exit_status import ExitStatus
+from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
 from deploy.cli.common import add_json, columns, print_json
 from deploy.cli.parser import Parser, whole
 
 if TYPE_CHECKING:
-    from head.simulation.report import Forecast
+    from deploy.simulation.report import Forecast
 
 _MOST_SHOWN = 20
 
@@ -55,10 +55,10 @@ def add_to(parser: Parser) -> None:
 
 def simulate(options: argparse.Namespace) -> int:
     """``artos simulate``: try a cluster that is not there."""
-    from head.simulation.cluster import Cluster  # noqa: PLC0415
-    from head.simulation.mix import mix  # noqa: PLC0415
-    from head.simulation.recorded import recorded  # noqa: PLC0415
-    from head.simulation.toml_tables import quotas_in  # noqa: PLC0415
+    from deploy.simulation.cluster import Cluster  # noqa: PLC0415
+    from deploy.simulation.mix import mix  # noqa: PLC0415
+    from deploy.simulation.recorded import recorded  # noqa: PLC0415
+    from deploy.simulation.toml_tables import quotas_in  # noqa: PLC0415
 
     folders = [folder for group in options.journal for folder in group]
     if bool(folders) == (options.mix is not None):

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 from rich.console import RenderableType
 
-from artos.closest import closest
 from artos.errors import Refused
+from artos.protocol.usage import BILL, Usage, added, nested
 from artos.protocol.views import RunView
+from artos.system.closest import closest
 from artos.system.regular_file import contents
-from artos.usage import BILL, Usage, added, nested
 from deploy.client.overview import table_of
 
 _PRICED = tuple(name for name in BILL if name != "waits")

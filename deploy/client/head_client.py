@@ -11,8 +11,8 @@ from artos.errors import DeadlineExceeded, Refused
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.protocol.views import ClusterView, RunView
+from artos.runtime.loop import Waker
 from artos.system.closing import Closing
-from artos.system.loop import Waker
 from artos.transport.keys import Keys
 from artos.transport.link_faults import unreachable
 from artos.transport.messenger import HEAD, Messenger

@@ -13,10 +13,10 @@ from typing import Any
 
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
+from artos.protocol.run_state import OVER
 from artos.protocol.views import RunView, Status
-from artos.reference import file_and_object, package_of
-from artos.run_state import OVER
 from artos.runtime.preload import Preloaded
+from artos.specs.reference import file_and_object, package_of
 from artos.system.archives import pack
 from artos.system.printable import printable
 from deploy.client.head_client import HeadClient

@@ -8,21 +8,22 @@ from collections.abc import Callable
 
 import msgspec
 
-from artos.buffer.run_memory import RunMemory
 from artos.errors import CheckpointFault
-from artos.members import ACTORS, EVALUATOR, LEARNER, Member
-from artos.plan import Site
 from artos.protocol.invocations import Done, Invoke, Ready, Waits
+from artos.protocol.usage import Usage
+from artos.runs.loader import user_imports
+from artos.runs.plan import Site
+from artos.runs.run_memory import RunMemory
 from artos.runtime.leased import LeasedRole
 from artos.runtime.member import Role, Stopped, guarded
-from artos.runtime.reference import user_imports
 from artos.runtime.serving import (
     actor_role,
     any_learner_role,
     evaluator_role,
     failed_to_start,
 )
-from artos.snapshot import (
+from artos.specs.members import ACTORS, EVALUATOR, LEARNER, Member
+from artos.system.snapshot import (
     NotKept,
     Snapshot,
     global_streams,
@@ -30,7 +31,6 @@ from artos.snapshot import (
     set_global_streams,
     unpickled,
 )
-from artos.usage import Usage
 from artos.version import VERSION
 from head.run.run import Run
 from head.run.saved_books import resumed, saved

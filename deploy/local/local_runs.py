@@ -10,15 +10,15 @@ import msgspec
 import psutil
 from msgspec import UNSET
 
-from artos.checkpoint import MANIFEST
-from artos.closest import closest
 from artos.errors import NoSuchRun, Refused
+from artos.protocol.run_state import FAILED, RUNNING, STARTING, STOPPING, at_the_end
+from artos.protocol.usage import flat
 from artos.protocol.views import ClusterView, NodeView, RunFacts, RunView
-from artos.run_state import FAILED, RUNNING, STARTING, STOPPING, at_the_end
+from artos.runs.checkpoint import MANIFEST
 from artos.runtime import control
+from artos.system.closest import closest
 from artos.system.closing import Closing
 from artos.system.usable_cpus import usable_cpus
-from artos.usage import flat
 from artos.version import VERSION
 from head.daemon import status_api
 from head.records import summary_file

@@ -9,9 +9,9 @@ import numpy as np
 from artos import ActorBlock, DataKey, Invoke, ModelBlock
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.model_block import ObjectSpec
-from artos.members import Member
 from artos.protocol.invocations import Done
-from artos.spec import VERSION_KEY, ArraySpec
+from artos.specs.keys import VERSION_KEY, ArraySpec
+from artos.specs.members import Member
 from head.run.coordination.concern import Concern
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.stand_ins import InProcess, in_one_process

@@ -31,7 +31,7 @@ from artos.buffer.samplers.uniform import UniformSampler
 from artos.buffer.segment import Segment
 from artos.buffer.shm_folder import ShmFolder
 from artos.protocol.invocations import Claim
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 from evaluation.baselines.timing import answer, one_core, rate
 from evaluation.buffer.workload import ALPHA, BATCH, BETA, OBSERVATION_BYTES, SHAPE, options
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 
 import evaluation
-from artos.closest import closest
 from artos.errors import Refused
-from artos.exit_status import ExitStatus
+from artos.runs.exit_status import ExitStatus
+from artos.system.closest import closest
 from deploy.cli import bench
 from deploy.cli.__main__ import reported
 from deploy.cli.common import print_json

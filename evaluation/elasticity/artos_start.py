@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from artos.plan import Plan
+from artos.runs.plan import Plan
 from evaluation.baselines.timing import answer
 from evaluation.elasticity.workplace import Workplace, pong
 from workers.actors.actor_record import State

@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from artos.buffer.run_memory import RunMemory, check_space
 from artos.clock import Deadline, SystemClock
 from artos.errors import ArtosError, DeadlineExceeded
-from artos.members import ACTORS, TEMPLATE, Member
-from artos.plan import Plan
 from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory, check_space
+from artos.specs.members import ACTORS, TEMPLATE, Member
 from artos.system.logging_setup import logging_to
 from artos.system.signals import child_deaths
 from head.run.request import reference_of

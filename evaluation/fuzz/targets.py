@@ -18,11 +18,11 @@ import psutil
 
 from artos.buffer.shm_folder import PREFIX, reap_orphans
 from artos.errors import DeadlineExceeded
-from artos.members import ACTORS, Member
 from artos.protocol import codec, control, steering
 from artos.protocol.data import Chunk, Finish, Greet, Pull, Terms, Weights
 from artos.protocol.message import Message
-from artos.protocol.orders import AGENT_COUNTS, ExecutorOrder, RunOrder, write_order
+from artos.runs.orders import AGENT_COUNTS, ExecutorOrder, RunOrder, write_order
+from artos.specs.members import ACTORS, Member
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
 from artos.system.shm import shm_root

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import get_args
 
 from artos.learners.compiler import Switch
-from artos.levels import Level
 from artos.pool.pool import Pool
+from artos.specs.levels import Level
 from artos.system import gpus
 from evaluation.core.benchmark import POOL, Benchmark
 from evaluation.core.report import OURS, Results

@@ -20,9 +20,9 @@ from artos.learners.device import Device, device_of
 from artos.learners.network import Network
 from artos.learners.optimisers import Adam
 from artos.learners.residency import Residency
-from artos.levels import Level
 from artos.pool.pool import Pool
 from artos.pool.seat import Lease
+from artos.specs.levels import Level
 
 PATIENCE = 120.0
 _WIDTH, _OUT, _BATCH = 1024, 620, 256

@@ -26,15 +26,15 @@ from numpy.typing import NDArray
 
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.object_region import ObjectRegion
-from artos.buffer.run_memory import MODEL, RunMemory
 from artos.buffer.samplers.batch import Batch
 from artos.clock import SystemClock
-from artos.contracts import Learner
 from artos.errors import DeadlineExceeded
-from artos.members import ACTORS
-from artos.plan import Plan
 from artos.protocol.invocations import Done, Failed, Invoke, decode_from_member
-from artos.spec import ArraySpec
+from artos.runs.plan import Plan
+from artos.runs.run_memory import MODEL, RunMemory
+from artos.specs.contracts import Learner
+from artos.specs.keys import ArraySpec
+from artos.specs.members import ACTORS
 from evaluation.baselines.timing import answer
 from evaluation.pipelining.iterations import WARM_UP
 from evaluation.pipelining.prefilled import SAMPLED, SECONDS, members

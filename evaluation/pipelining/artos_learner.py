@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.buffer.run_memory import MODEL, RunMemory
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.clock import SystemClock
 from artos.errors import DeadlineExceeded
 from artos.protocol.invocations import Claim
+from artos.runs.run_memory import MODEL, RunMemory
 from evaluation.pipelining.rounds import OBSERVATIONS
 from evaluation.pipelining.shared import SECONDS
 from evaluation.pipelining.stand_in_learner import PIECE, Learning

@@ -20,11 +20,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from artos.buffer.run_memory import RunMemory
 from artos.errors import DeadlineExceeded
-from artos.members import ACTORS, Member
-from artos.plan import Plan
 from artos.protocol.invocations import Done, Failed, Invoke, decode_from_member
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory
+from artos.specs.members import ACTORS, Member
 from evaluation.baselines.timing import answer
 from evaluation.pipelining.artos_side import GO, agent, meeting_of, replay, welcomed
 from evaluation.pipelining.iterations import Lap, iterate

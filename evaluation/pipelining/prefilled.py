@@ -21,15 +21,15 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
 from artos.buffer.object_region import ObjectRegion
-from artos.buffer.run_memory import MODEL, RunMemory
-from artos.contracts import Actor
 from artos.errors import DeadlineExceeded
-from artos.members import Member
-from artos.plan import Plan, Site
 from artos.policies.fast import make_actor
 from artos.protocol.invocations import Invoke, Ready, Stop
+from artos.runs.plan import Plan, Site
+from artos.runs.run_memory import MODEL, RunMemory
 from artos.runtime.member import ActorRole, LearnerRole, Line, serve
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.contracts import Actor
+from artos.specs.keys import VERSION_KEY, DataKey
+from artos.specs.members import Member
 from evaluation.pipelining.rounds_plan import SPEC, network
 from triggers.passers import QueuePasser
 
@@ -117,7 +117,7 @@ def _member(
     if board.members.role(member).publishes:
         assert learner is not None
         blocks = {actor: ActorBlock.attach(site.block_path(actor)) for actor in range(plan.actors)}
-        role = LearnerRole(learner(model), model, blocks)
+        role: LearnerRole | ActorRole = LearnerRole(learner(model), model, blocks)
     else:
         block = ActorBlock.attach(site.block_path(member.rank))
         context = ActorContext(plan, member.rank, block.begin_incarnation(), block, member.rank)

@@ -38,7 +38,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, ("head/simulation",))
+BENCHMARK = Benchmark(measure, ("deploy/simulation",))
 
 
 def _case(name: str, kind: str) -> str:

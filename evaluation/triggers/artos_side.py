@@ -28,16 +28,16 @@ from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
 from artos.buffer.layout import PAGE, Consumer
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ObjectSpec
-from artos.buffer.run_memory import MODEL, RunMemory
 from artos.buffer.segment import Segment
 from artos.clock import SystemClock
 from artos.errors import DeadlineExceeded
-from artos.members import ACTORS, Member
-from artos.plan import Plan, Site
 from artos.protocol.invocations import Done, Invoke, decode_from_member
-from artos.reference import Reference
+from artos.runs.plan import Plan, Site
+from artos.runs.run_memory import MODEL, RunMemory
 from artos.runtime.member import Line
-from artos.spec import ArraySpec, DataKey
+from artos.specs.keys import ArraySpec, DataKey
+from artos.specs.members import ACTORS, Member
+from artos.specs.reference import Reference
 from evaluation.baselines.timing import answer
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports

@@ -14,14 +14,14 @@ from typing import Any
 import msgspec
 
 from artos.clock import Clock
-from artos.closest import closest
 from artos.errors import Refused
-from artos.faults import Faults
 from artos.protocol import control
-from artos.protocol.fields import NAME
 from artos.protocol.message import Message, Refusal
 from artos.protocol.views import ClusterView, RunView
+from artos.specs.fields import NAME
 from artos.system.archives import Archives
+from artos.system.closest import closest
+from artos.system.faults import Faults
 from artos.system.unpack import read
 from artos.transport.messenger import Messenger
 from artos.transport.roles import holder_of

@@ -14,21 +14,21 @@ import msgspec
 from artos.buffer.shm_folder import reap_orphans
 from artos.clock import Clock, SystemClock
 from artos.errors import MailboxFull, Refused
-from artos.exit_status import ExitStatus
-from artos.faults import Faults, Seldom
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
+from artos.protocol.run_state import STARTING
+from artos.protocol.usage import flat
 from artos.protocol.views import RunFacts
-from artos.run_state import STARTING
+from artos.runs.exit_status import ExitStatus
+from artos.runtime.loop import Waker
 from artos.system.archives import Archives
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
-from artos.system.loop import Waker
+from artos.system.faults import Faults, Seldom
 from artos.system.signals import StopRequests
 from artos.transport.keys import Keys
 from artos.transport.messenger import Messenger
 from artos.transport.roles import foreign
-from artos.usage import flat
 from artos.version import VERSION
 from head.daemon.client_api import ClientApi
 from head.daemon.effects import Begin, Effect, Finish, Order, Tell

@@ -12,10 +12,10 @@ import msgspec
 import psutil
 
 from artos.clock import LONGEST
-from artos.closest import closest
 from artos.errors import Refused
 from artos.pool.devices import device_faults, places
 from artos.system.archives import LIMIT_MB
+from artos.system.closest import closest
 from artos.system.memory_limit import memory_left
 from artos.system.regular_file import contents
 from head.daemon.quotas import Quotas, quotas_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from artos.closest import closest
-from artos.protocol.fields import NAME
+from artos.specs.fields import NAME
+from artos.system.closest import closest
 
 EACH = "*"
 """The name of the quota of everyone who has none of their own."""

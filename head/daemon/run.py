@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from artos.plan import CPU
 from artos.protocol.control import RunUp
-from artos.protocol.unreadable import UNREADABLE
+from artos.protocol.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, at_the_end
 from artos.protocol.views import RunFacts
-from artos.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, at_the_end
+from artos.runs.plan import CPU
+from artos.specs.unreadable import UNREADABLE
 from head.daemon.quotas import Quotas
 from head.daemon.roster import Known
 from head.daemon.run_queue import QueueState

@@ -7,10 +7,10 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from artos.checkpoint import MANIFEST
 from artos.errors import Refused
-from artos.exit_status import OUTCOMES, ExitStatus
-from artos.protocol.orders import RunOrder, write_order
+from artos.runs.checkpoint import MANIFEST
+from artos.runs.exit_status import OUTCOMES, ExitStatus
+from artos.runs.orders import RunOrder, write_order
 from artos.system.archives import Archives
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule

@@ -27,7 +27,7 @@ from artos.pool.accounts import Account
 from artos.pool.fair_queue import FairQueue
 from artos.pool.fair_queue import longest_wait as bound
 from artos.pool.resources import Resource, Want
-from artos.run_state import QUEUED
+from artos.protocol.run_state import QUEUED
 from head.daemon.unsaved import Table, Unsaved
 
 PATIENCE = 600.0

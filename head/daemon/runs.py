@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from artos.run_state import QUEUED
+from artos.protocol.run_state import QUEUED
 from head.daemon.ranking import Ranking
 from head.daemon.run import Run
 from head.daemon.unsaved import Table, Unsaved

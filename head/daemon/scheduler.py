@@ -12,9 +12,9 @@ from math import inf
 import msgspec
 
 from artos.errors import Refused
-from artos.exit_status import OUTCOMES, ExitStatus
 from artos.protocol.control import ExecutorEnded, Hello, Placed, RunNews, RunUp
-from artos.run_state import QUEUED, RUNNING, STOPPING
+from artos.protocol.run_state import QUEUED, RUNNING, STOPPING
+from artos.runs.exit_status import OUTCOMES, ExitStatus
 from head.daemon.admission import Admission
 from head.daemon.effects import Begin, Effect, Finish, Order, Tell
 from head.daemon.endings import Endings

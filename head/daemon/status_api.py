@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET
 
 from artos.errors import Refused
+from artos.protocol.run_state import OVER
 from artos.protocol.views import ClusterView, NodeView, RunView
-from artos.run_state import OVER
 from artos.system.logs import piece
 from head.daemon.roster import Node, Roster
 from head.daemon.run import Run

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from artos.errors import Refused
-from artos.protocol.unreadable import UNREADABLE
+from artos.specs.unreadable import UNREADABLE
 from artos.system.closing import Closing
 from artos.system.durable import remove_drafts, sync_folder
 from artos.system.regular_file import contents

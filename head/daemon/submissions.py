@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from artos.closest import closest
 from artos.errors import NoSuchRun, Refused
 from artos.protocol.control import Submit
-from artos.protocol.fields import NAME, Line, Number, Seconds
+from artos.specs.fields import NAME, Line, Number, Seconds
+from artos.system.closest import closest
 from head.daemon.roster import POLICIES
 from head.daemon.run import Run
 from head.daemon.scheduler import Scheduler

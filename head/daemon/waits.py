@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from artos.run_state import QUEUED, STARTING
+from artos.protocol.run_state import QUEUED, STARTING
 from head.daemon.executors import Executors
 from head.daemon.nodes import Nodes
 from head.daemon.quota_books import QuotaBooks

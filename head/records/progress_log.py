@@ -39,8 +39,8 @@ class ProgressLog(Closing):
     If a column appears later (a metric of the first update), the file is rewritten in one step
     with the new header and empty cells in earlier rows; columns are never removed or moved. Each
     call ends with whole lines on disk. ``resumed_at`` is the step of the checkpoint that the run
-    continues from, ``version`` its version: later rows are dropped, because they are made again.
-    ``evaluations.csv`` is there once there is an evaluation.
+    continues from, ``version`` its version: later rows are dropped, as they are made again.
+    ``evaluations.csv`` exists once there is an evaluation.
     """
 
     def __init__(self, folder: RunFolder, resumed_at: int | None = None, version: int = 0) -> None:
@@ -132,7 +132,7 @@ def last_status(path: Path) -> Status | None:
     """The newest status in a ``progress.csv``, also of a live run; None if there is no status.
 
     Raises:
-        DamagedRecord: its last row is damaged, or it is no file that can be read.
+        DamagedRecord: its last row is damaged, or it cannot be read.
     """
     if not path.exists():
         return None

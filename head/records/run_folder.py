@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from artos import run_config
-from artos.checkpoint import MANIFEST
 from artos.errors import CheckpointFault, Refused, RunExists
-from artos.run_config import CONFIG, RunConfig
+from artos.runs import run_config
+from artos.runs.checkpoint import MANIFEST
+from artos.runs.run_config import CONFIG, RunConfig
 from artos.system.closing import Closing
 from artos.system.durable import remove_drafts, write_durably
 from artos.system.locks import FileLock

@@ -45,7 +45,7 @@ def is_live(folder: Path) -> bool:
 
 
 def owner(folder: Path) -> int | None:
-    """The process that has taken the lock; None if there is none, or it is not visible here."""
+    """The process that has the lock; None if there is none, or it is not visible from here."""
     try:
         pid = int(contents(folder / FILE))
         there = (folder / FILE).stat()

@@ -19,15 +19,15 @@ from artos.buffer.model_block import ModelBlock
 from artos.buffer.object_region import ObjectRegion
 from artos.clock import SystemClock
 from artos.errors import BadMessage, DeadlineExceeded
-from artos.faults import Faults
-from artos.members import ACTORS, Member
-from artos.plan import Plan
 from artos.protocol import codec
 from artos.protocol.data import Chunk, Greet, Pull, ReplayUp, Terms, Weights
 from artos.protocol.message import Message, Refusal
-from artos.protocol.orders import REPLAY_COUNTS, ReplayOrders
+from artos.runs.orders import REPLAY_COUNTS, ReplayOrders
+from artos.runs.plan import Plan
+from artos.specs.members import ACTORS, Member
 from artos.system.closing import Closing
 from artos.system.exit_report import START_SECONDS
+from artos.system.faults import Faults
 from artos.system.regular_file import contents
 from artos.system.usable_cpus import usable_cpus
 from artos.transport import sockets

@@ -18,12 +18,12 @@ import msgspec
 from artos.buffer.shm_folder import MOVING
 from artos.clock import Clock, SystemClock, WakingClock
 from artos.errors import ArtosError
-from artos.exit_status import REFUSALS, ExitStatus
-from artos.plan import Plan
 from artos.protocol import control
-from artos.protocol.orders import RunOrder, read_order
+from artos.protocol.run_state import RUNNING, STOPPING
 from artos.protocol.views import RunFacts, Status
-from artos.run_state import RUNNING, STOPPING
+from artos.runs.exit_status import REFUSALS, ExitStatus
+from artos.runs.orders import RunOrder, read_order
+from artos.runs.plan import Plan
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.signals import StopRequests
 from artos.transport.messenger import HEAD, Messenger

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from artos.members import ACTORS, LEARNER
-from artos.usage import Usage, added
+from artos.protocol.usage import Usage, added
+from artos.specs.members import ACTORS, LEARNER
 from head.run.times import Times
 
 

@@ -16,21 +16,21 @@ from pathlib import Path
 
 import msgspec
 
-from artos.buffer.run_memory import RunMemory
 from artos.clock import Clock, Deadline
 from artos.errors import ArtosError, BadMessage
-from artos.faults import Faults, Seldom
-from artos.members import Member
-from artos.plan import Plan
 from artos.protocol import control, steering
 from artos.protocol.invocations import FromMember
 from artos.protocol.message import Message, Refusal, Restarted
+from artos.protocol.usage import Usage
 from artos.protocol.views import LagView, RunFacts, Status
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory
 from artos.runtime.preload import Preloaded
+from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
+from artos.system.faults import Faults, Seldom
 from artos.transport.keys import Keys
 from artos.transport.messenger import HEAD, Messenger
-from artos.usage import Usage
 from head.run.collected_logs import CollectedLogs
 from head.run.concerns.relocation import Relocation
 from head.run.remote.bundles import Bundles

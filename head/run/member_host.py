@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from artos.members import Member
-from artos.plan import Site
+from artos.runs.plan import Site
+from artos.specs.members import Member
 from artos.system.child import Child, ProcessSpec, Starter, start
 from artos.system.child_modules import ChildModule
 from artos.system.exit_report import ExitReport

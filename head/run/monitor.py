@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
-from artos.lag import added, class_name, measure
-from artos.members import Member
 from artos.protocol.invocations import ActorLag, Claim
-from artos.spec import VERSION_KEY
+from artos.protocol.lag import added, class_name, measure
+from artos.specs.keys import VERSION_KEY
+from artos.specs.members import Member
 from head.run.times import Times
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from artos.buffer.object_region import ObjectRegion
-from artos.spec import VALUE
+from artos.specs.keys import VALUE
 from triggers.events import Published
 
 _READER = 0

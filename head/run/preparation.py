@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from artos import checkpoint
-from artos.buffer.run_memory import RunMemory, check_space
-from artos.checkpoint import Manifest, check_workload
 from artos.errors import Refused
-from artos.plan import Plan
-from artos.run_config import RunConfig
+from artos.runs import checkpoint
+from artos.runs.checkpoint import Manifest, check_workload
+from artos.runs.cleanup import remove_images
+from artos.runs.plan import Plan
+from artos.runs.run_config import RunConfig
+from artos.runs.run_memory import RunMemory, check_space
 from artos.runtime.preload import Preloaded
-from artos.spec import ArraySpec
-from artos.system.cleanup import remove_images
+from artos.specs.keys import ArraySpec
 from artos.system.signals import StopRequests
 from head.records import provenance
 from head.records.run_folder import RunFolder, writing

@@ -9,16 +9,16 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from artos import checkpoint
-from artos.buffer.run_memory import RunMemory
-from artos.checkpoint import Manifest
 from artos.clock import Clock
 from artos.errors import NotSaved
-from artos.plan import Plan
+from artos.protocol.usage import Usage, flat
 from artos.protocol.views import Status
-from artos.snapshot import Snapshot
+from artos.runs import checkpoint
+from artos.runs.checkpoint import Manifest
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory
 from artos.system.process_age import age
-from artos.usage import Usage, flat
+from artos.system.snapshot import Snapshot
 from head.records.curve import draw
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog, flatten

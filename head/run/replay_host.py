@@ -9,9 +9,9 @@ import msgspec
 
 from artos.clock import Clock
 from artos.errors import DataPathFailed
-from artos.plan import Plan, Site
 from artos.protocol.data import Nudge, ReplayUp, Terms
-from artos.protocol.orders import REPLAY_COUNTS, ReplayOrders
+from artos.runs.orders import REPLAY_COUNTS, ReplayOrders
+from artos.runs.plan import Plan, Site
 from artos.system.child_modules import ChildModule
 from artos.system.exit_report import START_SECONDS
 from artos.transport.counters import Counters

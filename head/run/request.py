@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from artos.reference import Reference
 from artos.runtime.preload import Preloaded
+from artos.specs.reference import Reference
 from triggers.algorithms import BUILT_IN
 
 

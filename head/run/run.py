@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from artos.plan import Plan
+from artos.runs.plan import Plan
 from head.run.coordination.concern import Concern
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.outline import Outline

@@ -15,7 +15,7 @@ import pickle
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from artos.snapshot import NotKept
+from artos.system.snapshot import NotKept
 from head.run.concerns.evaluation import Evaluation
 from head.run.concerns.leases import Leases
 from head.run.concerns.prewarming import Prewarming

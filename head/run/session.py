@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from typing import Protocol
 
 from artos.clock import WakingClock
+from artos.protocol.run_state import STOPPING
+from artos.protocol.usage import Usage
 from artos.protocol.views import Status
-from artos.run_state import STOPPING
 from artos.runtime.control import announced
-from artos.snapshot import Snapshot
 from artos.system.signals import StopRequests, child_deaths
-from artos.usage import Usage
+from artos.system.snapshot import Snapshot
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.provenance import differences

@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from artos.buffer.run_memory import RunMemory
 from artos.clock import Clock
-from artos.members import ACTORS, Member
 from artos.protocol import control
 from artos.protocol.invocations import FromMember, Invoke, Stop
+from artos.protocol.usage import Usage
+from artos.runs.run_memory import RunMemory
 from artos.runtime.control import ControlServer
+from artos.runtime.loop import Loop
 from artos.runtime.preload import Preloaded
 from artos.scaling.faults import CannotScale
-from artos.snapshot import Snapshot
+from artos.specs.members import ACTORS, Member
 from artos.system.child import start
 from artos.system.exit_report import ExitReport
-from artos.system.loop import Loop
-from artos.usage import Usage
+from artos.system.snapshot import Snapshot
 from head.run.concerns.scaling import Scaling
 from head.run.member_host import hosts
 from head.run.run import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from artos.members import Member
+from artos.specs.members import Member
 
 _WAIT = "wait"
 """Kinds of time with this prefix are waits, for an invocation or for room."""

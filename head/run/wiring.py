@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from artos.members import ACTORS, EVALUATOR, LEARNER
-from artos.plan import Plan
+from artos.runs.plan import Plan
+from artos.specs.members import ACTORS, EVALUATOR, LEARNER
 from head.run.concerns.budget import Budget
 from head.run.concerns.evaluation import Evaluation
 from head.run.concerns.failures import FailureLimits

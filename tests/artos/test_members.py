@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from named import EVALUATOR, LEARNER, acting
 
-from artos.members import ACTORS, CONTROL, TEMPLATE, Member, Members, Role
+from artos.specs.members import ACTORS, CONTROL, TEMPLATE, Member, Members, Role
 
 
 def test_members_are_called_what_journals_call_them() -> None:

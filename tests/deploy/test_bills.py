@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from artos.errors import Refused
+from artos.protocol.usage import Usage, flat
 from artos.protocol.views import RunFacts, RunView
-from artos.usage import Usage, flat
 from deploy.cli.__main__ import main
 from deploy.client.bills import Prices, bill, by_user, table, total
 from deploy.client.overview import text

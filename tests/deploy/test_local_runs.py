@@ -14,10 +14,10 @@ from named import LEARNER
 
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import NoSuchRun, NotRunning, Refused
-from artos.members import Members
-from artos.plan import Site
+from artos.protocol.usage import Usage
+from artos.runs.plan import Site
 from artos.runtime.control import announced
-from artos.usage import Usage
+from artos.specs.members import Members
 from deploy.cli.__main__ import main
 from deploy.local.local_runs import LocalRuns
 from head.records.progress_log import ProgressLog

@@ -14,10 +14,10 @@ import pytest
 
 from artos.buffer.shm_folder import ShmFolder, reap_orphans
 from artos.errors import CriuUnavailable, NotOurs, Refused
+from artos.runs.cleanup import image_folder, remove_images
 from artos.system import private_folder
 from artos.system.append_file import AppendFile
 from artos.system.archives import Archives
-from artos.system.cleanup import image_folder, remove_images
 from artos.system.durable import write_durably
 from head.daemon.state import HeadState
 from head.records.run_folder import RunFolder

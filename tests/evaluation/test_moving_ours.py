@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from named import acting
 
-from artos.buffer.run_memory import RunMemory
 from artos.errors import DeadlineExceeded
+from artos.runs.run_memory import RunMemory
 from evaluation.baselines.processes import measure_ours
 from evaluation.control_plane.head_load import divided
 from evaluation.lab.namespaces import why_not

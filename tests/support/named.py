@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from artos.members import ACTORS, Member
-from artos.members import EVALUATOR as EVALUATES
-from artos.members import LEARNER as LEARNS
+from artos.specs.members import ACTORS, Member
+from artos.specs.members import EVALUATOR as EVALUATES
+from artos.specs.members import LEARNER as LEARNS
 
 LEARNER, EVALUATOR = Member(LEARNS), Member(EVALUATES)
 

@@ -20,7 +20,7 @@ from helpers import PATIENCE, ROOT, below
 from numpy.typing import NDArray
 
 from artos.buffer.shm_folder import PREFIX
-from artos.members import Member
+from artos.specs.members import Member
 from artos.system.shm import shm_root
 
 TINY = ("--set", "envs=1", "--set", "steps=16", "--set", "minibatches=1", "--set", "epochs=1")

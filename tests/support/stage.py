@@ -13,11 +13,8 @@ import msgspec
 import numpy as np
 from helpers import PATIENCE, TESTS
 
-from artos.buffer.run_memory import RunMemory
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded
-from artos.members import ACTORS, TEMPLATE, Member
-from artos.plan import Plan, Site
 from artos.protocol.invocations import (
     Done,
     FromMember,
@@ -27,9 +24,12 @@ from artos.protocol.invocations import (
     decode_from_member,
     encode,
 )
+from artos.runs.plan import Plan, Site
+from artos.runs.run_memory import RunMemory
 from artos.runtime.member import ActorRole
 from artos.runtime.serving import actor_role
 from artos.runtime.template import Identity, tell
+from artos.specs.members import ACTORS, TEMPLATE, Member
 from artos.system.child import Child, ProcessSpec, command, environment, start
 from artos.system.closing import Closing
 from head.run.request import reference_of

@@ -13,7 +13,7 @@ from inline_runs import registered
 
 import artos
 from artos.learners.settings import declared, fitted, out_of_range, settings_of_learner
-from artos.settings import settings_of
+from artos.specs.settings import settings_of
 from triggers.algorithms import BUILT_IN
 from triggers.explain import explain
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from trigger_helpers import KEYS, fire, new_plan
 
-from artos.scaling.elastic import Elastic
+from artos.specs.elastic import Elastic
 from triggers import DataKeyTrigger, ObjectKeyTrigger, PrewarmTrigger, TimeTrigger, Trigger
 from triggers.events import Tick
 from triggers.explain import explain

@@ -12,7 +12,7 @@ from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
 from artos.clock import ManualClock
 from artos.errors import Refused
 from artos.protocol.invocations import Claim
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.events import Event, Joined, Published, Rewound, Tick

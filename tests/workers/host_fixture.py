@@ -11,15 +11,15 @@ from named import acting
 
 from artos.clock import ManualClock
 from artos.errors import TemplateFailed
-from artos.members import Member, Members
-from artos.plan import Site
 from artos.protocol.invocations import Done, FromMember, Invoke, Ready
-from artos.scaling.elastic import Park
+from artos.runs.plan import Site
+from artos.specs.elastic import Park
+from artos.specs.members import Member, Members
 from triggers.engine import direct_passers
 from workers.actors.actor_record import State
 from workers.actors.idle_tiers import IdleTiers
-from workers.actors.launchers.launcher import Kind, Launched, Launcher, Place
 from workers.actors.process_manager import ProcessManager
+from workers.actors.spawners.spawner import Kind, Place, Spawned, Spawner
 from workers.actors.tier_policy import Tier
 from workers.actors.usage import Accounts
 from workers.host.slots import OwnSlots, Slot, SlotTable
@@ -77,12 +77,12 @@ class FakeStrategy:
     def heard(self, message: FromMember) -> None:
         self.said.append(message)
 
-    def poll(self) -> list[Launched]:
+    def poll(self) -> list[Spawned]:
         if self.barred:
             raise TemplateFailed(self.kind, "user code raised")
-        launched = [Launched(member, self._child(member), self.kind) for member in self.asked]
+        spawned = [Spawned(member, self._child(member), self.kind) for member in self.asked]
         self.asked.clear()
-        return launched
+        return spawned
 
     def _child(self, member: Member) -> Any:
         self.children[member] = FakeChild(self.log)
@@ -202,7 +202,7 @@ class Host:
         site = Site(str(folder), ONE, Members.of_run(actors), str(folder / "logs"))
         self.manager = ProcessManager(
             Place(site, folder / "plan"), self.mail, self.recovered.append,  # type: ignore[arg-type]
-            Launcher([lambda: self.strategy, lambda: self.spare]), cpus,
+            Spawner([lambda: self.strategy, lambda: self.spare]), cpus,
             SlotTable(OwnSlots(cpus), self.clock), tiers, accounts, self.clock, pin=False,
         )  # fmt: skip
         self._number = 0

@@ -24,7 +24,7 @@ from artos.losses.actor_critic import actor_critic_loss
 from artos.losses.gae import advantages
 from artos.losses.rounds import Floats
 from artos.protocol.invocations import Invoke
-from artos.workload import Workload
+from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.algorithms.defaults import actor_critic
 

@@ -26,7 +26,7 @@ from artos.learners.settings import (
 )
 from artos.policies.choosing import require_actions
 from artos.policies.values import Epsilon, QNetwork
-from artos.workload import Workload
+from artos.specs.workload import Workload
 from triggers.algorithms.defaults import require_numbers
 from triggers.algorithms.replaying import replay_workload
 

@@ -19,8 +19,8 @@ from artos.learners.settings import (
 )
 from artos.losses.rounds import Floats
 from artos.losses.vtrace import vtrace
-from artos.scaling.actor_count import actors_of
-from artos.workload import Workload
+from artos.specs.actor_count import actors_of
+from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.algorithms.a2c import A2C, A2CSettings, Stepping
 from triggers.algorithms.defaults import actor_critic

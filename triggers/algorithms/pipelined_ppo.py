@@ -13,8 +13,8 @@ from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.learners.advantage_cache import AdvantageCache, GradientAccumulator
 from artos.learners.context import LearnerContext
 from artos.losses.rounds import Floats
-from artos.plan import Plan
 from artos.protocol.invocations import Claim, Invoke
+from artos.runs.plan import Plan
 from triggers.algorithms.ppo import PPO
 
 _ACCUMULATE, _FIRST_PASS = "learner.accumulate", "learner.first_pass"

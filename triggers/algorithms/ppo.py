@@ -30,11 +30,11 @@ from artos.losses.gae import advantages
 from artos.losses.masked import Scale, mean_and_spread
 from artos.losses.ppo import ppo_loss
 from artos.losses.rounds import Floats
-from artos.plan import Plan
 from artos.protocol.invocations import Invoke
-from artos.scaling.actor_count import NOISE_SCALE, actors_of
-from artos.spec import ObjectKey
-from artos.workload import Workload
+from artos.runs.plan import Plan
+from artos.specs.actor_count import NOISE_SCALE, actors_of
+from artos.specs.keys import ObjectKey
+from artos.specs.workload import Workload
 from triggers import ObjectKeyTrigger
 from triggers.algorithms.defaults import actor_critic, minibatches_of
 from triggers.algorithms.pipelines import Pipeline, learner_rows

@@ -6,11 +6,11 @@ from msgspec.structs import replace
 
 from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.patterns import Pattern, Prioritised, Uniform
-from artos.contracts import Learner
 from artos.learners.settings import ReplaySettings, TwinCriticSettings
-from artos.scaling.actor_count import ActorsSetting, actors_of
-from artos.spec import is_observation
-from artos.workload import Workload
+from artos.specs.actor_count import ActorsSetting, actors_of
+from artos.specs.contracts import Learner
+from artos.specs.keys import is_observation
+from artos.specs.workload import Workload
 from triggers import ReplayTrigger, RoundTrigger
 from triggers.table import Table
 

@@ -18,8 +18,8 @@ from artos.learners.settings import ReplaySettings, TwinCriticSettings, builder,
 from artos.policies.bounds import units_of
 from artos.policies.choosing import require_actions
 from artos.policies.squashed import Softmax, SquashedGaussian
-from artos.spec import MASK_KEY
-from artos.workload import Workload
+from artos.specs.keys import MASK_KEY
+from artos.specs.workload import Workload
 from triggers.algorithms.defaults import require_numbers
 from triggers.algorithms.replaying import twin_critic_workload
 

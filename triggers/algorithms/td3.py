@@ -16,7 +16,7 @@ from artos.learners.off_policy import Obs, OffPolicyLearner
 from artos.learners.settings import ReplaySettings, TwinCriticSettings, builder, learner, table
 from artos.policies.choosing import require_actions
 from artos.policies.squashed import Deterministic
-from artos.workload import Workload
+from artos.specs.workload import Workload
 from triggers.algorithms.defaults import require_numbers
 from triggers.algorithms.replaying import twin_critic_workload
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TypeGuard
 
-from artos.plan import Plan
-from artos.spec import MODEL_PARAM
+from artos.runs.plan import Plan
+from artos.specs.keys import MODEL_PARAM
 from triggers.base import Cadence, Demand, Trigger
 from triggers.pacing import demands, lead, non_publishing_targets
 from triggers.table import Table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from artos.closest import closest
-from artos.plan import Plan
+from artos.runs.plan import Plan
+from artos.system.closest import closest
 from triggers.base import Demand
 from triggers.pacing import demands, non_publishing_targets
 from triggers.table import Table

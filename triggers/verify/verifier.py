@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from artos.buffer.layout import MAX_CONSUMERS
-from artos.closest import closest
-from artos.members import ACTORS, EVALUATOR, LEARNER
-from artos.plan import Plan
-from artos.spec import EVALUATION, VERSION_KEY
+from artos.runs.plan import Plan
+from artos.specs.keys import EVALUATION, VERSION_KEY
+from artos.specs.members import ACTORS, EVALUATOR, LEARNER
+from artos.system.closest import closest
 from triggers.base import Trigger
 from triggers.checks import unpublished
 from triggers.pacing import parts_of

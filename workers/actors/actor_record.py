@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from artos.members import Member
+from artos.specs.members import Member
 from artos.system.child import Child
-from artos.transitions import after
+from artos.system.transitions import after
 from workers.actors.image_work import ImageWork
-from workers.actors.launchers.launcher import Kind
 from workers.actors.pending_calls import PendingCalls
+from workers.actors.spawners.spawner import Kind
 from workers.checkpoint.checkpointer import Shot
 from workers.checkpoint.criu.driver import Operation
 from workers.checkpoint.images import Image
@@ -135,7 +135,7 @@ class ActorRecord(PendingCalls, ImageWork):
         self._move(Move.START)
         self.retired, self.begun = False, now
 
-    def launched(self, child: Child, kind: Kind) -> None:
+    def spawned(self, child: Child, kind: Kind) -> None:
         """Record the actor's process, which is not set up yet."""
         self.child, self.kind = child, kind
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from artos.members import Member
+from artos.specs.members import Member
 
 
 class Arrival(NamedTuple):

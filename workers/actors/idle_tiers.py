@@ -19,7 +19,7 @@ from pathlib import Path
 
 from artos.clock import Clock
 from artos.errors import ArtosError
-from artos.scaling.elastic import Park
+from artos.specs.elastic import Park
 from artos.system.child import Child
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.memory import PrivateMemory

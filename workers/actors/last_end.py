@@ -9,7 +9,7 @@ from itertools import islice
 from artos.clock import Deadline
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.idle_tiers import IdleTiers
-from workers.actors.launchers.launcher import Place
+from workers.actors.spawners.spawner import Place
 from workers.host.slots import Slot
 
 _log = logging.getLogger(__name__)

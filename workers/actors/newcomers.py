@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from artos.clock import Clock
-from artos.members import Member
+from artos.specs.members import Member
 from workers.actors.usage import Accounts
 from workers.host import priority
 
@@ -36,18 +36,18 @@ class _Making:
 class Newcomers:
     """Expected actors, in the order in which they were asked for; ``at_once`` are made at a time.
 
-    ``launch`` requests a member's process. An actor that is wanted earlier than expected must
+    ``spawn`` requests a member's process. An actor that is wanted earlier than expected must
     ``leave``.
     """
 
     def __init__(
         self,
         at_once: int,
-        launch: Callable[[Member], None],
+        spawn: Callable[[Member], None],
         accounts: Accounts,
         clock: Clock,
     ) -> None:
-        self._at_once, self._launch = at_once, launch
+        self._at_once, self._spawn = at_once, spawn
         self._accounts, self._clock = accounts, clock
         self._rivals = priority.rivals()
         self._wanted: dict[Member, float] = {}
@@ -62,7 +62,7 @@ class Newcomers:
         self._wanted[member] = self._clock.now() + seconds
         self._begin()
 
-    def launched(self, member: Member, pid: int) -> None:
+    def spawned(self, member: Member, pid: int) -> None:
         """Note the process of an actor, if it is a newcomer; it leads its process group."""
         if making := self._making.get(member):
             making.pid = pid
@@ -100,7 +100,7 @@ class Newcomers:
         for member in tuple(self._wanted):
             if member not in self._making and len(self._making) < self._at_once:
                 self._making[member] = _Making(self._used(member))
-                self._launch(member)
+                self._spawn(member)
 
     def _adjust(self) -> None:
         by = priority.niceness_for(self.share, self._rivals)

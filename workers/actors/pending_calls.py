@@ -23,6 +23,8 @@ class PendingCalls:
     """Time at which the oldest waiting one came."""
     stale: bool = False
     """Whether the actor must bind the newest weights first, as they changed while it was away."""
+    # Not decided by ``Binding`` in the run process, which does not know that an actor waited as an
+    # image, for which its pin was released: what it had bound may be overwritten by now.
     waited_s: float = 0.0
     """Seconds that its present invocation waited for a process, for its ``Done``."""
     restored_s: float = 0.0

@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from artos.clock import Clock, Deadline
 from artos.errors import NoImage
-from artos.members import ACTORS, Member
 from artos.protocol.invocations import Done, FromMember, Invoke, Ready, Stop
+from artos.protocol.usage import Usage
+from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
-from artos.usage import Usage
 from triggers.engine import direct_passers
 from triggers.passers import Mailboxes
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.arrival import Arrival
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.last_end import end_images
-from workers.actors.launchers.launcher import Launcher, Place
 from workers.actors.newcomers import Newcomers
+from workers.actors.spawners.spawner import Place, Spawner
 from workers.actors.turns import Turns
 from workers.actors.usage import Accounts
 from workers.checkpoint.bundle import Home
@@ -48,7 +48,7 @@ class ProcessManager:
         place: Place,
         mail: Mailboxes,
         recover: Callable[[int], None],
-        launcher: Launcher,
+        spawner: Spawner,
         slots: Sequence[Slot],
         table: SlotTable[Member],
         tiers: IdleTiers,
@@ -58,13 +58,13 @@ class ProcessManager:
         pin: bool = True,
     ) -> None:
         self._place, self._mail, self._recover = place, mail, recover
-        self._launcher, self._cpus, self._slots, self._tiers = launcher, slots, table, tiers
+        self._spawner, self._cpus, self._slots, self._tiers = spawner, slots, table, tiers
         self.accounts, self._clock = accounts, clock
         self.images, self.criu = tiers.checkpointer, tiers.criu
         members = place.site.members.of(ACTORS)
         self._records = {member: ActorRecord(member) for member in members}
         self.passers = direct_passers(self.send, self._records)
-        self._newcomers = Newcomers(len(slots), self._launch, accounts, clock)
+        self._newcomers = Newcomers(len(slots), self._spawn, accounts, clock)
         self._turns = Turns(
             self._records, place, mail, slots, table, tiers, accounts, clock, self.start, pin=pin
         )
@@ -74,9 +74,9 @@ class ProcessManager:
     # -- what the coordinator asks for ---------------------------------------------------------
 
     def start(self, member: Member) -> None:
-        """Empty the actor's mailbox and launch its process, which reports ``Ready`` when set up."""
+        """Empty the actor's mailbox and spawn its process, which reports ``Ready`` when set up."""
         self._newcomers.leave(member)
-        self._launch(member)
+        self._spawn(member)
 
     def send(self, member: Member, call: Invoke) -> None:
         """Have an invocation carried out as soon as the actor holds a slot."""
@@ -124,7 +124,7 @@ class ProcessManager:
         A commit that was cut short is finished, and the actor's pin of the weights dropped.
         """
         record = self._records[member]
-        self._launcher.withdraw(member)
+        self._spawner.withdraw(member)
         self._newcomers.leave(member)
         self._tiers.release(record)
         if record.child is not None:
@@ -189,10 +189,10 @@ class ProcessManager:
     # -- what happens --------------------------------------------------------------------------
 
     def reports(self, member: Member) -> Iterator[FromMember]:
-        """An actor's reports, oldest first; the template's reports go to the launcher instead."""
+        """An actor's reports, oldest first; the template's reports go to the spawner instead."""
         for message in self._mail.take(member):
             if (record := self._records.get(member)) is None:
-                self._launcher.heard(message)
+                self._spawner.heard(message)
                 self.step()
             else:
                 yield record.with_costs(message) if isinstance(message, Done) else message
@@ -209,11 +209,11 @@ class ProcessManager:
 
     def step(self) -> None:
         """Finish the starts, dumps and restores that are over. Never waits."""
-        for launched in self._launcher.poll():
-            record = self._records[launched.member]
-            record.launched(launched.child, launched.kind)
-            self.accounts.watch(record.actor, launched.child.pid)
-            self._newcomers.launched(record.member, launched.child.pid)
+        for spawned in self._spawner.poll():
+            record = self._records[spawned.member]
+            record.spawned(spawned.child, spawned.kind)
+            self.accounts.watch(record.actor, spawned.child.pid)
+            self._newcomers.spawned(record.member, spawned.child.pid)
         for member in tuple(self._turns.under_way):
             record = self._records[member]
             if self._tiers.finish_if_over(record, self._place.path_of(member)):
@@ -279,7 +279,7 @@ class ProcessManager:
     def stop(self, seconds: float) -> None:
         """Let actors end by themselves for ``seconds``, then kill them and remove their images."""
         deadline = Deadline(seconds)
-        self._launcher.close()
+        self._spawner.close()
         end_images(self._records.values(), self._tiers, self._place, self._cpus, deadline)
         for record in self._records.values():
             self._tiers.release(record)
@@ -291,9 +291,9 @@ class ProcessManager:
         self._tiers.close()
         self._slots.close()
 
-    def _launch(self, member: Member) -> None:
+    def _spawn(self, member: Member) -> None:
         record = self._records[member]
         record.start(self._clock.now())
         self._mail.clear(member)
-        self._launcher.request(member, self._turns.nominal_slot(record))
+        self._spawner.request(member, self._turns.nominal_slot(record))
         self.step()

@@ -11,7 +11,7 @@ from typing import Literal
 
 import psutil
 
-from artos.scaling.elastic import Park
+from artos.specs.elastic import Park
 from artos.system.cgroups import ROOT, groups, text
 
 Tier = Literal["never", "memory", "freeze", "checkpoint"]

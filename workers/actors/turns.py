@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from artos.clock import Clock
 from artos.errors import NotPinned
-from artos.members import Member
+from artos.specs.members import Member
 from triggers.passers import Mailboxes
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.idle_tiers import IdleTiers
-from workers.actors.launchers.launcher import Place
+from workers.actors.spawners.spawner import Place
 from workers.actors.usage import Accounts
 from workers.host import pinning
 from workers.host.slots import Slot, SlotTable
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 class Turns:
     """Gives actors slots in turn, takes the next step towards their invocations, and parks them.
 
-    ``start`` launches the process of an actor that has none. With ``pin`` a process is moved to the
+    ``start`` spawns the process of an actor that has none. With ``pin`` a process is moved to the
     CPU of its slot. Dumps and restores go on in the background: their members are ``under_way``.
     """
 

@@ -11,7 +11,7 @@ from typing import Literal
 import psutil
 
 from artos.clock import Clock
-from artos.usage import Usage
+from artos.protocol.usage import Usage
 
 Start = Literal["cold", "fork", "clone", "restore", "prewarm", "moved", "thaw", "unpark"]
 """How an actor came to run; ``prewarm``: restored before its invocation came."""

@@ -18,11 +18,11 @@ from artos.buffer.model_block import ModelBlock
 from artos.buffer.shm_folder import ShmFolder
 from artos.buffer.version_runs import version_runs
 from artos.clock import Clock, Deadline, SystemClock
-from artos.faults import Faults
-from artos.plan import Plan
 from artos.protocol.data import Finish, Greet, Terms
-from artos.protocol.orders import AGENT_COUNTS, AgentOrders
+from artos.runs.orders import AGENT_COUNTS, AgentOrders
+from artos.runs.plan import Plan
 from artos.system.closing import Closing
+from artos.system.faults import Faults
 from artos.system.locks import FileLock
 from artos.system.regular_file import contents
 from artos.transport import sockets

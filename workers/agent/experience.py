@@ -13,11 +13,11 @@ import zmq
 
 from artos.clock import Clock
 from artos.errors import BadMessage
-from artos.faults import Faults, Seldom
 from artos.protocol import codec
 from artos.protocol.data import Greet, RowsTaken
 from artos.protocol.message import Message, Refusal
 from artos.system.closing import Closing
+from artos.system.faults import Faults, Seldom
 from artos.transport import sockets
 from artos.transport.chunk import Bytes, Rings, load
 from artos.transport.counters import Counters

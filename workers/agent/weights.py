@@ -10,11 +10,11 @@ from xxhash import xxh3_64_intdigest
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.clock import Clock
 from artos.errors import BadMessage
-from artos.faults import Faults
 from artos.protocol import codec
 from artos.protocol.data import Pull, Weights
 from artos.protocol.message import Message
 from artos.system.closing import Closing
+from artos.system.faults import Faults
 from artos.transport.bfloat16 import BFLOAT16, widen
 from artos.transport.counters import Counters
 from artos.transport.sockets import Socket

@@ -21,8 +21,8 @@ from artos.buffer.doorbell import SEMAPHORE_BYTES
 from artos.buffer.mailbox import Board
 from artos.buffer.segment import Segment
 from artos.errors import ImageUnusable
-from artos.plan import Site
-from artos.protocol.unreadable import UNREADABLE
+from artos.runs.plan import Site
+from artos.specs.unreadable import UNREADABLE
 from artos.system.regular_file import contents, opened
 from workers.checkpoint.bundle_file import BundleUnpacker, packing, unpacking
 from workers.checkpoint.criu.opened import opened_in

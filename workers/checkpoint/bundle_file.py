@@ -19,7 +19,7 @@ import lz4.frame
 import msgspec
 
 from artos.errors import ImageUnusable
-from artos.protocol.unreadable import UNREADABLE
+from artos.specs.unreadable import UNREADABLE
 from artos.system.regular_file import opened
 
 _SUMS = "sums.json"

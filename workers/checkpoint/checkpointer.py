@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from artos.errors import CheckpointRefused
-from artos.plan import Site
+from artos.runs.plan import Site
 from workers.checkpoint.bundle import Home, belongings, pack, unpack
 from workers.checkpoint.criu.driver import Criu, Operation
 from workers.checkpoint.criu.unavailable import NoCriu

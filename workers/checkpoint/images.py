@@ -13,7 +13,7 @@ from xxhash import xxh3_64_hexdigest
 
 from artos.buffer.segment import free_bytes
 from artos.errors import ImageBudget, ImageUnusable
-from artos.protocol.unreadable import UNREADABLE
+from artos.specs.unreadable import UNREADABLE
 from artos.system import private_folder
 from artos.system.regular_file import contents, opened
 from workers.checkpoint.facts import Facts, Host, faults

@@ -13,14 +13,14 @@ import psutil
 
 from artos.clock import LONGEST, Clock, SystemClock
 from artos.errors import DeadlineExceeded, NoHead, Refused, WrongKeys
-from artos.faults import Faults, Seldom
 from artos.pool.devices import device_faults
 from artos.protocol import control
-from artos.protocol.fields import NAME
 from artos.protocol.message import Message, Refusal, Restarted
+from artos.runtime.loop import Waker
+from artos.specs.fields import NAME
 from artos.system.archives import Archives
 from artos.system.closing import Closing
-from artos.system.loop import Waker
+from artos.system.faults import Faults, Seldom
 from artos.system.signals import StopRequests
 from artos.system.usable_cpus import usable_cpus
 from artos.system.user_cache import user_cache

@@ -14,7 +14,6 @@ import msgspec
 from artos.buffer.shm_folder import reap_orphans
 from artos.clock import Clock
 from artos.errors import Refused
-from artos.faults import Faults
 from artos.protocol.control import (
     Archive,
     Assign,
@@ -24,12 +23,13 @@ from artos.protocol.control import (
     ReadNodeLog,
 )
 from artos.protocol.message import Message
-from artos.protocol.orders import ExecutorOrder, write_order
+from artos.runs.cleanup import remove_unlinked_images
+from artos.runs.orders import ExecutorOrder, write_order
 from artos.system.archives import Archives
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
-from artos.system.cleanup import remove_unlinked_images
 from artos.system.exit_report import ExitReport
+from artos.system.faults import Faults
 from artos.system.logs import piece
 from artos.system.pidfd import PidFd
 from artos.system.private_folder import keep

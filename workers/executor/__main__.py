@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from artos.buffer.run_memory import CacheMemory
 from artos.clock import SystemClock
-from artos.protocol.orders import ExecutorOrder, read_order
+from artos.runs.orders import ExecutorOrder, read_order
+from artos.runs.run_memory import CacheMemory
 from artos.system.child import end_with_parent
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.transport.keys import Keys

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from artos.buffer.actor_block import ActorBlock
 from artos.clock import Clock, Deadline
-from artos.plan import Plan, Site
 from artos.protocol.data import Finish, Nudge, Terms
-from artos.protocol.orders import AGENT_COUNTS, AgentOrders
+from artos.runs.orders import AGENT_COUNTS, AgentOrders
+from artos.runs.plan import Plan, Site
 from artos.system.child_modules import ChildModule
 from artos.transport.counters import Counters
 from artos.transport.sidecar import Sidecar

@@ -6,23 +6,23 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from artos.buffer.run_memory import RunMemory
 from artos.buffer.segment import free_bytes
 from artos.clock import Clock
-from artos.members import TEMPLATE, Member
-from artos.plan import Plan
 from artos.pool.folder import named_faults
+from artos.runs.cleanup import image_faults, image_folder
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory
 from artos.runtime.preload import Preloaded
-from artos.scaling.elastic import Elastic
+from artos.specs.elastic import Elastic
+from artos.specs.members import TEMPLATE, Member
 from artos.system.child import Starter, start
-from artos.system.cleanup import image_faults, image_folder
 from triggers.passers import Mailboxes
 from workers.actors.idle_tiers import IdleTiers
-from workers.actors.launchers.clones import Clones
-from workers.actors.launchers.early import Early
-from workers.actors.launchers.forks import Forks
-from workers.actors.launchers.launcher import ColdStart, Launcher, LaunchStrategy, Place
 from workers.actors.process_manager import ProcessManager
+from workers.actors.spawners.clones import Clones
+from workers.actors.spawners.early import Early
+from workers.actors.spawners.forks import Forks
+from workers.actors.spawners.spawner import ColdStart, Place, Spawner, SpawnStrategy
 from workers.actors.tier_policy import Tier
 from workers.actors.usage import Accounts
 from workers.checkpoint.checkpointer import Checkpointer, Progress
@@ -86,7 +86,7 @@ def build(
             others=node.plan.actors > most,
         )  # fmt: skip
     return ProcessManager(
-        place, mail, recover, Launcher(strategies, early), cpu_slots,
+        place, mail, recover, Spawner(strategies, early), cpu_slots,
         SlotTable(slots, clock), tiers, accounts, clock, pin=pin,
     )  # fmt: skip
 
@@ -118,14 +118,14 @@ def _strategies(
     prefix: pinning.Prefix,
     at_once: int,
     begin: Starter,
-) -> list[Callable[[], LaunchStrategy]]:
-    """Strategies to launch actors, best first: the one asked for, and those below it.
+) -> list[Callable[[], SpawnStrategy]]:
+    """Strategies to spawn actors, best first: the one asked for, and those below it.
 
     If none is asked for, clones are for environments that cannot be forked.
     """
     member = Member(TEMPLATE)
     forks = partial(Forks, place, member, pinning.pin, begin, images=_images(criu))
-    strategies: dict[str, Callable[[], LaunchStrategy]] = {}
+    strategies: dict[str, Callable[[], SpawnStrategy]] = {}
     if isinstance(criu, Criu) and _images(criu):
         strategies["auto"] = partial(forks, optional=True)
         strategies["clone"] = lambda: Clones(place, member, criu, template, prefix, at_once, begin)

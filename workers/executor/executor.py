@@ -15,19 +15,19 @@ from typing import Any
 
 import msgspec
 
-from artos.buffer.run_memory import CacheMemory
 from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
-from artos.faults import Faults, Seldom
-from artos.members import Member
-from artos.plan import Plan
 from artos.protocol import steering
 from artos.protocol.invocations import Failed, FromMember, Invoke, Ready, Waits
 from artos.protocol.message import Message, Refusal, Restarted
-from artos.protocol.orders import ExecutorOrder
 from artos.protocol.steering import Call
+from artos.runs.orders import ExecutorOrder
+from artos.runs.plan import Plan
+from artos.runs.run_memory import CacheMemory
+from artos.runtime.loop import Loop
+from artos.specs.members import Member
+from artos.system.faults import Faults, Seldom
 from artos.system.logs import end
-from artos.system.loop import Loop
 from artos.transport.messenger import HEAD, Messenger
 from triggers.engine import MessagePasser
 from triggers.passers import Mailboxes
@@ -47,6 +47,9 @@ _NEWS_SECONDS = 5.0
 
 class VersionGate:
     """Holds a call back until ``version()`` says that its weights, or any at all, are here."""
+
+    # Whether an actor binds newer weights is decided once, by ``Binding`` in the run process. When
+    # it can is only known here: weights come to a node by another way than calls, and may be later.
 
     def __init__(
         self, version: Callable[[], int], passers: Mapping[Member, MessagePasser[Invoke]]

@@ -10,9 +10,9 @@ from typing import ParamSpec, TypeVar
 
 from artos.clock import Clock, Deadline
 from artos.errors import BadBundle, BadMessage
-from artos.members import Member
 from artos.protocol import steering
 from artos.protocol.message import Message, Refusal
+from artos.specs.members import Member
 from artos.system.closing import Closing
 from artos.transport.served_files import Incoming, cut
 from workers.actors.process_manager import ProcessManager

@@ -13,13 +13,13 @@ from xxhash import xxh3_64_hexdigest
 
 from artos.clock import Clock
 from artos.errors import ArtosError
-from artos.faults import Seldom
 from artos.pool.fair_queue import longest_wait as bound
 from artos.pool.faults import LeaseRevoked, PoolFull
 from artos.pool.listener import PoolListener
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.seat import Lease, Seat
+from artos.system.faults import Seldom
 from workers.host.slots import OwnSlots, Slot, Slots
 
 _log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class LeasedSlots:
         ring: Callable[[], None],
         clock: Clock,
     ) -> None:
-        """``slots`` has the slot of each resource of the pool, by its name. Use ``leased_slots``."""
+        """``slots`` are by the name of the pool's resource. Use ``leased_slots``."""
         self._pool, self._slots, self._clock = pool, slots, clock
         self._most = len(seats)
         self._idle: dict[Seat, Slot | None] = dict.fromkeys(seats)

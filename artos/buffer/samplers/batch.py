@@ -14,7 +14,7 @@ from artos.buffer.doorbell import fence
 from artos.buffer.samplers.frames import Ints, Rows, Sources
 from artos.errors import Overwritten
 from artos.protocol.invocations import Claim
-from artos.spec import AGES_KEY, VERSION_KEY, DataKey, Padding
+from artos.specs.keys import AGES_KEY, VERSION_KEY, DataKey, Padding
 
 
 class BatchStore:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.samplers.frames import Ints, Rows
-from artos.spec import AGES_KEY, VALID_KEY
+from artos.specs.keys import AGES_KEY, VALID_KEY
 
 TRUNCATIONS = "truncations"
 

@@ -14,7 +14,7 @@ from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.sum_tree import SumTree
 from artos.buffer.samplers.transitions import INDEX, Picks, RowWindow, Sample, TransitionReader
 from artos.errors import BadRow, NothingToSample
-from artos.spec import Padding
+from artos.specs.keys import Padding
 
 WEIGHTS = "weights"
 """Name under which a sample holds the importance weights."""

@@ -12,7 +12,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.samplers.episodes import has_marks
 from artos.buffer.samplers.transitions import Picks, RowWindow, Sample, TransitionReader
 from artos.buffer.samplers.uniform import draw
-from artos.spec import AGES_KEY, Padding
+from artos.specs.keys import AGES_KEY, Padding
 
 MASK = "mask"
 """Name under which a sample of sequences says which rows count."""

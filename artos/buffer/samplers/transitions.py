@@ -16,7 +16,7 @@ from artos.buffer.samplers.batch import BatchStore
 from artos.buffer.samplers.frames import Ints, Rows, Sources, look_back
 from artos.buffer.samplers.n_step import NStep
 from artos.errors import Overwritten
-from artos.spec import AGES_KEY, VALID_KEY, VERSION_KEY, Padding
+from artos.specs.keys import AGES_KEY, VALID_KEY, VERSION_KEY, Padding
 
 Sample = dict[str, NDArray[Any]]
 

@@ -12,7 +12,7 @@ from artos.buffer.samplers.frames import Ints, Sources
 from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.transitions import Picks, RowWindow, Sample, TransitionReader
 from artos.errors import NothingToSample
-from artos.spec import Padding
+from artos.specs.keys import Padding
 
 _TRIES = 64
 

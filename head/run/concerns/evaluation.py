@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.members import EVALUATOR, Member
 from artos.protocol.invocations import Done, Invoke
-from artos.spec import EVALUATION
+from artos.specs.keys import EVALUATION
+from artos.specs.members import EVALUATOR, Member
 from artos.system.exit_report import ExitReport
 from head.records.evaluations import Evaluated
 from head.run.concerns.failures import FailureLimits, Failures

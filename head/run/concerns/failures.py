@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from artos.errors import ActorFailed, LearnerFailed, MemberFailed
-from artos.members import ACTORS, LEARNER, Member
+from artos.specs.members import ACTORS, LEARNER, Member
 from artos.system.exit_report import START_SECONDS, ExitReport
 
 

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from artos.members import Member
 from artos.protocol.invocations import Claim, Done, Invoke
+from artos.specs.members import Member
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
 from triggers.events import Firing, Learned

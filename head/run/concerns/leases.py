@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from artos.faults import Seldom
-from artos.members import Member
 from artos.protocol.invocations import Done, Invoke
+from artos.specs.members import Member
+from artos.system.faults import Seldom
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from artos.members import ACTORS, Member
 from artos.protocol.invocations import Done, Invoke
+from artos.specs.members import ACTORS, Member
 from head.run.concerns.forecast import Forecast, QuantileForecast, WindowForecast
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from artos.members import Member
 from artos.protocol.invocations import Done, Invoke
+from artos.specs.members import Member
 from artos.system.exit_report import SLOW, ExitReport
 from head.run.concerns.failures import FailureLimits, Failures
 from head.run.coordination.concern import NOTHING, Concern

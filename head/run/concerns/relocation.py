@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from artos.members import ACTORS, Member
+from artos.specs.members import ACTORS, Member
 from head.run.coordination.concern import Concern
 from head.run.run import Run
 from triggers.events import Rewound

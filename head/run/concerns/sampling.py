@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from artos.members import ACTORS, Member
 from artos.protocol.invocations import Done, Invoke
+from artos.specs.members import ACTORS, Member
 from head.run.concerns.binding import Binding
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run

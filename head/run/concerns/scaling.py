@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from artos.members import ACTORS, Member
-from artos.plan import Plan
-from artos.scaling.actor_count import Kept, Schedule
+from artos.runs.plan import Plan
 from artos.scaling.faults import CannotScale, ScalingFailed
 from artos.scaling.policy import Custom, Observation, ScalingPolicy, decided
+from artos.specs.actor_count import Kept, Schedule
+from artos.specs.members import ACTORS, Member
 from head.run.coordination.concern import Concern
 from head.run.run import Run
 from triggers.events import Event, Joined, Left

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from artos.errors import DeadlineExceeded
-from artos.members import Member
 from artos.protocol.invocations import Done, Invoke
-from artos.spec import EVALUATION
+from artos.specs.keys import EVALUATION
+from artos.specs.members import Member
 from head.run.concerns.failures import FailureLimits
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from artos.spec import VERSION_KEY
+from artos.specs.keys import VERSION_KEY
 from head.run.coordination.concern import Concern
 from head.run.run import Run
 from triggers.events import Arrived, Firing

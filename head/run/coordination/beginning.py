@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from artos.members import ACTORS, Member
+from artos.specs.members import ACTORS, Member
 from triggers.events import Joined, Resumed
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from artos.members import Member
 from artos.protocol.invocations import Claim, Invoke
+from artos.specs.members import Member
 
 
 @dataclass(slots=True)

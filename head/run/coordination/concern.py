@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from artos.members import Member
 from artos.protocol.invocations import Done, Invoke, Ready
+from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
 from triggers.events import Event, Firing
 

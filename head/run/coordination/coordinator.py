@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from artos.members import Member
 from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready, Waits
+from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
 from head.run.coordination.beginning import announce, start
 from head.run.coordination.books import Claims, Invocations, Rounds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from artos.members import Members
+from artos.specs.members import Members
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from artos.members import Member
+from artos.specs.members import Member
 from head.run.coordination.rows import Commits, RowSource
 
 if TYPE_CHECKING:
     from artos.buffer.actor_block import ActorBlock
     from artos.buffer.object_region import ObjectRegion
-    from artos.buffer.run_memory import RunMemory
     from artos.clock import Clock
     from artos.protocol.invocations import Invoke, Ready
+    from artos.runs.run_memory import RunMemory
     from triggers.engine import MessagePasser
     from triggers.events import Firing
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from artos.members import ACTORS, Member
 from artos.protocol.invocations import Invoke
+from artos.specs.members import ACTORS, Member
 from head.run.coordination.books import Invocations
 from head.run.coordination.outline import Outline
 from head.run.coordination.ports import Ports

@@ -8,7 +8,7 @@ from typing import Protocol
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.doorbell import ordered
 from artos.buffer.version_runs import version_runs
-from artos.spec import VERSION_KEY
+from artos.specs.keys import VERSION_KEY
 from triggers.events import Arrived, Committed
 
 Rows = Committed | Arrived

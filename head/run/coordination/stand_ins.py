@@ -12,8 +12,8 @@ from typing import Any
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.object_region import ObjectRegion
 from artos.clock import Clock, SystemClock
-from artos.members import ACTORS, LEARNER, Member, Members
 from artos.protocol.invocations import Done, Invoke, Ready
+from artos.specs.members import ACTORS, LEARNER, Member, Members
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.outline import Outline

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from artos.buffer.actor_block import ActorBlock
-from artos.members import ACTORS, Member
 from artos.protocol.invocations import Done, FromMember, Invoke
 from artos.protocol.steering import ActorReport, Call, Died, End, Prepare, Retire, Start
+from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
-from artos.transitions import after
+from artos.system.transitions import after
 from artos.transport.messenger import Messenger
 from triggers.passers import ZmqPasser
 

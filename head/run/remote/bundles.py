@@ -15,12 +15,12 @@ from pathlib import Path
 
 from artos.clock import Clock
 from artos.errors import BadBundle
-from artos.members import ACTORS, Member
 from artos.protocol import steering
 from artos.protocol.message import Message
+from artos.specs.members import ACTORS, Member
 from artos.system.closing import Closing
 from artos.system.private_folder import remove
-from artos.transitions import after
+from artos.system.transitions import after
 from artos.transport.served_files import Incoming, cut
 
 _log = logging.getLogger(__name__)

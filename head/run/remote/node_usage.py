@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from artos.members import Member
 from artos.protocol.steering import ExecutorNews
-from artos.usage import Usage
+from artos.protocol.usage import Usage
+from artos.specs.members import Member
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from artos.members import ACTORS, Member
+from artos.specs.members import ACTORS, Member
 from head.run.remote.actor_placement import ActorPlacement
 from head.run.remote.node_usage import NodeUsage
 

@@ -14,7 +14,6 @@ import msgspec
 
 from artos.buffer.actor_block import ActorBlock
 from artos.errors import BadMessage
-from artos.members import ACTORS, Member
 from artos.protocol import control
 from artos.protocol.invocations import FromMember, Ready
 from artos.protocol.message import Message, Restarted
@@ -32,6 +31,7 @@ from artos.protocol.steering import (
     ReadPiece,
     Start,
 )
+from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
 from artos.transport.messenger import Messenger
 from head.run.remote.actor_placement import ActorPlacement, State

@@ -12,7 +12,7 @@ from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
 from artos.buffer.layout import PAGE, align
 from artos.buffer.mailbox import Board, header_bytes, mailbox_bytes
 from artos.buffer.shm_folder import ShmFolder
-from artos.members import CONTROL, TEMPLATE, Member, Members
+from artos.specs.members import CONTROL, TEMPLATE, Member, Members
 
 MEMBERS, CONTROLS = Members.of_run(2, evaluates=True), Member(CONTROL)
 FIRST, SECOND = acting(0, 1)

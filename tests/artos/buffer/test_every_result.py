@@ -15,7 +15,7 @@ from artos.buffer.samplers.prioritised import PrioritisedSampler
 from artos.buffer.samplers.sequences import SequenceSampler
 from artos.buffer.samplers.uniform import UniformSampler
 from artos.buffer.shm_folder import ShmFolder
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 
 Drawn = set[tuple[int, int, int]]
 CAPACITY, ENVS = 8, 2

@@ -28,7 +28,7 @@ from artos.buffer.layout import (
 )
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import LayoutMismatch, UnknownKey
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 
 SPEC = BlockSpec(3, (DataKey("x"),), 8)
 TEXT = msgspec.json.encode(SPEC)

@@ -21,7 +21,7 @@ from artos.buffer.mailbox import Board, Mailbox, mailbox_bytes
 from artos.buffer.segment import Segment
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import MailboxFull
-from artos.members import ACTORS, Member, Members
+from artos.specs.members import ACTORS, Member, Members
 
 MEMBERS = Members.of_run(2)
 (_, SECOND) = acting(0, 1)

@@ -17,7 +17,7 @@ from artos.buffer.object_region import ObjectRegion
 from artos.buffer.segment import Segment
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import DeadlineExceeded, UnknownKey
-from artos.spec import ArraySpec
+from artos.specs.keys import ArraySpec
 
 ARRAYS = (
     ArraySpec("body", (5000,), "int64"),

@@ -14,7 +14,7 @@ from artos.buffer.layout import LAYOUT_VERSION, LINE, PAGE, align
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import LayoutMismatch, UnknownKey
-from artos.spec import ArraySpec
+from artos.specs.keys import ArraySpec
 
 
 def objects(*readers: int) -> list[ObjectSpec]:

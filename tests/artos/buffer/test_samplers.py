@@ -19,7 +19,7 @@ from artos.buffer.samplers.sequences import SequenceSampler
 from artos.buffer.samplers.uniform import UniformSampler
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import BadRow, NothingToSample, UnknownKey
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 
 sizes = given(
     actors=st.integers(1, 3),

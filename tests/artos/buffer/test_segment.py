@@ -19,7 +19,7 @@ from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.buffer.segment import Segment, free_bytes
 from artos.buffer.shm_folder import ShmFolder, reap_orphans
 from artos.errors import LayoutMismatch, ShmTooSmall
-from artos.spec import ArraySpec, DataKey
+from artos.specs.keys import ArraySpec, DataKey
 
 KEYS = (DataKey("rewards"),)
 

@@ -27,7 +27,7 @@ from artos.buffer.segment import free_bytes
 from artos.buffer.shm_folder import ShmFolder
 from artos.buffer.version_runs import version_runs
 from artos.errors import DeadlineExceeded
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 
 # -- doorbell and mailbox ----------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from artos.buffer import actor_block
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.shm_folder import ShmFolder
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 
 KEYS = (DataKey("early", (2,), "int64"), DataKey("late", (), "int64", per_env=False))
 NAMES = ("early", "late", VERSION_KEY)

@@ -31,7 +31,7 @@ from artos.buffer.shm_folder import ShmFolder
 from artos.envs.make import describe
 from artos.errors import Refused
 from artos.protocol.invocations import Claim, Invoke
-from artos.spec import MASK_KEY, VERSION_KEY, DataKey
+from artos.specs.keys import MASK_KEY, VERSION_KEY, DataKey
 
 K = 4
 Env = gym.Env[Any, Any]

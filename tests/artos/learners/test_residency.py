@@ -13,7 +13,7 @@ from artos.learners.device import Device
 from artos.learners.network import Network
 from artos.learners.optimisers import Adam, Optimiser, RMSprop, TorchOptimiser
 from artos.learners.residency import Residency
-from artos.levels import Level
+from artos.specs.levels import Level
 
 
 class Ticking:

@@ -21,7 +21,7 @@ from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher
 from artos.protocol.invocations import Invoke
 from artos.runtime.member import LearnerRole
-from artos.spec import ArraySpec
+from artos.specs.keys import ArraySpec
 
 
 class Owner(TorchLearner):

@@ -23,7 +23,7 @@ from artos.policies.plain import plain
 from artos.policies.recurrent import MEMORY, RecurrentActorCritic
 from artos.policies.squashed import Softmax
 from artos.policies.values import Epsilon, QNetwork
-from artos.spec import MASK_KEY
+from artos.specs.keys import MASK_KEY
 
 ONE, TWO = describe("masked_env:in_info"), describe("masked_env:several")
 ROWS = 400

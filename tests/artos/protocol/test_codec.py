@@ -12,12 +12,13 @@ import msgspec
 import pytest
 
 from artos.errors import BadMessage
-from artos.members import ACTORS, Member
-from artos.protocol import codec, control, fields, steering
+from artos.protocol import codec, control, steering
 from artos.protocol.data import Finish, Pull, Weights
 from artos.protocol.invocations import Claim, Done, Failed, Invoke, Ready
 from artos.protocol.message import Message
 from artos.protocol.unpacking import LARGEST
+from artos.specs import fields
+from artos.specs.members import ACTORS, Member
 from artos.transport.channel import Envelope, framed, opened
 
 DIGEST = "0" * 64

@@ -9,8 +9,8 @@ import pytest
 from elastic import needs_criu
 from stage import PATIENCE, ROUND, ROUNDS, Stage, rows_here
 
-from artos.members import ACTORS, Member
 from artos.runtime.template import WAKE, Identity, tell
+from artos.specs.members import ACTORS, Member
 from artos.system.child import Child
 from workers.checkpoint.criu.driver import Criu, criu_here
 from workers.checkpoint.facts import Facts

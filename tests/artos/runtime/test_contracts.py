@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from artos import Actor, Learner, RolloutActor
-from artos.contracts import broken, own
-from artos.reference import Reference
 from artos.runtime.register import register
+from artos.specs.contracts import broken, own
+from artos.specs.reference import Reference
 
 
 class Sound(Actor):

@@ -12,11 +12,11 @@ import pytest
 from artos.buffer.mailbox import Board
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import DeadlineExceeded, NotRunning, Refused
-from artos.members import CONTROL, Member, Members
-from artos.plan import Site
 from artos.protocol.codec import encode
 from artos.protocol.control import PROTOCOL, RunScaled, ScaleRun, StopRun
+from artos.runs.plan import Site
 from artos.runtime.control import ControlServer, address_file, announced, scale
+from artos.specs.members import CONTROL, Member, Members
 from artos.version import VERSION
 
 MEMBERS = Members.of_run(2)

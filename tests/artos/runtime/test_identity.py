@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from artos.errors import NoIdentity
-from artos.members import ACTORS, Member, Members
-from artos.plan import Site
+from artos.runs.plan import Site
 from artos.runtime.template import Identity, read, tell
+from artos.specs.members import ACTORS, Member, Members
 
 ONE = Identity(Site("/dev/shm/artos.x", Member(ACTORS), Members.of_run(2)), "actor-0.log")
 

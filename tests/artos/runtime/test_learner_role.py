@@ -21,7 +21,7 @@ from artos.protocol.invocations import ActorLag, Claim, Done, Invoke
 from artos.runtime import member
 from artos.runtime.device_meter import DeviceMeter
 from artos.runtime.member import LearnerRole
-from artos.spec import VERSION_KEY, ArraySpec, DataKey
+from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
 
 CLAIM = Claim(0, 4, 8)
 

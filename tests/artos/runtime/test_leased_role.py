@@ -13,7 +13,6 @@ import pytest
 
 from artos.clock import ManualClock
 from artos.errors import CannotReturn
-from artos.levels import Cost, Level
 from artos.pool.faults import DeviceFull, DeviceTooSmall, NoMemoryInTime
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
@@ -24,6 +23,7 @@ from artos.protocol.invocations import Done, Failed, Invoke, Waits
 from artos.runtime import leased
 from artos.runtime.leased import LeasedRole
 from artos.runtime.member import Stopped, guarded
+from artos.specs.levels import Cost, Level
 
 CALL = Invoke(7, "learner.update", "update")
 DEADLINE = 300.0
@@ -295,7 +295,7 @@ def test_it_leaves_a_device_that_others_need_and_only_then(big: Stage) -> None:
     needy.set_memory(180)
     assert big.role.run(CALL).times.keys() == {"learn", "clear_device"}
     assert memory.left.pop() is Level.KEEP, "nobody waits, and it is back at once"
-    big.learner.act = needy.ask
+    big.learner.act = needy.ask_for_lease
     big.role.run(CALL)
     assert memory.left.pop() is Level.PARK
     assert there(big) == (200, 20)
@@ -396,7 +396,7 @@ def test_memory_that_nobody_counts_is_not_measured(tmp_path: Path) -> None:
     memory = Memory(peak_mb=80)
     stage = Stage(tmp_path / "pool", memory=memory)
     with stage.others, stage.pool:
-        stage.learner.act = stage.other.ask
+        stage.learner.act = stage.other.ask_for_lease
         stage.role.run(CALL)
         assert (memory.left, memory.limits) == ([], [])
         assert stage.role.idle() > 1000

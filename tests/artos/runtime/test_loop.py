@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from artos.clock import ManualClock, WakingClock
-from artos.members import Member
-from artos.system.loop import TICK, Loop
+from artos.runtime.loop import TICK, Loop
+from artos.specs.members import Member
 
 
 class Sleeper(Loop):

@@ -15,9 +15,9 @@ from helpers import python
 from stage import HERE, PATIENCE, ROUND, ROUNDS, Rows, Stage, mapped, open_files, rows_here
 
 from artos.clock import Deadline
-from artos.members import ACTORS, Member
 from artos.protocol.invocations import Failed
 from artos.runtime.template import IDENTITY_FD
+from artos.specs.members import ACTORS, Member
 
 pytestmark = pytest.mark.processes
 

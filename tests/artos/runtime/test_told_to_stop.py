@@ -10,9 +10,9 @@ import pytest
 from named import LEARNER
 
 from artos.buffer.mailbox import Board
-from artos.members import Members
 from artos.protocol.invocations import Done, Invoke, Stop, encode
 from artos.runtime.member import Line, Stopped, serve
+from artos.specs.members import Members
 
 
 class Role:

@@ -27,7 +27,7 @@ from artos.policies.acting import ActInfo
 from artos.policies.actor_critic import ActorCritic
 from artos.policies.build import Policy
 from artos.policies.plain import PlainActorCritic
-from artos.spec import MASK_KEY
+from artos.specs.keys import MASK_KEY
 from artos.trained.export import _action_layer, export
 
 SHIFTED = ActionSpec("discrete", (), (4,), start=(5,))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from artos import run_config
 from artos.errors import CheckpointFault, Refused
-from artos.reference import Reference
+from artos.runs import run_config
+from artos.specs.reference import Reference
 from artos.system.archives import Archives, pack
 from artos.trained.record import read
 from artos.trained.trust import allow, code_of

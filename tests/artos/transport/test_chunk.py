@@ -18,7 +18,7 @@ from artos.buffer.shm_folder import ShmFolder
 from artos.errors import BadMessage, Overwritten
 from artos.protocol import codec
 from artos.protocol.data import Chunk
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 from artos.transport import chunk as chunks
 from artos.transport.chunk import Rings, load, parts_of, unload
 

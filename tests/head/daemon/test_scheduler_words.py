@@ -7,8 +7,8 @@ import pytest
 from worlds import World
 
 from artos.protocol.control import Assign, RunNews, RunUp
+from artos.protocol.run_state import RUNNING
 from artos.protocol.views import RunFacts
-from artos.run_state import RUNNING
 from head.daemon.effects import Begin
 from head.daemon.run import Run
 from head.daemon.scheduler import MOST_IN_A_ROW, Scheduler

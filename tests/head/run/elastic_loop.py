@@ -12,16 +12,16 @@ import msgspec
 from named import LEARNER
 
 from artos.buffer.model_block import ObjectSpec
-from artos.buffer.run_memory import RunMemory
 from artos.clock import ManualClock
 from artos.learners.publisher import Publisher
-from artos.members import ACTORS, Member
-from artos.plan import Plan
 from artos.protocol.invocations import Claim, Done, Invoke, Ready
-from artos.reference import Reference
-from artos.scaling.actor_count import Actors
-from artos.scaling.elastic import Elastic, Park
-from artos.spec import VERSION_KEY, ArraySpec, DataKey, ObjectKey
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory
+from artos.specs.actor_count import Actors
+from artos.specs.elastic import Elastic, Park
+from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey, ObjectKey
+from artos.specs.members import ACTORS, Member
+from artos.specs.reference import Reference
 from artos.system.exit_report import ExitReport
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports

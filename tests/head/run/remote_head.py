@@ -9,11 +9,11 @@ from named import acting
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.clock import ManualClock
-from artos.members import ACTORS, Member
 from artos.protocol import control, steering
 from artos.protocol.invocations import Done, Invoke
 from artos.protocol.message import Message
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
+from artos.specs.members import ACTORS, Member
 from head.run.remote.bundles import Bundles
 from head.run.remote.remote_actors import RemoteActors
 

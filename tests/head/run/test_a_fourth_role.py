@@ -15,12 +15,12 @@ from elastic_loop import STEPS, full_batch, plan_of
 from named import LEARNER
 
 from artos.buffer.mailbox import Board
-from artos.buffer.run_memory import RunMemory
 from artos.clock import ManualClock
-from artos.members import Member, Members, Role
 from artos.protocol.invocations import Done, Invoke, Ready, Stop
+from artos.runs.run_memory import RunMemory
 from artos.runtime.member import Line, serve
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
+from artos.specs.members import Member, Members, Role
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.outline import Outline

@@ -12,7 +12,7 @@ from remote_head import ONE, STEPS, block_at, sample
 from artos.errors import ForbiddenMove
 from artos.protocol import steering
 from artos.protocol.message import Message
-from artos.transitions import after, events
+from artos.system.transitions import after, events
 from head.run.remote.actor_placement import TABLE, ActorPlacement, Event, State
 
 EXPECTED = """

@@ -10,8 +10,8 @@ from elastic_loop import STEPS, Troupe, full_batch, troupe
 from named import LEARNER, acting
 
 from artos.protocol.invocations import Done, Invoke, Ready
-from artos.scaling.actor_count import Manual
-from artos.spec import VERSION_KEY
+from artos.specs.actor_count import Manual
+from artos.specs.keys import VERSION_KEY
 from artos.system.exit_report import ExitReport
 from triggers.engine import DirectPasser
 

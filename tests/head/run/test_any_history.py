@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from remote_head import ONE, STEPS, TWO, Head, sample
 
-from artos.members import Member
 from artos.protocol import control, steering
 from artos.protocol.invocations import Done
+from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
 
 NODES = st.sampled_from(("w1", "w2"))

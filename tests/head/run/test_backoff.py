@@ -9,7 +9,7 @@ from elastic_loop import STEPS, full_batch, troupe
 from named import acting
 
 from artos.errors import ActorFailed
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
 from artos.system.exit_report import ExitReport
 from head.run.concerns.failures import FailureLimits
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import asdict
 
 from artos.protocol.steering import ExecutorNews
-from artos.usage import BILL, Usage, flat, nested
+from artos.protocol.usage import BILL, Usage, flat, nested
 from head.run.bill import bill_of
 from head.run.remote.node_usage import NodeUsage
 from head.run.times import Times

@@ -9,8 +9,8 @@ from elastic_loop import Troupe, troupe
 
 from artos.buffer.samplers.patterns import Uniform
 from artos.protocol.invocations import Done, Invoke
-from artos.scaling.actor_count import Manual
-from artos.spec import VERSION_KEY
+from artos.specs.actor_count import Manual
+from artos.specs.keys import VERSION_KEY
 from triggers import ReplayTrigger, RoundTrigger, TimeTrigger
 from triggers.table import Table
 

@@ -12,7 +12,7 @@ from inline_runs import finished, registered
 from artos.buffer.samplers.patterns import Uniform
 from artos.errors import Refused
 from artos.protocol.invocations import Done, Invoke
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
 from triggers import ReplayTrigger, RoundTrigger
 from triggers.explain import explain
 from triggers.journal import read

@@ -10,9 +10,9 @@ from elastic_loop import STEPS, Troupe, full_batch, troupe
 from named import LEARNER, acting
 from test_ahead import publish, sample
 
-from artos.members import Member
 from artos.protocol.invocations import Done, Ready, Waits
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
+from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
 from head.run.concerns.recovery import Recovery
 

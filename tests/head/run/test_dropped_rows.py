@@ -9,7 +9,7 @@ from named import LEARNER, acting
 from test_ahead import publish, sample
 
 from artos.protocol.invocations import Claim, Done, Ready
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
 
 
 def begin(players: Troupe) -> None:

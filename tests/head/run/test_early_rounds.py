@@ -8,7 +8,7 @@ import pytest
 from elastic_loop import STEPS, troupe
 
 from artos.buffer.samplers.patterns import Uniform
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
 from head.run.concerns.scaling import Scaling
 from triggers import ReplayTrigger, RoundTrigger
 

@@ -13,8 +13,8 @@ from named import acting
 
 from artos.clock import ManualClock
 from artos.protocol.invocations import Invoke
-from artos.scaling.actor_count import Manual, NoiseScale, ReturnPlateau, Schedule
 from artos.scaling.faults import CannotScale
+from artos.specs.actor_count import Manual, NoiseScale, ReturnPlateau, Schedule
 from head.run.concerns.scaling import LEAD, Scaling
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.journal import read

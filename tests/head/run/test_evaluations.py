@@ -11,11 +11,11 @@ import pytest
 from elastic_loop import STEPS, Troupe, full_batch, troupe
 from named import EVALUATOR
 
-from artos.buffer.run_memory import RunMemory
-from artos.members import Member
 from artos.protocol.invocations import Done, Invoke, Ready
-from artos.scaling.actor_count import Manual
-from artos.spec import EVALUATION
+from artos.runs.run_memory import RunMemory
+from artos.specs.actor_count import Manual
+from artos.specs.keys import EVALUATION
+from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
 from head.records.evaluations import Evaluated
 from head.run.concerns.evaluation import Evaluation

@@ -9,7 +9,7 @@ from elastic_loop import SECONDS, full_batch, troupe
 from named import acting
 
 from artos.protocol.invocations import Ready
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
 from head.run.concerns.scaling import Scaling
 from triggers.journal import read
 

@@ -9,7 +9,7 @@ from elastic_loop import STEPS, Troupe, full_batch, troupe
 from named import LEARNER
 
 from artos.protocol.invocations import ActorLag, Done, Invoke
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
 from triggers.journal import read
 
 DRAWN = (ActorLag(0, 10, 50, 9, (0, 0, 0, 5, 5)), ActorLag(1, 10, 10, 1, (0, 10)))

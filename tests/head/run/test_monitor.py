@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from named import LEARNER, acting
 
-from artos.lag import measure
+from artos.protocol.lag import measure
 from head.run.monitor import LagMeter, Monitor
 
 FIRST, SECOND = acting(0, 1)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from remote_head import ONE, STEPS, TWO, Head, sample
 
-from artos.members import ACTORS, Member
 from artos.protocol import steering
 from artos.protocol.invocations import Ready
 from artos.protocol.message import Message
+from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
 
 IMAGE = b"what it was"

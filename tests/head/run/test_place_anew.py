@@ -11,13 +11,13 @@ from named import LEARNER, acting
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ObjectSpec
-from artos.buffer.run_memory import RunMemory
 from artos.clock import ManualClock
-from artos.members import Member
-from artos.plan import Plan
 from artos.protocol.invocations import Done, Invoke, Ready
-from artos.reference import Reference
-from artos.spec import VERSION_KEY, ArraySpec, DataKey
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory
+from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
+from artos.specs.members import Member
+from artos.specs.reference import Reference
 from head.run.concerns.relocation import Relocation
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports

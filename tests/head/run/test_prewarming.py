@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 from elastic_loop import Troupe, fifo, full_batch, troupe, who
 
-from artos.members import Member
 from artos.protocol.invocations import Done, Invoke
-from artos.scaling.actor_count import Schedule
+from artos.specs.actor_count import Schedule
+from artos.specs.members import Member
 from triggers.journal import read
 
 TICK, PER_ACTOR, RESTORE = 0.01, 0.5, 0.2

@@ -9,11 +9,11 @@ from named import LEARNER
 from remote_head import ONE, STEPS, TWO, Head, sample
 
 from artos.errors import BadMessage
-from artos.members import ACTORS, Member
 from artos.protocol import steering
 from artos.protocol.data import Nudge
 from artos.protocol.invocations import Done, Failed, Ready
 from artos.protocol.message import Message
+from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
 
 

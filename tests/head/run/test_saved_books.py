@@ -21,10 +21,10 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.object_region import ObjectRegion
 from artos.clock import Clock
 from artos.errors import CheckpointFault
-from artos.plan import Plan
-from artos.scaling.actor_count import Schedule
-from artos.snapshot import NotKept
-from artos.spec import EVALUATION
+from artos.runs.plan import Plan
+from artos.specs.actor_count import Schedule
+from artos.specs.keys import EVALUATION
+from artos.system.snapshot import NotKept
 from deploy.local.inline import Inline
 from head.run.concerns.lag import Lag
 from head.run.coordination.outline import Outline

@@ -11,9 +11,9 @@ import numpy as np
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.model_block import ModelBlock, ObjectSpec
-from artos.members import Member
 from artos.protocol.invocations import Done, Invoke
-from artos.spec import VERSION_KEY, ArraySpec, DataKey
+from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
+from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
 from head.run.coordination.concern import Concern
 from head.run.coordination.coordinator import Coordinator

@@ -14,9 +14,9 @@ from named import LEARNER
 
 from artos.clock import ManualClock
 from artos.errors import DeadlineExceeded
-from artos.members import ACTORS, Member, Members
 from artos.protocol.invocations import Done, Invoke, Ready
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
+from artos.specs.members import ACTORS, Member, Members
 from head.run.concerns.failures import FailureLimits
 from head.run.concerns.sampling import Sampling
 from head.run.concerns.standstill import Standstill

@@ -9,8 +9,8 @@ import pytest
 from elastic_loop import Troupe, fifo, full_batch, troupe
 from named import LEARNER
 
-from artos.members import ACTORS, Member
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
+from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
 
 ACTOR = Member(ACTORS, 0)

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from artos.errors import Refused
-from artos.exit_status import ExitStatus
 from artos.protocol.control import Submit
 from artos.protocol.views import ClusterView, RunView
+from artos.runs.exit_status import ExitStatus
 from deploy.client import overview
 from deploy.client.submit import Wanted, code_of, outcome_text
 from head.daemon.run import Run

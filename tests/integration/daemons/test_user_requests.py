@@ -16,10 +16,10 @@ from test_head_daemon import Head, Peer, plain_of
 from artos.clock import Deadline
 from artos.protocol import control
 from artos.protocol.message import Message
+from artos.protocol.usage import Usage
 from artos.protocol.views import RunFacts
 from artos.transport.keys import make_keys
 from artos.transport.roles import Holder, KeyRole
-from artos.usage import Usage
 from head.daemon import status_api
 from head.daemon.quotas import Quota, Quotas
 from head.daemon.run import Run, Seconds

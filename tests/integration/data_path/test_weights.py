@@ -15,7 +15,7 @@ from artos.buffer.object_region import ObjectRegion
 from artos.buffer.shm_folder import ShmFolder
 from artos.protocol import codec
 from artos.protocol.data import Weights
-from artos.spec import ArraySpec
+from artos.specs.keys import ArraySpec
 from artos.transport.bfloat16 import BFLOAT16, narrow, widen
 from head.replay.replay import WeightStore
 from workers.agent.weights import Assembly

@@ -18,9 +18,9 @@ from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.buffer.shm_folder import ShmFolder
 from artos.clock import Deadline, SystemClock
-from artos.plan import Plan, Site
-from artos.reference import Reference
-from artos.spec import VERSION_KEY, ArraySpec, DataKey, OnFull
+from artos.runs.plan import Plan, Site
+from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey, OnFull
+from artos.specs.reference import Reference
 from artos.system.closing import Closing
 from artos.transport.keys import make_keys
 from head.run.replay_host import ReplayHost

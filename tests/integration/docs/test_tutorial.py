@@ -34,8 +34,8 @@ def code_blocks(document: str) -> list[str]:
 
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
 def test_every_example_is_led_to(name: str) -> None:
-    pages = [path.read_text() for path in (ROOT / "docs" / "how-to").glob("*.md")]
-    assert name in SHOWN_IN or any(f"](../examples/{name})" in page for page in pages)
+    pages = [ROOT / "docs" / "tour.md", *(ROOT / "docs" / "how-to").glob("*.md")]
+    assert name in SHOWN_IN or any(f"examples/{name})" in page.read_text() for page in pages)
 
 
 @pytest.mark.parametrize("name", sorted(SHOWN_IN))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from artos import Actor, DataKey, Learner, Workload
-from artos.scaling.actor_count import ActorsSetting
+from artos.specs.actor_count import ActorsSetting
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 ROUND, MOST = 16, 8_000

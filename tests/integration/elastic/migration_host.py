@@ -21,11 +21,11 @@ from helpers import ROOT, SUPPORT
 from stage import PATIENCE, Rows, Stage, mapped
 
 from artos.buffer.actor_block import ActorBlock
-from artos.members import ACTORS, Member
 from artos.protocol.invocations import Invoke, encode
+from artos.specs.members import ACTORS, Member
 from artos.system.child import Child
-from workers.actors.launchers.clones import Clones
-from workers.actors.launchers.launcher import Place
+from workers.actors.spawners.clones import Clones
+from workers.actors.spawners.spawner import Place
 from workers.checkpoint.bundle import Home, belongings, pack, unpack
 from workers.checkpoint.checkpointer import Checkpointer, Progress
 from workers.checkpoint.criu.driver import Criu, criu_here

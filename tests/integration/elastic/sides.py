@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from artos.buffer.mailbox import Board
-from artos.members import ACTORS, Member, Members
-from artos.plan import Site
+from artos.runs.plan import Site
+from artos.specs.members import ACTORS, Member, Members
 from workers.checkpoint.bundle import Home, unpack
 from workers.checkpoint.criu.opened import FILES, file_entry
 from workers.checkpoint.facts import Facts

@@ -21,8 +21,8 @@ from sides import BLOCK, CRIU, MEGABYTE, Side, list_files
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.errors import ImageUnusable
-from artos.members import ACTORS, Member
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
+from artos.specs.members import ACTORS, Member
 from workers.checkpoint.bundle import Home, belongings, pack
 from workers.checkpoint.bundle_file import packing, unpacking
 from workers.checkpoint.criu.opened import FILES

@@ -11,11 +11,11 @@ import numpy as np
 from named import LEARNER
 from numpy.typing import NDArray
 
-from artos.buffer.run_memory import RunMemory
-from artos.members import ACTORS, Member
 from artos.protocol.invocations import Claim, Done, Invoke
+from artos.runs.run_memory import RunMemory
 from artos.runtime.member import LearnerRole
 from artos.runtime.serving import actor_role, learner_role
+from artos.specs.members import ACTORS, Member
 from artos.system.closing import Closing
 from head.run.request import reference_of
 from triggers.registration import prepare

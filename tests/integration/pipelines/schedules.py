@@ -9,8 +9,8 @@ import inline_runs
 from hands import SMALL
 from named import LEARNER
 
-from artos.members import Member
 from artos.protocol.invocations import Invoke
+from artos.specs.members import Member
 from deploy.local.inline import Inline
 from triggers.registration import Registration
 

@@ -9,7 +9,7 @@ import pytest
 from hands import Hands, only
 
 from artos.protocol.invocations import Claim
-from artos.spec import poison
+from artos.specs.keys import poison
 from triggers.algorithms.pipelines import FIRST, stages
 
 

@@ -10,8 +10,8 @@ import pytest
 from inline_runs import finished
 from schedules import registered
 
-from artos.plan import Plan
-from artos.scaling.actor_count import Schedule
+from artos.runs.plan import Plan
+from artos.specs.actor_count import Schedule
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger
 from triggers.algorithms.pipelines import Pipeline, stages
 from triggers.explain import explain

@@ -11,7 +11,7 @@ from triggers.checks import counts
 from triggers.events import Arrived, Event, Firing, Resumed, Rewound
 
 if TYPE_CHECKING:
-    from artos.plan import Plan
+    from artos.runs.plan import Plan
 
 
 @dataclass

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from artos.protocol.invocations import Done, Invoke
+from artos.specs.members import Member
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
 
@@ -17,7 +18,7 @@ class StopAtReturn(Concern[Run]):
         super().__init__(run)
         self.goal = goal
 
-    def answered(self, member: Any, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """A round may have brought episodes, which the records have counted by now."""
         reached = self.run.monitor.mean_return
         if reached is not None and reached >= self.goal:

@@ -54,8 +54,13 @@ TRIGGER = Recipe(
     "every_n_rows.py",
     "triggers/every_n_rows.py",
     (
-        below(SURFACE, "from triggers.events", "from triggers.every_n_rows import EveryNRows"),
+        below(
+            SURFACE,
+            "    from triggers.events",
+            "    from triggers.every_n_rows import EveryNRows",
+        ),
         below(SURFACE, '    "DataKeyTrigger",', '    "EveryNRows",'),
+        below(SURFACE, '    "DataKeyTrigger":', '    "EveryNRows": "triggers.every_n_rows",'),
     ),
 )
 CONCERN = Recipe(

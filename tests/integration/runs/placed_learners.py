@@ -12,9 +12,9 @@ from helpers import ROOT
 from inline_runs import Finished, finished, registered
 from named import LEARNER
 
-from artos.levels import Level
-from artos.members import Member
 from artos.protocol.invocations import Invoke
+from artos.specs.levels import Level
+from artos.specs.members import Member
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
 

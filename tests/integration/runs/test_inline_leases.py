@@ -17,15 +17,15 @@ from named import LEARNER
 from placed_learners import EACH, learned
 
 from artos.learners.residency import Residency
-from artos.levels import Level
-from artos.members import Member
 from artos.pool.folder import pool_folder
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.seat import Lease, Seat
 from artos.protocol.invocations import Invoke, Waits
 from artos.runtime import leasable, leased, leased_memory
-from artos.spec import CheckpointSetting
+from artos.specs.keys import CheckpointSetting
+from artos.specs.levels import Level
+from artos.specs.members import Member
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
 

@@ -15,7 +15,7 @@ from helpers import PATIENCE
 from named import LEARNER, acting
 from real_runs import Artos, assert_each_row_once, book_of, journal, shared_memory, updates
 
-from artos.members import Member
+from artos.specs.members import Member
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 

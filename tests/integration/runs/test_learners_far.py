@@ -11,9 +11,9 @@ from far_device import FAR, far_device
 from named import LEARNER
 from placed_learners import EACH, learned
 
-from artos.members import Member
 from artos.protocol.invocations import Invoke
 from artos.runtime.member import Role
+from artos.specs.members import Member
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
 

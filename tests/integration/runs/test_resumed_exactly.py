@@ -16,8 +16,8 @@ import pytest
 from compilers import needs_compiler
 from real_runs import checkpointed
 
-from artos.members import Member
 from artos.protocol.invocations import Invoke
+from artos.specs.members import Member
 from deploy.cli.__main__ import main
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator

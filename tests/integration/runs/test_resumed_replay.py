@@ -14,7 +14,7 @@ from helpers import PATIENCE
 from numpy.typing import NDArray
 from real_runs import Artos, Outcome
 
-from artos.checkpoint import read_manifest
+from artos.runs.checkpoint import read_manifest
 
 pytestmark = pytest.mark.processes
 

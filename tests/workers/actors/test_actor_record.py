@@ -13,7 +13,7 @@ import pytest
 import workers.actors
 from artos.errors import ForbiddenMove
 from artos.protocol.invocations import Invoke
-from artos.transitions import after
+from artos.system.transitions import after
 from workers.actors.actor_record import TABLE, ActorRecord, Move, State
 
 

@@ -12,12 +12,12 @@ import pytest
 from named import acting
 
 from artos.errors import RestoreFailed, TemplateFailed
-from artos.members import TEMPLATE, Member, Members
-from artos.plan import Site
 from artos.protocol.invocations import Ready
-from workers.actors.launchers import clones
-from workers.actors.launchers.clones import Clones
-from workers.actors.launchers.launcher import Place
+from artos.runs.plan import Site
+from artos.specs.members import TEMPLATE, Member, Members
+from workers.actors.spawners import clones
+from workers.actors.spawners.clones import Clones
+from workers.actors.spawners.spawner import Place
 from workers.checkpoint.criu.operation import Outcome
 
 LOST = RestoreFailed("template", "CRIU died in the middle")
@@ -90,8 +90,8 @@ def test_a_restore_that_fails_is_tried_again(
     criu = Scripted(LOST, LOST, sleeper)
     made = cloning(tmp_path, criu, monkeypatch)
     made.request(*acting(0), None)
-    launched = [each for _ in range(4) for each in made.poll()]
-    assert [(each.member, each.child.pid) for each in launched] == [(*acting(0), sleeper)]
+    spawned = [each for _ in range(4) for each in made.poll()]
+    assert [(each.member, each.child.pid) for each in spawned] == [(*acting(0), sleeper)]
     assert not criu.script
 
 

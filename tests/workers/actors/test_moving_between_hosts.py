@@ -12,7 +12,7 @@ from host_fixture import ONE, Host, Restored
 
 from artos.errors import CheckpointRefused, NoImage, RestoreFailed
 from artos.protocol.invocations import Ready
-from artos.scaling.elastic import Park
+from artos.specs.elastic import Park
 from workers.actors.actor_record import State
 
 Build = Callable[..., Host]

@@ -10,8 +10,8 @@ from host_fixture import FOUR, THREE, TWO, Host
 from named import acting
 
 from artos.clock import ManualClock
-from artos.members import Member
 from artos.protocol.invocations import Ready
+from artos.specs.members import Member
 from workers.actors.actor_record import State
 from workers.actors.newcomers import Newcomers
 from workers.host import priority
@@ -23,16 +23,16 @@ class Stage:
     """Newcomers with made-up processes: ``niceness``, and ``used`` CPU seconds, by actor."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at_once: int = 2) -> None:
-        self.clock, self.launched = ManualClock(), list[int]()
+        self.clock, self.spawned = ManualClock(), list[int]()
         self.niceness: dict[int, int] = {}
         self.used: dict[int, float] = {}
         monkeypatch.setattr(priority, "rivals", lambda: 1.0)
         monkeypatch.setattr(priority, "lower", self.niceness.__setitem__)
         monkeypatch.setattr(priority, "usual", lambda pid: self.niceness.update({pid: USUAL}))
-        self.newcomers = Newcomers(at_once, self._launch, self, self.clock)  # type: ignore[arg-type]
+        self.newcomers = Newcomers(at_once, self._spawn, self, self.clock)  # type: ignore[arg-type]
 
-    def _launch(self, member: Member) -> None:
-        self.launched.append(member.rank)
+    def _spawn(self, member: Member) -> None:
+        self.spawned.append(member.rank)
 
     def used_seconds(self, actor: int) -> float:
         return self.used.get(actor, 0.0)
@@ -43,7 +43,7 @@ class Stage:
 
     def make(self, actor: int, cost: float) -> None:
         """Its process begins, uses so much, and is ready."""
-        self.newcomers.launched(*acting(actor), actor)
+        self.newcomers.spawned(*acting(actor), actor)
         self.used[actor] = cost
         self.newcomers.ready(*acting(actor))
 
@@ -51,17 +51,17 @@ class Stage:
 def test_they_are_made_in_order_and_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(monkeypatch)
     stage.expect(60.0, 3, 4, 5, 6)
-    assert stage.launched == [3, 4]
+    assert stage.spawned == [3, 4]
     stage.expect(50.0, 3, 4, 5, 6)
-    assert stage.launched == [3, 4]
+    assert stage.spawned == [3, 4]
     stage.make(4, 1.0)
-    assert stage.launched == [3, 4, 5]
+    assert stage.spawned == [3, 4, 5]
     stage.newcomers.ready(*acting(4))  # once more, as a process that was started anew would
-    assert stage.launched == [3, 4, 5]
+    assert stage.spawned == [3, 4, 5]
     stage.make(3, 1.0)
     stage.make(5, 1.0)
     stage.make(6, 1.0)
-    assert stage.launched == [3, 4, 5, 6]
+    assert stage.spawned == [3, 4, 5, 6]
     assert stage.niceness == dict.fromkeys((3, 4, 5, 6), USUAL)
 
 
@@ -73,7 +73,7 @@ def test_they_are_given_what_they_need_of_the_cpus_and_no_more(
     stage.make(1, 2.0)
     stage.make(2, 2.0)
     assert stage.newcomers.share == pytest.approx(2 * 2.0 / 2 / 85.0)
-    stage.newcomers.launched(*acting(3), 3)
+    stage.newcomers.spawned(*acting(3), 3)
     slow = stage.niceness[3]
     assert slow == priority.niceness_for(2 / 85) > 10
     stage.clock.advance(90.0)
@@ -87,7 +87,7 @@ def test_they_are_given_what_they_need_of_the_cpus_and_no_more(
 def test_who_is_late_is_made_as_fast_as_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(monkeypatch)
     stage.expect(1.0, 1)
-    stage.newcomers.launched(*acting(1), 1)
+    stage.newcomers.spawned(*acting(1), 1)
     stage.clock.advance(2.0)
     stage.newcomers.tick()
     assert stage.newcomers.share == 1.0
@@ -97,13 +97,13 @@ def test_who_is_late_is_made_as_fast_as_can_be(monkeypatch: pytest.MonkeyPatch) 
 def test_who_leaves_is_hurried_and_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(monkeypatch, at_once=1)
     stage.expect(60.0, 1, 2, 3)
-    stage.newcomers.launched(*acting(1), 1)
+    stage.newcomers.spawned(*acting(1), 1)
     assert stage.niceness[1] > 10
     stage.newcomers.leave(*acting(2))
     stage.newcomers.leave(*acting(1))
     assert stage.niceness[1] == USUAL
     stage.newcomers.tick()
-    assert stage.launched == [1, 3]
+    assert stage.spawned == [1, 3]
 
 
 # -- what the process manager does with them -------------------------------------------------------

@@ -9,8 +9,8 @@ import pytest
 from host_fixture import ONE, TWO, Host, Restored
 from named import acting
 
-from artos.members import Member
 from artos.protocol.invocations import Done
+from artos.specs.members import Member
 from workers.actors.actor_record import ActorRecord, State
 
 

@@ -9,9 +9,9 @@ import pytest
 from host_fixture import FOUR, ONE, THREE, TWO, Host, Restored
 
 from artos.errors import CheckpointRefused, RestoreFailed
-from artos.members import TEMPLATE, Member
 from artos.protocol.invocations import Ready
-from artos.scaling.elastic import Park
+from artos.specs.elastic import Park
+from artos.specs.members import TEMPLATE, Member
 from artos.system.logs import MOST_BYTES
 from workers.actors.actor_record import State
 
@@ -241,8 +241,8 @@ def test_a_way_that_is_barred_is_followed_by_the_next(host: Any, logged: list[st
 
 def test_a_process_nobody_wants_any_more_is_killed(host: Any) -> None:
     there = host(1, 1)
-    there.manager._launcher.request(ONE)  # as if it were slow to come
-    there.manager._launcher.withdraw(ONE)
+    there.manager._spawner.request(ONE)  # as if it were slow to come
+    there.manager._spawner.withdraw(ONE)
     there.manager.step()
     assert there.strategy.children[ONE].killed
 

@@ -11,7 +11,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.shm_folder import ShmFolder
 from artos.clock import ManualClock
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 from triggers.primitives import TimeTrigger, TransferTrigger
 from workers.agent.agent import Caches
 

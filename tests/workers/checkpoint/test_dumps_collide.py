@@ -10,8 +10,8 @@ from elastic import PATIENCE, Stage, needs_criu
 from named import acting
 
 from artos.errors import CheckpointRefused
-from artos.members import Members
-from artos.plan import Site
+from artos.runs.plan import Site
+from artos.specs.members import Members
 from workers.checkpoint.checkpointer import Checkpointer, Progress, Shot
 from workers.checkpoint.criu.driver import Criu
 

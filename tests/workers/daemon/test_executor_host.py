@@ -21,8 +21,8 @@ from artos.protocol.control import (
     ReadNodeLog,
 )
 from artos.protocol.message import Message
+from artos.runtime.loop import Waker
 from artos.system.archives import Archives, name_of, pack
-from artos.system.loop import Waker
 from workers.daemon.executor_host import ExecutorHost
 from workers.daemon.orphans import Orphans
 

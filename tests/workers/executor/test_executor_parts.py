@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from artos.buffer.model_block import ObjectSpec
-from artos.members import Member
-from artos.plan import Plan
 from artos.protocol.invocations import Invoke
 from artos.protocol.steering import Call
-from artos.reference import Reference
-from artos.spec import VERSION_KEY, ArraySpec, DataKey
+from artos.runs.plan import Plan
+from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
+from artos.specs.members import Member
+from artos.specs.reference import Reference
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
 from triggers.engine import direct_passers
 from triggers.table import Table

@@ -12,9 +12,9 @@ from helpers import PATIENCE
 
 from artos.clock import ManualClock
 from artos.errors import ImageUnusable, NoImage
-from artos.members import Member
 from artos.protocol import steering
 from artos.protocol.message import Message, Refusal
+from artos.specs.members import Member
 from workers.actors.arrival import Arrival
 from workers.executor.migration import Migration
 
