@@ -18,7 +18,7 @@ MODULES = 53
 """ARTOS modules that the example loads, its ten packages counted.
 
 It should be 25. In the way: the coordinator and its 11 parts, eleven trigger modules (three
-of them parts of ``DataKeyTrigger``, two that only a table's checks need), ten of the buffer, and the
+of them parts of ``DataKeyTrigger``, two that only a table's checks need), ten of the buffer, the
 types of messages with their limits.
 """
 
