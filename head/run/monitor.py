@@ -23,12 +23,12 @@ def lags_of_claims(
 
     Rows are counted as environment steps.
     """
-    return [_lag_of_claim(blocks[claim.actor], claim, version) for claim in claims]
-
-
-def _lag_of_claim(block: ActorBlock, claim: Claim, version: int) -> ActorLag:
-    versions = np.concatenate(block.views(VERSION_KEY, claim.start, claim.stop))
-    return measure(claim.actor, (version - versions).clip(min=0), block.spec.envs)
+    lags: list[ActorLag] = []
+    for claim in claims:
+        block = blocks[claim.actor]
+        versions = np.concatenate(block.views(VERSION_KEY, claim.start, claim.stop))
+        lags.append(measure(claim.actor, (version - versions).clip(min=0), block.spec.envs))
+    return lags
 
 
 class LagMeter:

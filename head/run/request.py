@@ -42,7 +42,7 @@ class Request:
         }
 
     def reference(self) -> Reference:
-        """See ``reference_of``."""
+        """How the workload is found and set up."""
         return reference_of(self.workload, self.settings, self.folder)
 
     def preload(self) -> AbstractContextManager[Preloaded | None]:
