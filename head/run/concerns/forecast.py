@@ -21,15 +21,13 @@ _ENOUGH = 2
 
 
 class Forecast(ABC):
-    """What the last updates took, and what follows for the present one. All times are seconds.
-
-    ``learner_fins`` holds, for each update, how long the learner took from its beginning until
-    its version was published; ``actor_starts``, how long actors then took to be restored.
-    """
+    """What the last updates took, and what follows for the present one. All times are seconds."""
 
     def __init__(self, window: int) -> None:
         self.learner_fins: deque[float] = deque(maxlen=window)
+        """For each update, how long the learner took from its beginning to the new version."""
         self.actor_starts: deque[float] = deque(maxlen=window)
+        """How long actors took to be restored for these updates."""
 
     def learned(self, seconds: float) -> None:
         """The learner published a version, ``seconds`` after it began the update."""

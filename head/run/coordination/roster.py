@@ -151,8 +151,6 @@ class Roster:
         """What a member without a place to run waits for; "" if it has one."""
         return self._processes.unplaced(member)
 
-    # -- what each one waits for --------------------------------------------------------------
-
     def waits(
         self, actors: Iterable[int], version: int, invocations: Invocations
     ) -> dict[str, str]:

@@ -167,7 +167,7 @@ class RemoteActors:
         """
         match message:
             case ExecutorUp(epoch=self._epoch, criu=criu):
-                self._lose(node, "its executor was started anew")
+                self._lose(node, "its executor was restarted")
                 self.nodes.begin(node, criu)
                 self._to_enter |= dict.fromkeys(self._bound_for(node))
             case Restarted():
