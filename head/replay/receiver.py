@@ -129,7 +129,7 @@ class Receiver:
             return self._nothing("stale")
         if not self._may_ship(who, chunk.actor):
             raise BadMessage(f"actor {chunk.actor} lives on another node")
-        if faults := self._faults(chunk, sizes) or _beyond(chunk, state):
+        if faults := self._faults(chunk, sizes, state):
             raise BadMessage(f"chunk of actor {chunk.actor}: {'; '.join(faults)}")
         first = state.written[chunk.keys[0]]
         if chunk.start > first:
@@ -142,7 +142,7 @@ class Receiver:
         self._count(why)
         return range(0)
 
-    def _faults(self, chunk: Chunk, sizes: Sequence[int]) -> list[str]:
+    def _faults(self, chunk: Chunk, sizes: Sequence[int], state: ActorState) -> list[str]:
         unknown = [name for name in chunk.keys if name not in self._row_bytes]
         if unknown or not chunk.keys or len({*chunk.keys}) != len(chunk.keys):
             return [f"keys {', '.join(chunk.keys) or 'missing'}"]
@@ -152,18 +152,17 @@ class Receiver:
             return [f"{len(sizes)} parts for {len(chunk.keys)} keys"]
         rows = chunk.stop - chunk.start
         parts = zip(chunk.keys, chunk.raw, chunk.packed, sizes, strict=True)
-        return [
+        faults = [
             f"{size} of {raw} bytes of key {name!r}"
             for name, raw, packed, size in parts
             if raw != rows * self._row_bytes[name] or (not packed and size != raw)
         ]
-
-
-def _beyond(chunk: Chunk, state: ActorState) -> list[str]:
-    if chunk.term > state.term:
-        return [f"term {chunk.term} has not begun, {state.term} has"]
-    if chunk.stop > state.room:
-        return [f"rows up to {chunk.stop} where there is room up to {state.room}"]
-    if len({state.written[name] for name in chunk.keys}) > 1:
-        return [f"keys {', '.join(chunk.keys)} have come separately so far"]
-    return []
+        if faults:
+            return faults
+        if chunk.term > state.term:
+            faults.append(f"term {chunk.term} has not begun, {state.term} has")
+        elif chunk.stop > state.room:
+            faults.append(f"rows up to {chunk.stop} where there is room up to {state.room}")
+        elif len({state.written[name] for name in chunk.keys}) > 1:
+            faults.append(f"keys {', '.join(chunk.keys)} have come separately so far")
+        return faults

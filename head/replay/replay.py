@@ -252,39 +252,36 @@ class Replay(Closing):
             raise BadMessage(f"a message of {len(frames)} frames")
         message, who = codec.decode(frames[0].buffer), sockets.name_of(route)
         if self._authorizer.claim(who, key, self._clock.now()):
-            for known in (self._routes, self._pulls):
-                known.pop(who, None)
+            self._routes.pop(who, None)
+            self._pulls.pop(who, None)
         self._authorizer.permit(who, message)
         # A new connection begins with one of these; frames of an old one must not change the route.
         if isinstance(message, Greet | Pull):
             self._routes[who] = route
         match message:
             case Chunk():
-                self._take_rows(who, message)
+                parts = parts_of(message.content, message.sizes)
+                rows = self._receiver.admit(who, message, message.sizes)
+                self._counters.add("chunks")
+                if rows:
+                    unload(self._rings[message.actor], message, rows, parts)
+                    self._unreported.add(message.actor)
+                    self._unreported_bytes += sum(message.raw)
+                    if message.ends:
+                        self._board.notify(Member(ACTORS, message.actor))
+                        self._report_taken()
+                elif (answer := self._receiver.outdated(message)) is not None:
+                    self._send(who, answer)
             case Greet():
                 if why := foreign(who, message.node):
                     raise BadMessage(why)
-                for answer in self._receiver.greet(who, message):
-                    self._send(who, answer)
+                for known in self._receiver.greet(who, message):
+                    self._send(who, known)
             case Pull():
                 self._pulls[who] = message.have
                 self._send_weights([who])
             case _:
                 raise BadMessage(f"a replay process takes no {type(message).__name__}")
-
-    def _take_rows(self, who: str, chunk: Chunk) -> None:
-        parts = parts_of(chunk.content, chunk.sizes)
-        rows = self._receiver.admit(who, chunk, chunk.sizes)
-        self._counters.add("chunks")
-        if rows:
-            unload(self._rings[chunk.actor], chunk, rows, parts)
-            self._unreported.add(chunk.actor)
-            self._unreported_bytes += sum(chunk.raw)
-            if chunk.ends:
-                self._board.notify(Member(ACTORS, chunk.actor))
-                self._report_taken()
-        elif (answer := self._receiver.outdated(chunk)) is not None:
-            self._send(who, answer)
 
     def _report_taken(self) -> None:
         """Tell agents which rows were taken and how much room there is."""

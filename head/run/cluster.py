@@ -19,8 +19,7 @@ import msgspec
 from artos.clock import Clock, Deadline
 from artos.errors import ArtosError, BadMessage
 from artos.protocol import control, steering
-from artos.protocol.invocations import FromMember
-from artos.protocol.message import Message, Refusal, Restarted
+from artos.protocol.message import Refusal, Restarted
 from artos.protocol.usage import Usage
 from artos.protocol.views import LagView, RunFacts, Status
 from artos.runs.plan import Plan
@@ -47,19 +46,18 @@ _CLOSE_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class RunAddress:
-    """A run's name on its cluster, its folders, and where its sockets are.
-
-    ``code`` is the folder of the user's code on this node, ``bundles`` the folder for bundles,
-    ``host`` the head's address as workers see it, ``keys`` the folder of the cluster's keys (None:
-    Unix sockets only).
-    """
+    """A run's name on its cluster, its folders, and where its sockets are."""
 
     run: str
     epoch: int
     code: str
+    """The folder of the user's code on this node."""
     bundles: Path
+    """The folder for bundles."""
     host: str
+    """The head's address as workers see it."""
     keys: Path | None
+    """The folder of the cluster's keys; None: Unix sockets only."""
 
 
 class ClusterRun(Supervisor):
@@ -119,7 +117,7 @@ class ClusterRun(Supervisor):
         )  # fmt: skip
 
     def waits_for(self) -> str:
-        """What actors without a place wait for, in words; "" if all actors have a place."""
+        """What actors without a place wait for; "" if all actors have a place."""
         return self._remote.placement_view.waits(self._coordinator.actors)
 
     @property
@@ -136,11 +134,11 @@ class ClusterRun(Supervisor):
         )
 
     def waits_for_slot(self, member: Member) -> bool:
-        """See ``Processes.waits_for_slot``."""
+        """Whether an actor waits on its node for a slot, or for its process."""
         return self._remote.placement_view.waits_for_slot(member)
 
     def unplaced(self, member: Member) -> str:
-        """See ``Processes.unplaced``."""
+        """What an actor without a place waits for; "" for all other members."""
         return self._remote.placement_view.unplaced(member)
 
     # -- the loop ------------------------------------------------------------------------------
@@ -165,20 +163,27 @@ class ClusterRun(Supervisor):
     def _take_mail(self) -> None:
         for _, message in self._head.take():
             with self._faults.contained(type(message).__name__, self._refuse, passing=ArtosError):
-                self._handle(message)
+                match message:
+                    case control.Placed():
+                        self._remote.placed(message)
+                        for node in message.gone:
+                            self._steering.forget(node)
+                    case control.ScaleRun():
+                        self._head.send(HEAD, self._scale(message))
+                    case Restarted():
+                        self._announce()
+                    case Refusal(why=why):
+                        self._seldom.warning("the head refused a message of ours: %s", why)
         self._take_executor_mail()
         for member, report in self._remote.reports():
             refuse = partial(self._refuse_to, self._remote.node_of(member))
             what = f"{type(report).__name__} of {member}"
             with self._faults.contained(what, refuse, passing=ArtosError):
-                self._reported(member, report)
+                if isinstance(report, ExitReport):
+                    self._coordinator.died(member, report)
+                else:
+                    self._coordinator.receive(member, report)
         self._remote.step()
-
-    def _reported(self, member: Member, report: FromMember | ExitReport) -> None:
-        if isinstance(report, ExitReport):
-            self._coordinator.died(member, report)
-        else:
-            self._coordinator.receive(member, report)
 
     def _take_executor_mail(self) -> None:
         for node, message in self._steering.take():
@@ -203,19 +208,6 @@ class ClusterRun(Supervisor):
 
     def _refuse_to(self, node: str, why: str) -> None:
         self._steering.send(node, Refusal(why))
-
-    def _handle(self, message: Message) -> None:
-        match message:
-            case control.Placed():
-                self._remote.placed(message)
-                for node in message.gone:
-                    self._steering.forget(node)
-            case control.ScaleRun():
-                self._head.send(HEAD, self._scale(message))
-            case Restarted():
-                self._announce()
-            case Refusal(why=why):
-                self._seldom.warning("the head refused a message of ours: %s", why)
 
     def _actor_changed(self, member: Member) -> None:
         if self._board.members.role(member).samples:

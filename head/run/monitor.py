@@ -23,12 +23,12 @@ def lags_of_claims(
 
     Rows are counted as environment steps.
     """
-    return [_lag_of_claim(blocks[claim.actor], claim, version) for claim in claims]
-
-
-def _lag_of_claim(block: ActorBlock, claim: Claim, version: int) -> ActorLag:
-    versions = np.concatenate(block.views(VERSION_KEY, claim.start, claim.stop))
-    return measure(claim.actor, (version - versions).clip(min=0), block.spec.envs)
+    lags: list[ActorLag] = []
+    for claim in claims:
+        block = blocks[claim.actor]
+        versions = np.concatenate(block.views(VERSION_KEY, claim.start, claim.stop))
+        lags.append(measure(claim.actor, (version - versions).clip(min=0), block.spec.envs))
+    return lags
 
 
 class LagMeter:
@@ -68,15 +68,7 @@ class LagMeter:
 class Monitor:
     """Counts and sums of a run. Fed by the coordinator, read by the view and the records.
 
-    Policy lag is measured at two points. ``lag`` (and ``lag_of`` by actor) is that of the rows
-    learned from, whether handed over or drawn. ``round_lag`` is that of the actors' weights at the
-    end of a round, after the update and the pull.
-    ``actors_by_update`` holds ``(updates, actors)``: for so many updates in a row, so many actors
-    took part. ``rows_drawn`` counts rows that samplers handed to the learner, ``rows_stale`` those
-    that ``max_lag`` left out of samples, and ``empty_draws`` draws that found no row.
-    ``firings_skipped`` counts, by target, firings that came faster than the learner works.
-    ``leases_lost`` counts updates during which the learner's ``device`` was taken from it, and
-    ``device_idle`` seconds of updates in which that GPU computed nothing, by its driver.
+    Policy lag is measured at two points: when rows are learned from, and at the end of a round.
     """
 
     def __init__(self, window: int = 100) -> None:
@@ -84,13 +76,26 @@ class Monitor:
         self.episodes = 0
         self.restarts = 0
         self.rows_lost = 0
-        self.rows_drawn = self.rows_stale = self.empty_draws = 0
+        self.rows_drawn = 0
+        """Rows that samplers handed to the learner."""
+        self.rows_stale = 0
+        """Rows that ``max_lag`` left out of samples."""
+        self.empty_draws = 0
+        """Draws that found no row."""
         self.firings_skipped: dict[str, int] = {}
-        self.leases_lost, self.device, self.device_idle = 0, "", 0.0
+        """By target, firings that came faster than the learner works."""
+        self.leases_lost, self.device = 0, ""
+        """Updates during which the learner's device was taken from it, and the name of that one."""
+        self.device_idle = 0.0
+        """Seconds of updates in which that GPU computed nothing, by its driver."""
         self.lag = LagMeter()
+        """The lag of the rows learned from, whether handed over or drawn."""
         self.lag_of: dict[int, LagMeter] = {}
+        """The same by actor."""
         self.round_lag = LagMeter()
+        """The lag of the actors' weights at the end of a round, after the update and the pull."""
         self.actors_by_update: list[tuple[int, int]] = []
+        """``(updates, actors)``: for so many updates in a row, so many actors took part."""
         self.metrics: dict[str, float] = {}
         self.times = Times()
         self.first_step: float | None = None

@@ -41,9 +41,15 @@ class Objects:
 
     def newest(self) -> dict[str, Newest]:
         """The newest version of each published object, even while the learner publishes more."""
-        return {
-            name: _read(region) for name, region in self._regions.items() if region.version >= 0
-        }
+        found: dict[str, Newest] = {}
+        for name, region in self._regions.items():
+            if region.version >= 0:
+                slot = region.pin(_READER)
+                try:
+                    found[name] = Newest(slot.version, slot.arrays[VALUE].copy())
+                finally:
+                    region.unpin(_READER)
+        return found
 
     def values(self) -> dict[str, Any]:
         """The newest values: numbers for scalars, arrays for the others."""
@@ -54,11 +60,3 @@ class Objects:
 
     def __repr__(self) -> str:
         return f"<Objects {self._told}>"
-
-
-def _read(region: ObjectRegion) -> Newest:
-    slot = region.pin(_READER)
-    try:
-        return Newest(slot.version, slot.arrays[VALUE].copy())
-    finally:
-        region.unpin(_READER)

@@ -116,14 +116,6 @@ class Recorder:
             return 0.0
         return (self._clock.now() if self._ended is None else self._ended) - self._began
 
-    @property
-    def _starting(self) -> float:
-        return (self._clock.now() if self._began is None else self._began) - self._created
-
-    def _first_step_seconds(self) -> float | None:
-        first = self._coordinator.monitor.first_step
-        return None if first is None else age() - (self._clock.now() - first)
-
     def trained(self) -> None:
         """Training time ends before the last evaluation, and before the members are stopped."""
         self._ended = self._ended or self._clock.now()
@@ -166,6 +158,13 @@ class Recorder:
         coordinator, monitor = self._coordinator, self._coordinator.monitor
         running = self._running
         rate = (coordinator.steps - self._steps_at_begin) / running if running > 0 else 0.0
+        began = self._clock.now() if self._began is None else self._began
+        capacity, blocks = self._plan.capacity, coordinator.ports.blocks.values()
+        used: dict[str, int] = {}
+        for block in blocks:
+            for name, header in block.headers.items():
+                held = min(header.written - header.released, capacity)
+                used[name] = used.get(name, 0) + held
         return Status(
             algorithm=self._plan.name,
             env=self._plan.env,
@@ -181,10 +180,10 @@ class Recorder:
             lag_max=monitor.lag.largest,
             restarts=monitor.restarts,
             rows_lost=monitor.rows_lost,
-            fill=self._fill(),
+            fill={name: rows / (capacity * len(blocks)) for name, rows in used.items()},
             waits=coordinator.waits(),
             metrics=monitor.metrics,
-            times={"start": self._starting} | monitor.times.seconds(),
+            times={"start": began - self._created} | monitor.times.seconds(),
             shares=monitor.times.shares(),
             rows_stale=monitor.rows_stale,
             empty_draws=monitor.empty_draws,
@@ -203,19 +202,6 @@ class Recorder:
             )
         return self._billed
 
-    def _replay_ratio(self) -> float | None:
-        drawn, made = self._coordinator.monitor.rows_drawn, self._coordinator.progress.made
-        return drawn / made if drawn and made else None
-
-    def _fill(self) -> dict[str, float]:
-        capacity = self._plan.capacity * len(self._coordinator.ports.blocks)
-        used: dict[str, int] = {}
-        for block in self._coordinator.ports.blocks.values():
-            for name, header in block.headers.items():
-                held = min(header.written - header.released, self._plan.capacity)
-                used[name] = used.get(name, 0) + held
-        return {name: rows / capacity for name, rows in used.items()}
-
     def save(self) -> None:
         """Save a checkpoint of the newest version, unless it is saved already.
 
@@ -224,7 +210,8 @@ class Recorder:
         old. The next save is due late enough that saving takes at most a hundredth of the time.
         """
         began = self._clock.now()
-        if (moment := self._moment()) > self._saved:
+        moment = self._node.weights.version, self._coordinator.steps if self._whole else 0
+        if moment > self._saved:
             with self._node.newest() as slot:
                 if not self._coordinator.progress.has_booked(slot.firing):
                     return
@@ -237,9 +224,6 @@ class Recorder:
                 self._saved = moment
         cost = self._clock.now() - began
         self._next_save = began + max(_CHECKPOINT_SECONDS, cost / _CHECKPOINT_SHARE)
-
-    def _moment(self) -> tuple[int, int]:
-        return self._node.weights.version, self._coordinator.steps if self._whole else 0
 
     def _save(self, arrays: dict[str, NDArray[Any]], manifest: Manifest) -> None:
         """All of the run: where members are processes of their own, without what they hold."""
@@ -269,6 +253,9 @@ class Recorder:
 
     def _manifest(self, version: int, objects: Mapping[str, Newest]) -> Manifest:
         blocks = self._coordinator.ports.blocks.values()
+        # A resumed run also lacks rows; if the learner draws them, that is the replay buffer.
+        replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.rows_drawn > 0
+        rows = _PRIORITIES if self._keeps_rows else _REPLAY if replayed else _EXPERIENCE
         return Manifest(
             workload=self._plan.name,
             env=self._plan.env,
@@ -284,14 +271,8 @@ class Recorder:
             objects={name: found.version for name, found in objects.items()},
             scaling=self._coordinator.concern(Scaling).scaler.kept,
             restored=(*RESTORED, *([RESTORED_ROWS] if self._keeps_rows else [])),
-            not_restored=self._not_restored(),
+            not_restored=(*_NOT_RESTORED[:2], rows, *_NOT_RESTORED[2:]),
         )
-
-    def _not_restored(self) -> tuple[str, ...]:
-        """What a resumed run lacks; if the learner draws rows, that includes the replay buffer."""
-        replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.rows_drawn > 0
-        rows = _PRIORITIES if self._keeps_rows else _REPLAY if replayed else _EXPERIENCE
-        return (*_NOT_RESTORED[:2], rows, *_NOT_RESTORED[2:])
 
     def finish(self, outcome: str, *, why: str = "", curve: bool = True) -> Summary:
         """After the members have ended: save, write the last rows, the curve and the summary.
@@ -307,6 +288,8 @@ class Recorder:
         if curve:
             draw(self._folder)
         monitor, evaluations = self._coordinator.monitor, self._coordinator.concern(Evaluation)
+        first = monitor.first_step
+        drawn, made = monitor.rows_drawn, self._coordinator.progress.made
         summary = Summary(
             status,
             self._bill(),
@@ -319,8 +302,8 @@ class Recorder:
             times_by_member=monitor.times.by_member(),
             progress=flatten(status),
             wall_seconds=age(),
-            first_step_seconds=self._first_step_seconds(),
-            replay_ratio=self._replay_ratio(),
+            first_step_seconds=None if first is None else age() - (self._clock.now() - first),
+            replay_ratio=drawn / made if drawn and made else None,
             why=why,
             ended_by=self._coordinator.ending.why if outcome == "done" else "",
             evaluation=tuple(evaluations.found),

@@ -67,13 +67,14 @@ class ReplayHost:
         self._bases: dict[int, int] = {}
         self._nodes: dict[int, str] = {}
         count = min(receivers, plan.actors)
+        keys = "" if keys_folder is None else str(keys_folder)
         self._receivers = [
             _Receiver(
                 ReplayOrders(
                     site,
                     str(plan_file),
-                    _bind_endpoint(site, keys_folder, host, number),
-                    "" if keys_folder is None else str(keys_folder),
+                    f"tcp://{host}:*" if keys else f"ipc://{site.folder}/replay-{number}.ipc",
+                    keys,
                     number,
                     count,
                     epoch,
@@ -169,9 +170,3 @@ class ReplayHost:
             each.sidecar.hang_up()
         for each in self._receivers:
             each.sidecar.end(seconds)
-
-
-def _bind_endpoint(site: Site, keys_folder: Path | None, host: str, number: int) -> str:
-    if keys_folder is None:
-        return f"ipc://{site.folder}/replay-{number}.ipc"
-    return f"tcp://{host}:*"

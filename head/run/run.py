@@ -38,7 +38,7 @@ class Run(Coordinator):
         return self.progress.steps
 
     def waits(self) -> dict[str, str]:
-        """What each member waits for, in words."""
+        """What each member waits for."""
         return self.roster.waits(self.actors, self.version + 1, self.invocations)
 
 

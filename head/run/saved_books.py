@@ -117,7 +117,7 @@ def _left_out(part: object) -> set[str]:
 
 
 def parts(run: Run) -> dict[str, object]:
-    """What is there in every run of a workload, and goes on as it is: all else is made anew."""
+    """What is there in every run of a workload, and goes on as it is; all else is made again."""
     own = {"run": run, "claims": run.claims, "engine": run.engine, "monitor": run.monitor}
     concerns = {type(concern).__name__: concern for concern in run.concerns}
     triggers = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Protocol
 
@@ -99,7 +99,14 @@ class Session:
         plan, node, folder = registration.plan, self._node, self._folder
         with ExitStack() as opened:
             opened.callback(members.kill)
-            self._journal, log = self._open_records(opened)
+            with writing(folder.path):
+                self._journal = Journal(folder.journal, clock.now())
+                opened.callback(self._journal.close)
+                log = opened.enter_context(
+                    ProgressLog(
+                        folder, before.steps if before else None, before.version if before else 0
+                    )
+                )
             self._coordinator = coordinator = connect(
                 plan,
                 registration.table,
@@ -114,16 +121,6 @@ class Session:
             )  # fmt: skip
             opened.pop_all()
 
-    def _open_records(self, opened: ExitStack) -> tuple[Journal, ProgressLog]:
-        folder, before = self._folder, self._before
-        with writing(folder.path):
-            journal = Journal(folder.journal, self._clock.now())
-            opened.callback(journal.close)
-            log = ProgressLog(
-                folder, before.steps if before else None, before.version if before else 0
-            )
-            return journal, opened.enter_context(log)
-
     def run(self) -> Summary:
         """Run to the end; save and clean up whatever happens."""
         with announced(self._folder.path, self._node.site) as self._tell:
@@ -131,7 +128,14 @@ class Session:
                 self._view.note(doubt)
             self._note_what_is_not_restored()
             try:
-                self._serve()
+                with (
+                    child_deaths(self._members.child_ended),
+                    self._requests.draining(self._drain),
+                ):
+                    self._members.run(self._coordinator, self._after)
+                    self._recorder.trained()
+                    self._recorder.save()  # while the members still hold what is to be saved
+                    self._members.stop()
             except BaseException as error:
                 self._members.kill()
                 if isinstance(error, KeyboardInterrupt):
@@ -142,16 +146,6 @@ class Session:
             summary = self._finish("interrupted" if self._coordinator.ending.draining else "done")
             self._recorder.see_saved()
             return summary
-
-    def _serve(self) -> None:
-        with (
-            child_deaths(self._members.child_ended),
-            self._requests.draining(self._drain),
-        ):
-            self._members.run(self._coordinator, self._after)
-            self._recorder.trained()
-            self._recorder.save()  # while the members still hold what is to be saved
-            self._members.stop()
 
     def _finish(self, outcome: str, why: str = "", *, curve: bool = True) -> Summary:
         self._tell(STOPPING)
@@ -180,13 +174,10 @@ class Session:
     def _note_what_is_not_restored(self) -> None:
         if self._before is None:
             return
-        lacks = (*self._before.not_restored, *self._other_versions())
+        config = self._folder.config
+        now = config["resumed"][-1]["versions"]
+        lacks = (*self._before.not_restored, *differences(config.get("versions", {}), now))
         what = "not restored:" if lacks else "everything is restored"
         self._view.note(f"resumed at step {self._before.steps}; {what}")
         for each in lacks:
             self._view.note(f"  - {each}")
-
-    def _other_versions(self) -> Iterator[str]:
-        config = self._folder.config
-        now = config["resumed"][-1]["versions"]
-        return differences(config.get("versions", {}), now)

@@ -35,28 +35,28 @@ class Actors(Protocol):
 
     @property
     def passers(self) -> Mapping[Member, MessagePasser[Invoke]]:
-        """See ``Processes.passers``."""
+        """The passer that carries invocations to each actor."""
 
     def start(self, member: Member) -> None:
-        """See ``Processes.start``."""
+        """Start the actor without anything that it was asked for before."""
 
     def end(self, member: Member) -> None:
-        """See ``Processes.end``."""
+        """Kill the actor's process, so that nothing writes its memory any more."""
 
     @property
     def prepare(self) -> Callable[..., None]:
-        """See ``Processes.prepare``."""
+        """Has an idle actor ready for its next invocation: it has a process when this is done."""
 
     @property
     def retire(self) -> Callable[[Member], None]:
-        """See ``Processes.retire``."""
+        """Releases the resources of a prepared actor once it has no more invocations."""
 
 
 class LocalActors(Actors, Protocol):
     """Actors that are processes of this machine; their process manager implements this."""
 
     def waits_for_slot(self, member: Member) -> bool:
-        """See ``Processes.waits_for_slot``."""
+        """Whether the actor's invocations wait for a free slot."""
 
     def reports(self, member: Member) -> Iterable[FromMember]:
         """What the member reported, oldest first."""
@@ -228,7 +228,7 @@ class OneMachine(Supervisor):
         return self._local_actors.usage()
 
     def waits_for_slot(self, member: Member) -> bool:
-        """See ``Processes.waits_for_slot``."""
+        """Whether the actor's invocations wait for a free slot."""
         return self._local_actors.waits_for_slot(member)
 
     def unplaced(self, member: Member) -> str:

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Due:
-    """A version to be played: its weights, and the run's steps and updates, when it was due."""
+    """A version to be played: its weights, and the run's steps and updates when it was due."""
 
     call: Invoke
     version: int
@@ -39,15 +39,17 @@ class Evaluation(Concern[Run]):
     """The evaluator plays one version at a time; of those that are due meanwhile the newest waits.
 
     A version is copied when it is due, as the learner goes on; it is handed over when it is played.
-    ``found`` has all evaluations of the run, ``skipped`` counts versions that were due and not
-    played, ``failure`` says why there are no more of them; "" if there are.
     """
 
     def __init__(self, run: Run, limits: FailureLimits) -> None:
         super().__init__(run)
         self.member, self._failures = next(iter(run.members.of(EVALUATOR)), None), Failures(limits)
         self.found: list[Evaluated] = []
-        self.skipped, self.failure = 0, ""
+        """All evaluations of the run."""
+        self.skipped = 0
+        """How many versions were due and not played."""
+        self.failure = ""
+        """Why there are no more evaluations; "" if there are."""
         self._waiting: Due | None = None
         self._playing: Due | None = None
         self._asked = -1
@@ -58,7 +60,7 @@ class Evaluation(Concern[Run]):
         self._asked = max((each.version for each in found), default=-1)
 
     def begin(self) -> None:
-        """What the evaluator played in a saved run it is handed again."""
+        """Hand the evaluator again what it was playing when the run was saved."""
         if self._playing is not None:
             self._hand_over(self._playing)
 
@@ -71,8 +73,16 @@ class Evaluation(Concern[Run]):
     def fire(self, firing: Firing) -> None:
         """A version is due to be evaluated: it is played once the evaluator is free."""
         if self._lacks_newest():
-            if self._waiting is not None:
-                self._skip(self._waiting)
+            if (skipped := self._waiting) is not None:
+                self.skipped += 1
+                if self.skipped == 1:
+                    _log.warning(
+                        "version %d is not evaluated, as version %d still plays when the next one "
+                        "is due; raise evaluate_every, or lower evaluation_episodes (said once, "
+                        "counted in the summary)",
+                        skipped.version,
+                        self._playing.version if self._playing else skipped.version,
+                    )
             self._waiting = self._copied(firing)
             self._asked = self._waiting.version
             self._play()
@@ -101,17 +111,6 @@ class Evaluation(Concern[Run]):
         finally:
             model.unpin(run.plan.actors)
         return Due(call, slot.version, run.steps, updates, arrays)
-
-    def _skip(self, due: Due) -> None:
-        self.skipped += 1
-        if self.skipped == 1:
-            _log.warning(
-                "version %d is not evaluated, as version %d still plays when the next one is due; "
-                "raise evaluate_every, or lower evaluation_episodes (said once, counted in the "
-                "summary)",
-                due.version,
-                self._playing.version if self._playing else due.version,
-            )
 
     # -- what is played ------------------------------------------------------------------------
 

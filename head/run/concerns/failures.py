@@ -14,22 +14,28 @@ from artos.system.exit_report import START_SECONDS, ExitReport
 class FailureLimits:
     """How patient the coordinator is: deadlines in seconds, restarts in a row before giving up.
 
-    ``answer`` is for one invocation, ``start`` for a member to become ready, ``stall`` for any
-    trigger to fire while no member works. ``failures`` limits the restarts after a member's own
-    faults (it raised, hung or crashed), ``kills`` those after it was killed from outside. Failures
-    count as in a row until a member has carried out ``calm`` invocations, or an environment that
-    fails every hundred steps would be restarted for ever. Every restart in a row but the first is
-    preceded by a pause of ``backoff`` seconds, doubled each time up to ``most_backoff``.
+    Every restart in a row but the first is preceded by a pause.
     """
 
     answer: float = 300.0
+    """For one invocation."""
     start: float = START_SECONDS
+    """For a member to become ready."""
     stall: float = 300.0
+    """For any trigger to fire while no member works."""
     failures: int = 3
+    """Restarts after a member's own faults: it raised, hung or crashed."""
     kills: int = 25
+    """Restarts after a member was killed from outside."""
     calm: int = 50
+    """Invocations that a member has to carry out until its failures no longer count as in a row.
+
+    More than a few, or an environment that fails every hundred steps would be restarted forever.
+    """
     backoff: float = 0.1
+    """The first pause in seconds; each further one in a row is twice as long."""
     most_backoff: float = 5.0
+    """The longest pause."""
 
     def delay(self, count: int) -> float:
         """Seconds before a restart that is the ``count``-th in a row: none before the first."""
@@ -75,11 +81,9 @@ class Failures:
         if not self.hopeless(member, death):
             return self._book(member, death)
         count = self._book(member, death)
-        raise _ERRORS.get(member.role, _failed)(member, step, death.why, count - 1)
-
-
-def _failed(member: Member, step: int, why: str, restarts: int) -> MemberFailed:
-    return MemberFailed(f"{member} failed at step {step}", why, restarts)
+        if (error := _ERRORS.get(member.role)) is not None:
+            raise error(member, step, death.why, count - 1)
+        raise MemberFailed(f"{member} failed at step {step}", death.why, count - 1)
 
 
 _ERRORS: dict[str, Callable[[Member, int, str, int], MemberFailed]] = {

@@ -30,7 +30,13 @@ class Learning(Concern[Run]):
             run.monitor.rows_lost += rows * run.plan.envs
             self._acknowledge(target, firing.dropped)
         elif not firing.claims and self._is_busy(target):
-            self._skip(firing)
+            run.in_vain(firing)
+            if target not in run.vain and run.monitor.skipped(target) == 1:
+                _log.warning(
+                    "%s fires faster than the learner works: while %d of its invocations are under "
+                    "way, others are skipped and counted (skipped in summary.json)",
+                    target, _MOST_WAITING,
+                )  # fmt: skip
         elif run.admits(firing):
             used, steps = run.progress.used, run.progress.consumed
             number, (role, method), claims = firing.number, parsed(target), firing.claims
@@ -48,16 +54,6 @@ class Learning(Concern[Run]):
         """
         waiting = self.run.invocations.count(Member(parsed(target).role), target)
         return waiting >= (1 if target in self.run.engine.clocks() else _MOST_WAITING)
-
-    def _skip(self, firing: Firing) -> None:
-        run, target = self.run, firing.trigger
-        run.in_vain(firing)
-        if target not in run.vain and run.monitor.skipped(target) == 1:
-            _log.warning(
-                "%s fires faster than the learner works: while %d of its invocations are under "
-                "way, others are skipped and counted (skipped in summary.json)",
-                target, _MOST_WAITING,
-            )  # fmt: skip
 
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """The learner is done with these rows."""

@@ -25,27 +25,21 @@ class Records(Concern[Run]):
 
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """A member's answer in numbers."""
-        role = self.run.members.role(member)
+        run, monitor, role = self.run, self.run.monitor, self.run.members.role(member)
         if role.publishes:
-            return self._learned(member, call, done)
-        return self._sampled(member, done) if role.samples else NOTHING
-
-    def _learned(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
-        monitor = self.run.monitor
-        facts = {"version": done.version, "times": done.times}
-        if done.nothing:
-            monitor.empty_draws += 1
-            facts["nothing"] = done.nothing
-        if done.nothing or call.trigger in self.run.non_publishing:
-            monitor.helped(member, done.times)
-        else:
-            monitor.learned(member, done.metrics, done.times)
-        return facts
-
-    def _sampled(self, member: Member, done: Done) -> Mapping[str, Any]:
-        run, monitor = self.run, self.run.monitor
+            facts = {"version": done.version, "times": done.times}
+            if done.nothing:
+                monitor.empty_draws += 1
+                facts["nothing"] = done.nothing
+            if done.nothing or call.trigger in run.non_publishing:
+                monitor.helped(member, done.times)
+            else:
+                monitor.learned(member, done.metrics, done.times)
+            return facts
+        if not role.samples:
+            return NOTHING
         monitor.sampled(member, done.returns, done.lengths, done.times, run.steps)
         monitor.stepped(run.ports.clock.now() - done.seconds)
         costs = {"waited": done.waited, "restored": done.restored}
-        facts = {name: round(seconds, 6) for name, seconds in costs.items() if seconds}
-        return {"version": done.version, **facts}
+        paid = {name: round(seconds, 6) for name, seconds in costs.items() if seconds}
+        return {"version": done.version, **paid}

@@ -15,9 +15,9 @@ from head.run.run import Run
 
 _log = logging.getLogger(__name__)
 _LOOKS = 40
-"""How many times within the limit for an answer it is looked who waits for others.
+"""How many times within the limit for an answer the run looks which members wait for others.
 
-Of a wait that ends within two looks of its invocation that much may count.
+If a wait ends within two looks of its invocation, so much of it may count as time to answer.
 """
 
 
@@ -65,7 +65,7 @@ class Recovery(Concern[Run]):
         return run.roster.takes_part(member) or bool(run.invocations.of(member))
 
     def tick(self) -> None:
-        """Look who hangs, and who is to be restarted."""
+        """Look which members hang, and which are to be restarted."""
         for member, death in self._late():
             self.run.died(member, death)
         self._restart_due()
@@ -85,7 +85,14 @@ class Recovery(Concern[Run]):
         """Members that take too long to start or to answer, with their exit reports."""
         run, now = self.run, self._clock.now()
         start, answer = self.limits.start, self.limits.answer
-        self._leave_out_waits(now)
+        # The time of members begins only when they lack nothing any more.
+        if now >= self._look_at:
+            pause = answer / _LOOKS
+            self._look_at = now + pause
+            for member, call in run.invocations.overdue(now, pause):  # few of many: to ask costs
+                # Until the next look it may go on waiting.
+                if run.roster.lacks(member, call):
+                    run.invocations.restamp(member, self._look_at)
         for member in tuple(run.roster.late(start)):
             if run.roster.unplaced(member):
                 run.roster.started(member)
@@ -97,14 +104,3 @@ class Recovery(Concern[Run]):
             elif run.roster.is_ready(member):
                 what = f"{call.trigger} (firing {call.firing})"
                 yield member, ExitReport(f"no answer to {what} within {answer:g} s: {SLOW}")
-
-    def _leave_out_waits(self, now: float) -> None:
-        """Have the time of members begin only when nothing is lacking to them any more."""
-        if now < self._look_at:
-            return
-        pause = self.limits.answer / _LOOKS
-        self._look_at = now + pause
-        for member, call in self.run.invocations.overdue(now, pause):  # few of many: to ask costs
-            # Until the next look it may go on waiting.
-            if self.run.roster.lacks(member, call):
-                self.run.invocations.restamp(member, self._look_at)

@@ -22,7 +22,7 @@ from triggers.targets import parsed
 class Sampling(Concern[Run]):
     """Turns firings of actor triggers into rounds and pulls, within the run's window.
 
-    Before the first version is announced no actor can sample, and actors may still be started anew:
+    Before the first version is announced no actor can sample, and actors may still be restarted:
     what fires by then waits for it.
     """
 
@@ -56,9 +56,18 @@ class Sampling(Concern[Run]):
         run = self.run
         if parsed(firing.trigger).samples:
             invoked = self._sample(firing) if self._begun else self._is_early(firing)
-        else:
+        elif run.version < 0:
             # There is nothing to bind before the first version, which the first round binds.
-            invoked = run.version >= 0 and self._bind(firing)
+            invoked = False
+        else:
+            actors = self._of(firing)
+            call = Invoke(firing.number, firing.trigger, parsed(firing.trigger).method, bind=True)
+            for actor in actors:
+                # An object is announced before the weights of its update.
+                self.binding.asked(actor, run.published)
+                last = run.invocations.last(Member(ACTORS, actor))
+                self._send(actor, self.binding.pull(actor, call, last))
+            invoked = bool(actors)
         if not invoked and firing.trigger in run.engine.clocks():
             run.in_vain(firing)
 
@@ -72,8 +81,6 @@ class Sampling(Concern[Run]):
     def _of(self, firing: Firing) -> list[int]:
         actors = self.run.actors
         return [*actors] if firing.actors is None else [a for a in firing.actors if a in actors]
-
-    # -- rounds --------------------------------------------------------------------------------
 
     def _sample(self, firing: Firing) -> bool:
         run, actors = self.run, self._of(firing)
@@ -107,18 +114,6 @@ class Sampling(Concern[Run]):
             elif firing.actors is not None:
                 run.engine.feed(Ungranted(target, actor))
         return granted
-
-    # -- pulls ---------------------------------------------------------------------------------
-
-    def _bind(self, firing: Firing) -> bool:
-        run, actors = self.run, self._of(firing)
-        call = Invoke(firing.number, firing.trigger, parsed(firing.trigger).method, bind=True)
-        for actor in actors:
-            # An object is announced before the weights of its update.
-            self.binding.asked(actor, run.published)
-            last = run.invocations.last(Member(ACTORS, actor))
-            self._send(actor, self.binding.pull(actor, call, last))
-        return bool(actors)
 
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """The actor has weights of some version, which may be too old for a pull kept back."""

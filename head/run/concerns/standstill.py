@@ -42,7 +42,10 @@ class Standstill(Concern[Run]):
         if publishes and (done.nothing or call.trigger not in run.non_publishing):
             what = f"{call.trigger} (firing {call.firing})"
             if done.nothing:
-                self._found_nothing(f"{what} made no update: {done.nothing}")
+                self._unpublished = f"{what} made no update: {done.nothing}"
+                if not self._starved:
+                    self._starved = True
+                    _log.warning("%s; the next one waits for new rows", self._unpublished)
             elif done.version > self._learned:
                 self._unpublished, self._learned = "", done.version
             else:
@@ -50,12 +53,6 @@ class Standstill(Concern[Run]):
                     f"{what} returned without publishing a version: it made no step (self.step)"
                 )
         return NOTHING
-
-    def _found_nothing(self, what: str) -> None:
-        self._unpublished = what
-        if not self._starved:
-            self._starved = True
-            _log.warning("%s; the next one waits for new rows", what)
 
     def tick(self) -> None:
         """Look whether anybody works.

@@ -12,10 +12,11 @@ from artos.specs.members import Member
 
 @dataclass(slots=True)
 class Outstanding:
-    """An invocation that the member has not answered yet, and when it was sent (seconds)."""
+    """An invocation that the member has not answered yet."""
 
     call: Invoke
     sent: float
+    """When the member was sent it, or could begin with it (seconds)."""
 
 
 class Invocations:
@@ -94,18 +95,16 @@ class Invocations:
 
 
 class Rounds:
-    """Rows granted to actors, in rounds of ``steps``, and rows that they wrote.
-
-    ``granted`` and ``written`` are sums over all actors, kept as running sums because they are
-    read with every event, however many actors there are.
-    """
+    """Rows granted to actors, in rounds of ``steps``, and rows that they wrote."""
 
     def __init__(self, actors: Iterable[int], steps: int) -> None:
         self._steps = steps
         self._granted = dict.fromkeys(actors, 0)
         self._written = dict.fromkeys(self._granted, 0)
         self._most = 1
+        # Running sums, because they are read with every event, however many actors there are.
         self.granted = self.written = 0
+        """Rows of all actors together."""
 
     def grant(self, actor: int) -> int | None:
         """Grant one more round; returns the row up to which the actor is to sample.
@@ -179,16 +178,13 @@ class Claims:
         while (stop := cursor.used.pop(cursor.acknowledged, None)) is not None:
             cursor.acknowledged = stop
         if consumer not in self._uncounted:
-            self._advance(claim.actor, cursor.acknowledged)
+            # A running sum, because it is read with every firing, however many actors there are.
+            gained = cursor.acknowledged - self._furthest.get(claim.actor, 0)
+            if gained > 0:
+                self._furthest[claim.actor] = cursor.acknowledged
+                self._consumed += gained
         return cursor.claimed, cursor.acknowledged
 
     def consumed(self) -> int:
         """Rows acknowledged: the sum over actors of the furthest consumer that counts."""
         return self._consumed
-
-    def _advance(self, actor: int, acknowledged: int) -> None:
-        # A running sum, because it is read with every firing, however many actors there are.
-        gained = acknowledged - self._furthest.get(actor, 0)
-        if gained > 0:
-            self._furthest[actor] = acknowledged
-            self._consumed += gained

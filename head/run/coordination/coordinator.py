@@ -111,7 +111,7 @@ class Coordinator:
         self.engine.feed(event)
 
     def fire(self, firing: Firing) -> None:
-        """A trigger fired: whoever serves its target invokes members, if it is admitted."""
+        """A trigger fired: what serves its target invokes members, if it is admitted."""
         self._served[firing.trigger](firing)
 
     def admits(self, firing: Firing) -> bool:

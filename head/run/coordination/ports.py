@@ -30,7 +30,7 @@ class Processes(Protocol):
         """Whether the member's invocations wait for something it cannot help, e.g. a free slot."""
 
     def unplaced(self, member: Member) -> str:
-        """What a member without a place to run waits for, in words; "" if it has a place."""
+        """What a member without a place to run waits for; "" if it has a place."""
 
     def end(self, member: Member) -> None:
         """Kill the member's process, so that nothing writes its memory any more.
@@ -39,7 +39,7 @@ class Processes(Protocol):
         """
 
     def start(self, member: Member) -> None:
-        """Empty the member's mailbox and start it anew."""
+        """Empty the member's mailbox and start it again."""
 
     def prepare(self, member: Member, within: float = 0.0) -> None:
         """Have an idle actor ready for its next invocation: it has a process when this is done.

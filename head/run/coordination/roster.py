@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 class Roster:
     """The members of a run: those wanted, started, ready or down, and what each of them lacks.
 
-    A member is ready once it has reported so since it was last started, parked or not. Actors 0 to
-    ``prepared`` - 1 have a process, or are to have one. Members that are ``down`` are sent what
-    they are asked for once they have been restarted; the run goes on without those that are
-    ``gone``.
+    A member is ready once it has reported so since it was last started, parked or not.
     """
 
     def __init__(self, outline: Outline, ports: Ports) -> None:
         self._outline, self._ports, self._members = outline, ports, outline.members
         self._processes, self._clock = ports.processes, ports.clock
         self.prepared = 0
+        """Actors 0 to ``prepared`` - 1 have a process, or are to have one."""
         self.down: set[Member] = set()
+        """Members that are sent what they are asked for once they have been restarted."""
         self.gone: set[Member] = set()
+        """Members that the run goes on without."""
         self._started: dict[Member, float] = {}
         self._wanted: dict[Member, float] = {}
         self._ready: set[Member] = set()
@@ -75,7 +75,7 @@ class Roster:
         return not self._members.role(member).samples or member.rank < self.prepared
 
     def all_ready(self, actors: range) -> bool:
-        """Whether these actors are ready, and whoever else is trained with."""
+        """Whether these actors are ready, and all other members that training needs."""
         others = (m for m in self._members.hosted if self._members.role(m).trains)
         return self._ready.issuperset(others) and self.first_missing(len(actors)) == len(actors)
 
@@ -105,7 +105,7 @@ class Roster:
         return self._ports.blocks.get(member.rank) if samples else None
 
     def lacks(self, member: Member, call: Invoke) -> str:
-        """What others have that the member needs for this, in words; "" if it lacks nothing."""
+        """What others have that the member needs for this; "" if it lacks nothing."""
         if self._processes.waits_for_slot(member):
             return "a slot or its process"
         room = "room in its block" if self.waits_for_room(member, call) else ""
@@ -148,15 +148,13 @@ class Roster:
         return member not in self._ready or self._processes.waits_for_slot(member)
 
     def unplaced(self, member: Member) -> str:
-        """What a member without a place to run waits for, in words; "" if it has one."""
+        """What a member without a place to run waits for; "" if it has one."""
         return self._processes.unplaced(member)
-
-    # -- in words ------------------------------------------------------------------------------
 
     def waits(
         self, actors: Iterable[int], version: int, invocations: Invocations
     ) -> dict[str, str]:
-        """What each member waits for, in words; idle actors, for this version."""
+        """What each member waits for; idle actors wait for this version."""
         hosted, members = self._members.hosted, (Member(ACTORS, actor) for actor in actors)
         return {
             str(member): self._wait_of(

@@ -23,16 +23,14 @@ class _Reported:
 
 
 class NodeUsage:
-    """Which executors are up, and the usage of all executors so far.
-
-    ``ends`` says why the executor of a node ended, for nodes that have none any more.
-    """
+    """Which executors are up, and the usage of all executors so far."""
 
     def __init__(self) -> None:
         self._open: dict[str, _Reported] = {}
         self._closed: list[Usage] = []
         self._seen: dict[str, None] = {}
         self.ends: dict[str, str] = {}
+        """Why the executor of a node ended, for nodes that no longer have one."""
         self._faults = self._malformed = 0  # of executors that are gone
 
     def __contains__(self, node: str) -> bool:

@@ -39,7 +39,7 @@ class PlacementView:
         return waits or self._silence(actor.node) > _SILENT
 
     def unplaced(self, member: Member) -> str:
-        """What an actor without a place waits for, in words; "" for an actor that has its place."""
+        """What an actor without a place waits for; "" for an actor that has its place."""
         if (actor := self._actors.get(member)) is None:
             return ""
         if actor.is_placed:
@@ -65,7 +65,7 @@ class PlacementView:
         return {node: seconds for node, seconds in silence.items() if seconds > _SILENT}
 
     def waits(self, actors: Iterable[int]) -> str:
-        """What these actors wait for, and which nodes are silent, in words; "" if neither."""
+        """What these actors wait for, and which nodes are silent; "" if neither."""
         unplaced: dict[str, list[str]] = {}
         for actor in actors:
             if why := self.unplaced(Member(ACTORS, actor)):

@@ -57,10 +57,10 @@ class Bookkeeper(Protocol):
 class RemoteActors:
     """The actors' half of ``Processes``: commands to an actor go to its node's executor.
 
-    ``passers`` are the actors' placements, by member. ``steering`` sends messages to the
-    executors, ``terms`` tells the replay buffer the term, the base and the node of actors that
-    change their place, ``silent`` returns the seconds since a node was last heard. An actor that
-    moves is restored from its image on the new node, if its bundle can be had (``bundles``).
+    ``steering`` sends messages to the executors, ``terms`` tells the replay buffer the term, the
+    base and the node of actors that change their place, ``silent`` returns the seconds since a node
+    was last heard. An actor that moves is restored from its image on the new node, if its bundle
+    can be had (``bundles``).
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class RemoteActors:
             )
             for actor, block in blocks.items()
         }
+        """The actors' placements."""
         self._to_enter: dict[ActorPlacement, None] = {}
         self._new_terms: dict[ActorPlacement, None] = {}
         self._to_check: dict[ActorPlacement, None] = {}
@@ -145,18 +146,16 @@ class RemoteActors:
         for node in message.gone:
             self._lose(node, message.why or "it has been silent for too long")
         for actor in self.passers.values():
-            self._retarget(actor, message.actors.get(actor.number, ""))
-
-    def _retarget(self, actor: ActorPlacement, node: str) -> None:
-        if not actor.is_placed:
-            self._bind(actor, node)
-            return
-        actor.target = node
-        if actor.is_leaving:
-            self._leave_if_idle(actor)
-        else:
-            self._bundles.stay(actor.number)
-            actor.pass_on()
+            target = message.actors.get(actor.number, "")
+            if not actor.is_placed:
+                self._bind(actor, target)
+                continue
+            actor.target = target
+            if actor.is_leaving:
+                self._leave_if_idle(actor)
+            else:
+                self._bundles.stay(actor.number)
+                actor.pass_on()
 
     # -- reports of executors ------------------------------------------------------------------
 
@@ -168,7 +167,7 @@ class RemoteActors:
         """
         match message:
             case ExecutorUp(epoch=self._epoch, criu=criu):
-                self._lose(node, "its executor was started anew")
+                self._lose(node, "its executor was restarted")
                 self.nodes.begin(node, criu)
                 self._to_enter |= dict.fromkeys(self._bound_for(node))
             case Restarted():
@@ -239,17 +238,6 @@ class RemoteActors:
         """Have actors enter their places once the replay buffer knows their terms."""
         late = self._bundles.give_up_late()
         self._to_check |= {self.passers[Member(ACTORS, actor)]: None for actor in late}
-        self._spread_terms()
-        to_enter, self._to_enter = self._to_enter, {}
-        for actor in to_enter:
-            if actor.is_placed or actor.node not in self.nodes:
-                continue
-            if actor.may_enter:
-                self._enter(actor)
-            else:
-                self._to_enter[actor] = None
-
-    def _spread_terms(self) -> None:
         if self._new_terms:
             actors, self._new_terms = [*self._new_terms], {}
             self._tell_terms(
@@ -257,14 +245,19 @@ class RemoteActors:
                 {actor.number: actor.base for actor in actors},
                 {actor.number: actor.node for actor in actors},
             )
-
-    def _enter(self, actor: ActorPlacement) -> None:
-        actor.enter()
-        if actor.wanted is not None:
-            self._launch(actor)
-        elif actor.waiting:  # retired on its way here: it still carries out its waiting calls
-            self._bring_up(actor, Prepare)
-            actor.retire()
+        to_enter, self._to_enter = self._to_enter, {}
+        for actor in to_enter:
+            if actor.is_placed or actor.node not in self.nodes:
+                continue
+            if not actor.may_enter:
+                self._to_enter[actor] = None
+                continue
+            actor.enter()
+            if actor.wanted is not None:
+                self._launch(actor)
+            elif actor.waiting:  # retired on its way here: it still carries out its waiting calls
+                self._bring_up(actor, Prepare)
+                actor.retire()
 
     def _leave_if_idle(self, actor: ActorPlacement) -> None:
         if not (actor.is_placed and actor.is_leaving and actor.is_idle):
