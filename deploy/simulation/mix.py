@@ -65,7 +65,7 @@ class Entry(msgspec.Struct, frozen=True):
     ``envs`` environments and takes ``round``, an update takes ``update``: seconds, or a table like
     ``Drawn``. The learner publishes a version every ``sync`` updates.
 
-    ``journal``: all this as a finished run in this folder recorded it, in the place of the above.
+    ``journal``: all this as a finished run in this folder recorded it, instead of the above.
 
     ``runs`` alike runs arrive, the first at ``arrives``, one more ``every`` seconds. Until its
     members are started a run takes ``process``, then each of them takes ``start``. The
@@ -112,51 +112,50 @@ def mix(path: Path) -> list[Workload]:
         Refused: lists everything that is wrong with it.
     """
     faults: list[str] = []
-    tables = _tables(path, faults)
+    stored, tables = tables_of(path, faults), list[Mapping[str, Any]]()
+    if not faults:
+        unknown = stored.keys() - {_TABLE}
+        faults += [f"unknown table {name!r}: write [[workload]]" for name in unknown]
+        given = stored.get(_TABLE)
+        if isinstance(given, list) and given and all(isinstance(each, dict) for each in given):
+            tables = given
+        else:
+            faults.append("it has no [[workload]]")
     found = [_workload(table, path, f"workload {n}", faults) for n, table in enumerate(tables, 1)]
     if faults:
         raise Refused([f"{path}: {fault}" for fault in faults])
     return [each for each in found if each is not None]
 
 
-def _tables(path: Path, faults: list[str]) -> list[Mapping[str, Any]]:
-    stored = tables_of(path, faults)
-    if faults:
-        return []
-    faults += [f"unknown table {name!r}: write [[workload]]" for name in stored.keys() - {_TABLE}]
-    tables = stored.get(_TABLE)
-    if isinstance(tables, list) and tables and all(isinstance(each, dict) for each in tables):
-        return tables
-    faults.append("it has no [[workload]]")
-    return []
-
-
 def _workload(
     table: Mapping[str, Any], path: Path, where: str, faults: list[str]
 ) -> Workload | None:
     found: list[str] = []
-    entry = Entry(**_fitted(table, found))
-    found += [f"{name}: {why}" for name, why in _misplaced(entry, table)]
-    made = None
-    if entry.journal:
-        made = _of_journal(entry, path, found)
-    elif not found:
-        made = _of_fields(entry, where)
-    faults += [f"{where}: {fault}" for fault in found]
-    return made
-
-
-def _fitted(table: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
-    hints, fitted = get_type_hints(Entry, include_extras=True), {}
+    hints, fitted = get_type_hints(Entry, include_extras=True), dict[str, Any]()
     for name, value in table.items():
         if name not in hints:
-            faults.append(f"unknown field {name!r}{closest(name, list(hints))}")
+            found.append(f"unknown field {name!r}{closest(name, list(hints))}")
             continue
         try:
             fitted[name] = msgspec.convert(value, hints[name])
         except msgspec.ValidationError as error:
-            faults.append(f"{name} = {value!r}: {str(error).lower()}")
-    return fitted
+            found.append(f"{name} = {value!r}: {str(error).lower()}")
+    entry = Entry(**fitted)
+    found += [f"{name}: {why}" for name, why in _misplaced(entry, table)]
+    made = None
+    if entry.journal:
+        try:
+            (recording,) = recorded([path.resolve().parent / entry.journal])
+        except Refused as refused:
+            found += refused.faults
+        else:
+            plan = recording.plan
+            plan = msgspec.structs.replace(plan, name=entry.name or plan.name)
+            made = replace(recording, plan=plan, **_arrival(entry))
+    elif not found:
+        made = _of_fields(entry, where)
+    faults += [f"{where}: {fault}" for fault in found]
+    return made
 
 
 def _misplaced(entry: Entry, table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -179,8 +178,15 @@ def _duration(value: float | Drawn | None) -> Duration:
 
 
 def _of_fields(entry: Entry, where: str) -> Workload:
+    if entry.pattern == "in turn":
+        update = DataKeyTrigger(_ROWS, size=entry.steps, max_lag=entry.max_lag).encode()
+        sample = ObjectKeyTrigger().encode()
+    else:
+        draws = UniformDraws(entry.batch)
+        update = ReplayTrigger(_ROWS, draws, entry.ratio, entry.after, entry.slack).encode()
+        sample = RoundTrigger().encode()
     shape = Shape(
-        entry.actors, entry.envs, entry.steps, _triggers(entry),
+        entry.actors, entry.envs, entry.steps, {_UPDATE: update, _SAMPLE: sample},
         total_steps=entry.total_steps, total_updates=entry.total_updates,
     )  # fmt: skip
     return Workload(
@@ -190,25 +196,6 @@ def _of_fields(entry: Entry, where: str) -> Workload:
         sync=entry.sync,
         **_arrival(entry),
     )
-
-
-def _triggers(entry: Entry) -> dict[str, dict[str, Any]]:
-    if entry.pattern == "in turn":
-        update = DataKeyTrigger(_ROWS, size=entry.steps, max_lag=entry.max_lag).encode()
-        return {_UPDATE: update, _SAMPLE: ObjectKeyTrigger().encode()}
-    draws = UniformDraws(entry.batch)
-    replay = ReplayTrigger(_ROWS, draws, entry.ratio, entry.after, entry.slack)
-    return {_UPDATE: replay.encode(), _SAMPLE: RoundTrigger().encode()}
-
-
-def _of_journal(entry: Entry, path: Path, faults: list[str]) -> Workload | None:
-    try:
-        (workload,) = recorded([path.resolve().parent / entry.journal])
-    except Refused as refused:
-        faults += refused.faults
-        return None
-    plan = msgspec.structs.replace(workload.plan, name=entry.name or workload.plan.name)
-    return replace(workload, plan=plan, **_arrival(entry))
 
 
 def _arrival(entry: Entry) -> dict[str, Any]:

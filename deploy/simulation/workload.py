@@ -23,7 +23,7 @@ class Starts:
     """Seconds from the start of a run's process until each member is ready.
 
     ``process``: from the start of the command until members are started. Actor k takes the k-th
-    of ``actors``, beginning anew after the last.
+    of ``actors``, beginning again after the last.
     """
 
     process: float = 0.0
