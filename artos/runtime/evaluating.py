@@ -27,7 +27,7 @@ class EvaluatorRole:
     """Plays as ``artos eval`` does, with the same seeds each time; a ``Player``.
 
     ``handed`` holds the weights to be played, ``episode_over`` is called after each episode. The
-    environments are made anew for each evaluation, so the last one leaves no trace in them.
+    environments are made again for each evaluation, so the last one leaves no trace in them.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class EvaluatorRole:
         """Nothing to close: environments live as long as an evaluation."""
 
     def snapshot(self) -> dict[str, Any]:
-        """Nothing: each evaluation begins anew."""
+        """Nothing: each evaluation begins from nothing."""
         return {}
 
     def go_on(self, found: dict[str, Any]) -> None:

@@ -201,27 +201,19 @@ def prepare_site(site_text: str, plan_file: str, *, forks: bool) -> PreparedActo
     except (Exception, SystemExit) as error:
         line.send(failed_to_start(error))
         return None
-    _name_threads()
-    _settle()
-    line.send(Ready(time.perf_counter() - began, start="fork" if forks else "clone", whole=whole))
-    return prepared
-
-
-def _name_threads() -> None:
-    """Give threads their Python names in the kernel: messages about CRIU's refusals use them."""
+    # Threads get their Python names in the kernel: messages about CRIU's refusals use them.
     for thread in threading.enumerate():
         if thread is not threading.main_thread():
             with suppress(OSError):
                 Path(f"/proc/self/task/{thread.native_id}/comm").write_text(thread.name)
-
-
-def _settle() -> None:
     # Objects made so far stay: the collector need not touch, and so copy, their pages in clones.
     gc.collect()
     gc.freeze()
     # Or every clone would print again what was printed so far.
     sys.stdout.flush()
     sys.stderr.flush()
+    line.send(Ready(time.perf_counter() - began, start="fork" if forks else "clone", whole=whole))
+    return prepared
 
 
 def serve_prepared(prepared: PreparedActor, site: Site, start: StartKind) -> int:
