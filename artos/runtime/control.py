@@ -29,16 +29,18 @@ _CONTROL = Member(CONTROL)
 class BoardAddress(msgspec.Struct, frozen=True):
     """Where a live run can be reached: the content of ``live.json`` in its folder.
 
-    ``state`` is running or stopping. ``protocol`` and ``version`` are those of the run's code; code
-    before protocol 4 writes neither, and code before protocol 7 no ``table``. A run that is killed
-    leaves the file behind.
+    A run that is killed leaves the file behind.
     """
 
     board: str
     state: str = RUNNING
+    """Running or stopping."""
     protocol: int = 0
+    """That of the run's code; code before protocol 4 writes none."""
     version: str = ""
+    """That of the run's code; code before protocol 4 writes none."""
     table: Members = Members(())
+    """Code before protocol 7 writes none."""
 
 
 def address_file(run: Path) -> Path:

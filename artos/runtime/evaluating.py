@@ -87,8 +87,15 @@ class EvaluatorRole:
             video=None,
             deadline=_PATIENCE * self._plan.deadline,
         )
+
+        def note(episodes: int, steps: int) -> None:
+            del steps
+            if episodes != self._told:
+                self._told = episodes
+                self._episode_over()
+
         with user_imports(self._plan.reference.folder):
-            played = evaluate(self, wanted, self._note)
+            played = evaluate(self, wanted, note)
         seconds = time.perf_counter() - began
         return Done(
             call.firing,
@@ -98,9 +105,3 @@ class EvaluatorRole:
             lengths=played.lengths,
             seconds=seconds,
         )
-
-    def _note(self, episodes: int, steps: int) -> None:
-        del steps
-        if episodes != self._told:
-            self._told = episodes
-            self._episode_over()

@@ -93,8 +93,17 @@ def _served(server: socket.socket) -> ProcessSpec | None:
         if not packet:
             return None
         spec = msgspec.json.decode(packet, type=ProcessSpec)
-        answer = _answer(spec)
-        if answer is None:
+        is_new = False
+        if others := len(os.listdir("/proc/self/task")) - 1:  # noqa: PTH208 (names)
+            answer = Forked(why=f"user code started {others} threads when it was imported")
+        else:
+            try:
+                pid = fork_aside(apart=spec.apart)
+            except OSError as error:
+                answer = Forked(why=str(error))
+            else:
+                answer, is_new = Forked(pid), not pid
+        if is_new:
             server.close()
             for number, descriptor in enumerate(descriptors):
                 os.dup2(descriptor, number)
@@ -103,16 +112,6 @@ def _served(server: socket.socket) -> ProcessSpec | None:
         for descriptor in descriptors:
             os.close(descriptor)
         server.send(msgspec.json.encode(answer))
-
-
-def _answer(spec: ProcessSpec) -> Forked | None:
-    if others := len(os.listdir("/proc/self/task")) - 1:  # noqa: PTH208 (names)
-        return Forked(why=f"user code started {others} threads when it was imported")
-    try:
-        pid = fork_aside(apart=spec.apart)
-    except OSError as error:
-        return Forked(why=str(error))
-    return Forked(pid) if pid else None
 
 
 class ProcessAnswer(NamedTuple):

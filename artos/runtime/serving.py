@@ -254,11 +254,6 @@ def _line(site: Site) -> Line:
     return Line(Board.attach(site.board_path, site.members), site.member)
 
 
-def _learner(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
-    model = ModelBlock.attach(site.model_path)
-    return any_learner_role(plan, site, model, line.send, line.told_to_stop), 0
-
-
 def _evaluator(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
     own_streams(plan.seed)
     return evaluator_role(plan, site, line.notify), 0
@@ -273,7 +268,12 @@ def _actor(prepared: PreparedActor, site: Site) -> tuple[Role, int]:
 
 
 _SET_UP: dict[str, Callable[[Plan, Site, Line], tuple[Role, int]]] = {
-    LEARNER: _learner,
+    LEARNER: lambda plan, site, line: (
+        any_learner_role(
+            plan, site, ModelBlock.attach(site.model_path), line.send, line.told_to_stop
+        ),
+        0,
+    ),
     EVALUATOR: _evaluator,
     ACTORS: lambda plan, site, _: _actor(PreparedActor(plan, prepared_actor(plan)), site),
 }
