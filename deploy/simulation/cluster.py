@@ -99,11 +99,18 @@ class Cluster:
             "slots": _share(sum(each.cpu_seconds_held for each in usage), slots),
             "devices": _share(sum(each.device_seconds_held for each in usage), span * self._count),
         }
+        waits = {"quota": Waits(), "start": Waits(), "slot": Waits(), "device": Waits()}
+        for run in over:
+            waits["quota"].merge(run.held_back)
+            waits["start"].merge(run.waited)
+            for kind, spent in run.spent.items():
+                waits[kind].merge(spent.waits)
         queued = self._scheduler.waits
         return Forecast(
             nodes=len(self._nodes), slots=self._slots, runs_per_slot=self._runs_per_slot,
-            devices=self._count, makespan=round(span, 6), utilisation=held, waits=_waits(over),
-            usage=usage, events=self._timeline.count, simulated_in=round(seconds, 3),
+            devices=self._count, makespan=round(span, 6), utilisation=held, usage=usage,
+            waits={name: each.facts() for name, each in waits.items()},
+            events=self._timeline.count, simulated_in=round(seconds, 3),
             ended_early={run.name: run.ended_early for run in over if run.ended_early},
             unfinished={
                 name: queued.of(self._scheduler.runs[name]) or run.waits_for()
@@ -195,13 +202,3 @@ class Cluster:
 
 def _share(held: float, there: float) -> float:
     return round(held / there, 4) if there else 0.0
-
-
-def _waits(runs: Sequence[SimulatedRun]) -> dict[str, dict[str, float]]:
-    total = {"quota": Waits(), "start": Waits(), "slot": Waits(), "device": Waits()}
-    for run in runs:
-        total["quota"].merge(run.held_back)
-        total["start"].merge(run.waited)
-        for kind, spent in run.spent.items():
-            total[kind].merge(spent.waits)
-    return {name: waits.facts() for name, waits in total.items()}

@@ -20,17 +20,18 @@ LEARNER = "learner"
 
 
 class Invocation(NamedTuple):
-    """One invocation. ``asked`` is when its member could begin, ``ended`` when it was over.
-
-    ``seconds`` are those that the member told. ``drew`` is False if it found nothing to do.
-    """
+    """One invocation."""
 
     target: str
     asked: float
+    """When its member could begin."""
     ended: float
+    """When it was over."""
     seconds: float
+    """Those that the member told."""
     version: int
     drew: bool = True
+    """False if it found nothing to do."""
 
     @property
     def began(self) -> float:
@@ -99,15 +100,14 @@ class _Firings:
 
 @dataclass
 class Course:
-    """What a journal tells of a run, in seconds since that began.
-
-    ``members``: the invocations of each. ``starts``: when each was first set up, and how long after
-    it was asked for. ``ended``: when the last line was written.
-    """
+    """What a journal tells of a run, in seconds since that began."""
 
     members: dict[str, Invocations] = field(default_factory=dict)
+    """The invocations of each."""
     starts: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """When each was first set up, and how long after it was asked for."""
     ended: float = 0.0
+    """When the last line was written."""
 
 
 def course_of(lines: Iterable[Mapping[str, Any]]) -> Course:

@@ -109,7 +109,7 @@ class _NoJournal:
 
 @dataclass(slots=True)
 class _Member:
-    """What a member has still to do. ``version`` is that of the weights that it holds."""
+    """What a member has still to do."""
 
     calls: deque[Invoke] = field(default_factory=deque)
     leases: Leases | Gate | None = None
@@ -117,6 +117,7 @@ class _Member:
     ready: bool = False
     busy: bool = False
     version: int = -1
+    """That of the weights that it holds."""
 
 
 class SimulatedMembers:

@@ -34,15 +34,16 @@ _Positive = Annotated[float, Meta(gt=0, le=LONGEST)]
 
 
 class Drawn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long something takes: ``mean`` seconds; ``spread`` is a share of that.
-
-    ``spread`` is the standard deviation of ``lognormal`` and the half width of ``uniform``; the
-    others have none.
-    """
+    """How long something takes."""
 
     mean: _Positive
+    """Seconds."""
     distribution: Literal["constant", "exponential", "lognormal", "uniform"] = "lognormal"
     spread: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """A share of the mean: the standard deviation of ``lognormal``, the half width of ``uniform``.
+
+    The others have none.
+    """
 
     def duration(self) -> Duration:
         """The distribution."""
@@ -59,28 +60,29 @@ class Drawn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Entry(msgspec.Struct, frozen=True):
     """One ``[[workload]]`` of a mix. Times in seconds.
 
-    ``pattern`` is ``in turn`` (every update takes a round of every actor, at most ``max_lag``
-    versions old) or ``replay`` (updates draw ``batch`` transitions, each ``ratio`` times on
-    average once ``after`` are there, up to ``slack`` draws off). A round is ``steps`` steps of
-    ``envs`` environments and takes ``round``, an update takes ``update``: seconds, or a table like
-    ``Drawn``. The learner publishes a version every ``sync`` updates.
-
-    ``journal``: all this as a finished run in this folder recorded it, instead of the above.
-
-    ``runs`` alike runs arrive, the first at ``arrives``, one more ``every`` seconds. Until its
-    members are started a run takes ``process``, then each of them takes ``start``. The
-    runs are those of ``user``, who may have a quota.
+    A round and an update take seconds, or a table like ``Drawn``. Until its members are started a
+    run takes ``process``, then each of them takes ``start``.
     """
 
     name: Annotated[str, Meta(max_length=100)] = ""
     journal: str = ""
+    """The folder of a finished run that recorded all that is not about arrival."""
     pattern: Literal["in turn", "replay"] = "in turn"
+    """How updates take rows.
+
+    ``in turn``: every update takes a round of every actor, at most ``max_lag`` versions old.
+    ``replay``: updates draw ``batch`` transitions, each ``ratio`` times on average once ``after``
+    are there, up to ``slack`` draws off.
+    """
     actors: Annotated[int, Meta(ge=1, le=MOST_ACTORS)] = 2
     envs: _Some = 1
+    """Environments of an actor."""
     steps: _Some = 128
+    """Steps of each environment in a round."""
     round: _Positive | Drawn | None = None
     update: _Positive | Drawn | None = None
     sync: _Some = 1
+    """The learner publishes a version every ``sync`` updates."""
     max_lag: _Count = 0
     batch: _Some = 64
     ratio: _Positive = 1.0
@@ -91,12 +93,16 @@ class Entry(msgspec.Struct, frozen=True):
     process: _Seconds = 0.0
     start: _Seconds = 0.0
     runs: Annotated[int, Meta(ge=1, le=100_000)] = 1
+    """How many alike runs arrive."""
     arrives: _Seconds = 0.0
+    """When the first one does."""
     every: _Seconds = 0.0
+    """Seconds from one to the next."""
     weight: _Positive = 1.0
     priority: Annotated[int, Meta(ge=-1_000, le=1_000)] = 0
     placement: Literal["spread", "pack"] = "spread"
     user: Name = OWNER
+    """Whose runs they are; a quota may be theirs."""
 
 
 _OF_ARRIVAL = ("runs", "arrives", "every", "weight", "priority", "placement", "user")
