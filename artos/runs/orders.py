@@ -71,20 +71,19 @@ class ExecutorOrder(msgspec.Struct, frozen=True):
 
 
 class AgentOrders(msgspec.Struct, frozen=True):
-    """The orders of a transfer agent. ``keys`` is the folder of the cluster's keys, "" for none.
-
-    ``lock`` is the descriptor of the lock of the executor's shared memory (-1: the agent need not
-    hold it), ``patience`` for how many seconds it ships rows after the executor has died.
-    """
+    """The orders of a transfer agent."""
 
     site: Site
     plan_file: str
     endpoints: tuple[str, ...]
     keys: str
+    """The folder of the cluster's keys, "" for none."""
     node: str
     epoch: int
     lock: int = -1
+    """The descriptor of the lock of the executor's shared memory; -1: it need not hold it."""
     patience: float = 30.0
+    """For how many seconds it ships rows after the executor has died."""
     compress: bool = True
 
     @property
@@ -94,15 +93,13 @@ class AgentOrders(msgspec.Struct, frozen=True):
 
 
 class ReplayOrders(msgspec.Struct, frozen=True):
-    """The orders of a replay process, which serves actors ``number``, ``number + count``, ...
-
-    ``keys`` is the folder of the cluster's keys, "" for none.
-    """
+    """The orders of a replay process, which serves actors ``number``, ``number + count``, ..."""
 
     site: Site
     plan_file: str
     endpoint: str
     keys: str
+    """The folder of the cluster's keys, "" for none."""
     number: int
     count: int
     epoch: int

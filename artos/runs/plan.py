@@ -26,61 +26,67 @@ _HELD_BY_MEMBERS = (
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The registered workload. ``layout`` names the parameters inside the flat vector ``params``.
-
-    ``actors`` counts the registered actors, which all have blocks; ``scaling`` says how many of
-    them take part, and when (None: all, always). ``triggers`` maps targets to encoded triggers;
-    ``methods`` lists what each role can be asked to do, ``non_publishing`` the methods of the
-    learner that publish nothing; ``threads`` is the number of compute threads of the learner, the
-    most of them where ``threads_follow`` what is free;
-    ``env_spec`` holds the environment's facts as plain data, so that only actors need to build it;
-    ``state_keys`` names the data keys that hold a recurrent policy's state;
-    ``wanted`` names the objects that are read; ``resumes`` counts how often the run was continued,
-    which keeps its seed streams distinct. ``total_steps`` (of environments) and ``total_updates``
-    limit the run, 0 does not. ``checkpoint`` says what is saved. ``deadline`` is how long (seconds)
-    a member may take to carry out one invocation. Each evaluation is of ``evaluation_episodes``
-    whole episodes. ``device`` is where the learner computes, ``"cpu"``, ``"cuda:0"`` or ``"pool"``:
-    then it leases one of its machine's pool for each update, by ``weight`` and ``priority``.
-    ``networks`` says in words, by data key, which network of a built-in policy takes an
-    observation, ``doubts`` what is odd about it.
-    """
+    """The registered workload."""
 
     reference: Reference
     name: str
     env: str
     seed: int
     actors: int
+    """Registered actors, which all have blocks."""
     envs: int
     steps: int
     capacity: int
     on_full: OnFull
     total_steps: int
+    """Of environments; 0 is no limit."""
     data_keys: tuple[DataKey, ...]
     objects: tuple[ObjectSpec, ...]
     layout: tuple[tuple[str, tuple[int, ...]], ...]
+    """Names and shapes of the parameters inside the flat vector ``params``."""
     triggers: dict[str, dict[str, Any]]
+    """Encoded triggers by target."""
     methods: dict[str, tuple[str, ...]]
+    """What each role can be asked to do."""
     non_publishing: tuple[str, ...] = ()
+    """Methods of the learner that publish nothing."""
     consumers: tuple[Consumer, ...] = ()
     draws: tuple[Draw, ...] = ()
     threads: int = 1
+    """Compute threads of the learner; the most of them with ``threads_follow``."""
     threads_follow: bool = False
+    """Whether the learner takes as many threads as there are free cores."""
     env_spec: Any = None
+    """The environment's facts as plain data, so that only actors need to build it."""
     state_keys: tuple[str, ...] = ()
+    """Data keys that hold a recurrent policy's state."""
     wanted: tuple[str, ...] = ()
+    """Objects that are read."""
     resumes: int = 0
+    """How often the run was continued, which keeps its seed streams distinct."""
     deadline: float = 300.0
+    """Seconds that a member may take to carry out one invocation."""
     scaling: Actors | None = None
+    """How many actors take part, and when; None: all, always."""
     total_updates: int = 0
+    """0 is no limit."""
     elastic: Elastic = Elastic()
     evaluate_every: int = 0
     evaluation_episodes: int = 10
+    """Whole episodes of each evaluation."""
     checkpoint: CheckpointSetting = "model"
+    """What is saved."""
     device: str = CPU
+    """Where the learner computes: ``"cpu"``, ``"cuda:0"``, or ``"pool"``.
+
+    There it leases one of its machine's pool for each update, by ``weight`` and ``priority``.
+    """
     weight: float = 1.0
     priority: int = 0
     networks: tuple[tuple[str, str], ...] = ()
+    """Which network of a built-in policy takes an observation, by data key, for people."""
     doubts: tuple[str, ...] = ()
+    """What is odd about the observations."""
 
     @property
     def leases_device(self) -> bool:

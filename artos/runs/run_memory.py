@@ -36,20 +36,16 @@ class RunMemory(Closing):
         self._folder, members = ShmFolder.create(name), plan.members
         self.site = Site(str(self._folder.path), members.publisher, members, str(logs))
         try:
-            self._create()
+            self.board = Board.create(self.site.board_path, self.site.members)
+            self.model = ModelBlock.create(self.site.model_path, plan.objects)
+            self.blocks = self._blocks()
+            if plan.evaluated:
+                self._evaluated = ModelBlock.create(self.site.evaluated_path, plan.evaluated)
+            self.plan_file = self._folder.path / "plan.json"
+            self.plan_file.write_bytes(msgspec.json.encode(plan))
         except BaseException:
             self._folder.remove()
             raise
-
-    def _create(self) -> None:
-        plan, site = self.plan, self.site
-        self.board = Board.create(site.board_path, site.members)
-        self.model = ModelBlock.create(site.model_path, plan.objects)
-        self.blocks = self._blocks()
-        if plan.evaluated:
-            self._evaluated = ModelBlock.create(site.evaluated_path, plan.evaluated)
-        self.plan_file = self._folder.path / "plan.json"
-        self.plan_file.write_bytes(msgspec.json.encode(plan))
 
     def _blocks(self) -> dict[int, ActorBlock]:
         return {

@@ -29,16 +29,18 @@ _CONTROL = Member(CONTROL)
 class BoardAddress(msgspec.Struct, frozen=True):
     """Where a live run can be reached: the content of ``live.json`` in its folder.
 
-    ``state`` is running or stopping. ``protocol`` and ``version`` are those of the run's code; code
-    before protocol 4 writes neither, and code before protocol 7 no ``table``. A run that is killed
-    leaves the file behind.
+    A run that is killed leaves the file behind.
     """
 
     board: str
     state: str = RUNNING
+    """Running or stopping."""
     protocol: int = 0
+    """That of the run's code; code before protocol 4 writes none."""
     version: str = ""
+    """That of the run's code; code before protocol 4 writes none."""
     table: Members = Members(())
+    """Code before protocol 7 writes none."""
 
 
 def address_file(run: Path) -> Path:
@@ -90,7 +92,11 @@ class ControlServer:
         malformed = 0
         while (data := self._asked.take()) is not None:
             try:
-                self._answers.put(codec.encode(scale(_request(data))))
+                asked = codec.decode(data)
+                if isinstance(asked, control.ScaleRun):
+                    self._answers.put(codec.encode(scale(asked)))
+                else:
+                    malformed += 1
             except (BadMessage, MailboxFull):  # or nobody reads the answers
                 malformed += 1
         return malformed
@@ -106,45 +112,28 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.R
         BadMessage: the answer of the run cannot be read.
     """
     try:
-        with _asker_lock(run, seconds):
+        lock = FileLock.take(address_file(run), create=False, seconds=seconds)
+        if lock is None:
+            raise DeadlineExceeded("another `artos scale` of this run", seconds)
+        with lock:  # one process asks at a time
             address = msgspec.json.decode(contents(address_file(run)), type=BoardAddress)
             if address.state != RUNNING:
                 raise NotRunning(str(run))
-            _check_version(address)
+            if (address.protocol, address.version) != (control.PROTOCOL, VERSION):
+                theirs = f"ARTOS {address.version} (protocol {address.protocol})"
+                ours = f"ARTOS {VERSION} (protocol {control.PROTOCOL})"
+                raise Refused(
+                    [
+                        f"the run was started by {theirs if address.version else 'an older ARTOS'},"
+                        f" and this command is of {ours}: use the `artos` that started the run"
+                    ]
+                )
             answer = _asked(address, control.ScaleRun(run.name, actors), seconds)
     except (FileNotFoundError, *UNREADABLE):
         raise NotRunning(str(run)) from None
     if answer.fault:
         raise Refused([answer.fault])
     return answer
-
-
-def _check_version(address: BoardAddress) -> None:
-    if (address.protocol, address.version) == (control.PROTOCOL, VERSION):
-        return
-    theirs = f"ARTOS {address.version} (protocol {address.protocol})"
-    ours = f"ARTOS {VERSION} (protocol {control.PROTOCOL})"
-    raise Refused(
-        [
-            f"the run was started by {theirs if address.version else 'an older ARTOS'}, and this "
-            f"command is of {ours}: use the `artos` that started the run"
-        ]
-    )
-
-
-def _asker_lock(run: Path, seconds: float) -> FileLock:
-    """The lock that lets one process ask at a time."""
-    lock = FileLock.take(address_file(run), create=False, seconds=seconds)
-    if lock is None:
-        raise DeadlineExceeded("another `artos scale` of this run", seconds)
-    return lock
-
-
-def _request(data: bytes) -> control.ScaleRun:
-    message = codec.decode(data)
-    if not isinstance(message, control.ScaleRun):
-        raise BadMessage(f"`artos scale` sends ScaleRun, not {type(message).__name__}")
-    return message
 
 
 def _asked(address: BoardAddress, request: control.ScaleRun, seconds: float) -> control.RunScaled:

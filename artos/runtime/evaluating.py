@@ -27,7 +27,7 @@ class EvaluatorRole:
     """Plays as ``artos eval`` does, with the same seeds each time; a ``Player``.
 
     ``handed`` holds the weights to be played, ``episode_over`` is called after each episode. The
-    environments are made anew for each evaluation, so the last one leaves no trace in them.
+    environments are made again for each evaluation, so the last one leaves no trace in them.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class EvaluatorRole:
         """Nothing to close: environments live as long as an evaluation."""
 
     def snapshot(self) -> dict[str, Any]:
-        """Nothing: each evaluation begins anew."""
+        """Nothing: each evaluation begins from nothing."""
         return {}
 
     def go_on(self, found: dict[str, Any]) -> None:
@@ -87,8 +87,15 @@ class EvaluatorRole:
             video=None,
             deadline=_PATIENCE * self._plan.deadline,
         )
+
+        def note(episodes: int, steps: int) -> None:
+            del steps
+            if episodes != self._told:
+                self._told = episodes
+                self._episode_over()
+
         with user_imports(self._plan.reference.folder):
-            played = evaluate(self, wanted, self._note)
+            played = evaluate(self, wanted, note)
         seconds = time.perf_counter() - began
         return Done(
             call.firing,
@@ -98,9 +105,3 @@ class EvaluatorRole:
             lengths=played.lengths,
             seconds=seconds,
         )
-
-    def _note(self, episodes: int, steps: int) -> None:
-        del steps
-        if episodes != self._told:
-            self._told = episodes
-            self._episode_over()

@@ -10,6 +10,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -112,7 +113,8 @@ class ActorRole:
             self._block.allocate(rows, self._patience)
             began = _until_now(times, "wait_for_room", began)
         if call.bind or self._slot is None:
-            self._bind()
+            self._slot = slot = self._model.bind(self._reader, self._private)
+            self._actor.bind(slot.arrays["params"], slot.version)
             began = _until_now(times, "bind", began)
         if rows:
             unwritten = self._block.views(VERSION_KEY, start, call.stop)
@@ -135,10 +137,6 @@ class ActorRole:
             tuple(lengths[newest]),
             seconds,
         )
-
-    def _bind(self) -> None:
-        self._slot = slot = self._model.bind(self._reader, self._private)
-        self._actor.bind(slot.arrays["params"], slot.version)
 
 
 def complete_times(told: Mapping[str, float], seconds: float, rest: str) -> dict[str, float]:
@@ -229,13 +227,19 @@ class LearnerRole:
             self._cores.begin()
         self._enter()
         self._drawn.begin(self._model.version)
+        batch: Batch | DrawnBatch | None = None
         try:
-            batch = self._batch(call)
+            if call.claims:
+                batch = Batch(self._blocks, call.claims, self._store)
+            elif sampler := self._samplers.get(call.trigger):
+                batch = drawn(sampler, self._model.version, call.progress)
         except NothingToSample as nothing:
             version, stale = self._model.version, self._drawn.stale
             return Done(call.firing, version, stale=stale, nothing=str(nothing))
         metrics = fired_method(self._learner, call.method)(batch, call) or {}
-        self._check(metrics)
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                raise NotFinite(name, value, self._model.version)
         lags = self._drawn.take()
         unread = bool(lags) and isinstance(batch, Batch) and not batch.was_read
         ended = time.perf_counter()
@@ -258,18 +262,6 @@ class LearnerRole:
             stale=self._drawn.stale,
             device_idle=self._meter.updated(seconds) if self._meter else 0.0,
         )
-
-    def _batch(self, call: Invoke) -> Batch | DrawnBatch | None:
-        if call.claims:
-            return Batch(self._blocks, call.claims, self._store)
-        if sampler := self._samplers.get(call.trigger):
-            return drawn(sampler, self._model.version, call.progress)
-        return None
-
-    def _check(self, metrics: Mapping[str, float]) -> None:
-        for name, value in metrics.items():
-            if not math.isfinite(value):
-                raise NotFinite(name, value, self._model.version)
 
 
 class Role(Protocol):
@@ -347,18 +339,14 @@ def serve(role: Role, line: Line, idle: Callable[[], float] = no_duties) -> int:
             return 0
         waited = time.perf_counter() - began
         try:
-            if not _attempt(role, line, call, waited):
-                return 3
+            done = guarded(partial(role.run, call), call, role)
         except Stopped:
             return 0
-
-
-def _attempt(role: Role, line: Line, call: Invoke, waited: float) -> bool:
-    done = guarded(lambda: role.run(call), call, role)
-    if isinstance(done, Done):
+        if isinstance(done, Failed):
+            line.send(done)
+            return 3
         done.times["wait"] = done.times.get("wait", 0.0) + waited
-    line.send(done)
-    return isinstance(done, Done)
+        line.send(done)
 
 
 def guarded(run: Callable[[], Done], call: Invoke, role: Role) -> Done | Failed:

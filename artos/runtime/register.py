@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, get_args
 
 import msgspec
@@ -78,11 +78,24 @@ def register(reference: Reference, seed: int) -> Registered:
     workload = build_workload(reference, faults)
     if workload is None:
         return Registered(faults=tuple(faults))
-    if amiss := [*_broken(workload)]:
+    fired: dict[str, list[str]] = {"actors": [], "learner": []}
+    for target in workload.triggers:
+        role, _, method = target.partition(".")
+        fired.get(role, []).append(method)
+    # What the actor or the learner lacks to be one; before, nothing of them can be called.
+    amiss = [*broken(workload.actor, Actor, fired["actors"])]
+    amiss += broken(workload.learner, Learner, fired["learner"])
+    if "silent" in dir(workload.learner):
+        amiss.append("the learner's `silent` is called `non_publishing` now: rename it")
+    if amiss:
         return Registered(faults=(*faults, *amiss))
     unusable = _declaration_faults(workload)
     faults += [fault for fault in unusable if fault not in faults]
-    faults += _turn_faults(workload)
+    if not (workload.weight > 0 and math.isfinite(workload.weight)):
+        faults.append(f"weight must be positive, 1 is usual, not {workload.weight:g}")
+    if abs(found := workload.priority) > _MOST_PRIORITY:
+        bounds = f"{-_MOST_PRIORITY} and {_MOST_PRIORITY}"
+        faults.append(f"priority must be within {bounds}, not {found}")
     keys = _attempt(faults, "the actor's data keys", lambda: _data_keys(workload, faults))
     module = _attempt(faults, "the policy", lambda: _module(workload, seed, faults))
     if unusable or keys is None:
@@ -108,18 +121,6 @@ def _attempt(faults: list[str], what: str, build: Callable[[], T]) -> T | None:
     return None
 
 
-def _broken(workload: Workload) -> Iterator[str]:
-    """What the user's actor or learner lacks to be one; nothing of it can be called before."""
-    fired: dict[str, list[str]] = {"actors": [], "learner": []}
-    for target in workload.triggers:
-        role, _, method = target.partition(".")
-        fired.get(role, []).append(method)
-    yield from broken(workload.actor, Actor, fired["actors"])
-    yield from broken(workload.learner, Learner, fired["learner"])
-    if "silent" in dir(workload.learner):
-        yield "the learner's `silent` is called `non_publishing` now: rename it"
-
-
 def _declaration_faults(workload: Workload) -> list[str]:
     counts = {
         "envs": workload.actor.envs,
@@ -141,7 +142,20 @@ def _declaration_faults(workload: Workload) -> list[str]:
         known = get_args(OnFull)
         hint = closest(workload.on_full, known) or f": use {' or '.join(known)}"
         faults.append(f"on_full is {workload.on_full!r}{hint}")
-    faults += _evaluation_faults(workload)
+    if not 1 <= (episodes := workload.evaluation_episodes) <= MOST_EPISODES:
+        faults.append(f"evaluation_episodes must be within 1 and {MOST_EPISODES}, not {episodes}")
+    in_table = EVALUATION in workload.triggers
+    if in_table and workload.evaluate_every:
+        faults.append(
+            f"evaluate_every={workload.evaluate_every}, and the table has {EVALUATION!r}: leave "
+            "out one of them"
+        )
+    lacks = [name for name in _PLAYS if not own(workload.actor, Actor, name)]
+    if (in_table or workload.evaluate_every) and lacks:
+        faults.append(
+            f"{type(workload.actor).__name__} cannot be evaluated, as it has no "
+            f"{', '.join(lacks)}: derive it from RolloutActor, or set evaluate_every=0"
+        )
     if workload.checkpoint not in (known := get_args(CheckpointSetting)):
         hint = closest(workload.checkpoint, known) or f": use {' or '.join(known)}"
         faults.append(f"checkpoint is {workload.checkpoint!r}{hint}")
@@ -152,32 +166,6 @@ def _declaration_faults(workload: Workload) -> list[str]:
         if not hasattr(trigger, "encode")
     ]
     return faults
-
-
-def _turn_faults(workload: Workload) -> Iterator[str]:
-    if not (workload.weight > 0 and math.isfinite(workload.weight)):
-        yield f"weight must be positive, 1 is usual, not {workload.weight:g}"
-    if abs(workload.priority) > _MOST_PRIORITY:
-        found = workload.priority
-        yield f"priority must be within {-_MOST_PRIORITY} and {_MOST_PRIORITY}, not {found}"
-
-
-def _evaluation_faults(workload: Workload) -> Iterator[str]:
-    if not 1 <= workload.evaluation_episodes <= MOST_EPISODES:
-        found = workload.evaluation_episodes
-        yield f"evaluation_episodes must be within 1 and {MOST_EPISODES}, not {found}"
-    in_table = EVALUATION in workload.triggers
-    if in_table and workload.evaluate_every:
-        yield (
-            f"evaluate_every={workload.evaluate_every}, and the table has {EVALUATION!r}: leave "
-            "out one of them"
-        )
-    lacks = [name for name in _PLAYS if not own(workload.actor, Actor, name)]
-    if (in_table or workload.evaluate_every) and lacks:
-        yield (
-            f"{type(workload.actor).__name__} cannot be evaluated, as it has no "
-            f"{', '.join(lacks)}: derive it from RolloutActor, or set evaluate_every=0"
-        )
 
 
 def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
@@ -206,6 +194,10 @@ def _module(workload: Workload, seed: int, faults: list[str]) -> Any:
 
 def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[DataKey]) -> Plan:
     actor, declared = workload.actor, workload.actor.declared
+    # Objects that the workload, its triggers or its scaling policy read.
+    wanted = [key.name for key in workload.object_keys]
+    wanted += [key for trigger in workload.triggers.values() for key in trigger.objects_read()]
+    wanted += getattr(workload.scaling, "objects", ())
     return Plan(
         reference=reference,
         name=workload.name,
@@ -221,7 +213,7 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         checkpoint=workload.checkpoint,
         data_keys=tuple(keys),
         objects=_objects(workload, (), 1),
-        wanted=_wanted(workload),
+        wanted=tuple(dict.fromkeys(wanted)),
         layout=(),
         triggers={target: trigger.encode() for target, trigger in workload.triggers.items()},
         methods={"actors": methods(actor), "learner": methods(workload.learner)},
@@ -246,13 +238,6 @@ def _objects(
         for key in published(workload)
     ]
     return (ObjectSpec.sized(MODEL_PARAM, weights, readers), *others)
-
-
-def _wanted(workload: Workload) -> tuple[str, ...]:
-    """Objects that the workload, its triggers or its scaling policy read."""
-    named = [key.name for key in workload.object_keys]
-    named += [key for trigger in workload.triggers.values() for key in trigger.objects_read()]
-    return tuple(dict.fromkeys((*named, *getattr(workload.scaling, "objects", ()))))
 
 
 def _learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
@@ -281,31 +266,27 @@ def _learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
 def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
     learner = workload.learner
     device = learner.device_for(workload.device, module)
-    cores = len(usable_cpus()) if _on_cpu(device) else 1
+    computes_on_cpu = device == CPU
+    if device == POOL:
+        from artos.learners.device import on_cpu  # noqa: PLC0415  # others do without torch
+
+        computes_on_cpu = on_cpu(device)
+    cores = len(usable_cpus()) if computes_on_cpu else 1
     threads = learner.threads(module, cores)
     follow = threads > 1 and learner.threads_follow
     publish = Publisher(published(workload))
     learner.setup(LearnerContext(plan, module, plan.seed, threads, publish=publish))
-    arrays = [ArraySpec(n, tuple(a.shape), _dtype(a)) for n, a in learner.live().items()]
+    arrays = [
+        # Tensors have dtypes of torch; a spec has NumPy's name.
+        ArraySpec(name, tuple(array.shape), str(array.dtype).removeprefix("torch."))
+        for name, array in learner.live().items()
+    ]
     objects = _objects(workload, arrays, plan.actors + 1)
     seen = workload.actor.seen(module)
     return msgspec.structs.replace(
         plan, objects=objects, layout=learner.layout(), threads=threads, threads_follow=follow,
         device=device, networks=seen.networks, doubts=seen.doubts,
     )  # fmt: skip
-
-
-def _on_cpu(device: str) -> bool:
-    if device != POOL:
-        return device == CPU
-    from artos.learners.device import on_cpu  # noqa: PLC0415  # others do without torch
-
-    return on_cpu(device)
-
-
-def _dtype(value: Any) -> str:
-    """The NumPy name of an array's or a tensor's dtype."""
-    return str(value.dtype).removeprefix("torch.")
 
 
 def main() -> int:

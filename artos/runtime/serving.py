@@ -201,27 +201,19 @@ def prepare_site(site_text: str, plan_file: str, *, forks: bool) -> PreparedActo
     except (Exception, SystemExit) as error:
         line.send(failed_to_start(error))
         return None
-    _name_threads()
-    _settle()
-    line.send(Ready(time.perf_counter() - began, start="fork" if forks else "clone", whole=whole))
-    return prepared
-
-
-def _name_threads() -> None:
-    """Give threads their Python names in the kernel: messages about CRIU's refusals use them."""
+    # Threads get their Python names in the kernel: messages about CRIU's refusals use them.
     for thread in threading.enumerate():
         if thread is not threading.main_thread():
             with suppress(OSError):
                 Path(f"/proc/self/task/{thread.native_id}/comm").write_text(thread.name)
-
-
-def _settle() -> None:
     # Objects made so far stay: the collector need not touch, and so copy, their pages in clones.
     gc.collect()
     gc.freeze()
     # Or every clone would print again what was printed so far.
     sys.stdout.flush()
     sys.stderr.flush()
+    line.send(Ready(time.perf_counter() - began, start="fork" if forks else "clone", whole=whole))
+    return prepared
 
 
 def serve_prepared(prepared: PreparedActor, site: Site, start: StartKind) -> int:
@@ -262,11 +254,6 @@ def _line(site: Site) -> Line:
     return Line(Board.attach(site.board_path, site.members), site.member)
 
 
-def _learner(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
-    model = ModelBlock.attach(site.model_path)
-    return any_learner_role(plan, site, model, line.send, line.told_to_stop), 0
-
-
 def _evaluator(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
     own_streams(plan.seed)
     return evaluator_role(plan, site, line.notify), 0
@@ -281,7 +268,12 @@ def _actor(prepared: PreparedActor, site: Site) -> tuple[Role, int]:
 
 
 _SET_UP: dict[str, Callable[[Plan, Site, Line], tuple[Role, int]]] = {
-    LEARNER: _learner,
+    LEARNER: lambda plan, site, line: (
+        any_learner_role(
+            plan, site, ModelBlock.attach(site.model_path), line.send, line.told_to_stop
+        ),
+        0,
+    ),
     EVALUATOR: _evaluator,
     ACTORS: lambda plan, site, _: _actor(PreparedActor(plan, prepared_actor(plan)), site),
 }

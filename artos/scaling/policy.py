@@ -103,7 +103,21 @@ class Custom(msgspec.Struct, frozen=True, tag="own"):
         Raises:
             Refused: it is not plain data, or cannot decide; lists all faults.
         """
-        if found := [*_class_faults(policy)] or [*policy.faults()] or [*_choice_faults(policy)]:
+        found = [*_class_faults(policy)] or [*policy.faults()]
+        if not found:
+            numbers = policy.numbers()
+            if not numbers or numbers != tuple(sorted(set(numbers))) or numbers[0] < 1:
+                found.append(
+                    f"numbers() must be a tuple of rising numbers from 1 on, not {numbers!r}"
+                )
+            elif policy.first not in numbers:
+                found.append(f"first is {policy.first!r}, which is none of its numbers()")
+            else:
+                try:  # the first question that a run asks, too
+                    decided(policy, Observation(0, policy.first, 1), {})
+                except Exception as error:
+                    found.append(f"decide raised {type(error).__name__}: {error}")
+        if found:
             raise Refused([f"actors={type(policy).__name__}(…): {fault}" for fault in found])
         source = f"{inspect.getfile(type(policy))}:{type(policy).__name__}"
         fields = msgspec.json.decode(msgspec.json.encode(_arguments(policy)))
@@ -192,20 +206,6 @@ def _class_faults(policy: ScalingPolicy) -> Iterator[str]:
     for name in ("least", "most"):
         if type(getattr(policy, name, None)) is not int:
             yield f"{name} must be a whole number"
-
-
-def _choice_faults(policy: ScalingPolicy) -> Iterator[str]:
-    numbers = policy.numbers()
-    if not numbers or numbers != tuple(sorted(set(numbers))) or numbers[0] < 1:
-        yield f"numbers() must be a tuple of rising numbers from 1 on, not {numbers!r}"
-    elif policy.first not in numbers:
-        yield f"first is {policy.first!r}, which is none of its numbers()"
-    else:
-        # This is also the first question that a run asks.
-        try:
-            decided(policy, Observation(0, policy.first, 1), {})
-        except Exception as error:
-            yield f"decide raised {type(error).__name__}: {error}"
 
 
 def _arguments(policy: Any) -> dict[str, Any]:

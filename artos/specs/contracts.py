@@ -213,13 +213,10 @@ def broken(role: object, base: type[Actor | Learner], fired: Iterable[str]) -> I
     for name in _NEEDED[base]:
         if not own(role, base, name):
             yield f"{who} has no {name}({_arguments(base, name)})"
-    for name in dict.fromkeys((*_public(base), *fired)):
+    public = (name for name in vars(base) if not name.startswith("_"))
+    for name in dict.fromkeys((*public, *fired)):
         if own(role, base, name):
             yield from _unlike(role, base, name, like if name in fired else name)
-
-
-def _public(base: type) -> Iterator[str]:
-    return (name for name in vars(base) if not name.startswith("_"))
 
 
 def _arguments(base: type, name: str) -> str:

@@ -63,19 +63,17 @@ def check_plain(value: Any, deepest: int = _DEEPEST) -> None:
 def _not_plain(value: Any, deepest: int) -> str:
     """What keeps a value from being plain, "" if nothing does."""
     if isinstance(value, dict | list | tuple):
-        return _not_plain_within(value, deepest) if deepest else "values nested too deep"
+        if not deepest:
+            return "values nested too deep"
+        if isinstance(value, dict):
+            for key in value:
+                if type(key) is not str:
+                    return f"a key `{type(key).__name__}`"
+            value = value.values()
+        return next(filter(None, (_not_plain(item, deepest - 1) for item in value)), "")
     if value is None or isinstance(value, str):
         return ""
     if isinstance(value, int | float):
         fits = -MOST <= value <= MOST if isinstance(value, int) else math.isfinite(value)
         return "" if fits else f"{value}"
     return f"`{type(value).__name__}`"
-
-
-def _not_plain_within(values: Any, deepest: int) -> str:
-    if isinstance(values, dict):
-        for key in values:
-            if type(key) is not str:
-                return f"a key `{type(key).__name__}`"
-        values = values.values()
-    return next(filter(None, (_not_plain(item, deepest - 1) for item in values)), "")

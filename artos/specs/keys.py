@@ -72,7 +72,7 @@ class DataKey(msgspec.Struct, frozen=True):
         return int(np.dtype(self.dtype).itemsize * np.prod(self.row_shape(envs), dtype=np.int64))
 
     def faults(self) -> list[str]:
-        """Everything wrong with this declaration, in words."""
+        """Everything wrong with this declaration, for people."""
         what = f"data key {self.name!r}"
         found = [*_array_faults(what, self.shape, self.dtype)]
         if self.stack < 1:

@@ -69,8 +69,8 @@ class Members(msgspec.Struct, frozen=True, dict=True):
     def of_run(cls, actors: int, *, threads: int = 1, evaluates: bool = False) -> Members:
         """A learner of so many ``threads``, the actors, the evaluator if there is one, and guests.
 
-        Guests are the template that actors are cloned from, and whoever changes a run from outside
-        (``artos scale``).
+        Guests are the template that actors are cloned from, and the process that changes a run from
+        outside (``artos scale``).
         """
         learner = Role(
             LEARNER, mail=_MAIL_OF_MANY_CLAIMS, idle="rows", publishes=True, waits=True,

@@ -41,12 +41,19 @@ class Reference(msgspec.Struct, frozen=True):
             Refused: ``workload`` is neither an algorithm nor a file with an object.
         """
         if workload in built_in:
-            # Nothing else is imported from the user's folder, whoever has chosen it.
+            # Nothing else is imported from the user's folder, no matter who has chosen it.
             named = any(names_object(str(value)) for value in settings.values())
             return cls(built_in[workload], settings, str(folder) if named else "")
         place, name = file_and_object(workload, folder)
         if not place:
-            raise Refused([_unknown(workload, folder, list(built_in))])
+            place, _, name = workload.rpartition(":")
+            file = f"{place or name}.py"
+            if (folder / file).is_file():
+                hint = f": did you mean {file}{f':{name}' * bool(place)}?"
+            else:
+                hint = closest(workload, list(built_in))
+            have = ", ".join(built_in)
+            raise Refused([f"unknown workload {workload!r}{hint} (have {have}, or FILE.py:OBJECT)"])
         path = (folder / place).resolve()
         return cls(f"{path}:{name}", settings, str(path.parent))
 
@@ -76,13 +83,3 @@ def package_of(file: Path) -> tuple[str, Path]:
         parts.insert(0, folder.name)
         folder = folder.parent
     return ".".join(parts), folder
-
-
-def _unknown(workload: str, folder: Path, built_in: list[str]) -> str:
-    place, _, name = workload.rpartition(":")
-    file = f"{place or name}.py"
-    if (folder / file).is_file():
-        hint = f": did you mean {file}{f':{name}' * bool(place)}?"
-    else:
-        hint = closest(workload, built_in)
-    return f"unknown workload {workload!r}{hint} (have {', '.join(built_in)}, or FILE.py:OBJECT)"

@@ -79,7 +79,11 @@ def convert(name: str, value: Any, kind: Any) -> Any:
         Refused: ``value`` is not of that kind; the message says what to write.
     """
     if kind == ActorsSetting:
-        return _actors(value)
+        if isinstance(value, str) and value.startswith("{"):  # a schedule as JSON
+            value = _read(value, Any)
+        if isinstance(value, str) and value.strip().isdecimal():
+            return int(value)
+        return value if type(value) is int else actors_of(value)
     try:
         read = _read(value.strip(), kind) if isinstance(value, str) else value
         return msgspec.convert(read, kind, strict=False)
@@ -87,14 +91,6 @@ def convert(name: str, value: Any, kind: Any) -> Any:
         raise Refused([f"setting {name}={value!r}: {str(error).lower()}"]) from None
     except ValueError as error:
         raise Refused([f"setting {name}={value!r}: {error}"]) from None
-
-
-def _actors(value: Any) -> Any:
-    if isinstance(value, str) and value.startswith("{"):  # a schedule as JSON
-        value = _read(value, Any)
-    if isinstance(value, str) and value.strip().isdecimal():
-        return int(value)
-    return value if type(value) is int else actors_of(value)
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -109,7 +105,10 @@ def _read(text: str, kind: Any) -> Any:
     if get_origin(kind) in _UNIONS:
         return _read_one(text, get_args(kind))
     if get_origin(kind) is Literal:
-        return _read_choice(text, get_args(kind))
+        for choice in (choices := get_args(kind)):
+            if shown(choice) == text:
+                return choice
+        raise ValueError(f"write one of {', '.join(map(shown, choices))}")
     if get_origin(kind) in _MANY:
         return _read_many(text, get_args(kind)[0])
     if kind in _READERS:
@@ -131,13 +130,6 @@ def _read_one(text: str, kinds: Sequence[Any]) -> Any:
         except ValueError as error:
             errors.append(str(error))
     raise ValueError(f"{', '.join(errors)}{' or none' if NoneType in kinds else ''}")
-
-
-def _read_choice(text: str, choices: Sequence[Any]) -> Any:
-    for choice in choices:
-        if shown(choice) == text:
-            return choice
-    raise ValueError(f"write one of {', '.join(map(shown, choices))}")
 
 
 def _read_many(text: str, kind: Any) -> list[Any]:

@@ -26,7 +26,7 @@ class Workload:
     ``object_keys`` names further objects that the learner must publish, in addition to the weights
     and to the objects that triggers and scaling policies name.
 
-    With ``evaluate_every``, every so manieth version of the weights, the first and the last plays
+    With ``evaluate_every=n``, every n-th version of the weights, the first and the last plays
     ``evaluation_episodes`` whole episodes greedily, beside the training.
 
     ``actors`` is a number, a schedule by update (``{0: 4, 5: 8}``), a policy of

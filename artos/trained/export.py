@@ -120,7 +120,9 @@ def export(module: nn.Module, spec: EnvSpec, path: Path, memory: Sequence[DataKe
         key.name: torch.from_numpy(np.zeros((_BATCH, *key.shape), key.dtype)) for key in memory
     }
     example = (obs, state) if state else (obs,)
-    write(_program(GreedyPolicy(module.eval(), spec), example), path)
+    program = _program(GreedyPolicy(module.eval(), spec), example)
+    with _quietly():
+        write(program, path)
 
 
 class Program(NamedTuple):
@@ -145,25 +147,22 @@ def _program(policy: GreedyPolicy, inputs: tuple[Any, ...]) -> Program:
     return Program(made, (*obs, *names), ("actions", *(f"next.{name}" for name in names)))
 
 
-def _write_pt2(program: Program, path: Path) -> None:
-    with _quietly():
-        torch.export.save(program.exported, path)
-
-
 def _write_onnx(program: Program, path: Path) -> None:
-    with _quietly():
-        torch.onnx.export(
-            program.exported,
-            f=path,
-            dynamo=True,
-            verbose=False,
-            external_data=False,
-            input_names=program.inputs,
-            output_names=program.outputs,
-        )
+    torch.onnx.export(
+        program.exported,
+        f=path,
+        dynamo=True,
+        verbose=False,
+        external_data=False,
+        input_names=program.inputs,
+        output_names=program.outputs,
+    )
 
 
-_FORMATS: dict[str, Callable[[Program, Path], None]] = {".pt2": _write_pt2, ".onnx": _write_onnx}
+_FORMATS: dict[str, Callable[[Program, Path], None]] = {
+    ".pt2": lambda program, path: torch.export.save(program.exported, path),
+    ".onnx": _write_onnx,
+}
 
 
 @contextmanager

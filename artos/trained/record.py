@@ -48,17 +48,24 @@ class Record(msgspec.Struct, frozen=True):
             Refused: the code is not where it was, cannot be imported, or has other settings now.
         """
         env, facts = self.config.get("env", ""), self.config.get("env_spec")
-        with _faults_of(self.name), _known(env, facts):
-            workload = load_workload(self.reference)
-            actor, needed = workload.actor, ("build_module", "make_policy", "spec")
-            lacks = [name for name in needed if not own(actor, Actor, name)]
-            if not isinstance(actor, Actor):
-                raise Refused([next(broken(actor, Actor, ()))])
-            if lacks:
-                who = type(actor).__name__
-                raise Refused([f"{who} has no {' and no '.join(lacks)}: no policy can be loaded"])
-            if self.config.get("env_spec") is not None:
-                actor.adopt(self.config["env_spec"])
+        known = dict(KNOWN)
+        with _faults_of(self.name):
+            if env and facts is not None:
+                KNOWN[env] = facts  # only while its workload is built
+            try:
+                workload = load_workload(self.reference)
+                actor, needed = workload.actor, ("build_module", "make_policy", "spec")
+                lacks = [name for name in needed if not own(actor, Actor, name)]
+                if not isinstance(actor, Actor):
+                    raise Refused([next(broken(actor, Actor, ()))])
+                if lacks:
+                    who, what = type(actor).__name__, " and no ".join(lacks)
+                    raise Refused([f"{who} has no {what}: no policy can be loaded"])
+                if facts is not None:
+                    actor.adopt(facts)
+            finally:
+                KNOWN.clear()
+                KNOWN.update(known)
         return workload
 
 
@@ -101,16 +108,3 @@ def _faults_of(run: str) -> Iterator[None]:
         yield
     except Refused as refused:
         raise Refused([f"run {run}: {fault}" for fault in refused.faults]) from refused
-
-
-@contextmanager
-def _known(env: str, facts: Any) -> Iterator[None]:
-    """Use the run's facts about its environment while its workload is built."""
-    before = dict(KNOWN)
-    if env and facts is not None:
-        KNOWN[env] = facts
-    try:
-        yield
-    finally:
-        KNOWN.clear()
-        KNOWN.update(before)

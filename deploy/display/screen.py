@@ -37,8 +37,21 @@ def panel(
     grid.add_column()
     for label, text in _rows(status, width - _FRAME, ascii_only):
         grid.add_row(label, text)
-    name = phase(status)
-    top = _starting(name) if name else _progress(status, width - _BORDER, ascii_only)
+    if name := phase(status):
+        top = _starting(name)
+    else:
+        done = share(status)
+        most = f" of {status.total_steps:,}" if status.total_steps else ""
+        counts = Text.assemble(
+            (f" {done:>4.0%}  {status.steps:,}", "bold"), (f"{most} steps", "dim")
+        )
+        top = Text(no_wrap=True)
+        top.append_text(_bar(done, max(_BAR, width - _BORDER - counts.cell_len), ascii_only))
+        top.append_text(counts)
+        top.append("\n")
+        top.append(f"{status.steps_per_second:,.0f} steps/s", "bold green")
+        top.append(f"   {clock_text(status.seconds)} so far", "dim")
+        top.append(f"   {clock_text(seconds_left(status))} left", "dim")
     title = f"{status.algorithm} on {status.env}"
     return _framed(title, notes, top, Text(), grid)
 
@@ -233,20 +246,6 @@ def _times(shares: Mapping[str, float], width: int) -> Text:
         role, _, kind = name.partition(".")
         roles.setdefault(role, {})[kind.replace("_", " ")] = f"{share:.0%}"
     return Text("\n").join(_facts({f"{role}:": "", **part}, width) for role, part in roles.items())
-
-
-def _progress(status: Status, width: int, ascii_only: bool) -> Text:
-    done = share(status)
-    most = f" of {status.total_steps:,}" if status.total_steps else ""
-    counts = Text.assemble((f" {done:>4.0%}  {status.steps:,}", "bold"), (f"{most} steps", "dim"))
-    text = Text(no_wrap=True)
-    text.append_text(_bar(done, max(_BAR, width - counts.cell_len), ascii_only))
-    text.append_text(counts)
-    text.append("\n")
-    text.append(f"{status.steps_per_second:,.0f} steps/s", "bold green")
-    text.append(f"   {clock_text(status.seconds)} so far", "dim")
-    text.append(f"   {clock_text(seconds_left(status))} left", "dim")
-    return text
 
 
 def _bar(value: float, width: int, ascii_only: bool) -> Text:

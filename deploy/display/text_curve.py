@@ -24,7 +24,13 @@ def draw(episodes: Episodes, width: int = 60, height: int = 8, *, ascii_only: bo
     means = episodes.running_mean()[np.searchsorted(episodes.steps, at, side="right") - 1]
     low, high = float(means.min()), float(means.max())
     levels = np.rint((means - low) / ((high - low) or 1.0) * (rows - 1)).astype(int)
-    grid = _trace(levels, rows)
+    # The dots that are set, top row first; each column is joined to the column before it.
+    grid = [[False] * columns for _ in range(rows)]
+    for column, level in enumerate(levels):
+        before = levels[max(0, column - 1)]
+        near = before + np.sign(level - before)
+        for filled in range(min(near, level), max(near, level) + 1):
+            grid[rows - 1 - filled][column] = True
     if ascii_only:
         lines, rule = ["".join("*" if dot else " " for dot in row) for row in grid], "|"
     else:
@@ -35,17 +41,6 @@ def draw(episodes: Episodes, width: int = 60, height: int = 8, *, ascii_only: bo
         *(f"{label:>8} {rule}{line}" for label, line in zip(labels, lines, strict=True)),
         " " * 10 + first + last.rjust(width - len(first)),
     ]
-
-
-def _trace(levels: np.ndarray[tuple[int], np.dtype[np.int_]], rows: int) -> list[list[bool]]:
-    """The dots that are set, top row first; each column is joined to the column before it."""
-    grid = [[False] * len(levels) for _ in range(rows)]
-    for column, level in enumerate(levels):
-        before = levels[max(0, column - 1)]
-        near = before + np.sign(level - before)
-        for filled in range(min(near, level), max(near, level) + 1):
-            grid[rows - 1 - filled][column] = True
-    return grid
 
 
 def _braille(grid: list[list[bool]]) -> list[str]:

@@ -7,9 +7,9 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
 from types import TracebackType
-from typing import IO, Literal, TextIO
+from typing import Literal, TextIO
 
 from rich.console import Console
 from rich.live import Live
@@ -167,7 +167,13 @@ class LiveView:
             effect()
         except BrokenPipeError:
             self.mode = "silent"
-            _drain(self._console.file)
+            # Nobody reads the rest, so it goes nowhere, else its flush at exit fails again.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            try:
+                with suppress(OSError):  # the stream is no real file
+                    os.dup2(nowhere, self._console.file.fileno())
+            finally:
+                os.close(nowhere)
         except OSError:
             self.mode = "silent"
 
@@ -195,14 +201,3 @@ class _Notes(io.TextIOBase):
         if self._begun:
             self.write("\n")
         super().close()
-
-
-def _drain(stream: IO[str]) -> None:
-    """Discard the rest of a stream that has no reader, else its flush at exit fails again."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, stream.fileno())
-    except OSError:
-        return  # the stream is no real file
-    finally:
-        os.close(nowhere)

@@ -72,7 +72,9 @@ class Inline:
         everyone = (*self._members.hosted, *self._members.of(ACTORS))
         self.passers = direct_passers(self.queue, everyone)
         self._make: dict[str, Callable[[Site], Role]] = {
-            LEARNER: self._learner,
+            LEARNER: lambda site: any_learner_role(
+                node.plan, site, node.model, self._report, self._told_to_stop
+            ),
             EVALUATOR: lambda site: evaluator_role(node.plan, site, lambda: None),
             ACTORS: lambda site: actor_role(node.plan, site, node.model)[0],
         }
@@ -114,7 +116,19 @@ class Inline:
     def run(self, coordinator: Run, after: Callable[[], None]) -> None:
         """Set all members up and run one invocation after another until the run is finished."""
         self._coordinator = coordinator
-        self._begin(coordinator)
+        if self._states:
+            try:
+                self._go_on(coordinator, msgspec.msgpack.decode(self._states, type=_States))
+            except (NotKept, ValueError, LookupError, TypeError, AttributeError) as error:
+                why = (
+                    f"its states are not those of this code and these settings ({error}): resume "
+                    "with the same, or go on without them by --set checkpoint=model"
+                )
+                raise CheckpointFault("of the run", why) from error
+        else:
+            coordinator.begin()
+            actors = (Member(ACTORS, actor) for actor in coordinator.actors)
+            self._to_set_up.extend([*self._members.hosted, *actors])
         while not (coordinator.finished or self._halted):
             while self._to_set_up:
                 self._set_up(coordinator, self._to_set_up.popleft())
@@ -148,21 +162,6 @@ class Inline:
         states = _States(run, tuple(self._roles), members, streams, VERSION)
         return Snapshot(msgspec.msgpack.encode(states), tuple(lost))
 
-    def _begin(self, coordinator: Run) -> None:
-        if not self._states:
-            coordinator.begin()
-            actors = (Member(ACTORS, actor) for actor in coordinator.actors)
-            self._to_set_up.extend([*self._members.hosted, *actors])
-            return
-        try:
-            self._go_on(coordinator, msgspec.msgpack.decode(self._states, type=_States))
-        except (NotKept, ValueError, LookupError, TypeError, AttributeError) as error:
-            why = (
-                f"its states are not those of this code and these settings ({error}): resume with "
-                "the same, or go on without them by --set checkpoint=model"
-            )
-            raise CheckpointFault("of the run", why) from error
-
     def _go_on(self, coordinator: Run, found: _States) -> None:
         if found.version != VERSION:
             raise NotKept(f"of ARTOS {found.version or 'of earlier days'}, this is {VERSION}")
@@ -177,17 +176,15 @@ class Inline:
         """Take the next invocation that need not wait for room: one that waits would block all."""
         waiting: set[Member] = set()
         for at, (member, call) in enumerate(self._queue):
-            if member not in waiting and self._has_room(member, call):
+            if member in waiting:
+                continue
+            waits = self._members.role(member).samples and self._node.plan.on_full == "wait"
+            block = self._node.blocks[member.rank] if waits else None
+            if block is None or call.stop - block.written <= block.free():
                 del self._queue[at]
                 return member, call
             waiting.add(member)  # its later invocations keep their order
         return None
-
-    def _has_room(self, member: Member, call: Invoke) -> bool:
-        if not self._members.role(member).samples or self._node.plan.on_full != "wait":
-            return True
-        block = self._node.blocks[member.rank]
-        return call.stop - block.written <= block.free()
 
     def _set_up(self, coordinator: Run, member: Member) -> None:
         try:
@@ -201,10 +198,6 @@ class Inline:
         device = getattr(self._roles[member], "device", "")
         coordinator.receive(member, Ready(0.0, device=device))
         coordinator.look(member)
-
-    def _learner(self, site: Site) -> Role:
-        plan, model = self._node.plan, self._node.model
-        return any_learner_role(plan, site, model, self._report, self._told_to_stop)
 
     def _report(self, waits: Waits) -> None:
         if self._coordinator is not None:

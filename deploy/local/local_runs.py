@@ -90,7 +90,9 @@ class LocalRuns(Closing):
 
         Raises:
             NoSuchRun: there is no run of that name.
-            NotRunning, Refused, DeadlineExceeded: see ``control.scale``.
+            NotRunning: the run is not live.
+            Refused: the run says why it cannot, or is of another version of ARTOS.
+            DeadlineExceeded: the run did not answer in time.
         """
         scaled = control.scale(self._find(run), actors)
         return {"actors": scaled.actors, "most": scaled.most}
@@ -168,31 +170,24 @@ def _one(run: Path) -> RunView:
         facts = msgspec.structs.replace(facts or RunFacts(), usage=flat(ending[1].usage))
     waits = status.waits if status and state in (RUNNING, STOPPING) else ()
     actors = sum(who.startswith("actor") for who in waits)
+    # Only a cluster's run, whose actors are on other nodes, has the log of a replay process.
+    here = actors and not any((run / LOGS).glob("replay-*.log"))
+    try:
+        user = run.owner()
+    except KeyError:  # it has no name here, as in a container
+        user = str(run.stat().st_uid)
     return RunView(
         name=run.resolve().name,
-        user=_user(run),
+        user=user,
         state=state,
         outcome=outcome,
         why=why or damage,
         folder=str(run),
         actors=actors,
-        nodes={socket.gethostname(): actors} if actors and not _of_a_cluster(run) else {},
+        nodes={socket.gethostname(): actors} if here else {},
         facts=facts,
         damage="" if ending else damage,
     )
-
-
-def _user(run: Path) -> str:
-    """The name of the owner of its folder."""
-    try:
-        return run.owner()
-    except KeyError:  # it has no name here, as in a container
-        return str(run.stat().st_uid)
-
-
-def _of_a_cluster(run: Path) -> bool:
-    """Whether its actors are on other nodes: only then is there the log of a replay process."""
-    return any((run / LOGS).glob("replay-*.log"))
 
 
 def _fate(run: Path) -> tuple[str, str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from artos.errors import Refused
@@ -44,7 +44,16 @@ class Cluster:
         quotas: Quotas | None = None, runs_per_slot: int = 1,
     ) -> None:  # fmt: skip
         self._quotas = quotas or Quotas()
-        faults = [*_faults(nodes, slots, devices, runs_per_slot)]
+        faults = [
+            f"--{name} must be {least} to {most:,}, not {given}"
+            for name, given, least, most in (
+                ("nodes", nodes, 1, MOST_NODES),
+                ("slots", slots, 1, MOST_SLOTS),
+                ("devices", devices, 0, MOST_NODES),
+                ("runs-per-slot", runs_per_slot, 1, MOST_SLOTS),
+            )
+            if not least <= given <= most
+        ]
         if faults := faults or self._quotas.beyond(nodes * slots, devices):
             raise Refused(faults)
         self._timeline, self._seed = Timeline(), seed
@@ -73,10 +82,41 @@ class Cluster:
         """
         check(workloads)
         began = time.perf_counter()
-        for workload, name, arrives in _arrivals(workloads):
-            self._timeline.after(arrives, partial(self._submit, workload, name))
+        numbers: dict[str, int] = {}
+        for workload in workloads:
+            name = workload.plan.name
+            for n in range(workload.runs):
+                number = numbers[name] = numbers.get(name, 0) + 1
+                arrives = workload.arrives + n * workload.every
+                self._timeline.after(arrives, partial(self._submit, workload, f"{name}-{number}"))
         self._timeline.run(self._settle)
-        return self._forecast(time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        over = [run for run in self._runs.values() if run.over >= 0]
+        usage = tuple(run.usage() for run in over)
+        span = max((run.over for run in over), default=0.0)
+        slots = span * len(self._nodes) * self._slots
+        held = {
+            "slots": _share(sum(each.cpu_seconds_held for each in usage), slots),
+            "devices": _share(sum(each.device_seconds_held for each in usage), span * self._count),
+        }
+        waits = {"quota": Waits(), "start": Waits(), "slot": Waits(), "device": Waits()}
+        for run in over:
+            waits["quota"].merge(run.held_back)
+            waits["start"].merge(run.waited)
+            for kind, spent in run.spent.items():
+                waits[kind].merge(spent.waits)
+        queued = self._scheduler.waits
+        return Forecast(
+            nodes=len(self._nodes), slots=self._slots, runs_per_slot=self._runs_per_slot,
+            devices=self._count, makespan=round(span, 6), utilisation=held, usage=usage,
+            waits={name: each.facts() for name, each in waits.items()},
+            events=self._timeline.count, simulated_in=round(seconds, 3),
+            ended_early={run.name: run.ended_early for run in over if run.ended_early},
+            unfinished={
+                name: queued.of(self._scheduler.runs[name]) or run.waits_for()
+                for name, run in self._runs.items() if run.over < 0
+            },
+        )  # fmt: skip
 
     # -- what happens --------------------------------------------------------------------------
 
@@ -156,62 +196,9 @@ class Cluster:
     def _stir(self, leases: Leases) -> None:
         self._stirred[leases] = None
 
-    # -- what was found ------------------------------------------------------------------------
-
-    def _forecast(self, seconds: float) -> Forecast:
-        over = [run for run in self._runs.values() if run.over >= 0]
-        usage = tuple(run.usage() for run in over)
-        span = max((run.over for run in over), default=0.0)
-        slots = span * len(self._nodes) * self._slots
-        held = {
-            "slots": _share(sum(each.cpu_seconds_held for each in usage), slots),
-            "devices": _share(sum(each.device_seconds_held for each in usage), span * self._count),
-        }
-        return Forecast(
-            nodes=len(self._nodes), slots=self._slots, runs_per_slot=self._runs_per_slot,
-            devices=self._count, makespan=round(span, 6), utilisation=held, waits=_waits(over),
-            usage=usage, events=self._timeline.count, simulated_in=round(seconds, 3),
-            ended_early={run.name: run.ended_early for run in over if run.ended_early},
-            unfinished={r.name: self._why(r) for r in self._runs.values() if r.over < 0},
-        )  # fmt: skip
-
-    def _why(self, run: SimulatedRun) -> str:
-        queued = self._scheduler.waits.of(self._scheduler.runs[run.name])
-        return queued or run.waits_for()
-
     def __repr__(self) -> str:
         return f"<Cluster nodes={len(self._nodes)} runs={len(self._runs)} {self._timeline!r}>"
 
 
-def _faults(nodes: int, slots: int, devices: int, runs_per_slot: int) -> Iterable[str]:
-    if not 1 <= nodes <= MOST_NODES:
-        yield f"--nodes must be 1 to {MOST_NODES:,}, not {nodes}"
-    if not 1 <= slots <= MOST_SLOTS:
-        yield f"--slots must be 1 to {MOST_SLOTS:,}, not {slots}"
-    if not 0 <= devices <= MOST_NODES:
-        yield f"--devices must be 0 to {MOST_NODES:,}, not {devices}"
-    if not 1 <= runs_per_slot <= MOST_SLOTS:
-        yield f"--runs-per-slot must be 1 to {MOST_SLOTS:,}, not {runs_per_slot}"
-
-
-def _arrivals(workloads: Sequence[Workload]) -> Iterable[tuple[Workload, str, float]]:
-    """Each run with a name of its own, and when it arrives."""
-    names: dict[str, int] = {}
-    for workload in workloads:
-        for n in range(workload.runs):
-            number = names[workload.plan.name] = names.get(workload.plan.name, 0) + 1
-            yield workload, f"{workload.plan.name}-{number}", workload.arrives + n * workload.every
-
-
 def _share(held: float, there: float) -> float:
     return round(held / there, 4) if there else 0.0
-
-
-def _waits(runs: Sequence[SimulatedRun]) -> dict[str, dict[str, float]]:
-    total = {"quota": Waits(), "start": Waits(), "slot": Waits(), "device": Waits()}
-    for run in runs:
-        total["quota"].merge(run.held_back)
-        total["start"].merge(run.waited)
-        for kind, spent in run.spent.items():
-            total[kind].merge(spent.waits)
-    return {name: waits.facts() for name, waits in total.items()}

@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Duration(Protocol):
-    """Seconds that an invocation takes, each time anew."""
+    """Seconds that an invocation takes, drawn again each time."""
 
     def draw(self, random: Random) -> float:
         """One duration."""
@@ -23,7 +23,7 @@ class Recorded:
     seconds: Sequence[float]
 
     def draw(self, random: Random) -> float:
-        """See ``Duration``."""
+        """Pick one of them."""
         return random.choice(self.seconds)
 
 
@@ -34,7 +34,7 @@ class Constant:
     mean: float
 
     def draw(self, random: Random) -> float:
-        """See ``Duration``."""
+        """Return the mean."""
         del random
         return self.mean
 
@@ -46,7 +46,7 @@ class Exponential:
     mean: float
 
     def draw(self, random: Random) -> float:
-        """See ``Duration``."""
+        """Draw one; its rate is 1 divided by the mean."""
         return random.expovariate(1 / self.mean)
 
 
@@ -58,7 +58,7 @@ class LogNormal:
     spread: float
 
     def draw(self, random: Random) -> float:
-        """See ``Duration``."""
+        """Draw one, by the mean and the deviation of its logarithm."""
         variance = math.log1p(self.spread**2)
         return random.lognormvariate(math.log(self.mean) - variance / 2, math.sqrt(variance))
 
@@ -71,5 +71,5 @@ class Uniform:
     spread: float
 
     def draw(self, random: Random) -> float:
-        """See ``Duration``."""
+        """Draw one, each within the bounds equally likely."""
         return self.mean * random.uniform(1 - self.spread, 1 + self.spread)

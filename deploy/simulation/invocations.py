@@ -20,17 +20,18 @@ LEARNER = "learner"
 
 
 class Invocation(NamedTuple):
-    """One invocation. ``asked`` is when its member could begin, ``ended`` when it was over.
-
-    ``seconds`` are those that the member told. ``drew`` is False if it found nothing to do.
-    """
+    """One invocation."""
 
     target: str
     asked: float
+    """When its member could begin."""
     ended: float
+    """When it was over."""
     seconds: float
+    """Those that the member told."""
     version: int
     drew: bool = True
+    """False if it found nothing to do."""
 
     @property
     def began(self) -> float:
@@ -99,15 +100,14 @@ class _Firings:
 
 @dataclass
 class Course:
-    """What a journal tells of a run, in seconds since that began.
-
-    ``members``: the invocations of each. ``starts``: when each was first set up, and how long after
-    it was asked for. ``ended``: when the last line was written.
-    """
+    """What a journal tells of a run, in seconds since that began."""
 
     members: dict[str, Invocations] = field(default_factory=dict)
+    """The invocations of each."""
     starts: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """When each was first set up, and how long after it was asked for."""
     ended: float = 0.0
+    """When the last line was written."""
 
 
 def course_of(lines: Iterable[Mapping[str, Any]]) -> Course:
@@ -126,28 +126,19 @@ def course_of(lines: Iterable[Mapping[str, Any]]) -> Course:
                 course.starts.setdefault(line["ready"], (line["t"], line["seconds"]))
         elif "done" in line and "seconds" in line:
             of_member = course.members.setdefault(line["by"], Invocations())
-            of_member.append(_invocation(line, *fired[line["done"]], known))
-            if line["by"] == LEARNER:
-                _forget(known, line.get("version", 0))
+            target, asked = fired[line["done"]]
+            ended, version = line["t"], line.get("version", 0)
+            learned = line["by"] == LEARNER
+            if learned:  # its weights may be known before its answer is read
+                published = known.get(version, ended)
+                ended = min(ended, published) if asked < published else ended
+            drew = "nothing" not in line
+            of_member.append(Invocation(target, asked, ended, line["seconds"], version, drew))
+            if learned:  # it tells of no version before this one again
+                known = {at: when for at, when in known.items() if at >= version}
     for member, of_member in course.members.items():
         of_member.tighten(ready.get(member, 0.0))
     return course
-
-
-def _forget(known: dict[int, float], version: int) -> None:
-    """The learner tells of no version before this one again."""
-    for older in [each for each in known if each < version]:
-        del known[older]
-
-
-def _invocation(
-    done: Mapping[str, Any], target: str, asked: float, known: Mapping[int, float]
-) -> Invocation:
-    ended, version = done["t"], done.get("version", 0)
-    if done["by"] == LEARNER:  # its weights may be known before its answer is read
-        published = known.get(version, ended)
-        ended = min(ended, published) if asked < published else ended
-    return Invocation(target, asked, ended, done["seconds"], version, "nothing" not in done)
 
 
 def alone(of_member: Iterable[Invocation]) -> Iterator[tuple[str, float]]:

@@ -109,7 +109,7 @@ class _NoJournal:
 
 @dataclass(slots=True)
 class _Member:
-    """What a member has still to do. ``version`` is that of the weights that it holds."""
+    """What a member has still to do."""
 
     calls: deque[Invoke] = field(default_factory=deque)
     leases: Leases | Gate | None = None
@@ -117,6 +117,7 @@ class _Member:
     ready: bool = False
     busy: bool = False
     version: int = -1
+    """That of the weights that it holds."""
 
 
 class SimulatedMembers:
@@ -144,7 +145,6 @@ class SimulatedMembers:
         self._learner = members.publisher
         self._members = {self._learner: _Member(leases=devices)}
         self._members |= {member: _Member() for member in members.of(ACTORS)}
-        self._answers = {LEARNER: self._learned, ACTORS: self._sampled}
         self.passers = direct_passers(self._invoke, self._members)
         self._coordinator: Coordinator | None = None
         self.updates, self._stopped = 0, False
@@ -161,7 +161,8 @@ class SimulatedMembers:
     def begin(self, coordinator: Coordinator) -> None:
         """Start the learner; actors are started once they have a place."""
         self._coordinator = coordinator
-        self._timeline.after(self._workload.starts.learner, self._learner_up)
+        seconds = self._workload.starts.learner
+        self._timeline.after(seconds, partial(self._up, self._learner, seconds))
 
     def place(self, actors: Mapping[int, Leases | Gate]) -> None:
         """These actors have a place, each with the slots of its node."""
@@ -176,7 +177,7 @@ class SimulatedMembers:
             self.prepare(Member(ACTORS, actor))
 
     def prepare(self, member: Member, within: float = 0.0) -> None:
-        """See ``Processes``."""
+        """Start it unless that was done before; without a place it has to wait for one."""
         del within
         state = self._members[member]
         if state.leases is not None and not state.starting:
@@ -184,18 +185,13 @@ class SimulatedMembers:
             seconds = self._workload.starts.of_actor(member.rank)
             self._timeline.after(seconds, partial(self._up, member, seconds))
 
-    def _learner_up(self) -> None:
-        if self._stopped:
-            return
-        self._weights.version = 0
-        assert self._coordinator is not None
-        self._coordinator.look(self._learner)
-        self._up(self._learner, self._workload.starts.learner)
-
     def _up(self, member: Member, seconds: float) -> None:
         if self._stopped:
             return
         assert self._coordinator is not None
+        if member == self._learner:
+            self._weights.version = 0
+            self._coordinator.look(member)
         self._members[member].ready = True
         self._coordinator.receive(member, Ready(seconds))
         self._next(member)
@@ -241,7 +237,18 @@ class SimulatedMembers:
         self._free(turn)
         if self._stopped:
             return
-        self._coordinator.receive(member, self._answers[member.role](member, call, seconds))
+        learned = member == self._learner
+        if not learned and call.stop:
+            block = self._blocks[member.rank]
+            block.written, block.version = call.stop, state.version
+        if learned and call.trigger not in self._silent:
+            self.updates += 1
+            if self.updates % self._workload.sync == 0:
+                self._weights.version += 1
+                self._weights.firing = call.firing
+        version = self._weights.version if learned else state.version
+        done = Done(call.firing, version, seconds=seconds, unread=learned)
+        self._coordinator.receive(member, done)
         self._next(member)
         self._happened()
 
@@ -250,21 +257,6 @@ class SimulatedMembers:
         if state.leases is not None:
             state.leases.release(turn)
         state.busy = False
-
-    def _learned(self, member: Member, call: Invoke, seconds: float) -> Done:
-        if call.trigger not in self._silent:
-            self.updates += 1
-            if self.updates % self._workload.sync == 0:
-                self._weights.version += 1
-                self._weights.firing = call.firing
-        return Done(call.firing, self._weights.version, seconds=seconds, unread=True)
-
-    def _sampled(self, member: Member, call: Invoke, seconds: float) -> Done:
-        version = self._members[member].version
-        if call.stop:
-            block = self._blocks[member.rank]
-            block.written, block.version = call.stop, version
-        return Done(call.firing, version, seconds=seconds)
 
     # -- what does not happen here ----------------------------------------------------------------
 

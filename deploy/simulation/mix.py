@@ -34,15 +34,16 @@ _Positive = Annotated[float, Meta(gt=0, le=LONGEST)]
 
 
 class Drawn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long something takes: ``mean`` seconds; ``spread`` is a share of that.
-
-    ``spread`` is the standard deviation of ``lognormal`` and the half width of ``uniform``; the
-    others have none.
-    """
+    """How long something takes."""
 
     mean: _Positive
+    """Seconds."""
     distribution: Literal["constant", "exponential", "lognormal", "uniform"] = "lognormal"
     spread: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """A share of the mean: the standard deviation of ``lognormal``, the half width of ``uniform``.
+
+    The others have none.
+    """
 
     def duration(self) -> Duration:
         """The distribution."""
@@ -59,28 +60,29 @@ class Drawn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Entry(msgspec.Struct, frozen=True):
     """One ``[[workload]]`` of a mix. Times in seconds.
 
-    ``pattern`` is ``in turn`` (every update takes a round of every actor, at most ``max_lag``
-    versions old) or ``replay`` (updates draw ``batch`` transitions, each ``ratio`` times on
-    average once ``after`` are there, up to ``slack`` draws off). A round is ``steps`` steps of
-    ``envs`` environments and takes ``round``, an update takes ``update``: seconds, or a table like
-    ``Drawn``. The learner publishes a version every ``sync`` updates.
-
-    ``journal``: all this as a finished run in this folder recorded it, in the place of the above.
-
-    ``runs`` alike runs arrive, the first at ``arrives``, one more ``every`` seconds. Until its
-    members are started a run takes ``process``, then each of them takes ``start``. The
-    runs are those of ``user``, who may have a quota.
+    A round and an update take seconds, or a table like ``Drawn``. Until its members are started a
+    run takes ``process``, then each of them takes ``start``.
     """
 
     name: Annotated[str, Meta(max_length=100)] = ""
     journal: str = ""
+    """The folder of a finished run that recorded all that is not about arrival."""
     pattern: Literal["in turn", "replay"] = "in turn"
+    """How updates take rows.
+
+    ``in turn``: every update takes a round of every actor, at most ``max_lag`` versions old.
+    ``replay``: updates draw ``batch`` transitions, each ``ratio`` times on average once ``after``
+    are there, up to ``slack`` draws off.
+    """
     actors: Annotated[int, Meta(ge=1, le=MOST_ACTORS)] = 2
     envs: _Some = 1
+    """Environments of an actor."""
     steps: _Some = 128
+    """Steps of each environment in a round."""
     round: _Positive | Drawn | None = None
     update: _Positive | Drawn | None = None
     sync: _Some = 1
+    """The learner publishes a version every ``sync`` updates."""
     max_lag: _Count = 0
     batch: _Some = 64
     ratio: _Positive = 1.0
@@ -91,12 +93,16 @@ class Entry(msgspec.Struct, frozen=True):
     process: _Seconds = 0.0
     start: _Seconds = 0.0
     runs: Annotated[int, Meta(ge=1, le=100_000)] = 1
+    """How many alike runs arrive."""
     arrives: _Seconds = 0.0
+    """When the first one does."""
     every: _Seconds = 0.0
+    """Seconds from one to the next."""
     weight: _Positive = 1.0
     priority: Annotated[int, Meta(ge=-1_000, le=1_000)] = 0
     placement: Literal["spread", "pack"] = "spread"
     user: Name = OWNER
+    """Whose runs they are; a quota may be theirs."""
 
 
 _OF_ARRIVAL = ("runs", "arrives", "every", "weight", "priority", "placement", "user")
@@ -112,51 +118,50 @@ def mix(path: Path) -> list[Workload]:
         Refused: lists everything that is wrong with it.
     """
     faults: list[str] = []
-    tables = _tables(path, faults)
+    stored, tables = tables_of(path, faults), list[Mapping[str, Any]]()
+    if not faults:
+        unknown = stored.keys() - {_TABLE}
+        faults += [f"unknown table {name!r}: write [[workload]]" for name in unknown]
+        given = stored.get(_TABLE)
+        if isinstance(given, list) and given and all(isinstance(each, dict) for each in given):
+            tables = given
+        else:
+            faults.append("it has no [[workload]]")
     found = [_workload(table, path, f"workload {n}", faults) for n, table in enumerate(tables, 1)]
     if faults:
         raise Refused([f"{path}: {fault}" for fault in faults])
     return [each for each in found if each is not None]
 
 
-def _tables(path: Path, faults: list[str]) -> list[Mapping[str, Any]]:
-    stored = tables_of(path, faults)
-    if faults:
-        return []
-    faults += [f"unknown table {name!r}: write [[workload]]" for name in stored.keys() - {_TABLE}]
-    tables = stored.get(_TABLE)
-    if isinstance(tables, list) and tables and all(isinstance(each, dict) for each in tables):
-        return tables
-    faults.append("it has no [[workload]]")
-    return []
-
-
 def _workload(
     table: Mapping[str, Any], path: Path, where: str, faults: list[str]
 ) -> Workload | None:
     found: list[str] = []
-    entry = Entry(**_fitted(table, found))
-    found += [f"{name}: {why}" for name, why in _misplaced(entry, table)]
-    made = None
-    if entry.journal:
-        made = _of_journal(entry, path, found)
-    elif not found:
-        made = _of_fields(entry, where)
-    faults += [f"{where}: {fault}" for fault in found]
-    return made
-
-
-def _fitted(table: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
-    hints, fitted = get_type_hints(Entry, include_extras=True), {}
+    hints, fitted = get_type_hints(Entry, include_extras=True), dict[str, Any]()
     for name, value in table.items():
         if name not in hints:
-            faults.append(f"unknown field {name!r}{closest(name, list(hints))}")
+            found.append(f"unknown field {name!r}{closest(name, list(hints))}")
             continue
         try:
             fitted[name] = msgspec.convert(value, hints[name])
         except msgspec.ValidationError as error:
-            faults.append(f"{name} = {value!r}: {str(error).lower()}")
-    return fitted
+            found.append(f"{name} = {value!r}: {str(error).lower()}")
+    entry = Entry(**fitted)
+    found += [f"{name}: {why}" for name, why in _misplaced(entry, table)]
+    made = None
+    if entry.journal:
+        try:
+            (recording,) = recorded([path.resolve().parent / entry.journal])
+        except Refused as refused:
+            found += refused.faults
+        else:
+            plan = recording.plan
+            plan = msgspec.structs.replace(plan, name=entry.name or plan.name)
+            made = replace(recording, plan=plan, **_arrival(entry))
+    elif not found:
+        made = _of_fields(entry, where)
+    faults += [f"{where}: {fault}" for fault in found]
+    return made
 
 
 def _misplaced(entry: Entry, table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -179,8 +184,15 @@ def _duration(value: float | Drawn | None) -> Duration:
 
 
 def _of_fields(entry: Entry, where: str) -> Workload:
+    if entry.pattern == "in turn":
+        update = DataKeyTrigger(_ROWS, size=entry.steps, max_lag=entry.max_lag).encode()
+        sample = ObjectKeyTrigger().encode()
+    else:
+        draws = UniformDraws(entry.batch)
+        update = ReplayTrigger(_ROWS, draws, entry.ratio, entry.after, entry.slack).encode()
+        sample = RoundTrigger().encode()
     shape = Shape(
-        entry.actors, entry.envs, entry.steps, _triggers(entry),
+        entry.actors, entry.envs, entry.steps, {_UPDATE: update, _SAMPLE: sample},
         total_steps=entry.total_steps, total_updates=entry.total_updates,
     )  # fmt: skip
     return Workload(
@@ -190,25 +202,6 @@ def _of_fields(entry: Entry, where: str) -> Workload:
         sync=entry.sync,
         **_arrival(entry),
     )
-
-
-def _triggers(entry: Entry) -> dict[str, dict[str, Any]]:
-    if entry.pattern == "in turn":
-        update = DataKeyTrigger(_ROWS, size=entry.steps, max_lag=entry.max_lag).encode()
-        return {_UPDATE: update, _SAMPLE: ObjectKeyTrigger().encode()}
-    draws = UniformDraws(entry.batch)
-    replay = ReplayTrigger(_ROWS, draws, entry.ratio, entry.after, entry.slack)
-    return {_UPDATE: replay.encode(), _SAMPLE: RoundTrigger().encode()}
-
-
-def _of_journal(entry: Entry, path: Path, faults: list[str]) -> Workload | None:
-    try:
-        (workload,) = recorded([path.resolve().parent / entry.journal])
-    except Refused as refused:
-        faults += refused.faults
-        return None
-    plan = msgspec.structs.replace(workload.plan, name=entry.name or workload.plan.name)
-    return replace(workload, plan=plan, **_arrival(entry))
 
 
 def _arrival(entry: Entry) -> dict[str, Any]:

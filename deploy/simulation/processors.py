@@ -40,17 +40,17 @@ class Processors:
         """Look again when the next one is done, unless something has changed by then."""
         self._planned += 1
         planned = self._planned
+
+        def look() -> None:
+            if planned == self._planned:
+                self._advance()
+                _, _, do = heapq.heappop(self._jobs)
+                self._plan()
+                do()
+
         if self._jobs:
             left = (self._jobs[0][0] - self._worked) / self._speed
-            self._timeline.after(left, lambda: self._look(planned))
-
-    def _look(self, planned: int) -> None:
-        if planned != self._planned:
-            return
-        self._advance()
-        _, _, do = heapq.heappop(self._jobs)
-        self._plan()
-        do()
+            self._timeline.after(left, look)
 
     def __repr__(self) -> str:
         return f"<Processors {len(self._jobs)} compute on {self._count}>"

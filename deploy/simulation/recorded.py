@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -57,7 +56,8 @@ def _recorded(folder: Path) -> Workload:
         why = "config.json has no plan, as an earlier version of ARTOS wrote it: run it again"
         raise Refused([f"{folder}: {why}"])
     rounds = [each for name, each in course.members.items() if name.startswith(_ACTOR)]
-    learned, silent = course.members.get(LEARNER, ()), _silent(shape)
+    learned = course.members.get(LEARNER, ())
+    silent = {f"{LEARNER}.{method}" for method in shape.non_publishing}
     versions = array("q", (x.version for x in learned if x.drew and x.target not in silent))
     if not versions or not rounds:
         raise Refused([f"{folder}: it made no update: nothing is known of how long one takes"])
@@ -70,11 +70,18 @@ def _recorded(folder: Path) -> Workload:
     # Who leases a device has waited for it, too; then what it tells itself counts.
     drew = (each for each in learned if each.drew)
     updates_took = with_slots([drew], None) if leases else alone(drew)
-    rounds_took = with_slots(rounds, _slots(config, ending))
+    # How many actors could run at once: unknown if they were on other nodes.
+    slots = None if ending.nodes else int(config.settings.get("slots") or config.host.cpus)
+    rounds_took = with_slots(rounds, slots)
     for target, seconds in chain(updates_took, rounds_took):
         durations[target].append(seconds)
+    changes, update = dict[int, int](), 0
+    for updates, actors in ending.actors_by_update:
+        changes[update] = actors
+        update += updates
+    always_all = set(changes.values()) <= {shape.actors}
     return Workload(
-        plan=shape.plan(config.algorithm, _schedule(ending, shape.actors)),
+        plan=shape.plan(config.algorithm, None if always_all else changes),
         durations={target: Recorded(each) for target, each in durations.items()},
         starts=_starts(course, ending.wall_seconds),
         sync=max(1, round(len(versions) / max(1, versions[-1]))),
@@ -86,10 +93,6 @@ def _recorded(folder: Path) -> Workload:
 def _reached(shape: Shape, ending: Ending) -> bool:
     limits = ((shape.total_steps, ending.steps), (shape.total_updates, ending.updates))
     return any(0 < limit <= done for limit, done in limits)
-
-
-def _silent(shape: Shape) -> frozenset[str]:
-    return frozenset(f"{LEARNER}.{method}" for method in shape.non_publishing)
 
 
 # -- the files of a run --------------------------------------------------------------------------
@@ -117,12 +120,6 @@ class _Line(msgspec.Struct, frozen=True):
     ready: str = ""
 
 
-def _checked(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for line in lines:
-        msgspec.convert(line, _Line)
-        yield line
-
-
 def _read(folder: Path) -> tuple[_Config, Ending, Course]:
     try:
         _, config = run_config.read(folder, _Config)
@@ -130,7 +127,9 @@ def _read(folder: Path) -> tuple[_Config, Ending, Course]:
             raise Refused([f"{folder}: it was resumed, so its times do not fit together"])
         if (found := summary_file.read(folder)) is None:
             raise Refused([f"{folder}: there is no {summary_file.FILE}: it has not ended"])
-        course = course_of(_checked(journal.read(folder / "journal.jsonl")))
+        lines = journal.read(folder / "journal.jsonl")
+        # Any that does not fit raises; a struct is always true.
+        course = course_of(line for line in lines if msgspec.convert(line, _Line))
     except FileNotFoundError as error:
         name = Path(error.filename).name
         raise Refused([f"{folder}: there is no {name}: give the folder of a run"]) from error
@@ -141,33 +140,14 @@ def _read(folder: Path) -> tuple[_Config, Ending, Course]:
     return config, found[1], course
 
 
-def _schedule(ending: Ending, registered: int) -> dict[int, int] | None:
-    """The number of actors by update; None if all registered ones took part, always."""
-    changes, update = {}, 0
-    for updates, actors in ending.actors_by_update:
-        changes[update] = actors
-        update += updates
-    return changes if changes and set(changes.values()) != {registered} else None
-
-
-def _slots(config: _Config, ending: Ending) -> int | None:
-    """How many actors could run at once; None if they were on other nodes."""
-    if ending.nodes:
-        return None
-    return int(config.settings.get("slots") or config.host.cpus)
-
-
 def _starts(course: Course, wall_seconds: float) -> Starts:
     """What is outside of the journal counts as the start of the process."""
     begun = min((at - seconds for at, seconds in course.starts.values()), default=0.0)
     after = {name: seconds + max(0.0, begun) for name, (_, seconds) in course.starts.items()}
-    actors = sorted((name for name in after if name.startswith(_ACTOR)), key=_number)
+    actors = [name for name in after if name.startswith(_ACTOR)]
+    actors.sort(key=lambda name: int(name.removeprefix(_ACTOR)))
     return Starts(
         process=max(0.0, wall_seconds - course.ended),
         learner=after.get(LEARNER, 0.0),
         actors=tuple(after[name] for name in actors) or (0.0,),
     )
-
-
-def _number(name: str) -> int:
-    return int(name.removeprefix(_ACTOR))

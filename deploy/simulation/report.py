@@ -8,9 +8,7 @@ import msgspec
 class RunUsage(msgspec.Struct, frozen=True):
     """One run. Times in seconds since the simulation began.
 
-    What it held and waited for is named as in ``Usage``; ``waits`` also has ``quota``, the seconds
-    from its arrival until its quotas left room for it and those of actors that would have been more
-    at once than a quota lets, and ``start``, from when there was room until the head began it.
+    What it held and waited for is named as in ``Usage``.
     """
 
     run: str
@@ -23,27 +21,33 @@ class RunUsage(msgspec.Struct, frozen=True):
     cpu_seconds_held: float
     device_seconds_held: float
     waits: dict[str, float]
+    """Seconds by cause; two causes are the head's.
+
+    ``quota``: from its arrival until its quotas left room for it, and those of actors that would
+    have been more at once than a quota lets. ``start``: from when there was room until the head
+    began it.
+    """
 
 
 class Forecast(msgspec.Struct, frozen=True):
-    """All runs. ``makespan`` is the time of the last one's end, in seconds.
-
-    ``utilisation`` is the share of ``slots`` and ``devices`` that was held on average over the
-    makespan. ``waits`` has all waits of a cause together: their ``count``, and the ``mean`` and the
-    ``longest`` in seconds. ``simulated_in`` are the seconds that the simulation took, in which it
-    let ``events`` happen. ``ended_early`` says which quota ended runs before they were done,
-    ``unfinished`` what runs that never ended wait for.
-    """
+    """All runs."""
 
     nodes: int
     slots: int
     runs_per_slot: int
     devices: int
     makespan: float
+    """The time of the last one's end, in seconds."""
     utilisation: dict[str, float]
+    """The share of ``slots`` and ``devices`` that was held on average over the makespan."""
     waits: dict[str, dict[str, float]]
+    """All waits of a cause: their ``count``, and the ``mean`` and ``longest`` in seconds."""
     usage: tuple[RunUsage, ...]
     events: int
+    """How many the simulation let happen."""
     simulated_in: float
+    """The seconds that the simulation took."""
     ended_early: dict[str, str] = {}
+    """Which quota ended runs before they were done."""
     unfinished: dict[str, str] = {}
+    """What runs that never ended wait for."""

@@ -89,7 +89,7 @@ class SimulatedRun:
             self._happened()
 
     def waits_for(self) -> str:
-        """What a run that does not end waits for, in words."""
+        """What a run that does not end waits for, for people."""
         waits = self._coordinator.waits()
         return "; ".join(f"{who} waits for {what}" for who, what in list(waits.items())[:3])
 

@@ -20,15 +20,13 @@ OWNER = "owner"
 
 @dataclass(frozen=True)
 class Starts:
-    """Seconds from the start of a run's process until each member is ready.
-
-    ``process``: from the start of the command until members are started. Actor k takes the k-th
-    of ``actors``, beginning anew after the last.
-    """
+    """Seconds from the start of a run's process until each member is ready."""
 
     process: float = 0.0
+    """From the start of the command until members are started."""
     learner: float = 0.0
     actors: tuple[float, ...] = (0.0,)
+    """Actor k takes the k-th of them, beginning again after the last."""
 
     def of_actor(self, actor: int) -> float:
         """Those of one actor."""
@@ -37,19 +35,19 @@ class Starts:
 
 @dataclass(frozen=True)
 class Workload:
-    """``runs`` alike runs of a workload; the first arrives at ``arrives``, one more ``every`` s.
-
-    ``durations`` are by target of the table; an invocation of a target that is not there takes no
-    time. The learner publishes a version with every ``sync``-th update.
-    """
+    """A workload of which ``runs`` alike runs arrive."""
 
     plan: Plan
     durations: Mapping[str, Duration]
+    """By target of the table; an invocation of a target that is not there takes no time."""
     starts: Starts = Starts()
     sync: int = 1
+    """The learner publishes a version with every ``sync``-th update."""
     runs: int = 1
     arrives: float = 0.0
+    """When the first run arrives."""
     every: float = 0.0
+    """Seconds from one run to the next."""
     weight: float = 1.0
     priority: int = 0
     placement: str = "spread"
@@ -62,7 +60,11 @@ class Workload:
             Refused: a trigger is the user's own, waits for more than rows and weights, or has
                 arguments that are none.
         """
-        table = decode_table(self.plan.triggers, _own_trigger)
+
+        def own_trigger(name: str) -> Any:
+            raise ValueError(f"{name} is a trigger of your own: a simulation runs no code of users")
+
+        table = decode_table(self.plan.triggers, own_trigger)
         if faults := [
             f"triggers[{target!r}] waits for the object {name!r}: only weights are simulated"
             for target, trigger in table.items()
@@ -97,7 +99,3 @@ def check(workloads: Iterable[Workload]) -> None:
             faults += [f"{each.plan.name}: {fault}" for fault in refused.faults]
     if faults:
         raise Refused(faults)
-
-
-def _own_trigger(name: str) -> Any:
-    raise ValueError(f"{name} is a trigger of your own: a simulation runs no code of users")
