@@ -73,20 +73,23 @@ class Checkpointer:
         """
         image = self._store.begin(name, estimate(pid))
         try:
-            facts = self._facts(pid, actor)
+            if actor < 0:
+                facts = Facts.of(pid, self._criu.version)
+            else:
+                step, version = self._progress(actor)
+                block = str(self._site.block_path(actor))
+                facts = Facts.of(
+                    pid,
+                    self._criu.version,
+                    block=block,
+                    actor=actor,
+                    step=step,
+                    policy_version=version,
+                )
             return Shot(image, self._criu.dump(pid, image), facts)
         except BaseException:
             image.abandon()
             raise
-
-    def _facts(self, pid: int, actor: int) -> Facts:
-        if actor < 0:
-            return Facts.of(pid, self._criu.version)
-        step, version = self._progress(actor)
-        block = str(self._site.block_path(actor))
-        return Facts.of(
-            pid, self._criu.version, block=block, actor=actor, step=step, policy_version=version
-        )
 
     def is_done(self, shot: Shot) -> bool:
         """Whether the dump is over; if so, its image is sealed.

@@ -208,7 +208,7 @@ class Migration(Closing):
                 coming.file.close()
                 unpacking = coming.unpacking
                 if unpacking is not None and not coming.restoring and not unpacking.cancel():
-                    # Another process is about to replace its image.
+                    # Another process is about to replace the actor: drop its image.
                     wait([unpacking], _UNPACK_SECONDS)
                     if unpacking.done() and unpacking.exception() is None:
                         self._actors.images.drop(unpacking.result())
