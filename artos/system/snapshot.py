@@ -104,7 +104,7 @@ def pickled(value: Any) -> bytes:
 
 
 class _Pickler(pickle.Pickler):
-    """Takes along what environments hold where they would only say how to make them anew.
+    """Takes along what environments hold where they would only say how to make them again.
 
     ``gymnasium.utils.EzPickle`` pickles the arguments of the constructor, and nothing else.
     """
