@@ -230,7 +230,26 @@ class Stepper:
         if self._masks or self._waits:
             step.final = {name: part[ended] for name, part in step.obs.items()}
         else:
-            step.final = self._finals(ended, info)
+            # A list or an object array of single observations, a batched array, or a Dict of
+            # batched ones.
+            last = info.get("final_obs", info.get("final_observation"))
+            if last is None:
+                raise Mismatch(OBSERVATIONS, _NO_LAST)
+            single = isinstance(last, list) or (
+                isinstance(last, np.ndarray) and last.dtype == object
+            )
+            paths = [(path, stored.key) for path, stored in self._stored]
+            if self.spec.masked == "observation":
+                paths.append(((MASK,), MASK_KEY))
+            found: Parts = {
+                key: np.stack([at(last[i], path, key) for i in ended])
+                if single
+                else np.asarray(at(last, path, key))[ended]
+                for path, key in paths
+            }
+            rows = (len(ended),)
+            checked = {each.key: each(found[each.key], rows) for _, each in self._stored}
+            step.final = {**found, **checked}
             if self._allowed is not None:
                 said = step.final.get(MASK_KEY)
                 if said is None:
@@ -284,31 +303,6 @@ class Stepper:
                     MASK_KEY, self.actor, self.step_number, _EMPTY.format(empty[0], self.spec.name)
                 )
         return parts
-
-    def _finals(self, ended: NDArray[np.int64], info: dict[str, Any]) -> Parts:
-        """Last observations (k, …) of the episodes that ended, from any layout of ``final_obs``.
-
-        That is a list or an object array of single observations, a batched array, or a Dict of
-        batched ones.
-        """
-        last = info.get("final_obs", info.get("final_observation"))
-        if last is None:
-            raise Mismatch(OBSERVATIONS, _NO_LAST)
-        each = isinstance(last, list) or (isinstance(last, np.ndarray) and last.dtype == object)
-        paths = [(path, stored.key) for path, stored in self._stored]
-        if self.spec.masked == "observation":
-            paths.append(((MASK,), MASK_KEY))
-        found: Parts = {
-            key: np.stack([at(last[i], path, key) for i in ended])
-            if each
-            else np.asarray(at(last, path, key))[ended]
-            for path, key in paths
-        }
-        rows = (len(ended),)
-        return {
-            **found,
-            **{stored.key: stored(found[stored.key], rows) for _, stored in self._stored},
-        }
 
 
 _LATE = (

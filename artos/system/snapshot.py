@@ -67,24 +67,21 @@ def put_back(part: Any, found: Any) -> None:
         part.go_on(found)
         return
     for name in part.kept:
-        if name in found:
-            _set(part, name, found[name])
-
-
-def _set(part: Any, name: str, found: Any) -> None:
-    """Set an attribute, in place where others may refer to its value."""
-    now = getattr(part, name)
-    if hasattr(now, "go_on") or hasattr(now, "kept"):
-        put_back(now, found)
-    elif isinstance(now, np.random.Generator):
-        now.bit_generator.state = found.bit_generator.state
-    elif isinstance(now, np.ndarray) and now.shape == np.shape(found):
-        now[...] = found
-    elif isinstance(now, dict):
-        now.clear()
-        now.update(found)
-    else:
-        setattr(part, name, found)
+        if name not in found:
+            continue
+        # In place where others may refer to the value.
+        now, then = getattr(part, name), found[name]
+        if hasattr(now, "go_on") or hasattr(now, "kept"):
+            put_back(now, then)
+        elif isinstance(now, np.random.Generator):
+            now.bit_generator.state = then.bit_generator.state
+        elif isinstance(now, np.ndarray) and now.shape == np.shape(then):
+            now[...] = then
+        elif isinstance(now, dict):
+            now.clear()
+            now.update(then)
+        else:
+            setattr(part, name, then)
 
 
 def pickled(value: Any) -> bytes:

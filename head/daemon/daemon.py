@@ -171,9 +171,11 @@ class HeadDaemon(Closing):
                 handle(peer, message)
             except Exception as error:
                 what = f"{type(message).__name__} from {peer}"
-                self._faults.add(
-                    what, error, lambda why, peer=peer: messenger.send(peer, Refusal(why))
-                )
+
+                def refuse(why: str, peer: str = peer) -> None:
+                    messenger.send(peer, Refusal(why))
+
+                self._faults.add(what, error, refuse)
 
     def _decide(self, now: float) -> None:
         effects: list[Effect] = []

@@ -196,8 +196,12 @@ class Migration(Closing):
                 bundle, packing = self._bundle(number), outgoing.packing
                 if packing is None or packing.cancel():
                     bundle.unlink(missing_ok=True)
-                else:  # as soon as it is packed
-                    packing.add_done_callback(lambda _, path=bundle: path.unlink(missing_ok=True))
+                else:
+
+                    def unlink(_: Future[None], path: Path = bundle) -> None:
+                        path.unlink(missing_ok=True)
+
+                    packing.add_done_callback(unlink)  # as soon as it is packed
 
     def forget(self, member: Member) -> None:
         """Remove the bundles of a member that is ended."""
