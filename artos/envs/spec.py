@@ -95,8 +95,6 @@ class ActionSpec(msgspec.Struct, frozen=True):
     - ``multidiscrete``: int64 of ``shape``, one size per element in C order;
     - ``box``: float32 of ``shape``, stored raw, clipped to ``low`` and ``high`` when stepping (one
       bound per element, None: unbounded).
-
-    ``start`` and ``dtype`` restore the environment's own numbers.
     """
 
     kind: ActionKind
@@ -105,7 +103,9 @@ class ActionSpec(msgspec.Struct, frozen=True):
     low: tuple[float | None, ...] = ()
     high: tuple[float | None, ...] = ()
     start: tuple[Number, ...] = ()
+    """What each element's own numbers begin with; empty: 0."""
     dtype: str = "int64"
+    """That of the environment's own numbers."""
 
     def __post_init__(self) -> None:
         _check_dtype(self.dtype)

@@ -54,9 +54,6 @@ class Stepper:
     In the next step a DISABLED environment is reset twice, and what it does in between is dropped:
     all of its environments step together, and none may step beyond its end.
 
-    ``actor`` and ``step_number`` only serve error messages; ``ages`` (E,) uint8 counts steps since
-    the episode of the current observation began, up to 255.
-
     Args:
         env: any Gymnasium vector environment.
         name: its name in messages.
@@ -97,7 +94,7 @@ class Stepper:
             self.spec = self.spec.masked_by_info()
         self._allowed = ActionMasks(self.spec, self.envs) if self.spec.masked else None
         self._waits = self.spec.skips_rows
-        self.actor = self.step_number = 0
+        self.actor = self.step_number = 0  # for error messages only
         self._clip, self._terminal_lives = clip_rewards, terminal_lives
         self._stored = [
             (path, stored)
@@ -120,6 +117,7 @@ class Stepper:
             setattr(self, name, taken[name])
 
     def _begin_episodes(self) -> None:
+        # Steps since the episode of the current observation began, up to 255.
         self.ages = np.zeros(self.envs, np.uint8)
         self._returns, self._lengths = np.zeros(self.envs), np.zeros(self.envs, np.int64)
         self._resetting = np.zeros(self.envs, bool)

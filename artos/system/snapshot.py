@@ -24,14 +24,15 @@ Streams = dict[str, Any]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the members of a run hold, as bytes; ``lost`` says in words what is not in it."""
+    """What the members of a run hold, as bytes."""
 
     data: bytes
     lost: tuple[str, ...] = ()
+    """What is not in it, for the user to read."""
 
 
 class NotKept(ArtosError):
-    """A part of a run cannot go on from a snapshot. ``why`` is the reason."""
+    """A part of a run cannot go on from a snapshot."""
 
     def __init__(self, why: str) -> None:
         self.why = why

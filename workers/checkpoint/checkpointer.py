@@ -43,10 +43,7 @@ class Shot:
 
 
 class Checkpointer:
-    """Dumps processes into an image store and restores them; both run in the background.
-
-    ``gives_back``: an image frees the memory of its process, as it is not on a tmpfs.
-    """
+    """Dumps processes into an image store and restores them; both run in the background."""
 
     def __init__(
         self,
@@ -60,7 +57,7 @@ class Checkpointer:
     ) -> None:
         self._site, self._criu, self._store = site, criu, store
         self._prefix, self._progress = prefix, progress
-        self.gives_back = gives_back
+        self.gives_back = gives_back  # whether images free memory, as they are not on a tmpfs
         remove_left(Path.cwd())
 
     def take(self, pid: int, name: str, actor: int = -1) -> Shot:
