@@ -90,7 +90,7 @@ class SpawnStrategy(Protocol):
 
     kind: Kind
     optional: bool
-    """It is not for every environment, so that it is no news if it fails."""
+    """Whether it is not for every environment, so that its failure is no news."""
 
     def request(self, member: Member, slot: Slot | None) -> None:
         """Ask for a process, on that slot's CPU if one is given; ``poll`` will return it."""
