@@ -29,7 +29,20 @@ def unfit(space: gym.Space[Any]) -> str:
     if isinstance(space, spaces.Tuple | spaces.Dict):
         instead = _together(space)
     elif isinstance(space, spaces.Box) and space.dtype.kind in "iu":
-        instead = _whole_numbers(space)
+        sizes = space.high.astype(object) - space.low + 1
+        if sizes.size <= _MANY and max(sizes.flat) <= _MOST:
+            start = space.low.astype(np.int64).tolist()
+            instead = "take a MultiDiscrete: " + _wrapped(
+                "lambda a: a.astype(env.action_space.dtype)",
+                f"gymnasium.spaces.MultiDiscrete({sizes.tolist()}, start={start})",
+            )
+        else:
+            low = max(int(space.low.max()), -_MOST)
+            high = min(int(space.high.min()), low + 2 * _MOST)
+            instead = "take floats within bounds that make sense, and round them: " + _wrapped(
+                "lambda a: np.rint(a).astype(env.action_space.dtype)",
+                f"gymnasium.spaces.Box({low}, {high}, {space.shape})",
+            )
     else:
         instead = (
             "let gymnasium.wrappers.TransformAction take a Discrete, a MultiDiscrete, a "
@@ -77,23 +90,6 @@ def _inner(space: gym.Space[Any]) -> list[gym.Space[Any]]:
         each = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
         return [leaf for part in each for leaf in _inner(part)]
     return [space]
-
-
-def _whole_numbers(space: spaces.Box) -> str:
-    """What to do about a Box of integers: make choices of them, or round floats."""
-    sizes = space.high.astype(object) - space.low + 1
-    if sizes.size <= _MANY and max(sizes.flat) <= _MOST:
-        start = space.low.astype(np.int64).tolist()
-        return "take a MultiDiscrete: " + _wrapped(
-            "lambda a: a.astype(env.action_space.dtype)",
-            f"gymnasium.spaces.MultiDiscrete({sizes.tolist()}, start={start})",
-        )
-    low = max(int(space.low.max()), -_MOST)
-    high = min(int(space.high.min()), low + 2 * _MOST)
-    return "take floats within bounds that make sense, and round them: " + _wrapped(
-        "lambda a: np.rint(a).astype(env.action_space.dtype)",
-        f"gymnasium.spaces.Box({low}, {high}, {space.shape})",
-    )
 
 
 def one_choice(actions: ActionSpec) -> str:

@@ -96,7 +96,14 @@ def describe(env: str) -> EnvSpec:
         if is_atari(env):
             return spec
         masks, shown = try_out(env, made, spec)
-        unlike = _unlike(env, (made, shown), spec)
+        # What differs between two that are made in the same way.
+        with under_way(f"environment {env}", "being made"):
+            other = open_vector(env, 1)
+        try:
+            also = try_out(env, other, spec).shown
+            unlike = difference(made, other, "env") or difference(shown, also, "what it shows")
+        finally:
+            other.close()
         stacks.declare(made, masked=masks is not None)
         spec = msgspec.structs.replace(spec_of(env, made), unlike=unlike)
         return spec if masks is None else spec.masked_by_info(masks)
@@ -106,20 +113,6 @@ def describe(env: str) -> EnvSpec:
         raise Refused([f"environment {env} fails: {_tail(error)}"]) from error
     finally:
         made.close()
-
-
-def _unlike(env: str, one: tuple[AnyVectorEnv, Any], spec: EnvSpec) -> str:
-    """What differs between two that are made in the same way (``EnvSpec.unlike``).
-
-    ``one`` was tried out just now, with what it has shown.
-    """
-    with under_way(f"environment {env}", "being made"):
-        other = open_vector(env, 1)
-    try:
-        shown = try_out(env, other, spec).shown
-        return difference(one[0], other, "env") or difference(one[1], shown, "what it shows")
-    finally:
-        other.close()
 
 
 def open_vector(

@@ -136,19 +136,14 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
             if self._waits:
                 self._waiting = np.flatnonzero(self._terminations | self._truncations).tolist()
             else:
-                info = self._restart(infos)
+                final = np.full(self.num_envs, None, object)
+                info = {"final_obs": final, "final_info": _masks(infos)}
+                for i in np.flatnonzero(self._terminations | self._truncations).tolist():
+                    final[i] = nested({path: array[i].copy() for path, _, array in self._parts})
+                    infos[i] = self._reset_one(i)
         if told or over:  # a reset may say what a step does not, and vice versa
             info = {**info, **_lives(infos), **_masks(infos)}
         return self._obs, rewards, terminations, truncations, info
-
-    def _restart(self, infos: list[dict[str, Any]]) -> dict[str, Any]:
-        """Reset the environments that ended, whose infos are replaced."""
-        final = np.full(self.num_envs, None, object)
-        last = _masks(infos)
-        for i in np.flatnonzero(self._terminations | self._truncations).tolist():
-            final[i] = nested({path: array[i].copy() for path, _, array in self._parts})
-            infos[i] = self._reset_one(i)
-        return {"final_obs": final, "final_info": last}
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close every environment."""

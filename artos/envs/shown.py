@@ -63,9 +63,6 @@ class Shown:
         shape = rows + self.shape
         if type(value) is np.ndarray and value.dtype is self.dtype and value.shape == shape:
             return value
-        return self._cast(value, shape)
-
-    def _cast(self, value: Any, shape: tuple[int, ...]) -> Array:
         given = numbers(value)
         if given is None:
             array = isinstance(value, np.ndarray)

@@ -95,8 +95,6 @@ class ActionSpec(msgspec.Struct, frozen=True):
     - ``multidiscrete``: int64 of ``shape``, one size per element in C order;
     - ``box``: float32 of ``shape``, stored raw, clipped to ``low`` and ``high`` when stepping (one
       bound per element, None: unbounded).
-
-    ``start`` and ``dtype`` restore the environment's own numbers.
     """
 
     kind: ActionKind
@@ -105,7 +103,9 @@ class ActionSpec(msgspec.Struct, frozen=True):
     low: tuple[float | None, ...] = ()
     high: tuple[float | None, ...] = ()
     start: tuple[Number, ...] = ()
+    """What each element's own numbers begin with; empty: 0."""
     dtype: str = "int64"
+    """That of the environment's own numbers."""
 
     def __post_init__(self) -> None:
         _check_dtype(self.dtype)
@@ -287,7 +287,21 @@ def _part(key: str, space: gym.Space[Any], stack: int, padding: Padding) -> Part
         raise TypeError(f"{key} has no elements, shape {space.shape}: leave it out")
     match space:
         case spaces.Box():
-            return _box_part(key, space, stack, padding)
+            dtype = np.dtype(np.dtype(space.dtype).type)  # in the machine's byte order
+            if dtype.kind == "f" and dtype.itemsize > 4:
+                dtype = np.dtype(np.float32)
+            if dtype.kind not in "biuf":
+                raise TypeError(f"{key} has dtype {dtype}; only numbers can be stored")
+            shape = tuple(int(n) for n in space.shape)
+            if stack > 1 and shape[0] != stack:
+                frames = f"{stack} frames"
+                raise TypeError(
+                    f"{key} has shape {shape}, but metadata['frame_stack'] says {frames}"
+                )
+            low, high = _finite(float(space.low.min())), _finite(float(space.high.max()))
+            if stack == 1:
+                return Part(key, shape, dtype.name, 1, (), low, high)
+            return Part(key, shape[1:], dtype.name, stack, (), low, high, padding)
         case spaces.Discrete():
             count, first = int(space.n), int(space.start)
             start = (first,) if first else ()
@@ -309,21 +323,6 @@ def _part(key: str, space: gym.Space[Any], stack: int, padding: Padding) -> Part
         f"{key} is a {type(space).__name__} space; use Box, Discrete, MultiDiscrete, MultiBinary, "
         "or Dict or Tuple of these"
     )
-
-
-def _box_part(key: str, space: spaces.Box, stack: int, padding: Padding) -> Part:
-    dtype = np.dtype(np.dtype(space.dtype).type)  # in the machine's byte order
-    if dtype.kind == "f" and dtype.itemsize > 4:
-        dtype = np.dtype(np.float32)
-    if dtype.kind not in "biuf":
-        raise TypeError(f"{key} has dtype {dtype}; only numbers can be stored")
-    shape = tuple(int(n) for n in space.shape)
-    if stack > 1 and shape[0] != stack:
-        raise TypeError(f"{key} has shape {shape}, but metadata['frame_stack'] says {stack} frames")
-    low, high = _finite(float(space.low.min())), _finite(float(space.high.max()))
-    if stack == 1:
-        return Part(key, shape, dtype.name, 1, (), low, high)
-    return Part(key, shape[1:], dtype.name, stack, (), low, high, padding)
 
 
 def _mask_part(actions: ActionSpec, shape: tuple[int, ...]) -> Part:

@@ -54,9 +54,6 @@ class Stepper:
     In the next step a DISABLED environment is reset twice, and what it does in between is dropped:
     all of its environments step together, and none may step beyond its end.
 
-    ``actor`` and ``step_number`` only serve error messages; ``ages`` (E,) uint8 counts steps since
-    the episode of the current observation began, up to 255.
-
     Args:
         env: any Gymnasium vector environment.
         name: its name in messages.
@@ -97,7 +94,7 @@ class Stepper:
             self.spec = self.spec.masked_by_info()
         self._allowed = ActionMasks(self.spec, self.envs) if self.spec.masked else None
         self._waits = self.spec.skips_rows
-        self.actor = self.step_number = 0
+        self.actor = self.step_number = 0  # for error messages only
         self._clip, self._terminal_lives = clip_rewards, terminal_lives
         self._stored = [
             (path, stored)
@@ -120,6 +117,7 @@ class Stepper:
             setattr(self, name, taken[name])
 
     def _begin_episodes(self) -> None:
+        # Steps since the episode of the current observation began, up to 255.
         self.ages = np.zeros(self.envs, np.uint8)
         self._returns, self._lengths = np.zeros(self.envs), np.zeros(self.envs, np.int64)
         self._resetting = np.zeros(self.envs, bool)
@@ -230,7 +228,26 @@ class Stepper:
         if self._masks or self._waits:
             step.final = {name: part[ended] for name, part in step.obs.items()}
         else:
-            step.final = self._finals(ended, info)
+            # A list or an object array of single observations, a batched array, or a Dict of
+            # batched ones.
+            last = info.get("final_obs", info.get("final_observation"))
+            if last is None:
+                raise Mismatch(OBSERVATIONS, _NO_LAST)
+            single = isinstance(last, list) or (
+                isinstance(last, np.ndarray) and last.dtype == object
+            )
+            paths = [(path, stored.key) for path, stored in self._stored]
+            if self.spec.masked == "observation":
+                paths.append(((MASK,), MASK_KEY))
+            found: Parts = {
+                key: np.stack([at(last[i], path, key) for i in ended])
+                if single
+                else np.asarray(at(last, path, key))[ended]
+                for path, key in paths
+            }
+            rows = (len(ended),)
+            checked = {each.key: each(found[each.key], rows) for _, each in self._stored}
+            step.final = {**found, **checked}
             if self._allowed is not None:
                 said = step.final.get(MASK_KEY)
                 if said is None:
@@ -284,31 +301,6 @@ class Stepper:
                     MASK_KEY, self.actor, self.step_number, _EMPTY.format(empty[0], self.spec.name)
                 )
         return parts
-
-    def _finals(self, ended: NDArray[np.int64], info: dict[str, Any]) -> Parts:
-        """Last observations (k, …) of the episodes that ended, from any layout of ``final_obs``.
-
-        That is a list or an object array of single observations, a batched array, or a Dict of
-        batched ones.
-        """
-        last = info.get("final_obs", info.get("final_observation"))
-        if last is None:
-            raise Mismatch(OBSERVATIONS, _NO_LAST)
-        each = isinstance(last, list) or (isinstance(last, np.ndarray) and last.dtype == object)
-        paths = [(path, stored.key) for path, stored in self._stored]
-        if self.spec.masked == "observation":
-            paths.append(((MASK,), MASK_KEY))
-        found: Parts = {
-            key: np.stack([at(last[i], path, key) for i in ended])
-            if each
-            else np.asarray(at(last, path, key))[ended]
-            for path, key in paths
-        }
-        rows = (len(ended),)
-        return {
-            **found,
-            **{stored.key: stored(found[stored.key], rows) for _, stored in self._stored},
-        }
 
 
 _LATE = (

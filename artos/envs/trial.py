@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,29 +37,6 @@ def try_out(name: str, env: VectorEnv[Any, Any, Any], spec: EnvSpec) -> Tried:
         Refused: ``reset`` or ``step`` fails, or returns what its spaces do not say.
     """
     masks: tuple[int, ...] | None = None
-    try:
-        with _seeded_globals():
-            if not spec.masked:
-                with under_way(f"environment {name}", "reset"):
-                    _, info = pair_of(env.reset(seed=0))
-                if MASK in info:
-                    masks = np.shape(info[MASK][0])
-                    spec.masked_by_info(masks)
-            stepper = Stepper(env, name, masked=masks is not None)
-            with under_way(f"environment {name}", "reset"):
-                obs = stepper.reset(0)
-            began = {key: part.copy() for key, part in obs.items()}
-            with under_way(f"environment {name}", "step"):
-                step = stepper.step(some_actions(stepper, obs, np.random.default_rng(0)))
-    except Mismatch as error:
-        raise Refused([f"environment {name}: {error}"]) from error
-    except BadRow as error:
-        raise Refused([f"environment {name}: {error.__cause__ or error}"]) from error
-    return Tried(masks, (began, step.obs, step.rewards))
-
-
-@contextmanager
-def _seeded_globals() -> Iterator[None]:
     torch = sys.modules.get("torch")
     before = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()
     random.seed(0)
@@ -69,12 +44,28 @@ def _seeded_globals() -> Iterator[None]:
     if torch:
         torch.manual_seed(0)
     try:
-        yield
+        if not spec.masked:
+            with under_way(f"environment {name}", "reset"):
+                _, info = pair_of(env.reset(seed=0))
+            if MASK in info:
+                masks = np.shape(info[MASK][0])
+                spec.masked_by_info(masks)
+        stepper = Stepper(env, name, masked=masks is not None)
+        with under_way(f"environment {name}", "reset"):
+            obs = stepper.reset(0)
+        began = {key: part.copy() for key, part in obs.items()}
+        with under_way(f"environment {name}", "step"):
+            step = stepper.step(some_actions(stepper, obs, np.random.default_rng(0)))
+    except Mismatch as error:
+        raise Refused([f"environment {name}: {error}"]) from error
+    except BadRow as error:
+        raise Refused([f"environment {name}: {error.__cause__ or error}"]) from error
     finally:
         random.setstate(before[0])
         np.random.set_state(before[1])
         if torch:
             torch.set_rng_state(before[2])
+    return Tried(masks, (began, step.obs, step.rewards))
 
 
 def some_actions(

@@ -55,7 +55,15 @@ def pack(folder: Path, limit_mb: float = LIMIT_MB) -> tuple[str, bytes]:
     """
     try:
         paths = sorted(_kept(folder, _ignored(folder), PurePosixPath()))
-        faults = [*_unfit(folder, paths), *_too_large(folder, paths, limit_mb)]
+        faults = [*_unfit(folder, paths)]
+        sizes = {path: (folder / path).lstat().st_size for path in paths}
+        if (total := sum(sizes.values())) > limit_mb * 1e6:
+            largest = sorted(paths, key=lambda path: -sizes[path])[:_SHOWN]
+            shown = ", ".join(f"{path} ({sizes[path] / 1e6:.1f} MB)" for path in largest)
+            faults.append(
+                f"{folder} holds {total / 1e6:.1f} MB, {limit_mb:g} MB may be sent to the nodes: "
+                f"list what is not needed there in {IGNORE_FILE}; the largest are {shown}"
+            )
         if faults:
             raise Refused(faults)
         buffer = io.BytesIO()
@@ -117,17 +125,6 @@ def _unfit(folder: Path, paths: list[PurePosixPath]) -> Iterator[str]:
                 yield f"{path} links to {target}, out of the folder: copy it, or ignore it"
         elif not stat.S_ISREG(mode):
             yield f"{path} is not a regular file: list it in {IGNORE_FILE}"
-
-
-def _too_large(folder: Path, paths: list[PurePosixPath], limit_mb: float) -> Iterator[str]:
-    sizes = {path: (folder / path).lstat().st_size for path in paths}
-    if (total := sum(sizes.values())) > limit_mb * 1e6:
-        largest = sorted(paths, key=lambda path: -sizes[path])[:_SHOWN]
-        shown = ", ".join(f"{path} ({sizes[path] / 1e6:.1f} MB)" for path in largest)
-        yield (
-            f"{folder} holds {total / 1e6:.1f} MB, {limit_mb:g} MB may be sent to the nodes: list "
-            f"what is not needed there in {IGNORE_FILE}; the largest are {shown}"
-        )
 
 
 # -- keeping ---------------------------------------------------------------------------------------

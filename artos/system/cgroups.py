@@ -21,8 +21,15 @@ def groups(controller: str, root: Path = ROOT) -> list[Path]:
     for line in text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         own |= dict.fromkeys(controllers.split(","), PurePosixPath(path))
+    mounts = []  # of trees: kind, options, which part of the tree, and where
+    for line in text(root / "proc/self/mountinfo").splitlines():
+        mount, _, device = line.partition(" - ")
+        kind, _, options = device.split(" ", 2)
+        if kind in ("cgroup", "cgroup2"):
+            part, place = mount.split(" ")[3:5]
+            mounts.append((kind, options, PurePosixPath(part), PurePosixPath(place)))
     found = []
-    for kind, options, inner, point in _mounts(root):
+    for kind, options, inner, point in sorted(mounts):
         name = "" if kind == "cgroup2" else controller
         if name not in own or (name and name not in options.split(",")):
             continue
@@ -46,15 +53,3 @@ def numbers(listed: str) -> Iterator[int]:
     for part in filter(None, listed.strip().split(",")):
         first, _, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)
-
-
-def _mounts(root: Path) -> list[tuple[str, str, PurePosixPath, PurePosixPath]]:
-    """Mounted group trees, version 1 first: kind, options, which part of the tree, and where."""
-    found = []
-    for line in text(root / "proc/self/mountinfo").splitlines():
-        mount, _, device = line.partition(" - ")
-        kind, _, options = device.split(" ", 2)
-        if kind in ("cgroup", "cgroup2"):
-            inner, point = mount.split(" ")[3:5]
-            found.append((kind, options, PurePosixPath(inner), PurePosixPath(point)))
-    return sorted(found)

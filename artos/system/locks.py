@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -41,19 +42,14 @@ class FileLock(Closing):
         while True:
             lock = cls(os.open(path, flags, 0o600))
             if _locked(lock.fileno(), fcntl.LOCK_EX):
-                if lock._is_of(path):
-                    return lock
+                with suppress(FileNotFoundError):
+                    if os.path.samestat(path.lstat(), os.fstat(lock.fileno())):
+                        return lock
             elif deadline.passed and (patience.passed or not _locked(lock.fileno(), fcntl.LOCK_SH)):
                 lock.close()
                 return None
             lock.close()  # the file has just been replaced, or another process was checking it
             time.sleep(_PAUSE_SECONDS)
-
-    def _is_of(self, path: Path) -> bool:
-        try:
-            return os.path.samestat(path.lstat(), os.fstat(self._descriptor))
-        except FileNotFoundError:
-            return False
 
     def fileno(self) -> int:
         """The descriptor, -1 once closed; started programs do not inherit it unless told to."""

@@ -70,7 +70,10 @@ def open_own(path: Path) -> int:
     """
     descriptor = open_folder(path)
     about = os.fstat(descriptor)
-    if about.st_uid == os.geteuid() and not about.st_mode & _others_may_write(about.st_gid):
+    # The user's own group may write: many systems give each user a group of their own, and a umask
+    # that lets it.
+    others = stat.S_IWOTH if about.st_gid == os.getegid() else stat.S_IWOTH | stat.S_IWGRP
+    if about.st_uid == os.geteuid() and not about.st_mode & others:
         return descriptor
     os.close(descriptor)
     mode, owner = stat.filemode(about.st_mode), about.st_uid
@@ -90,15 +93,6 @@ def open_folder(path: Path) -> int:
         raise NotOurs(str(path), "it is a link or a file") from None
     except PermissionError:
         raise NotOurs(str(path), "it may not be entered") from None
-
-
-def _others_may_write(group: int) -> int:
-    """The rights that no one else has in a folder of ours.
-
-    The user's own group may have them: many systems give each user a group of their own, and a
-    umask that lets it write.
-    """
-    return stat.S_IWOTH if group == os.getegid() else stat.S_IWOTH | stat.S_IWGRP
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import os
 import secrets
 import stat
 from contextlib import suppress
-from pathlib import Path
 
 from artos.system.regular_file import opened
 from artos.system.user_cache import user_state
@@ -41,23 +40,20 @@ def _key(*, create: bool) -> bytes:
     path = user_state() / "key"
     with suppress(OSError):
         if create and not path.exists():
-            _make_key(path)
+            # It is complete before any process can see it; one that was made first stays.
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft = path.with_name(f".key.{os.getpid()}.{secrets.token_hex(4)}")
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+                with os.fdopen(os.open(draft, flags, 0o600), "wb") as new:
+                    new.write(secrets.token_bytes(_BYTES))
+                with suppress(FileExistsError):
+                    os.link(draft, path)
+            finally:
+                draft.unlink(missing_ok=True)
         with opened(path) as file:
             there = os.fstat(file.fileno())
             secret = not there.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
             if there.st_uid == os.geteuid() and secret and there.st_size == _BYTES:
                 return file.read(_BYTES)
     return b""
-
-
-def _make_key(path: Path) -> None:
-    """Make the key, complete before any process can see it; one that was made first stays."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".key.{os.getpid()}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(_BYTES))
-        with suppress(FileExistsError):
-            os.link(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -24,14 +24,15 @@ Streams = dict[str, Any]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the members of a run hold, as bytes; ``lost`` says in words what is not in it."""
+    """What the members of a run hold, as bytes."""
 
     data: bytes
     lost: tuple[str, ...] = ()
+    """What is not in it, for the user to read."""
 
 
 class NotKept(ArtosError):
-    """A part of a run cannot go on from a snapshot. ``why`` is the reason."""
+    """A part of a run cannot go on from a snapshot."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -67,24 +68,21 @@ def put_back(part: Any, found: Any) -> None:
         part.go_on(found)
         return
     for name in part.kept:
-        if name in found:
-            _set(part, name, found[name])
-
-
-def _set(part: Any, name: str, found: Any) -> None:
-    """Set an attribute, in place where others may refer to its value."""
-    now = getattr(part, name)
-    if hasattr(now, "go_on") or hasattr(now, "kept"):
-        put_back(now, found)
-    elif isinstance(now, np.random.Generator):
-        now.bit_generator.state = found.bit_generator.state
-    elif isinstance(now, np.ndarray) and now.shape == np.shape(found):
-        now[...] = found
-    elif isinstance(now, dict):
-        now.clear()
-        now.update(found)
-    else:
-        setattr(part, name, found)
+        if name not in found:
+            continue
+        # In place where others may refer to the value.
+        now, then = getattr(part, name), found[name]
+        if hasattr(now, "go_on") or hasattr(now, "kept"):
+            put_back(now, then)
+        elif isinstance(now, np.random.Generator):
+            now.bit_generator.state = then.bit_generator.state
+        elif isinstance(now, np.ndarray) and now.shape == np.shape(then):
+            now[...] = then
+        elif isinstance(now, dict):
+            now.clear()
+            now.update(then)
+        else:
+            setattr(part, name, then)
 
 
 def pickled(value: Any) -> bytes:
@@ -104,7 +102,7 @@ def pickled(value: Any) -> bytes:
 
 
 class _Pickler(pickle.Pickler):
-    """Takes along what environments hold where they would only say how to make them anew.
+    """Takes along what environments hold where they would only say how to make them again.
 
     ``gymnasium.utils.EzPickle`` pickles the arguments of the constructor, and nothing else.
     """

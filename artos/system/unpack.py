@@ -13,7 +13,7 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -92,7 +92,14 @@ def unpack(content: bytes, folder: Path) -> None:
             shutil.rmtree(draft, ignore_errors=True)
     for entry in entries:
         if not is_right(entry, folder / entry.path):
-            _restore(entry, folder)
+            # Written in one step: a process may be importing what was there.
+            draft = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
+            try:
+                _write(replace(entry, path=PurePosixPath("0")), draft)
+                (folder / entry.path).parent.mkdir(parents=True, exist_ok=True)
+                (draft / "0").replace(folder / entry.path)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
 
 
 # -- checking --------------------------------------------------------------------------------------
@@ -186,18 +193,6 @@ def _write(entry: Entry, folder: Path) -> None:
         return
     path.write_bytes(entry.content)
     path.chmod(0o755 if entry.executable else 0o644)
-
-
-def _restore(entry: Entry, folder: Path) -> None:
-    """Write a file that is missing or changed, in one step: a process may be importing it."""
-    path = folder / entry.path
-    draft = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
-    try:
-        _write(Entry(PurePosixPath("0"), entry.content, entry.executable, entry.target), draft)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        (draft / "0").replace(path)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def is_right(entry: Entry, path: Path) -> bool:

@@ -13,16 +13,13 @@ from head.daemon.runs import Runs
 
 
 class Admission:
-    """Takes runs from the queue while the cluster has room and the head may start processes.
-
-    At most ``at_once`` runs have a process.
-    """
+    """Takes runs from the queue while the cluster has room and the head may start processes."""
 
     def __init__(
         self, runs: Runs, nodes: Nodes, queue: RunQueue, books: QuotaBooks, at_once: float = inf
     ) -> None:
         self._runs, self._nodes, self._queue, self._books = runs, nodes, queue, books
-        self._at_once = at_once
+        self._at_once = at_once  # at most so many runs have a process
 
     def take_runs(self) -> Iterator[Run]:
         """The runs that begin now, in order; their state says so."""
@@ -30,7 +27,13 @@ class Admission:
         for run in self._runs.in_order(self._runs.again):
             yield self._begun(run)
         if self._queue.waits:
-            for name in self._next_in_queue(self._room()):
+            active = len(self._runs.active)
+            # Without any worker one run may begin: its faults then show before a worker is there.
+            room = 1 - active
+            if self._nodes.usable:
+                unplaced = len(self._runs.unplaced)
+                room = int(min(self._nodes.free - unplaced, self._at_once - active))
+            for name in self._next_in_queue(room):
                 yield self._begun(self._runs.by_name[name])
 
     def _next_in_queue(self, room: int) -> list[str]:
@@ -47,14 +50,6 @@ class Admission:
                 return names
             names += begins
             self._books.admit(self._runs.by_name[begins[0]])
-
-    def _room(self) -> int:
-        """How many more runs may begin."""
-        active = len(self._runs.active)
-        # Without any worker one run may begin: its faults then show before a worker is there.
-        if not self._nodes.usable:
-            return 1 - active
-        return int(min(self._nodes.free - len(self._runs.unplaced), self._at_once - active))
 
     def _begun(self, run: Run) -> Run:
         run.begin()

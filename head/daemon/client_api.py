@@ -189,7 +189,10 @@ class ClientApi:
             case control.ReadLimits():
                 answer = {"archive_mb": self._options.archive_mb}
             case control.ListRuns():
-                answer = self._shown_to_all(message, self._list)
+                answer = self._shown_to_all(
+                    message,
+                    lambda: ClusterView(runs=tuple(map(self._line, self._scheduler.runs.values()))),
+                )
             case control.ReadStatus(run=""):
                 answer = self._shown_to_all(message, self._overview)
             case control.ReadStatus(run=name):
@@ -236,9 +239,6 @@ class ClientApi:
 
     def _line(self, run: Run) -> RunView:
         return status_api.line(run, self._scheduler)
-
-    def _list(self) -> ClusterView:
-        return ClusterView(runs=tuple(map(self._line, self._scheduler.runs.values())))
 
     def _overview(self) -> ClusterView:
         return msgspec.structs.replace(

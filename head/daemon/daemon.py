@@ -171,7 +171,11 @@ class HeadDaemon(Closing):
                 handle(peer, message)
             except Exception as error:
                 what = f"{type(message).__name__} from {peer}"
-                self._faults.add(what, error, partial(self._refuse, messenger, peer))
+
+                def refuse(why: str, peer: str = peer) -> None:
+                    messenger.send(peer, Refusal(why))
+
+                self._faults.add(what, error, refuse)
 
     def _decide(self, now: float) -> None:
         effects: list[Effect] = []
@@ -201,9 +205,6 @@ class HeadDaemon(Closing):
                         self._host.signal(run.name, signal.SIGTERM)
                     case Order(node=node, message=message):
                         self._to(node.peer, message)
-
-    def _refuse(self, messenger: Messenger, peer: str, why: str) -> None:
-        messenger.send(peer, Refusal(why))
 
     def _give_up(self, run: str, why: str) -> None:
         """Record that a run has failed, as its process cannot be started or followed."""

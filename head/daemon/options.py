@@ -72,7 +72,17 @@ def head_options(config: Path | None, flags: Mapping[str, Any]) -> HeadOptions:
         Refused: lists all faults at once.
     """
     faults: list[str] = []
-    stored = {} if config is None else _read(config, faults)
+    stored: dict[str, Any] = {}
+    if config is not None:
+        try:
+            stored = tomllib.loads(contents(config).decode())
+        except OSError as error:
+            faults.append(f"{config}: {error.strerror}")
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            faults.append(f"{config} is no TOML: {error}")
+        for name in ("keys", "runs"):
+            if isinstance(stored.get(name), str):
+                stored[name] = str(config.resolve().parent / stored[name])
     values = stored | {name: value for name, value in flags.items() if value is not None}
     quotas = quotas_of(values.pop("quotas", {}), faults)
     hints = get_type_hints(HeadOptions)
@@ -106,21 +116,6 @@ def see_quotas(options: HeadOptions, state: State) -> None:
     slots = sum(node.slots for node in state.nodes)
     if options.quotas != state.quotas and (faults := options.quotas.beyond(slots, devices=0)):
         raise Refused(faults)
-
-
-def _read(config: Path, faults: list[str]) -> dict[str, Any]:
-    try:
-        stored = tomllib.loads(contents(config).decode())
-    except OSError as error:
-        faults.append(f"{config}: {error.strerror}")
-        return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        faults.append(f"{config} is no TOML: {error}")
-        return {}
-    for name in ("keys", "runs"):
-        if isinstance(stored.get(name), str):
-            stored[name] = str(config.resolve().parent / stored[name])
-    return stored
 
 
 def _converted(name: str, value: Any, kind: Any) -> Any:

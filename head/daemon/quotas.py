@@ -82,18 +82,19 @@ def quotas_of(table: Any, faults: list[str]) -> Quotas:
         return Quotas()
     for kind in table.keys() - {*_KINDS}:
         faults.append(f"unknown quotas.{kind}{closest(kind, _KINDS)}: use {', '.join(_KINDS)}")
-    return Quotas(**{kind: _by_name(kind, table.get(kind, {}), faults) for kind in _KINDS})
-
-
-def _by_name(kind: str, table: Any, faults: list[str]) -> dict[str, Quota]:
-    if not isinstance(table, Mapping):
-        faults.append(f"quotas.{kind}: write a table, NAME = {{ slots = 4 }}")
-        return {}
-    for name in table:
-        if kind == "users" and name != EACH and not NAME.fullmatch(name):
-            how = 'write the name of a key (artos keys DIR --user NAME), or "*" for all others'
-            faults.append(f"quotas.users.{name!r} is no user: {how}")
-    return {name: _quota(f"quotas.{kind}.{name}", limits, faults) for name, limits in table.items()}
+    found: dict[str, dict[str, Quota]] = {kind: {} for kind in _KINDS}
+    for kind in _KINDS:
+        named = table.get(kind, {})
+        if not isinstance(named, Mapping):
+            faults.append(f"quotas.{kind}: write a table, NAME = {{ slots = 4 }}")
+            continue
+        for name in named:
+            if kind == "users" and name != EACH and not NAME.fullmatch(name):
+                how = 'write the name of a key (artos keys DIR --user NAME), or "*" for all others'
+                faults.append(f"quotas.users.{name!r} is no user: {how}")
+        for name, limits in named.items():
+            found[kind][name] = _quota(f"quotas.{kind}.{name}", limits, faults)
+    return Quotas(**found)
 
 
 def _quota(where: str, limits: Any, faults: list[str]) -> Quota:

@@ -102,7 +102,20 @@ class Roster:
             Refused: its version is another one, it claims more than a machine has, or a living node
                 has its name; nothing has changed.
         """
-        if faults := [*self._foreign(hello), *_implausible(hello), *self._taken(peer, hello)]:
+        faults = [*_implausible(hello)]
+        if (hello.protocol, hello.version) != (PROTOCOL, self._version):
+            theirs = f"worker {hello.node} is ARTOS {hello.version} (protocol {hello.protocol})"
+            ours = f"the head is ARTOS {self._version} (protocol {PROTOCOL})"
+            faults.insert(0, f"{theirs}, {ours}: install the same version on both")
+        known = self._nodes.get(hello.node)
+        if known is not None and known.alive and known.peer not in ("", peer, hello.replaces):
+            ago = self._clock.now() - known.heard
+            faults.append(
+                f"a worker called {hello.node} is alive (heard {ago:.1f} s ago): give this worker "
+                f"another --name, or stop the other; a worker that was killed is gone after "
+                f"{self.deadline:g} s"
+            )
+        if faults:
             raise Refused(faults)
         if old := self._nodes.pop(hello.node, None):
             self._by_peer.pop(old.peer, None)
@@ -119,25 +132,6 @@ class Roster:
     def _put(self, node: Node) -> None:
         self._nodes[node.name] = node
         self._unsaved.put(Table.NODE, node.name, node.known)
-
-    def _foreign(self, hello: Hello) -> list[str]:
-        if (hello.protocol, hello.version) == (PROTOCOL, self._version):
-            return []
-        return [
-            f"worker {hello.node} is ARTOS {hello.version} (protocol {hello.protocol}), the head "
-            f"is ARTOS {self._version} (protocol {PROTOCOL}): install the same version on both"
-        ]
-
-    def _taken(self, peer: str, hello: Hello) -> list[str]:
-        node = self._nodes.get(hello.node)
-        if node is None or not node.alive or node.peer in ("", peer, hello.replaces):
-            return []
-        ago = self._clock.now() - node.heard
-        return [
-            f"a worker called {hello.node} is alive (heard {ago:.1f} s ago): give this worker "
-            f"another --name, or stop the other; a worker that was killed is gone after "
-            f"{self.deadline:g} s"
-        ]
 
     def heard(self, silent: Mapping[str, float]) -> None:
         """Note when peers were last heard; ``silent`` has the seconds since then."""
@@ -217,31 +211,20 @@ def place(
         return kept
     own = Counter(kept.values())
     load = {room.name: room.taken + own[room.name] for room in rooms}
-    packed = _packed(len(unplaced), rooms, load) if policy == "pack" else []
-    nodes = packed + _spread(len(unplaced) - len(packed), rooms, load)
-    return dict(sorted((kept | dict(zip(unplaced, nodes, strict=True))).items()))
-
-
-def _packed(count: int, rooms: Sequence[Room], load: dict[str, int]) -> list[str]:
-    """Nodes for as many actors as there are free slots, ``count`` at most; updates ``load``."""
-    chosen: list[str] = []
-    for room in sorted(rooms, key=lambda room: load[room.name] == 0):
-        fits = min(count - len(chosen), max(0, room.slots - load[room.name]))
-        load[room.name] += fits
-        chosen += [room.name] * fits
-    return chosen
-
-
-def _spread(count: int, rooms: Sequence[Room], load: Mapping[str, int]) -> list[str]:
-    """Nodes for ``count`` actors: each time the least loaded one, the first among equals."""
+    nodes: list[str] = []
+    if policy == "pack":
+        for room in sorted(rooms, key=lambda room: load[room.name] == 0):
+            fits = min(len(unplaced) - len(nodes), max(0, room.slots - load[room.name]))
+            load[room.name] += fits
+            nodes += [room.name] * fits
+    # The others go to the least loaded node one by one, to the first among equals.
     queue = [((load[r.name] + 1) / r.slots, i, load[r.name]) for i, r in enumerate(rooms)]
     heapq.heapify(queue)
-    chosen = []
-    for _ in range(count):
+    while len(nodes) < len(unplaced):
         _, i, taken = queue[0]
-        chosen.append(rooms[i].name)
+        nodes.append(rooms[i].name)
         heapq.heapreplace(queue, ((taken + 2) / rooms[i].slots, i, taken + 1))
-    return chosen
+    return dict(sorted((kept | dict(zip(unplaced, nodes, strict=True))).items()))
 
 
 def shares(

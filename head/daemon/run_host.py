@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,7 +153,11 @@ class RunHost(Closing):
         if child is not None and (status := child.died()) is not None:
             words = ExitReport.of_process(child.pid, status, child.log_tail(10)).why
         else:
-            status, words = _status_in_summary(Path(run.folder)), "it ended while the head was away"
+            status, words = None, "it ended while the head was away"
+            with suppress(Refused):  # the summary is always that of the last process started
+                found = summary_file.read(Path(run.folder))
+                outcome = found[1].outcome if found else ""
+                status = ExitStatus.of_outcome(outcome) if outcome in OUTCOMES else None
         file.unlink(missing_ok=True)
         return Ended(run.name, status, words)
 
@@ -179,13 +184,3 @@ def _can_go_on(folder: Path) -> bool:
     for file in folder.glob("events/events.out.tfevents.*"):
         file.unlink(missing_ok=True)
     return False
-
-
-def _status_in_summary(folder: Path) -> int | None:
-    """The exit status that the run's summary implies; it is always of the last process started."""
-    try:
-        found = summary_file.read(folder)
-    except Refused:
-        return None
-    outcome = found[1].outcome if found else ""
-    return ExitStatus.of_outcome(outcome) if outcome in OUTCOMES else None

@@ -94,7 +94,18 @@ def log(folder: Path, name: str, offset: int, state: str) -> dict[str, Any]:
     Raises:
         Refused: the run has no such log.
     """
-    data, end = piece(_log_file(folder, name or RUN), offset, MOST_OF_A_LOG)
+    name, logs = name or RUN, folder / LOGS
+    files = _files(logs)
+    files[RUN] = logs / LOG  # even before the file exists
+    of_nodes = [path for path in files.values() if path.stem == name]
+    if name in files:
+        file = files[name]
+    elif of_nodes:
+        file = max(of_nodes, key=lambda path: path.stat().st_mtime)
+    else:
+        there = ", ".join(sorted(files))
+        raise Refused([f"run {folder.name} has no log {name!r}; there are: {there}"])
+    data, end = piece(file, offset, MOST_OF_A_LOG)
     ended = state in OVER and len(data) < MOST_OF_A_LOG
     return {"text": data.decode(errors="replace"), "next": end, "state": state, "ended": ended}
 
@@ -102,18 +113,6 @@ def log(folder: Path, name: str, offset: int, state: str) -> dict[str, Any]:
 def has_log(folder: Path, name: str) -> bool:
     """Whether the folder of a run has a log with exactly this name."""
     return name in _files(folder / LOGS)
-
-
-def _log_file(folder: Path, name: str) -> Path:
-    logs = folder / LOGS
-    files = _files(logs)
-    files[RUN] = logs / LOG  # even before the file exists
-    of_nodes = [path for path in files.values() if path.stem == name]
-    if name in files:
-        return files[name]
-    if of_nodes:
-        return max(of_nodes, key=lambda path: path.stat().st_mtime)
-    raise Refused([f"run {folder.name} has no log {name!r}; there are: {', '.join(sorted(files))}"])
 
 
 def _files(logs: Path) -> dict[str, Path]:

@@ -94,8 +94,19 @@ def find(scheduler: Scheduler, name: str) -> Run:
 
 
 def _folder(request: Submission, scheduler: Scheduler, root: Path) -> Path:
-    if request.run_dir:
-        return _inside(root, request.run_dir)
+    """A folder for a new run below ``root``; never a hidden folder of the head.
+
+    Raises:
+        Refused: the folder that was asked for is not below ``root``, also if links are followed.
+    """
+    if asked := request.run_dir:
+        path = root / asked
+        if path == root or not all(NAME.fullmatch(part) for part in Path(asked).parts):
+            how = "write one or more names with / between them, of letters, digits, dots and dashes"
+            raise Refused([f"--run-dir {asked!r} is not in the head's folder of runs: {how}"])
+        if not Path(os.path.realpath(path)).is_relative_to(root):
+            raise Refused([f"--run-dir {asked!r}: a link leads out of the head's folder of runs"])
+        return path
     file, _, name = request.workload.rpartition(":")
     about = str(request.settings.get("env") or (name if file else "default"))
     path = default_path(root, Path(file).stem or name, about, request.seed)
@@ -105,19 +116,4 @@ def _folder(request: Submission, scheduler: Scheduler, root: Path) -> Path:
     if not NAME.fullmatch(path.name):
         words = "at most 128 letters, digits, dots and dashes"
         raise Refused([f"--run-dir {path}: the last part must be a name of {words}"])
-    return path
-
-
-def _inside(root: Path, run_dir: str) -> Path:
-    """The folder ``run_dir`` below ``root``, links resolved; never a hidden folder of the head.
-
-    Raises:
-        Refused: the folder is not below ``root``.
-    """
-    path = root / run_dir
-    if path == root or not all(NAME.fullmatch(part) for part in Path(run_dir).parts):
-        how = "write one or more names with / between them, of letters, digits, dots and dashes"
-        raise Refused([f"--run-dir {run_dir!r} is not in the head's folder of runs: {how}"])
-    if not Path(os.path.realpath(path)).is_relative_to(root):
-        raise Refused([f"--run-dir {run_dir!r}: a link leads out of the head's folder of runs"])
     return path

@@ -8,11 +8,10 @@ from artos.specs.members import Member
 
 
 class Arrival(NamedTuple):
-    """An actor from another node goes on here, ``seconds`` after it was expected.
-
-    ``lost`` is "", or says why its image could not be used; the actor then starts again.
-    """
+    """An actor from another node goes on here."""
 
     member: Member
     seconds: float
+    """How long after it was expected."""
     lost: str
+    """Why its image could not be used, so that it starts again; "" if it could."""

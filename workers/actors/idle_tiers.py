@@ -54,7 +54,11 @@ def family(pid: int) -> Iterator[int]:
     """The process and its descendants, parents first."""
     yield pid
     # From the kernel's own lists: psutil would read the parent of every process of the machine.
-    for task in _tasks(pid):
+    try:
+        tasks = [*Path(f"/proc/{pid}/task").iterdir()]
+    except FileNotFoundError:
+        return
+    for task in tasks:
         with suppress(OSError):
             for child in (task / "children").read_text().split():
                 yield from family(int(child))
@@ -64,13 +68,6 @@ def _send(pid: int, number: signal.Signals) -> None:
     # Gone, or another user's (a program that changed its user): the rest must still get it.
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
-
-
-def _tasks(pid: int) -> list[Path]:
-    try:
-        return [*Path(f"/proc/{pid}/task").iterdir()]
-    except FileNotFoundError:
-        return []
 
 
 class IdleTiers:

@@ -36,8 +36,7 @@ class ProcessManager:
     """Starts a workload's actors, gives them slots in turn, parks them, notices their deaths.
 
     ``mail`` are the node's mailboxes. ``recover`` repairs, for its next process, the memory of an
-    actor that was killed. ``passers`` carry invocations to actors; ``images`` packs and unpacks
-    actors' images; ``criu`` is the version of CRIU that makes them, "" if none can be made.
+    actor that was killed.
 
     No method waits, except ``stop`` and ``end``. ``deaths`` finishes starts, dumps and restores;
     call it whenever a child of this process has ended.
@@ -60,7 +59,8 @@ class ProcessManager:
         self._place, self._mail, self._recover = place, mail, recover
         self._spawner, self._cpus, self._slots, self._tiers = spawner, slots, table, tiers
         self.accounts, self._clock = accounts, clock
-        self.images, self.criu = tiers.checkpointer, tiers.criu
+        self.images = tiers.checkpointer  # packs and unpacks actors' images
+        self.criu = tiers.criu  # the version of CRIU that makes images, "" if none can be made
         members = place.site.members.of(ACTORS)
         self._records = {member: ActorRecord(member) for member in members}
         self.passers = direct_passers(self.send, self._records)

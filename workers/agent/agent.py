@@ -164,7 +164,21 @@ class Agent(Closing):
         self._keys = Keys.load(Path(orders.keys)) if orders.keys else None
         # One thread encrypts all that goes to one endpoint.
         self._context: sockets.Context = zmq.Context(min(_THREADS, len(orders.endpoints)))
-        self._shippings = [self._shipping(plan, endpoint) for endpoint in orders.endpoints]
+        row_bytes = {key.name: key.row_bytes(plan.envs) for key in plan.block(0).all_keys}
+        self._shippings = [
+            Shipping(
+                self._opens(endpoint, orders.node),
+                lambda terms, number: Greet(orders.node, orders.epoch, terms, number),
+                Sender(streams(self._stages, row_bytes), plan.capacity),
+                Packing(orders.compress),
+                self._caches.rings,
+                self._caches.arrived,
+                clock,
+                self._counters,
+                self._faults,
+            )
+            for endpoint in orders.endpoints
+        ]
         board = Board.attach(orders.site.board_path, orders.site.members)
         assembly = Assembly(ModelBlock.attach(orders.site.model_path)[MODEL])
         self._pulling = Pulling(
@@ -179,20 +193,6 @@ class Agent(Closing):
         self._terms: dict[int, int] = {}
         self._deadline: Deadline | None = None
         self.orphaned = False
-
-    def _shipping(self, plan: Plan, endpoint: str) -> Shipping:
-        row_bytes = {key.name: key.row_bytes(plan.envs) for key in plan.block(0).all_keys}
-        return Shipping(
-            self._opens(endpoint, self._orders.node),
-            lambda terms, number: Greet(self._orders.node, self._orders.epoch, terms, number),
-            Sender(streams(self._stages, row_bytes), plan.capacity),
-            Packing(self._orders.compress),
-            self._caches.rings,
-            self._caches.arrived,
-            self._clock,
-            self._counters,
-            self._faults,
-        )
 
     def _opens(self, endpoint: str, me: str) -> Callable[[], sockets.Socket]:
         return lambda: sockets.connect(self._context, endpoint, self._keys, me, queue=0)

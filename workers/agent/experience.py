@@ -79,7 +79,11 @@ class Link(Closing):
                 # Makes ZeroMQ notice the new connection before it sends.
                 self.socket.get(zmq.EVENTS)
                 self._greet()
-        while self.socket in ready and (frame := self._next()) is not None:
+        while self.socket in ready:
+            try:
+                frame = self.socket.recv(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                break
             self._heard, self._asked = self._clock.now(), 0
             with self._faults.contained("a message from the head"):
                 try:
@@ -96,12 +100,6 @@ class Link(Closing):
                 self._open()
             else:
                 self._greet()
-
-    def _next(self) -> zmq.Frame | None:
-        try:
-            return self.socket.recv(zmq.NOBLOCK, copy=False)
-        except zmq.Again:
-            return None
 
     def close(self) -> None:
         """Close the connection at once."""
@@ -155,22 +153,17 @@ class Shipping(Closing):
         """Read the messages that came, and send the pieces that may be sent."""
         self.link.turn(ready, waits=self.sender.waits)
         while (piece := self.sender.next_piece()) is not None:
-            if not self._ship(piece):
+            rings = self._rings(piece.actor)
+            chunk, parts = load(
+                rings, piece.term, piece.stream.keys, piece.rows, self._pack, ends=piece.ends
+            )
+            frame = codec.encode(chunk, *parts)
+            if not self.link.send(frame):
                 return  # not connected; the next connection begins with a greeting
-
-    def _ship(self, piece: Piece) -> bool:
-        rings = self._rings(piece.actor)
-        chunk, parts = load(
-            rings, piece.term, piece.stream.keys, piece.rows, self._pack, ends=piece.ends
-        )
-        frame = codec.encode(chunk, *parts)
-        if not self.link.send(frame):
-            return False
-        self._way.append(_OnItsWay(piece, len(frame), self._clock.now()))
-        self._counters.add("bytes", len(frame))
-        self._counters.add("raw", piece.size)
-        self._counters.add("chunks")
-        return True
+            self._way.append(_OnItsWay(piece, len(frame), self._clock.now()))
+            self._counters.add("bytes", len(frame))
+            self._counters.add("raw", piece.size)
+            self._counters.add("chunks")
 
     def _pack(self, key: str, rows: Bytes) -> bytes | None:
         now = self._clock.now()

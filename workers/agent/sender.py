@@ -86,21 +86,23 @@ class Packing:
 
 
 class Stream(NamedTuple):
-    """Keys of one stage that travel in the same chunks; ``row_bytes`` is the sum over the keys."""
+    """Keys of one stage that travel in the same chunks."""
 
     stage: int
     keys: tuple[str, ...]
     row_bytes: int
+    """The sum over the keys."""
 
 
 class Piece(NamedTuple):
-    """Rows of an actor to be sent now; ``ends``: no more rows follow for the moment."""
+    """Rows of an actor to be sent now."""
 
     actor: int
     term: int
     stream: Stream
     rows: range
     ends: bool
+    """Whether no more rows follow for the moment."""
 
     @property
     def size(self) -> int:
@@ -145,19 +147,22 @@ class _Shipment:
 
 @dataclass
 class Sender:
-    """Chooses pieces of about ``piece`` bytes, with at most ``credit`` bytes on their way at once.
+    """Chooses pieces of an actor's rows to be sent next, while not too many are on their way.
 
     Earlier stages go first, actors in the order in which they became due. An actor for which the
-    replay buffer has no room does not hold up the others. ``number`` counts greetings, ``flight``
-    is the number of bytes on their way.
+    replay buffer has no room does not hold up the others.
     """
 
     streams: Sequence[Stream]
     capacity: int
     piece: int = PIECE
+    """Bytes of a piece, about."""
     credit: int = WINDOW
+    """Most bytes on their way at once."""
     number: int = 0
+    """Greetings until now."""
     flight: int = 0
+    """Bytes on their way."""
     _shipments: dict[int, _Shipment] = field(init=False, repr=False, default_factory=dict)
     _ready: list[dict[tuple[int, int], None]] = field(init=False, repr=False)
 

@@ -24,7 +24,7 @@ from artos.errors import ImageUnusable
 from artos.runs.plan import Site
 from artos.specs.unreadable import UNREADABLE
 from artos.system.regular_file import contents, opened
-from workers.checkpoint.bundle_file import BundleUnpacker, packing, unpacking
+from workers.checkpoint.bundle_file import packing, unpacking
 from workers.checkpoint.criu.opened import opened_in
 from workers.checkpoint.facts import Facts, Host, faults
 from workers.checkpoint.images import FACTS, Image, ImageStore
@@ -97,10 +97,25 @@ def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
         OSError: the bundle cannot be written; nothing is left of it.
     """
     image.check()
-    facts, names, shared = image.facts, _names(image, home), home.shared
+    facts, shared, places = image.facts, home.shared, moved(image)
+    known = {str(path): what for what, path in shared.items()}
+    known[os.path.realpath(home.log)] = _LOG
+    # The paths in the image, by kind, of the files that its actor has open or mapped.
+    names, stay = dict[str, str](), list[str]()
+    for name in opened_in(image.folder):
+        now = places.get(name, name)
+        if now in known:
+            names[known[now]] = name
+        elif Path(now).parent == home.folder and now.endswith(f".{_MEMORY}"):
+            names[_MEMORY] = name
+        elif Path(now).is_relative_to(home.folder):
+            stay.append(f"its actor uses {now}, which would stay behind")
+    stay += [f"its actor does not use {path}" for path, what in known.items() if what not in names]
+    if stay:
+        raise ImageUnusable(image.name, stay)
     files = dict(shared)
     if _MEMORY in names:
-        files[_MEMORY] = Path(moved(image).get(names[_MEMORY], names[_MEMORY]))
+        files[_MEMORY] = Path(places.get(names[_MEMORY], names[_MEMORY]))
     sizes = {what: path.stat().st_size for what, path in files.items()}
     code = home.code if home.code and Path(home.code).is_dir() else ""
     manifest = BundleManifest(
@@ -114,26 +129,6 @@ def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
             bundle.file(_MEMORY, files[_MEMORY])
         for name in _travelling(facts):
             bundle.file(f"{_IMAGE}{name}", image.folder / name)
-
-
-def _names(image: Image, home: Home) -> dict[str, str]:
-    """The paths in the image, by kind, of the files that its actor has open or mapped."""
-    known = {str(path): what for what, path in home.shared.items()}
-    known[os.path.realpath(home.log)] = _LOG
-    found, stay = {}, []
-    places = moved(image)
-    for name in opened_in(image.folder):
-        now = places.get(name, name)
-        if now in known:
-            found[known[now]] = name
-        elif Path(now).parent == home.folder and now.endswith(f".{_MEMORY}"):
-            found[_MEMORY] = name
-        elif Path(now).is_relative_to(home.folder):
-            stay.append(f"its actor uses {now}, which would stay behind")
-    stay += [f"its actor does not use {path}" for path, what in known.items() if what not in found]
-    if stay:
-        raise ImageUnusable(image.name, stay)
-    return found
 
 
 # -- unpacking -------------------------------------------------------------------------------------
@@ -160,7 +155,16 @@ def unpack(bundle: Path, store: ImageStore, home: Home, criu: str) -> Image:
         block = home.shared[_BLOCK]
         arriving = {what: block.with_name(f"{block.name}.{what}{_PARTIAL}") for what in files}
         try:
-            _receive(opened, manifest, image, arriving)
+            # In the order in which it was packed; then the checksums are compared.
+            for what, path in arriving.items():
+                if what in manifest.names:
+                    opened.file(what, path, manifest.sizes[what])
+            for name in _travelling(manifest.facts):
+                size = manifest.facts.files[name]
+                opened.file(f"{_IMAGE}{name}", image.folder / name, size)
+            if changed := opened.changed():
+                differ = [f"{name} differs from what was packed" for name in changed]
+                raise ImageUnusable(image.name, differ)
             memory = home.folder / f"{opened.sums.get(_MEMORY, '')[:16]}.{_MEMORY}"
             # The image says where the files that it names are now.
             places = {**home.shared, _LOG: Path(os.path.realpath(home.log)), _MEMORY: memory}
@@ -233,21 +237,6 @@ def _is_name(name: str) -> bool:
     """Whether it is a plain file name that is not reserved."""
     taken = name in ("", ".", "..", FACTS) or name.endswith(_PARTIAL)
     return not taken and len(name) <= _LONGEST_NAME and not {"/", "\0"} & {*name}
-
-
-def _receive(
-    bundle: BundleUnpacker, manifest: BundleManifest, image: Image, arriving: Mapping[str, Path]
-) -> None:
-    """Take everything out, in the order it was packed; then compare the checksums."""
-    for what, path in arriving.items():
-        if what in manifest.names:
-            bundle.file(what, path, manifest.sizes[what])
-    for name in _travelling(manifest.facts):
-        bundle.file(f"{_IMAGE}{name}", image.folder / name, manifest.facts.files[name])
-    if changed := bundle.changed():
-        raise ImageUnusable(
-            image.name, [f"{name} differs from what was packed" for name in changed]
-        )
 
 
 # -- restoring -------------------------------------------------------------------------------------

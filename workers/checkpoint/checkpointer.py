@@ -43,10 +43,7 @@ class Shot:
 
 
 class Checkpointer:
-    """Dumps processes into an image store and restores them; both run in the background.
-
-    ``gives_back``: an image frees the memory of its process, as it is not on a tmpfs.
-    """
+    """Dumps processes into an image store and restores them; both run in the background."""
 
     def __init__(
         self,
@@ -60,7 +57,7 @@ class Checkpointer:
     ) -> None:
         self._site, self._criu, self._store = site, criu, store
         self._prefix, self._progress = prefix, progress
-        self.gives_back = gives_back
+        self.gives_back = gives_back  # whether images free memory, as they are not on a tmpfs
         remove_left(Path.cwd())
 
     def take(self, pid: int, name: str, actor: int = -1) -> Shot:
@@ -73,20 +70,23 @@ class Checkpointer:
         """
         image = self._store.begin(name, estimate(pid))
         try:
-            facts = self._facts(pid, actor)
+            if actor < 0:
+                facts = Facts.of(pid, self._criu.version)
+            else:
+                step, version = self._progress(actor)
+                block = str(self._site.block_path(actor))
+                facts = Facts.of(
+                    pid,
+                    self._criu.version,
+                    block=block,
+                    actor=actor,
+                    step=step,
+                    policy_version=version,
+                )
             return Shot(image, self._criu.dump(pid, image), facts)
         except BaseException:
             image.abandon()
             raise
-
-    def _facts(self, pid: int, actor: int) -> Facts:
-        if actor < 0:
-            return Facts.of(pid, self._criu.version)
-        step, version = self._progress(actor)
-        block = str(self._site.block_path(actor))
-        return Facts.of(
-            pid, self._criu.version, block=block, actor=actor, step=step, policy_version=version
-        )
 
     def is_done(self, shot: Shot) -> bool:
         """Whether the dump is over; if so, its image is sealed.

@@ -41,7 +41,7 @@ class Host(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """The facts about an image; ``files`` and ``sums`` are filled in when the image is sealed."""
+    """The facts about an image."""
 
     host: Host
     """The host it was taken on."""
@@ -54,9 +54,9 @@ class Facts(msgspec.Struct, frozen=True):
     policy_version: int = 0
     """The version that the actor had sampled with."""
     files: Mapping[str, int] = {}
-    """Bytes of each file, by name."""
+    """Bytes of each file, by name; filled in when the image is sealed."""
     sums: Mapping[str, str] = {}
-    """Checksums of the files other than memory pages, by name."""
+    """Checksums of the files other than memory pages, by name; filled in at the same time."""
     created: float = 0.0
     """Seconds since 1970."""
 

@@ -88,25 +88,18 @@ class Image:
             raise ImageUnusable(self.name, ["it was never finished"])
         facts = self.facts
         here = Host.here(facts.host.criu if criu is None else criu, facts.host.libraries)
-        wrong = [*self._damage(facts), *faults(facts, here)]
-        if wrong:
+        wrong = [] if facts.files else ["it has no files"]
+        present = self.files() if facts.files else {}
+        for name, size in facts.files.items():
+            if name not in present:
+                wrong.append(f"{name} is missing")
+            elif present[name] != size:
+                wrong.append(f"{name} has {present[name]} bytes instead of {size}")
+        if not wrong:
+            sums = self._sums(facts.files)
+            wrong = [f"{name} was changed" for name in sums if facts.sums.get(name) != sums[name]]
+        if wrong := [*wrong, *faults(facts, here)]:
             raise ImageUnusable(self.name, wrong)
-
-    def _damage(self, facts: Facts) -> list[str]:
-        if not facts.files:
-            return ["it has no files"]
-        present = self.files()
-        lacking = [
-            f"{name} is missing"
-            if name not in present
-            else f"{name} has {present[name]} bytes instead of {size}"
-            for name, size in facts.files.items()
-            if present.get(name) != size
-        ]
-        if lacking:
-            return lacking
-        sums = self._sums(facts.files)
-        return [f"{name} was changed" for name in sums if facts.sums.get(name) != sums[name]]
 
     def _sums(self, names: Iterable[str]) -> dict[str, str]:
         """A checksum of each file except memory pages, which would take too long."""

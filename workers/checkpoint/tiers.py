@@ -12,6 +12,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -158,26 +159,14 @@ def _check(binary: Path) -> str:
     rights = _status()["CapEff"]
     # Everything that the answer depends on.
     key = f"{binary} {stat.st_mtime_ns} {stat.st_size} {platform.release()} {rights}"
-    if _text(stamp) == key:
-        return ""
+    with suppress(OSError):
+        if stamp.read_text() == key:
+            return ""
     complaint = _complaint(binary, "check")
     if not complaint:
-        _remember(stamp, key)
+        own = stamp.with_name(f"{stamp.name}.{os.getpid()}")
+        with suppress(OSError):  # the folder is not writable: CRIU is asked again next time
+            stamp.parent.mkdir(parents=True, exist_ok=True)
+            own.write_text(key)
+            own.replace(stamp)
     return complaint
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
-
-
-def _remember(path: Path, text: str) -> None:
-    own = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        own.write_text(text)
-        own.replace(path)
-    except OSError:
-        return  # the folder is not writable: CRIU is asked again next time

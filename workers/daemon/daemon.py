@@ -81,20 +81,17 @@ class WorkerOptions:
             faults.append(
                 f"--stop-seconds must be positive, at most {LONGEST:g}, not {self.stop_seconds:g}"
             )
-        faults += [*self._too_many_runs(len(here)), *device_faults(self.devices)]
+        given, slots = f"--runs-per-slot {self.runs_per_slot}", self.slots or len(here)
+        most = control.MOST_SHARING
+        if self.runs_per_slot < 1:
+            faults.append(f"{given}: it must be 1 or more")
+        elif self.runs_per_slot > 1 and slots * self.runs_per_slot > most:
+            few = max(1, most // slots)
+            faults.append(f"{given}: at most {most} runs share slots, so {slots} slots take {few}")
+        faults += device_faults(self.devices)
         if faults:
             raise Refused(faults)
         return here[: self.slots or None]
-
-    def _too_many_runs(self, cpus: int) -> list[str]:
-        given, slots = f"--runs-per-slot {self.runs_per_slot}", self.slots or cpus
-        if self.runs_per_slot < 1:
-            return [f"{given}: it must be 1 or more"]
-        most = control.MOST_SHARING
-        if self.runs_per_slot > 1 and slots * self.runs_per_slot > most:
-            few = max(1, most // slots)
-            return [f"{given}: at most {most} runs share slots, so {slots} slots take {few}"]
-        return []
 
 
 class WorkerDaemon(Closing):
@@ -157,7 +154,9 @@ class WorkerDaemon(Closing):
         now = self._clock.now()
         contained = self._faults.contained
         for _, message in self._messenger.take():
-            with contained(type(message).__name__, self._refuse, passing=_NotWanted):
+            with contained(
+                type(message).__name__, lambda why: self._send(Refusal(why)), passing=_NotWanted
+            ):
                 self._handle(message)
         if self._stopping:
             self._leave(now)
@@ -188,9 +187,6 @@ class WorkerDaemon(Closing):
     def _send(self, message: Message) -> None:
         with self._faults.contained(f"telling the head {type(message).__name__}"):
             self._messenger.send(HEAD, message)
-
-    def _refuse(self, why: str) -> None:
-        self._send(Refusal(why))
 
     # -- messages of the head ------------------------------------------------------------------
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +35,7 @@ from artos.system.private_folder import keep
 from workers.daemon.orphans import Orphans
 
 _SETTLED = 1.0
+_HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _MOST_OF_A_LOG = 100_000  # bytes of an answer
 _MOST_RUNS = 20
 """Number of finished runs whose logs are kept on a node."""
@@ -146,7 +146,18 @@ class ExecutorHost:
         contained = self._faults.contained
         for run, executor in [*self._executors.items()]:
             with contained(f"the executor of {run}"):
-                reports += self._look_at(run, executor)
+                executor.child.cap_log()
+                if (status := executor.child.died()) is not None:
+                    why = self._forget(run, executor, status)
+                    reports.append(ExecutorEnded(run, executor.epoch, why))
+                elif executor.end_by is not None:
+                    self._end(executor)
+                elif self._wanted[run].epoch != executor.epoch:
+                    self._end(executor, signal.SIGINT)  # the run process that opened it is dead
+                elif (assign := self._wanted[run]) != executor.order.assign:
+                    executor.order = msgspec.structs.replace(executor.order, assign=assign)
+                    write_order(self._file(run), executor.order)
+                    executor.process.signal(signal.SIGHUP)
         for run, assign in [*self._wanted.items()]:
             if run not in self._executors:
                 reports += self._open(assign)
@@ -160,20 +171,6 @@ class ExecutorHost:
                 for images in self._folder.glob("*/images"):
                     remove_unlinked_images(images)
         return reports
-
-    def _look_at(self, run: str, executor: _Opened) -> list[Message]:
-        executor.child.cap_log()
-        if (status := executor.child.died()) is not None:
-            return [ExecutorEnded(run, executor.epoch, self._forget(run, executor, status))]
-        if executor.end_by is not None:
-            self._end(executor)
-        elif self._wanted[run].epoch != executor.epoch:
-            self._end(executor, signal.SIGINT)  # the run process that opened it is dead
-        elif (assign := self._wanted[run]) != executor.order.assign:
-            executor.order = msgspec.structs.replace(executor.order, assign=assign)
-            write_order(self._file(run), executor.order)
-            executor.process.signal(signal.SIGHUP)
-        return []
 
     def _end(self, executor: _Opened, how: signal.Signals = signal.SIGTERM) -> None:
         now = self._clock.now()
@@ -204,7 +201,13 @@ class ExecutorHost:
             self._asked.add(name)
             return [] if asked else [FetchArchive(name)]
         try:
-            if self._alone(assign.run):
+            now = self._clock.now()
+            if assign.run not in self._orphans:
+                left = Orphans(self._folder / assign.run, now + self._patience)
+                self._orphans[assign.run] = left
+            # A process that an earlier executor left could be taken for one of the new executor.
+            if self._orphans[assign.run].gone(now):
+                del self._orphans[assign.run]
                 code = str(self._archives.unpacked(name)) if name else ""
                 # Only the latest few finished runs keep their folders.
                 over = [path for path in self._folder.glob("*/") if path.name not in self.runs]
@@ -222,9 +225,13 @@ class ExecutorHost:
                     tuple(self._cpus),
                 )
                 write_order(self._file(assign.run), order)
-                with _blocked(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                    spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))
+                spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))
+                # It begins with these signals blocked, until it can handle them.
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
+                try:
                     child = start(spec, folder / "logs" / "executor.log")
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
                 self._executors[assign.run] = _Opened(order, child, PidFd(child.pid))
         except (Refused, OSError) as error:
             return self._cannot_open(assign, str(error))
@@ -237,16 +244,6 @@ class ExecutorHost:
         del self._wanted[assign.run]
         return [ExecutorEnded(assign.run, assign.epoch, f"it could not be opened: {why}")]
 
-    def _alone(self, run: str) -> bool:
-        """Whether no process of an earlier executor is left, as it could be taken for a new one."""
-        now = self._clock.now()
-        if run not in self._orphans:
-            self._orphans[run] = Orphans(self._folder / run, now + self._patience)
-        gone = self._orphans[run].gone(now)
-        if gone:
-            del self._orphans[run]
-        return gone
-
     def _file(self, run: str) -> Path:
         return self._folder / run / "executor.json"
 
@@ -258,13 +255,3 @@ class ExecutorHost:
         for orphans in self._orphans.values():
             orphans.close()
         self._orphans.clear()
-
-
-@contextmanager
-def _blocked(*numbers: signal.Signals) -> Iterator[None]:
-    """Block these signals, so that a process started in the block begins with them blocked."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

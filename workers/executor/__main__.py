@@ -9,8 +9,7 @@ import faulthandler
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -62,27 +61,22 @@ class ExecutorProcess:
                 signal.SIGHUP: partial(executor.order_changed, self._read),
                 signal.SIGCHLD: executor.child_ended,
             }
-            with _handling(handlers):
+            for number, handler in handlers.items():
+                signal.signal(number, lambda *_, handler=handler: handler())
+            # Signals that came earlier were blocked: they are handled now.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
+            try:
                 try:
                     why = executor.run()
                     executor.close()
                 finally:
                     executor.kill()
+            finally:
+                for number in handlers:
+                    ended = number == signal.SIGCHLD
+                    signal.signal(number, signal.SIG_DFL if ended else signal.SIG_IGN)
             messenger.close(0.0 if executor.abandoned else _SEND_SECONDS)
         return why
-
-
-@contextmanager
-def _handling(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
-    """Call these handlers on signals, including signals that came earlier and were blocked."""
-    for number, handler in handlers.items():
-        signal.signal(number, lambda *_, handler=handler: handler())
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
-    try:
-        yield
-    finally:
-        for number in handlers:
-            signal.signal(number, signal.SIG_IGN if number != signal.SIGCHLD else signal.SIG_DFL)
 
 
 def main(arguments: Sequence[str]) -> int:

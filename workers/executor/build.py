@@ -67,7 +67,10 @@ def build(
         weight=node.plan.weight, priority=node.plan.priority,
     )  # fmt: skip
     pin = elastic.pin and probe()["pin"].available
-    prefix = partial(_prefix, pin=pin)
+
+    def prefix(slot: Slot | None, *, any_cpu: bool = False) -> Sequence[str]:
+        return pinning.numactl_prefix(slot, any_cpu=any_cpu) if pin and slot is not None else ()
+
     criu, accounts = criu_here(clock), Accounts(clock)
     folder = image_folder(Path(node.site.folder), elastic.images, home)
     store = ImageStore(folder, elastic.image_mb * 1_000_000 or free_bytes(folder) // 2)
@@ -104,10 +107,6 @@ def faults(plan: Plan) -> list[str]:
             "take fewer actors or another park"
         )
     return found
-
-
-def _prefix(slot: Slot | None, *, any_cpu: bool = False, pin: bool) -> Sequence[str]:
-    return pinning.numactl_prefix(slot, any_cpu=any_cpu) if pin and slot is not None else ()
 
 
 def _strategies(

@@ -193,14 +193,15 @@ class Migration(Closing):
         for number, outgoing in tuple(self._outgoing.items()):
             if outgoing.member == member:
                 del self._outgoing[number]
-                self._remove(self._bundle(number), outgoing.packing)
+                bundle, packing = self._bundle(number), outgoing.packing
+                if packing is None or packing.cancel():
+                    bundle.unlink(missing_ok=True)
+                else:
 
-    def _remove(self, bundle: Path, packing: Future[None] | None) -> None:
-        """Remove a bundle now or, if it is being packed, as soon as it is; never waits."""
-        if packing is None or packing.cancel():
-            bundle.unlink(missing_ok=True)
-        else:
-            packing.add_done_callback(lambda _: bundle.unlink(missing_ok=True))
+                    def unlink(_: Future[None], path: Path = bundle) -> None:
+                        path.unlink(missing_ok=True)
+
+                    packing.add_done_callback(unlink)  # as soon as it is packed
 
     def forget(self, member: Member) -> None:
         """Remove the bundles of a member that is ended."""
@@ -209,17 +210,13 @@ class Migration(Closing):
             if coming.member == member:
                 del self._coming[number]
                 coming.file.close()
-                self._drop(coming)
+                unpacking = coming.unpacking
+                if unpacking is not None and not coming.restoring and not unpacking.cancel():
+                    # Another process is about to replace the actor: drop its image.
+                    wait([unpacking], _UNPACK_SECONDS)
+                    if unpacking.done() and unpacking.exception() is None:
+                        self._actors.images.drop(unpacking.result())
                 self._bundle(number).unlink(missing_ok=True)
-
-    def _drop(self, coming: _Coming) -> None:
-        """Discard the image of an arriving actor, which another process is about to replace."""
-        unpacking = coming.unpacking
-        if unpacking is None or coming.restoring or unpacking.cancel():
-            return
-        wait([unpacking], _UNPACK_SECONDS)
-        if unpacking.done() and unpacking.exception() is None:
-            self._actors.images.drop(unpacking.result())
 
     def _bundle(self, number: int) -> Path:
         return self._actors.images.bundle(number)

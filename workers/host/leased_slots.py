@@ -212,7 +212,11 @@ def leased_slots(
 
     Runs that may use other CPUs are not known to this one, also where some CPUs are the same.
     """
-    kind = _kind(slots)
+    cpus = sorted(slot.cpu for slot in slots)
+    runs = [[cpu for _, cpu in run] for _, run in groupby(enumerate(cpus), lambda p: p[1] - p[0])]
+    text = ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    # All runs that may use the same CPUs have this name for their slots.
+    kind = f"{_SLOTS}{text if len(text) <= _LONGEST else xxh3_64_hexdigest(text.encode())}"
     names = {f"slot {slot.cpu} of {kind.removeprefix(_SLOTS)}": slot for slot in slots}
     pool = None
     try:
@@ -227,14 +231,6 @@ def leased_slots(
             pool.close()
         _log.warning("%s: %s", _NOT_SHARED, error)
         return OwnSlots(slots[:most])
-
-
-def _kind(slots: Sequence[Slot]) -> str:
-    """A name for the slots of these CPUs: all runs that may use the same ones call them so."""
-    cpus = sorted(slot.cpu for slot in slots)
-    runs = [[cpu for _, cpu in run] for _, run in groupby(enumerate(cpus), lambda p: p[1] - p[0])]
-    text = ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-    return f"{_SLOTS}{text if len(text) <= _LONGEST else xxh3_64_hexdigest(text.encode())}"
 
 
 def _distance(slot: Slot | None, wish: Slot | None) -> int:

@@ -55,7 +55,12 @@ def verify(pid: int, slot: Slot) -> None:
     Raises:
         NotPinned: some thread may run elsewhere, or the process is gone.
     """
-    found = {thread: cpus for thread in _threads(pid) if (cpus := _allowed(pid, thread))}
+    found = dict[int, str]()
+    for thread in _threads(pid):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            status = Path(f"/proc/{pid}/task/{thread}/status").read_text()
+            if (match := _ALLOWED.search(status)) and match[1]:
+                found[thread] = match[1]  # as the kernel lists CPUs
     if set(found.values()) != {str(slot.cpu)}:
         raise NotPinned(pid, slot.cpu, found)
 
@@ -65,13 +70,3 @@ def _threads(pid: int) -> set[int]:
         return {int(name) for name in os.listdir(f"/proc/{pid}/task")}  # noqa: PTH208 (names)
     except FileNotFoundError:
         return set()
-
-
-def _allowed(pid: int, thread: int) -> str:
-    """CPUs a thread may run on, as the kernel lists them; empty if it has ended."""
-    try:
-        status = Path(f"/proc/{pid}/task/{thread}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    match = _ALLOWED.search(status)
-    return match[1] if match else ""

@@ -14,10 +14,11 @@ Holder = TypeVar("Holder", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The right to use one CPU. ``node`` is its memory node, None if that does not matter."""
+    """The right to use one CPU."""
 
     cpu: int
     node: int | None = None
+    """Its memory node; None if that does not matter."""
 
 
 def nearest(slots: Iterable[Slot], last: Slot | None) -> Slot | None:

@@ -67,22 +67,12 @@ class Clones:
         self._template: Child | None = None
 
     def request(self, member: Member, slot: Slot | None) -> None:
-        """See ``SpawnStrategy.request``. A second request for an actor changes nothing."""
+        """Have a process made for an actor; a second request for it changes nothing."""
         if member not in self._restores and all(member != asked for asked, _ in self._asked):
             self._asked.append((member, slot))
 
-    def _start_template_if_needed(self) -> None:
-        if self._template is not None or self._image is not None:
-            return
-        place = self._place
-        site = place.text_for(self._member)
-        arguments = ("image", site, str(place.plan_file), str(self._identity))
-        self._template = self._begin(
-            ProcessSpec(ChildModule.TEMPLATE, arguments, apart=True), self._log
-        )
-
     def heard(self, message: FromMember) -> None:
-        """See ``SpawnStrategy.heard``: a template that is ready is checkpointed."""
+        """Checkpoint the template once it says that it is ready."""
         if isinstance(message, Failed):
             self._failed = message.trace
             return
@@ -104,16 +94,25 @@ class Clones:
             self._failed = str(error)
 
     def poll(self) -> list[Spawned]:
-        """See ``SpawnStrategy.poll``."""
+        """Clones made since the last call; the first call starts the template. Never waits."""
         if self._failed:
             raise TemplateFailed(self.kind, self._failed)
-        self._start_template_if_needed()
-        self._watch_template()
+        if self._template is None and self._image is None:
+            site, plan = self._place.text_for(self._member), str(self._place.plan_file)
+            arguments = ("image", site, plan, str(self._identity))
+            spec = ProcessSpec(ChildModule.TEMPLATE, arguments, apart=True)
+            self._template = self._begin(spec, self._log)
+        died = self._template is not None and self._template.died() is not None
+        if died and self._shot is None:
+            assert self._template is not None
+            raise TemplateFailed(self.kind, self._template.log_tail() or "the template ended")
         if self._sharing is not None and self._sharing.poll() is not None:
             self._sharing = None  # if it failed, each clone has a copy of all the memory
             self._take()
         try:
-            self._finish_dump()
+            if self._shot is not None and self._checkpointer.is_done(self._shot):
+                self._image, self._shot = self._shot.image, None
+                self._end_template()
             self._finish_restores()
             self._begin_restores()
         except ArtosError as error:
@@ -122,17 +121,6 @@ class Clones:
         if self._failed and not spawned:  # else raised next time, so that no process is lost
             raise TemplateFailed(self.kind, self._failed)
         return spawned
-
-    def _watch_template(self) -> None:
-        gone = self._template is not None and self._template.died() is not None
-        if gone and self._shot is None:
-            assert self._template is not None
-            raise TemplateFailed(self.kind, self._template.log_tail() or "the template ended")
-
-    def _finish_dump(self) -> None:
-        if self._shot is not None and self._checkpointer.is_done(self._shot):
-            self._image, self._shot = self._shot.image, None
-            self._end_template()
 
     def _end_template(self) -> None:
         if self._template is not None:
@@ -172,14 +160,12 @@ class Clones:
             if outcome is not None:
                 del self._restores[member]
                 self._failures = 0
-                self._spawned.append(self._woken(member, outcome.pid))
-
-    def _woken(self, member: Member, pid: int) -> Spawned:
-        os.kill(pid, WAKE)
-        return Spawned(member, Child(pid, self._place.path_of(member)), self.kind)
+                os.kill(outcome.pid, WAKE)
+                child = Child(outcome.pid, self._place.path_of(member))
+                self._spawned.append(Spawned(member, child, self.kind))
 
     def close(self) -> None:
-        """See ``SpawnStrategy.close``."""
+        """Cancel what is under way, and end the template."""
         for operation, _ in self._restores.values():
             operation.cancel()
         if self._sharing is not None:

@@ -30,7 +30,7 @@ class Forks:
 
     It has its environments already where a fork keeps them; if not, a strategy that is ``optional``
     fails. This process adopts the forks, so that it hears of their deaths at once. A fork has none
-    of the fork server's other threads, and code that waits for one of them would wait for ever; so
+    of the fork server's other threads, and code that waits for one of them would wait forever; so
     this strategy fails if user code has started threads.
 
     With ``images``, images can be made of the forks. For that the fork server's memory is first
@@ -64,11 +64,11 @@ class Forks:
             self._server = begin(spec, self._log, stdin=requests, stdout=answers)
 
     def request(self, member: Member, slot: Slot | None) -> None:
-        """See ``SpawnStrategy.request``."""
+        """Ask for a fork; it is made once the fork server is ready."""
         self._asked.append((member, slot))
 
     def heard(self, message: FromMember) -> None:
-        """See ``SpawnStrategy.heard``."""
+        """Decide by what the fork server reports whether it can be used."""
         if isinstance(message, Failed):
             self._failed = message.trace
         elif isinstance(message, Ready) and not message.whole and self.optional:
@@ -84,7 +84,7 @@ class Forks:
             self._ready = True
 
     def poll(self) -> list[Spawned]:
-        """See ``SpawnStrategy.poll``."""
+        """Fork the actors that were asked for; none until the fork server is ready."""
         if self._failed or self._server.died() is not None:
             raise TemplateFailed(self.kind, self._failed or self._server.log_tail())
         if self._sharing is not None and self._sharing.poll() is not None:
@@ -115,7 +115,7 @@ class Forks:
         return line
 
     def close(self) -> None:
-        """See ``SpawnStrategy.close``."""
+        """End the fork server; the actors that it made live on."""
         if self._sharing is not None:
             self._sharing.kill()
             self._sharing.wait()

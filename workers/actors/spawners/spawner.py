@@ -86,13 +86,11 @@ def _fit_to_append(log: Path) -> Path:
 
 
 class SpawnStrategy(Protocol):
-    """One way to make actor processes.
-
-    ``optional``: it is not for every environment, so that it is no news if it fails.
-    """
+    """One way to make actor processes."""
 
     kind: Kind
     optional: bool
+    """Whether it is not for every environment, so that its failure is no news."""
 
     def request(self, member: Member, slot: Slot | None) -> None:
         """Ask for a process, on that slot's CPU if one is given; ``poll`` will return it."""
@@ -122,7 +120,7 @@ class ColdStart:
         self._spawned: list[Spawned] = []
 
     def request(self, member: Member, slot: Slot | None) -> None:
-        """See ``SpawnStrategy.request``."""
+        """Start the process; the next ``poll`` returns it."""
         arguments = (self._place.text_for(member), str(self._place.plan_file))
         spec, log = ProcessSpec(ChildModule.MEMBER, arguments), self._place.log_of(member)
         child = start(spec, log, prefix=self._prefix(slot))
@@ -132,7 +130,7 @@ class ColdStart:
         """There is no template."""
 
     def poll(self) -> list[Spawned]:
-        """See ``SpawnStrategy.poll``."""
+        """Processes started since the last call."""
         spawned, self._spawned = self._spawned, []
         return spawned
 
@@ -165,7 +163,7 @@ class Spawner:
         self._strategy: SpawnStrategy | None = None
 
     def request(self, member: Member, slot: Slot | None = None) -> None:
-        """See ``SpawnStrategy.request``. The first request starts the template."""
+        """Ask for a process, on that slot's CPU if one is given; the first starts the template."""
         first = None if self._early is None else self._early.spawn(member, slot)
         self._asked[member] = slot
         if first is not None:
@@ -180,7 +178,7 @@ class Spawner:
         self._asked.pop(member, None)
 
     def heard(self, message: FromMember) -> None:
-        """See ``SpawnStrategy.heard``."""
+        """Pass on what a template reported."""
         if self._strategy is not None:
             self._strategy.heard(message)
 
@@ -196,7 +194,16 @@ class Spawner:
         try:
             made = self._strategy.poll()
         except TemplateFailed as failed:
-            made = self._fall_back(self._strategy, failed).poll()
+            if not self._later:
+                raise
+            barred = self._strategy
+            barred.close()
+            strategy = self._strategy = self._later.pop(0)()
+            level = logging.DEBUG if barred.optional else logging.WARNING
+            _log.log(level, "%s; actors are started by %s instead", failed, strategy.kind)
+            for member, slot in self._asked.items():
+                strategy.request(member, slot)
+            made = strategy.poll()
         if made:
             self._early = None  # what it makes is lighter
         return made
@@ -207,17 +214,6 @@ class Spawner:
             return True
         spawned.child.kill()
         return False
-
-    def _fall_back(self, barred: SpawnStrategy, failed: TemplateFailed) -> SpawnStrategy:
-        if not self._later:
-            raise failed
-        barred.close()
-        strategy = self._strategy = self._later.pop(0)()
-        level = logging.DEBUG if barred.optional else logging.WARNING
-        _log.log(level, "%s; actors are started by %s instead", failed, strategy.kind)
-        for member, slot in self._asked.items():
-            strategy.request(member, slot)
-        return strategy
 
     def close(self) -> None:
         """End every start that is under way."""

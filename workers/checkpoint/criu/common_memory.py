@@ -157,9 +157,15 @@ def share(pid: int, file: Path) -> int:
             os.waitpid(thread, _WALL)
         process = Stopped(pid)
         stack.callback(process.close)
-        stretches = tuple(_stretches(pid))
+        stretches, offset = list[Stretch](), 0
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            if found := _MAPPING.match(line):
+                start, stop = int(found[1], 16), int(found[2], 16)
+                if stop - start >= _LEAST:
+                    stretches.append(Stretch(start, stop - start, offset))
+                    offset += stop - start
         moved = 0  # only the pages that exist: the file has holes instead of the others
-        with open(file, "xb", opener=_privately) as out:
+        with open(file, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
             for stretch in stretches:
                 for start, stop in _present(pid, stretch):
                     for at in range(start, stop, _CHUNK):
@@ -184,20 +190,6 @@ def begin(pid: int, file: Path, log: Path) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=output,
         )
-
-
-def _stretches(pid: int) -> Iterator[Stretch]:
-    offset = 0
-    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-        if found := _MAPPING.match(line):
-            start, stop = int(found[1], 16), int(found[2], 16)
-            if stop - start >= _LEAST:
-                yield Stretch(start, stop - start, offset)
-                offset += stop - start
-
-
-def _privately(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)
 
 
 def _present(pid: int, stretch: Stretch) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 from artos.errors import CriuUnavailable
@@ -42,10 +41,17 @@ def find_criu() -> Path:
         return _checked(Path(asked), "unset ARTOS_CRIU, or name a newer one")
     if why := planted(cache_folder()):
         raise CriuUnavailable(why, "have ARTOS_CACHE name a folder that only you can write to")
-    for binary in _candidates():
+    there = sorted(cache_folder().glob("criu-*/bin/criu"), key=version_of, reverse=True)
+    systems = shutil.which("criu")
+    for binary in [*there, Path(systems)] if systems else there:
         if version_of(binary) >= LEAST:
             return _checked(binary, _AGAIN)
-    raise CriuUnavailable(*_why_not())
+    try:  # deploy/setup/criu.sh has left these if it was run
+        reason, fix = contents(cache_folder() / "criu-missing").decode().splitlines()
+    except (OSError, ValueError):
+        old = f"only {systems} ({_text(version_of(Path(systems)))})" if systems else "none"
+        reason, fix = f"no CRIU from {_text(LEAST)} on was found ({old})", _AGAIN
+    raise CriuUnavailable(reason, fix)
 
 
 @functools.cache
@@ -61,12 +67,6 @@ def version_of(binary: Path) -> tuple[int, ...]:
     return tuple(map(int, found[1].split("."))) if found else ()
 
 
-def _candidates() -> Iterator[Path]:
-    yield from sorted(cache_folder().glob("criu-*/bin/criu"), key=version_of, reverse=True)
-    if found := shutil.which("criu"):
-        yield Path(found)
-
-
 def _checked(binary: Path, fix: str) -> Path:
     if not (version := version_of(binary)):
         raise CriuUnavailable(f"{binary} does not run", fix)
@@ -80,17 +80,6 @@ def _checked(binary: Path, fix: str) -> Path:
         except OSError as error:
             raise CriuUnavailable(str(error), f"rm -r {FEATURES}") from error
     return binary
-
-
-def _why_not() -> tuple[str, str]:
-    """Reason and fix, as deploy/setup/criu.sh left them if it was run."""
-    try:
-        reason, fix = contents(cache_folder() / "criu-missing").decode().splitlines()
-    except (OSError, ValueError):
-        old = shutil.which("criu")
-        found = f"only {old} ({_text(version_of(Path(old)))})" if old else "none"
-        return f"no CRIU from {_text(LEAST)} on was found ({found})", _AGAIN
-    return reason, fix
 
 
 def _text(version: tuple[int, ...]) -> str:

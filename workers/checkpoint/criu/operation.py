@@ -171,7 +171,16 @@ class Operation:
         if self._error is not None:
             raise self._error
         if self._outcome is None and self._worker.has_exited():
-            self._finish()
+            answer = self._worker.answer()
+            if answer is None or not answer.success:
+                self._worker.kill()  # the helpers that a dead CRIU left
+                self._fail("" if answer is not None else "CRIU died in the middle", answer)
+            else:
+                self._worker.close()
+                try:
+                    self._outcome = self._task.done(answer, self._clock.now() - self._began)
+                except ArtosError as error:
+                    self._error = error
         elif self._outcome is None and self._clock.now() >= self.due:
             self._give_up(f"CRIU did not finish within {self._limit:g} s")
         if self._error is not None:
@@ -201,18 +210,6 @@ class Operation:
         self._worker.kill()
         self._worker.wait(_PATIENCE)
         self._fail(why, self._worker.answer())
-
-    def _finish(self) -> None:
-        answer = self._worker.answer()
-        if answer is None or not answer.success:
-            self._worker.kill()  # the helpers that a dead CRIU left
-            self._fail("" if answer is not None else "CRIU died in the middle", answer)
-            return
-        self._worker.close()
-        try:
-            self._outcome = self._task.done(answer, self._clock.now() - self._began)
-        except ArtosError as error:
-            self._error = error
 
     def _fail(self, why: str, answer: CriuAnswer | None) -> None:
         status = self._worker.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,7 +23,11 @@ def suspects(pid: int) -> list[str]:
             each.fd: f"a socket ({_address(each.laddr)} to {_address(each.raddr)})"
             for each in psutil.Process(pid).net_connections("inet")
         }
-        for number, target in sorted(_descriptors(pid)):
+        opened = dict[int, str]()
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                opened[int(link.name)] = str(link.readlink())
+        for number, target in sorted(opened.items()):
             if _is_suspect(target):
                 found.append(f"descriptor {number} is {peers.get(number, _with_kind(target))}")
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
@@ -56,12 +59,6 @@ def _is_suspect(target: str) -> bool:
     if target.startswith("/dev/"):
         return not target.startswith(_HARMLESS)
     return target.startswith(("socket:", "anon_inode:[io_uring]"))
-
-
-def _descriptors(pid: int) -> Iterator[tuple[int, str]]:
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(OSError):
-            yield int(link.name), str(link.readlink())
 
 
 def _address(address: tuple[object, ...]) -> str:

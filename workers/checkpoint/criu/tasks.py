@@ -61,17 +61,16 @@ class DumpTask(Task):
         # CRIU itself may die when the process ends during the dump (``BUG at criu/cgroup.c``).
         if has_ended(self._pid):
             why = "the process is gone"
-        words, remedy = Culprit(why) if why else self._culprit(log)
+        if why:
+            words, remedy = Culprit(why)
+        elif free_bytes(self._image.folder) < _FULL:
+            words, remedy = FULL  # the log says nothing about it: it is on the same filesystem
+        else:
+            words, remedy = culprit(log)
+            held = suspects(self._pid)
+            words, remedy = "; ".join([words, *held]), remedy or (CLOSE if held else "")
         self._image.abandon(log)
         return CheckpointRefused(self._pid, words, error_lines(log), remedy)
-
-    def _culprit(self, log: str) -> Culprit:
-        # The log is on the same filesystem: when that is full, the log says nothing about it.
-        if free_bytes(self._image.folder) < _FULL:
-            return FULL
-        words, remedy = culprit(log)
-        held = suspects(self._pid)
-        return Culprit("; ".join([words, *held]), remedy or (CLOSE if held else ""))
 
 
 class RestoreTask(Task):
