@@ -67,7 +67,13 @@ class TD3(OffPolicyLearner):
         self, obs: Obs, following: Obs, rows: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The critics' loss, and without gradients the errors (2, n) and the mean value."""
-        wanted = self.wanted(rows, self._value(following))
+        with torch.no_grad():
+            actions = self.target(following)
+            most = self.settings.target_clip
+            noise = (torch.randn_like(actions) * self.settings.target_noise).clamp(-most, most)
+            smoothed = self.module.bounds.freed((actions + noise).clamp(-1, 1))
+            value = self.targets(following, smoothed).amin(0)
+        wanted = self.wanted(rows, value)
         found = self.critics(obs, self.module.bounds.unit(rows["actions"]))
         errors = found - wanted
         loss = (rows["weights"] * errors.square()).sum(0).mean()
@@ -76,15 +82,6 @@ class TD3(OffPolicyLearner):
     def _policy_loss(self, obs: Obs) -> Tensor:
         loss: Tensor = -self.critics(obs, self.module(obs))[0].mean()
         return loss
-
-    @torch.no_grad()
-    def _value(self, following: Obs) -> Tensor:
-        actions = self.target(following)
-        most = self.settings.target_clip
-        noise = (torch.randn_like(actions) * self.settings.target_noise).clamp(-most, most)
-        smoothed = self.module.bounds.freed((actions + noise).clamp(-1, 1))
-        found: Tensor = self.targets(following, smoothed).amin(0)
-        return found
 
 
 @builder(TD3Settings)
