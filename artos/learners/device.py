@@ -33,7 +33,10 @@ def faults(wanted: str) -> Iterator[str]:
     if gpu is None:
         yield f"unknown device {wanted!r}: {_WORDS}"
     elif not torch.cuda.is_available():
-        yield f"device {wanted!r} needs a GPU that torch can use, and {_lacking()}: use {CPU}"
+        lacking = "it finds none here (`nvidia-smi` shows what the driver finds)"
+        if torch.version.cuda is None:
+            lacking = f"torch {torch.__version__} is built without CUDA"
+        yield f"device {wanted!r} needs a GPU that torch can use, and {lacking}: use {CPU}"
     elif int(gpu[1] or 0) >= (count := torch.cuda.device_count()):
         yield f"there is no device {wanted!r}, only cuda:0 to cuda:{count - 1}"
 
@@ -46,12 +49,6 @@ def uuid_of(number: int) -> str:
 def on_cpu(wanted: str) -> bool:
     """Whether a learner with that device computes on the CPU, as far as is known yet."""
     return wanted == CPU or (wanted == POOL and not torch.cuda.is_available())
-
-
-def _lacking() -> str:
-    if torch.version.cuda is None:
-        return f"torch {torch.__version__} is built without CUDA"
-    return "it finds none here (`nvidia-smi` shows what the driver finds)"
 
 
 def chosen(wanted: str, *, large: bool) -> str:

@@ -141,16 +141,13 @@ class TorchOptimiser:
         """See ``Optimiser.bind``."""
         self._weights, self._optimizer = weights, self._make([weights])
         self._count = torch.zeros(())
-        self._blank = self._tried()
-
-    def _tried(self) -> dict[str, Tensor]:
-        """What the optimiser will keep, which torch only makes in the first step."""
-        trial = nn.Parameter(self._weights.detach().clone())
+        # What the optimiser will keep, torch only makes in the first step: so try one.
+        trial = nn.Parameter(weights.detach().clone())
         trial.grad = torch.zeros_like(trial)
         optimizer = self._make([trial])
         optimizer.step()
         kept = optimizer.state[trial].items()
-        return {name: torch.zeros_like(v) for name, v in kept if isinstance(v, Tensor)}
+        self._blank = {name: torch.zeros_like(v) for name, v in kept if isinstance(v, Tensor)}
 
     @property
     def lr(self) -> float:
