@@ -19,17 +19,6 @@ _FOLLOWS = "one thread, more while others leave cores free: a seed repeats all b
 
 def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
     """The whole wiring as text: facts, trigger table, keys, what fires what, settings."""
-    rows = [(target, trigger.name, trigger.words()) for target, trigger in table.items()]
-    triggers = _aligned([("control logic", "trigger", "fires on"), *rows])
-    parts = [_facts(plan), triggers, _keys(plan), _objects(plan, table), _drawing(plan, table)]
-    if settings:
-        rows = [(f"{each.name}={each.default}", each.kind, each.does) for each in settings]
-        options = _aligned([("--set NAME=VALUE", "type", "what it does"), *rows])
-        parts.append("\n".join(line.rstrip() for line in options.splitlines()))
-    return "\n\n".join(part for part in parts if part)
-
-
-def _facts(plan: Plan) -> str:
     each = plan.envs * plan.steps
     size = sum(key.row_bytes(plan.envs) for key in plan.data_keys) * plan.capacity / 1e6
     model = plan.objects[0]
@@ -53,7 +42,15 @@ def _facts(plan: Plan) -> str:
     ]
     if plan.threads_follow:
         lines.append(f"learner: {_FOLLOWS}")
-    return "\n".join(lines)
+    rows = [(target, trigger.name, trigger.words()) for target, trigger in table.items()]
+    triggers = _aligned([("control logic", "trigger", "fires on"), *rows])
+    facts = "\n".join(lines)
+    parts = [facts, triggers, _keys(plan), _objects(plan, table), _drawing(plan, table)]
+    if settings:
+        rows = [(f"{each.name}={each.default}", each.kind, each.does) for each in settings]
+        options = _aligned([("--set NAME=VALUE", "type", "what it does"), *rows])
+        parts.append("\n".join(line.rstrip() for line in options.splitlines()))
+    return "\n\n".join(part for part in parts if part)
 
 
 def _span(plan: Plan, each: int = 1) -> str:

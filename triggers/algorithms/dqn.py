@@ -32,7 +32,7 @@ from triggers.algorithms.replaying import replay_workload
 
 
 class DQNSettings(ReplaySettings, kw_only=True, frozen=True):
-    """Those of DQN."""
+    """What can be set of DQN, with its defaults."""
 
     clip_rewards: ClipRewards = None
     terminal_lives: TerminalLives = False

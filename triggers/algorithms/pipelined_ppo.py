@@ -41,7 +41,7 @@ class PipelinedPPO(PPO):
         self._learned: dict[int, int] = {}
 
     def faults(self, plan: Plan) -> list[str]:
-        """Those of PPO, and minibatches or actors that do not fit what the table fires early."""
+        """As of PPO, and minibatches or actors that do not fit what the table fires early."""
         found, minibatches = super().faults(plan), self.settings.minibatches
         least, most = plan.at_work.least, plan.at_work.most
         if _ACCUMULATE in plan.triggers and minibatches != 1:

@@ -25,7 +25,7 @@ from triggers.algorithms.replaying import twin_critic_workload
 
 
 class SACSettings(TwinCriticSettings, kw_only=True, frozen=True):
-    """Those of SAC."""
+    """What can be set of SAC, with its defaults."""
 
     lr: Annotated[float, learner("step size of the policy")] = 3e-4
     critic_lr: Annotated[float, learner("step size of the critics", gt=0)] = 3e-4

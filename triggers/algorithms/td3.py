@@ -22,7 +22,7 @@ from triggers.algorithms.replaying import twin_critic_workload
 
 
 class TD3Settings(TwinCriticSettings, kw_only=True, frozen=True):
-    """Those of TD3."""
+    """What can be set of TD3, with its defaults."""
 
     critic_lr: Annotated[float, learner("step size of the critics", gt=0)] = 1e-3
     noise: Annotated[float, table("deviation of the exploration, in half the range")] = 0.1
