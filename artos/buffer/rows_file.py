@@ -34,16 +34,14 @@ Bytes = NDArray[np.uint8]
 
 
 class KeyRows(msgspec.Struct, frozen=True):
-    """The counters of a key: the file holds its rows from ``first`` on.
-
-    Rows before ``whole`` were being overwritten meanwhile. ``cursors`` are those of consumers,
-    ``(claimed, acknowledged)`` each.
-    """
+    """The counters of a key: the file holds its rows from ``first`` on."""
 
     first: Count
     whole: Count
+    """Rows before this one were being overwritten while the file was written."""
     released: Count = 0
     cursors: tuple[tuple[Count, Count], ...] = ()
+    """What each consumer has claimed and acknowledged."""
 
 
 class BlockRows(msgspec.Struct, frozen=True):

@@ -35,8 +35,7 @@ class SequenceSampler:
     holds the final observation, from which to bootstrap. So where ``mask`` is true in row t, row
     t + 1 of the window is what came next, or row t terminated. The last row has no successor in
     the window: bootstrap from it, but learn from those before. If also ``ages`` is there,
-    ``mask`` ends before the last row of an episode that was given up, as its actor was started
-    anew.
+    ``mask`` ends before the last row of an episode that was given up, as its actor was restarted.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("_rng", "_reader")
