@@ -27,14 +27,16 @@ _KEYS = ("rewards", "values", "bootstraps", "terminations", "truncations")
 class GradientAccumulator:
     """What is known of a full batch before all of its rows have come.
 
-    ``mean`` and ``spread`` normalise advantages over the full batch, ``count`` counts its valid
-    rows; all three follow from rewards alone. The optimiser holds the sum until it steps.
+    ``mean``, ``spread`` and ``count`` follow from rewards alone. The optimiser holds the sum until
+    it steps.
     """
 
     claims: tuple[Claim, ...]
     mean: float
     spread: float
+    """With ``mean`` it normalises advantages over the full batch."""
     count: float
+    """Of valid rows."""
     added: set[Claim] = field(default_factory=set)
     metrics: dict[str, Tensor] = field(default_factory=dict)
 

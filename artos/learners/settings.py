@@ -164,7 +164,7 @@ def left_open(settings: msgspec.Struct) -> dict[str, Any]:
 
 
 def out_of_range(settings: msgspec.Struct) -> Iterator[str]:
-    """Which settings no run could use, in words."""
+    """Which settings no run could use, and why."""
     for name, each in declared(type(settings)).items():
         value = getattr(settings, name)
         optional = type(None) in get_args(each.kind) and not each.choices

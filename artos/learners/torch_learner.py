@@ -38,7 +38,7 @@ def _is_large(module: nn.Module) -> bool:
 
 
 def indivisible(plan: Plan, minibatches: int) -> list[str]:
-    """Numbers of actors with which minibatches would differ in size, in words."""
+    """Numbers of actors with which minibatches would differ in size, and what to change."""
     each = plan.envs * plan.steps
     if minibatches < 1 or each < 1:
         return []
