@@ -60,7 +60,7 @@ class Trigger(ABC):
     """
 
     window: Window | None = None
-    """What paces the rounds that it claims; shared with whoever grants rounds."""
+    """What paces the rounds that it claims; shared with the code that grants rounds."""
 
     @abstractmethod
     def check(self, event: Event, now: float) -> Firing | None:
@@ -82,7 +82,7 @@ class Trigger(ABC):
         return type(self).__name__
 
     def words(self) -> str:
-        """When it fires, in words."""
+        """When it fires, as users read it."""
         return repr(self)
 
     def faults(self, plan: Plan) -> Iterator[str]:

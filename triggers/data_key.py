@@ -85,7 +85,10 @@ class DataKeyTrigger(Trigger):
                 self._supply(event.actor).add(event.written, event.version)
                 self._mark(event.actor)
             case Rewound():
-                self._rewind(event.actor, event.rows)
+                self._supply(event.actor).rewind(event.rows)
+                self.window.void(event.actor)
+                if self._supply(event.actor).left < self.size:
+                    self._ready.pop(event.actor, None)
             case Published(key=self.object_key):
                 self._version, self._ahead = event.version, event.ahead
             case Joined() | Left():
@@ -94,8 +97,15 @@ class DataKeyTrigger(Trigger):
         needed = len(self._members) if self.n is None else self.n
         if needed == 0 or len(self._ready) < needed:
             return None
-        chosen = self._chosen(needed)
-        return self._fire(chosen) if chosen else None
+        # The actors that were ready first or, if others would then be late, have the oldest rows.
+        chosen, when_consumed = tuple(islice(self._ready, needed)), self._version + self._ahead
+        paced = self.window.n and not any(map(self._is_stale, chosen))
+        if paced and self.window.waits(chosen, when_consumed):
+            oldest = heapq.nsmallest(needed, self._ready, lambda a: self._supply(a).oldest_version)
+            if self.window.waits(oldest, when_consumed, self._ready):
+                return None  # others would be too late even so: then it is better to wait
+            chosen = tuple(oldest)
+        return self._fire(chosen)
 
     def words(self) -> str:
         """Rows, keys, actors and their lag."""
@@ -164,48 +174,26 @@ class DataKeyTrigger(Trigger):
         if actor in self._members and self._supply(actor).left >= self.size:
             self._ready.setdefault(actor)
 
-    def _rewind(self, actor: int, rows: int) -> None:
-        self._supply(actor).rewind(rows)
-        self.window.void(actor)
-        if self._supply(actor).left < self.size:
-            self._ready.pop(actor, None)
-
     # -- firing --------------------------------------------------------------------------------
-
-    def _chosen(self, needed: int) -> tuple[int, ...]:
-        """The actors that were ready first or, if others would then be late, have the oldest rows.
-
-        Empty if others would be too late even so: then it is better to wait.
-        """
-        first = tuple(islice(self._ready, needed))
-        if not self.window.n or any(map(self._is_stale, first)):
-            return first
-        oldest = heapq.nsmallest(needed, self._ready, lambda a: self._supply(a).oldest_version)
-        when_consumed = self._version + self._ahead
-        if not self.window.waits(first, when_consumed):
-            return first
-        return () if self.window.waits(oldest, when_consumed, self._ready) else tuple(oldest)
 
     def _fire(self, chosen: tuple[int, ...]) -> Firing:
         stale = [actor for actor in chosen if self._is_stale(actor)]
         # In actor order, so that the same rows make the same batch in whatever order they came.
-        claims = tuple(self._claim(actor) for actor in sorted(stale or chosen))
+        claims = []
+        for actor in sorted(stale or chosen):
+            claims.append(Claim(actor, *self._supply(actor).take(self.size)))
+            # One that was served goes to the end of the queue, so that none starves the others.
+            self._ready.pop(actor)
+            self._mark(actor)
         if self.window.n:
             for actor in stale or chosen:
                 self.window.used(actor)
         self._settle()
         if stale:  # only these are given up; the others wait for company that is fresh
-            return Firing(dropped=claims, keys=self.keys, version=self._version)
+            return Firing(dropped=tuple(claims), keys=self.keys, version=self._version)
         self._ahead += 1
         self.window.ahead = self._ahead
-        return Firing(claims=claims, keys=self.keys, version=self._version)
-
-    def _claim(self, actor: int) -> Claim:
-        start, stop = self._supply(actor).take(self.size)
-        # An actor that was served goes to the end of the queue, so that none starves the others.
-        self._ready.pop(actor)
-        self._mark(actor)
-        return Claim(actor, start, stop)
+        return Firing(claims=tuple(claims), keys=self.keys, version=self._version)
 
     def _is_stale(self, actor: int) -> bool:
         if self.max_lag is None:

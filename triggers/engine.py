@@ -111,11 +111,16 @@ class Engine:
         self._events.append(event)
         if self._feeding:  # not now: the triggers further down have not seen the present event
             return 0
-        self._feeding = True
+        self._feeding, fired = True, 0
         try:
-            return self._drain()
+            while self._events:
+                # One reading of the clock per event: all triggers decide at the same time.
+                event, self._now = self._events.popleft(), self._clock.now()
+                for wrapper in self.wrappers:
+                    fired += self._exhaust(wrapper, event, fired)
         finally:
             self._feeding = False
+        return fired
 
     def fire(self, trigger_id: str, firing: Firing) -> None:
         """Pass on a firing of a target that is due whatever its trigger waits for."""
@@ -136,15 +141,6 @@ class Engine:
     def clocks(self) -> set[str]:
         """Targets whose triggers will fire by the clock."""
         return {w.trigger_id for w in self.wrappers if w.trigger.due() is not None}
-
-    def _drain(self) -> int:
-        fired = 0
-        while self._events:
-            # One reading of the clock per event: all triggers decide at the same time.
-            event, self._now = self._events.popleft(), self._clock.now()
-            for wrapper in self.wrappers:
-                fired += self._exhaust(wrapper, event, fired)
-        return fired
 
     def _exhaust(self, wrapper: TriggerWrapper, event: Event, before: int) -> int:
         # A trigger returns one firing at a time; it is asked again until it has no more.

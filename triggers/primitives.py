@@ -81,25 +81,22 @@ class ObjectKeyTrigger(Trigger):
                 self._actors[event.actor] = None
             case Left():
                 self._actors.pop(event.actor, None)
-            case Published(key=self.key) if self._is_turn(event.version):
-                return self._fire(event.version)
+            case Published(key=self.key):
+                # A resumed run begins with any version number, and must begin with a firing.
+                self._first = event.version if self._first is None else self._first
+                if (event.version - self._first) % self.every:
+                    return None
+                rounds, self._began = (1 if self._began else 1 + self.lead), True
+                if self.probability is None:
+                    return Firing(rounds=rounds, version=event.version)
+                chosen = tuple(a for a in self._actors if self._random.random() < self.probability)
+                if chosen:
+                    return Firing(actors=chosen, rounds=rounds, version=event.version)
         return None
 
     def objects_read(self) -> tuple[str, ...]:
         """Its key."""
         return (self.key,)
-
-    def _is_turn(self, version: int) -> bool:
-        # A resumed run begins with any version number, and must begin with a firing.
-        self._first = version if self._first is None else self._first
-        return (version - self._first) % self.every == 0
-
-    def _fire(self, version: int) -> Firing | None:
-        rounds, self._began = (1 if self._began else 1 + self.lead), True
-        if self.probability is None:
-            return Firing(rounds=rounds, version=version)
-        chosen = tuple(a for a in self._actors if self._random.random() < self.probability)
-        return Firing(actors=chosen, rounds=rounds, version=version) if chosen else None
 
 
 @dataclass
@@ -193,7 +190,12 @@ class TransferTrigger(Trigger):
     def check(self, event: Event, now: float) -> Firing | None:
         """One firing per stage; later stages come on the rechecks."""
         if isinstance(event, Committed):
-            self._committed(event)
+            if event.actor not in self._supplies:
+                self._supplies[event.actor] = self._supply(0)
+            supply = self._supplies[event.actor]
+            supply.add(event.written, event.version)
+            while self.condition is None and supply.left >= self.size:
+                self._ship(event.actor, self.size)
         elif isinstance(event, Began):
             self._supplies[event.actor] = self._supply(event.row)
         if self.condition is not None and self.condition.check(event, now) is not None:
@@ -208,14 +210,6 @@ class TransferTrigger(Trigger):
     def parts(self) -> tuple[Trigger, ...]:
         """Itself and the primitives of its condition."""
         return (self,) if self.condition is None else (self, *self.condition.parts())
-
-    def _committed(self, event: Committed) -> None:
-        if event.actor not in self._supplies:
-            self._supplies[event.actor] = self._supply(0)
-        supply = self._supplies[event.actor]
-        supply.add(event.written, event.version)
-        while self.condition is None and supply.left >= self.size:
-            self._ship(event.actor, self.size)
 
     def _supply(self, row: int) -> Supply:
         return Supply((key for stage in self.stages() for key in stage), row)

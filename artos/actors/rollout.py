@@ -113,7 +113,12 @@ class RolloutActor(Actor):
         """
         outputs, state = self.declared.outputs, self.declared.state
         bootstraps = [BOOTSTRAPS] if any(key.name == VALUES for key in outputs) else []
-        return (*self._environment_keys(), *outputs, *bootstraps, *state)
+        keys = self.spec.data_keys()
+        if self.final_observations and not self.spec.skips_rows:
+            raise Refused([_HIDDEN.format(self.env)])
+        if (self.final_observations or state) and AGES not in keys:
+            keys = (*keys, AGES)
+        return (*keys, *outputs, *bootstraps, *state)
 
     def build_module(self, seed: int) -> Any:
         """The network, a ``torch.nn.Module`` initialised from ``seed``."""
@@ -147,13 +152,6 @@ class RolloutActor(Actor):
         found = seen(module, self.spec)
         return found._replace(doubts=(*notes, *found.doubts))
 
-    def _environment_keys(self) -> tuple[DataKey, ...]:
-        keys = self.spec.data_keys()
-        if self.final_observations and not self.spec.skips_rows:
-            raise Refused([_HIDDEN.format(self.env)])
-        marks = self.final_observations or self.declared.state
-        return (*keys, AGES) if marks and AGES not in keys else keys
-
     # -- running -------------------------------------------------------------------------------
 
     def prepare(self, plan: Plan, *, environments: bool = True) -> None:
@@ -177,10 +175,16 @@ class RolloutActor(Actor):
         self._state = RecurrentState(self.declared.state, self.envs)
         who = ActInfo(context.actor, context.plan.actors, state=self._state.arrays)
         self.version, self._info = -1, who
-        self._policy = self.make_policy(self._take_module(context), context.seed)
+        module, self._module = self._module, None
+        if module is None:
+            module = self.build_module(context.plan.seed)
+        self._policy = self.make_policy(module, context.seed)
         clip = is_atari(self.env) if self.clip_rewards is None else self.clip_rewards
+        vector, self._vector = self._vector, None
+        if vector is None:
+            vector = make_vector(self.env, self.envs, context.seed, self._autoreset)
         self._stepper = Stepper(
-            self._take_vector(context),
+            vector,
             self.env,
             clip_rewards=clip,
             terminal_lives=self.terminal_lives,
@@ -189,21 +193,8 @@ class RolloutActor(Actor):
         )
         self._stepper.actor = context.actor
         self._observations = _own(self._stepper.reset(context.seed))
-        self._wire(context.block)
-
-    def _take_module(self, context: ActorContext) -> Any:
-        module, self._module = self._module, None
-        return self.build_module(context.plan.seed) if module is None else module
-
-    def _take_vector(self, context: ActorContext) -> AnyVectorEnv:
-        vector, self._vector = self._vector, None
-        if vector is None:
-            vector = make_vector(self.env, self.envs, context.seed, self._autoreset)
-        return vector
-
-    def _wire(self, block: ActorBlock) -> None:
-        arrays = block.arrays
-        stacks = {key.name: key.stack for key in block.spec.keys}
+        arrays = context.block.arrays
+        stacks = {key.name: key.stack for key in context.block.spec.keys}
         parts = [part.name for part in self.spec.parts if part.name in arrays]
         self._whole = [(name, arrays[name]) for name in parts if stacks[name] == 1]
         self._newest = [(name, arrays[name]) for name in parts if stacks[name] > 1]
@@ -236,7 +227,15 @@ class RolloutActor(Actor):
             row = step % capacity
             begun = clock()
             self._state.begin(self._stepper.ages)
-            self._write_observation(row)
+            for name, array in self._whole:
+                array[row] = self._observations[name]
+            for name, array in self._newest:
+                array[row] = self._observations[name][:, -1]
+            for name, array in self._states:
+                array[row] = self._state.arrays[name]
+            if self._ages is not None:
+                self._ages[row] = self._stepper.ages
+            self._versions[row] = self.version
             output = self._policy.act(self._observations, self._info)
             for name, array in self._given:
                 array[row] = output[name]
@@ -258,17 +257,6 @@ class RolloutActor(Actor):
     def close(self) -> None:
         """Close the environments."""
         self._stepper.close()
-
-    def _write_observation(self, row: int) -> None:
-        for name, array in self._whole:
-            array[row] = self._observations[name]
-        for name, array in self._newest:
-            array[row] = self._observations[name][:, -1]
-        for name, array in self._states:
-            array[row] = self._state.arrays[name]
-        if self._ages is not None:
-            self._ages[row] = self._stepper.ages
-        self._versions[row] = self.version
 
     def _advance(self, row: int, actions: NDArray[Any]) -> None:
         result = self._stepper.step(actions)

@@ -46,7 +46,8 @@ class ActorBlock:
     ``"overwrite"`` the oldest rows go, and ``guard`` tells a reader that it was lapped.
     """
 
-    drawn: Drawn | None = None  # notes the rows that a learner draws from here
+    drawn: Drawn | None = None
+    """Notes the rows that a learner draws from here."""
 
     def __init__(self, segment: Segment, spec: BlockSpec, layout: Layout) -> None:
         self.segment, self.spec = segment, spec
@@ -145,17 +146,15 @@ class ActorBlock:
 
     def free(self) -> int:
         """Rows that can be allocated now without waiting."""
-        return self._free_below() - self.written
-
-    def _free_below(self) -> int:
         released = min(header.released for header in self.headers.values())
-        return released + self.spec.capacity - self.spec.history
+        return released + self.spec.capacity - self.spec.history - self.written
 
     def room(self) -> int:
         """The row below which some keys may be written now without waiting for consumers."""
+        gone = self.written
         if self.spec.on_full == "wait":
-            return self._free_below()
-        return self.written + self.spec.capacity - self.spec.history
+            gone = min(header.released for header in self.headers.values())
+        return gone + self.spec.capacity - self.spec.history
 
     def begin_term(self, term: int, base: int) -> None:
         """Take rows from the actor's new place from now on: its old rows from ``base`` on are void.
@@ -185,8 +184,23 @@ class ActorBlock:
             DeadlineExceeded: no room within ``seconds``; names the consumer that holds the rows.
         """
         if self.spec.on_full == "wait":
-            self._wait_for_space(rows, Deadline(seconds))
-        # Otherwise the oldest rows go. Whoever reads them sees it in ``reserved`` (``guard``).
+            deadline, usable = Deadline(seconds), self.spec.capacity - self.spec.history
+            if rows > usable:
+                raise ValueError(f"{rows} rows never fit a block with room for {usable}")
+            while self.free() < rows:
+                # Say so, then look again: a release from now on sees the word, or is seen here.
+                self._preamble[_WAITING] = 1
+                fence()
+                if self.free() < rows and not self._space.wait(deadline.left) and deadline.passed:
+                    name, header = min(self.headers.items(), key=lambda item: item[1].released)
+                    holders = [c.name for c in self.spec.consumers if name in c.keys]
+                    raise DeadlineExceeded(
+                        f"room in the block of actor {self.spec.actor}: rows of {name!r} from step "
+                        f"{header.released} are held by {', '.join(holders) or 'no consumer'}",
+                        deadline.seconds,
+                    )
+            self._preamble[_WAITING] = 0
+        # Otherwise the oldest rows go. One that reads them sees it in ``reserved`` (``guard``).
         start = self.written
         self.reserve(start + rows, self._names)
         return start
@@ -210,12 +224,14 @@ class ActorBlock:
         # The keys' counters cannot be raised at once, so what is intended is written down first.
         # Killed before the mask is stored, the writer leaves nothing; after that, a whole commit.
         self._preamble[_INTENT_STEP] = stop
-        self._preamble[_INTENT] = self._all if keys is None else self._mask(keys)
+        mask = self._all if keys is None else sum(1 << self._names.index(name) for name in keys)
+        self._preamble[_INTENT] = mask
         self._finish(names, stop)
 
     def recover(self) -> None:
         """Finish a commit whose writer was killed in the middle; otherwise change nothing."""
-        # Whoever finds the writer dead does this, and so does its successor: twice is once.
+        # The process that finds the writer dead does this, and so does its successor; once more
+        # changes nothing.
         mask, stop = self._preamble[_INTENT], self._preamble[_INTENT_STEP]
         if mask:
             self._finish([n for i, n in enumerate(self._names) if mask >> i & 1], stop)
@@ -226,29 +242,6 @@ class ActorBlock:
             self.headers[name].set_written(stop)
         ordered()
         self._preamble[_INTENT] = 0
-
-    def _mask(self, names: Sequence[str]) -> int:
-        return sum(1 << self._names.index(name) for name in names)
-
-    def _wait_for_space(self, rows: int, deadline: Deadline) -> None:
-        usable = self.spec.capacity - self.spec.history
-        if rows > usable:
-            raise ValueError(f"{rows} rows never fit a block with room for {usable}")
-        while self.free() < rows:
-            # Say so, then look again: who releases rows now sees the word, or is seen here.
-            self._preamble[_WAITING] = 1
-            fence()
-            if self.free() < rows and not self._space.wait(deadline.left) and deadline.passed:
-                raise DeadlineExceeded(self._who_holds(), deadline.seconds)
-        self._preamble[_WAITING] = 0
-
-    def _who_holds(self) -> str:
-        name, header = min(self.headers.items(), key=lambda item: item[1].released)
-        holders = [c.name for c in self.spec.consumers if name in c.keys] or ["no consumer"]
-        return (
-            f"room in the block of actor {self.spec.actor}: rows of {name!r} from step "
-            f"{header.released} are held by {', '.join(holders)}"
-        )
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -310,14 +303,11 @@ class ActorBlock:
         number = self._consumers[consumer]
         for name in self.spec.consumers[number].keys:
             self.headers[name].set_cursor(number, claimed, acknowledged)
-        self._release()
-
-    def _release(self) -> None:
         cursors = [self.headers[c.keys[0]].cursor(n)[1] for n, c in enumerate(self.spec.consumers)]
         for name, numbers in self._consumed_by.items():
             # A key without consumers is kept as long as the slowest consumer needs its rows.
-            acknowledged = [cursors[n] for n in numbers] if numbers else cursors
-            self.headers[name].set_released(min(acknowledged))
+            done = [cursors[n] for n in numbers] if numbers else cursors
+            self.headers[name].set_released(min(done))
         fence()
         if self._preamble[_WAITING]:  # a ring costs a system call, so only for one that sleeps
             self._space.ring()

@@ -47,7 +47,12 @@ class Mailbox:
         head = self._words[_HEAD]
         if head + len(record) - self._words[_TAIL] > self.size:
             raise MailboxFull(self.name, self.size)
-        self._store(head % self.size, record)
+        at = head % self.size
+        first = self.size - at
+        if len(record) <= first:
+            self._data[at : at + len(record)] = record
+        else:
+            self._data[at:], self._data[: len(record) - first] = record[:first], record[first:]
         ordered()
         self._words[_HEAD] = head + len(record)
         self.doorbell.ring()
@@ -74,13 +79,6 @@ class Mailbox:
         """Forget every message: only while the reader is gone."""
         self._words[_TAIL] = self._words[_HEAD]
         self.doorbell.drain()
-
-    def _store(self, at: int, record: bytes) -> None:
-        first = self.size - at
-        if len(record) <= first:
-            self._data[at : at + len(record)] = record
-        else:
-            self._data[at:], self._data[: len(record) - first] = record[:first], record[first:]
 
     def _bytes(self, at: int, count: int) -> bytes:
         at %= self.size

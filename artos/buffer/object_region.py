@@ -70,16 +70,15 @@ class ObjectRegion:
         self._words = words
         pins = _SLOT_WORDS * (1 + spec.slots)
         self._pins = words[pins : pins + _SLOT_WORDS * spec.readers : _SLOT_WORDS]
-        self.slots = [self._slot(memory, offset, number) for number in range(spec.slots)]
-
-    def _slot(self, memory: Any, offset: int, number: int) -> ObjectSlot:
-        start = _SLOT_WORDS * (1 + number)
-        at = offset + self.spec.header_bytes + number * self.spec.slot_bytes
-        arrays: dict[str, NDArray[Any]] = {}
-        for array in self.spec.arrays:
-            arrays[array.name] = np.ndarray(array.shape, np.dtype(array.dtype), memory, at)
-            at += align(array.nbytes, LINE)
-        return ObjectSlot(number, self._words[start : start + _SLOT_WORDS], arrays)
+        self.slots: list[ObjectSlot] = []
+        for number in range(spec.slots):
+            start = _SLOT_WORDS * (1 + number)
+            at = offset + spec.header_bytes + number * spec.slot_bytes
+            arrays: dict[str, NDArray[Any]] = {}
+            for array in spec.arrays:
+                arrays[array.name] = np.ndarray(array.shape, np.dtype(array.dtype), memory, at)
+                at += align(array.nbytes, LINE)
+            self.slots.append(ObjectSlot(number, words[start : start + _SLOT_WORDS], arrays))
 
     def format(self) -> None:
         """Make an empty region: no version, no pins, slots not readable."""
@@ -171,7 +170,7 @@ class ObjectRegion:
     # -- readers -------------------------------------------------------------------------------
 
     def pin(self, reader: int, seconds: float = 10.0) -> ObjectSlot:
-        """Pin and return the newest slot; it stays unchanged until unpinned or pinned anew.
+        """Pin and return the newest slot; it stays unchanged until unpinned or pinned again.
 
         Raises:
             DeadlineExceeded: nothing was published within ``seconds``.

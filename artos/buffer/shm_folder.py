@@ -67,7 +67,14 @@ def reap_orphans() -> list[Path]:
         if not private_folder.is_fresh(path, PREFIX):
             continue  # a user's own
         if private_folder.is_ours(path) and _is_orphan(path):
-            _kill_users_of(path)
+            for process in Path("/proc").iterdir():
+                # Members that map or hold open a file in the folder, but no program of the user's.
+                if not process.name.isdecimal() or int(process.name) == os.getpid():
+                    continue
+                # Opened before it is examined: later another process may have this process id.
+                with suppress(ProcessLookupError), PidFd(int(process.name)) as member:
+                    if _uses(process, f"{path}/"):
+                        member.signal(signal.SIGKILL)
             reaped += _remove(path)
     return reaped
 
@@ -82,16 +89,6 @@ def _remove(folder: Path) -> list[Path]:
 def holds_images(path: Path) -> bool:
     """Whether a folder has such a name as we give to folders of images."""
     return re.fullmatch(rf"{IMAGES}-[0-9a-f]+|{MOVING}", path.name) is not None
-
-
-def _kill_users_of(folder: Path) -> None:
-    """Kill members that map or hold open a file in ``folder``, but no program of the user's."""
-    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
-    for pid in pids:
-        # Opened before it is examined: later another process may have this process id.
-        with suppress(ProcessLookupError), PidFd(pid) as process:
-            if pid != os.getpid() and _uses(Path(f"/proc/{pid}"), f"{folder}/"):
-                process.signal(signal.SIGKILL)
 
 
 def _uses(process: Path, prefix: str) -> bool:

@@ -33,7 +33,10 @@ def faults(wanted: str) -> Iterator[str]:
     if gpu is None:
         yield f"unknown device {wanted!r}: {_WORDS}"
     elif not torch.cuda.is_available():
-        yield f"device {wanted!r} needs a GPU that torch can use, and {_lacking()}: use {CPU}"
+        lacking = "it finds none here (`nvidia-smi` shows what the driver finds)"
+        if torch.version.cuda is None:
+            lacking = f"torch {torch.__version__} is built without CUDA"
+        yield f"device {wanted!r} needs a GPU that torch can use, and {lacking}: use {CPU}"
     elif int(gpu[1] or 0) >= (count := torch.cuda.device_count()):
         yield f"there is no device {wanted!r}, only cuda:0 to cuda:{count - 1}"
 
@@ -46,12 +49,6 @@ def uuid_of(number: int) -> str:
 def on_cpu(wanted: str) -> bool:
     """Whether a learner with that device computes on the CPU, as far as is known yet."""
     return wanted == CPU or (wanted == POOL and not torch.cuda.is_available())
-
-
-def _lacking() -> str:
-    if torch.version.cuda is None:
-        return f"torch {torch.__version__} is built without CUDA"
-    return "it finds none here (`nvidia-smi` shows what the driver finds)"
 
 
 def chosen(wanted: str, *, large: bool) -> str:
@@ -106,7 +103,7 @@ class Device:
         return 0
 
     def peak_bytes(self) -> int:
-        """The most bytes that torch has had there at once; 0 on a CPU, where nobody counts."""
+        """The most bytes that torch has had there at once; 0 on a CPU, where it does not count."""
         return 0
 
     def limit(self, size: int) -> None:
@@ -135,7 +132,7 @@ class Gpu(Device):
         self._copies = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
 
     def tensor(self, array: NDArray[Any]) -> Tensor:
-        """See ``Device.tensor``."""
+        """A tensor of the array's values; the array may be reused at once."""
         given = torch.from_numpy(array)
         pinned = torch.empty(given.shape, dtype=given.dtype, pin_memory=True).copy_(given)
         computing = torch.cuda.current_stream(self.device)
@@ -146,7 +143,7 @@ class Gpu(Device):
         return there
 
     def pin(self, memory: memoryview) -> None:
-        """See ``Device.pin``; where CUDA refuses, copies work, but keep everybody waiting."""
+        """Have CUDA pin it; where CUDA refuses, copies work, but keep everybody waiting."""
         address = torch.frombuffer(memory, dtype=torch.uint8).data_ptr()
         cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
         if refused := int(cudart.cudaHostRegister(address, len(memory), _PORTABLE)):
@@ -159,41 +156,41 @@ class Gpu(Device):
         weakref.finalize(memory, cudart.cudaHostUnregister, address).atexit = False
 
     def seed(self, seed: int) -> None:
-        """See ``Device.seed``."""
+        """Seed the generator of this GPU alone."""
         torch.cuda.default_generators[self.device.index].manual_seed(seed)
 
     def host_memory(self, size: int) -> Tensor:
-        """See ``Device.host_memory``."""
+        """So many pinned bytes, (size,) uint8."""
         return torch.empty(size, dtype=torch.uint8, pin_memory=True)
 
     def taken_bytes(self, held: int) -> int:
-        """See ``Device.taken_bytes``; with what torch keeps for later."""
+        """What torch has reserved, with what it keeps for later; ``held`` is part of it."""
         return torch.cuda.memory_reserved(self.device)
 
     out_of_memory = torch.OutOfMemoryError
 
     @property
     def context_bytes(self) -> int:
-        """See ``Device.context_bytes``; a guess where the driver does not say."""
+        """What CUDA takes beside what torch reserves; a guess where the driver does not say."""
         if (taken := gpus.own_bytes(uuid_of(self.device.index))) is None:
             return _CONTEXT_BYTES
         return max(0, taken - torch.cuda.memory_reserved(self.device))
 
     def peak_bytes(self) -> int:
-        """See ``Device.peak_bytes``."""
+        """The most bytes that torch has reserved there at once."""
         return torch.cuda.max_memory_reserved(self.device)
 
     def limit(self, size: int) -> None:
-        """See ``Device.limit``; beyond it torch raises ``OutOfMemoryError``."""
+        """From now on torch raises ``OutOfMemoryError`` beyond so many bytes."""
         total = torch.cuda.get_device_properties(self.device).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, size / total), self.device)
 
     def synchronize(self) -> None:
-        """See ``Device.synchronize``."""
+        """Wait for all streams of the GPU."""
         torch.cuda.synchronize(self.device)
 
     def drop_caches(self) -> None:
-        """See ``Device.drop_caches``."""
+        """Give back what torch has reserved and does not use."""
         torch.cuda.empty_cache()
 
 

@@ -65,7 +65,7 @@ class OffPolicyLearner(TorchLearner):
 
     @cached_property
     def _normalizers(self) -> list[Normalizer]:
-        """Those of all networks, the policy's first; asked for once all are owned."""
+        """What scales observations, the policy's first; asked for once all networks are owned."""
         networks = (self.network, *self.owned.values())
         return [each for network in networks for each in normalizers(network.module)]
 

@@ -100,7 +100,7 @@ def _can_be(name: str, value: Any, named: dict[str, Any], shared: set[int]) -> b
         return False
     except Exception as error:
         _log.warning(
-            "the learner's attribute %s is not saved, its set-up makes it anew: %s", name, error
+            "the learner's attribute %s is not saved, its set-up makes it again: %s", name, error
         )
         return False
     return True

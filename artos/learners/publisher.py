@@ -45,7 +45,14 @@ class Publisher:
             BadObject: the object is not declared, or has another shape.
             NotFinite: ``value`` holds NaN or infinity.
         """
-        array = self._fitted(name, value)
+        if (key := self._keys.get(name)) is None:
+            known = ", ".join(self._keys) or "none"
+            raise BadObject(
+                name, f"it is not among the learner's objects ({known}): add ObjectKey({name!r})"
+            )
+        array = np.asarray(value, key.dtype)
+        if array.shape != key.shape:
+            raise BadObject(name, f"its shape is {array.shape}, but {key.shape} is declared")
         if (region := self._regions.get(name)) is not None:
             region.publish({VALUE: array})
 
@@ -64,17 +71,6 @@ class Publisher:
         if region is None or region.version < 0:
             return None
         return region.newest.arrays[VALUE].copy()
-
-    def _fitted(self, name: str, value: ArrayLike) -> NDArray[Any]:
-        if (key := self._keys.get(name)) is None:
-            known = ", ".join(self._keys) or "none"
-            raise BadObject(
-                name, f"it is not among the learner's objects ({known}): add ObjectKey({name!r})"
-            )
-        array = np.asarray(value, key.dtype)
-        if array.shape != key.shape:
-            raise BadObject(name, f"its shape is {array.shape}, but {key.shape} is declared")
-        return array
 
     def __repr__(self) -> str:
         return f"<Publisher of {', '.join(self._keys)}>"

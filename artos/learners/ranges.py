@@ -1,4 +1,4 @@
-"""Which numbers a setting may have: yields what is wrong, in words."""
+"""Which numbers a setting may have: yields what is wrong as a sentence."""
 
 from __future__ import annotations
 

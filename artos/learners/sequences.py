@@ -63,8 +63,8 @@ class Windows(NamedTuple):
 
     ``obs`` and ``rows`` are observations and all other keys, (T, n, *shape) by data key. ``state``,
     (n, *shape) by data key, is what the actor had before the first row. ``ends`` (T, n) bool says
-    after which rows an episode ends, so that the state begins anew, ``mask`` (T, n) bool which rows
-    to learn from.
+    after which rows an episode ends, so that the state begins again, ``mask`` (T, n) bool which
+    rows to learn from.
     """
 
     obs: dict[str, Tensor]

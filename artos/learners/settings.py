@@ -140,19 +140,16 @@ def fitted(settings: S, spec: EnvSpec | None) -> S:
     What the algorithm computes itself stays None. Without ``spec`` it is what is usual.
     """
     chosen: dict[str, Any] = {}
+    kind = "usual"
+    if spec is not None and shows_images(spec):
+        kind = "images"
+    elif spec is not None and spec.actions.kind == "box":
+        kind = "continuous"
     for name, each in declared(type(settings)).items():
         if each.choices and getattr(settings, name) is None:
-            value = _chosen(each.choices, spec)
+            value = each.choices.get(kind, each.choices["usual"])
             chosen[name] = None if isinstance(value, str) else value
     return msgspec.structs.replace(settings, **chosen)
-
-
-def _chosen(choices: Mapping[str, Any], spec: EnvSpec | None) -> Any:
-    if spec is not None and shows_images(spec):
-        return choices.get("images", choices["usual"])
-    if spec is not None and spec.actions.kind == "box":
-        return choices.get("continuous", choices["usual"])
-    return choices["usual"]
 
 
 def shows_images(spec: EnvSpec) -> bool:
@@ -167,7 +164,7 @@ def left_open(settings: msgspec.Struct) -> dict[str, Any]:
 
 
 def out_of_range(settings: msgspec.Struct) -> Iterator[str]:
-    """Which settings no run could use, in words."""
+    """Which settings no run could use, and why."""
     for name, each in declared(type(settings)).items():
         value = getattr(settings, name)
         optional = type(None) in get_args(each.kind) and not each.choices

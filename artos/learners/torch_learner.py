@@ -38,25 +38,22 @@ def _is_large(module: nn.Module) -> bool:
 
 
 def indivisible(plan: Plan, minibatches: int) -> list[str]:
-    """Numbers of actors with which minibatches would differ in size, in words."""
+    """Numbers of actors with which minibatches would differ in size, and what to change."""
     each = plan.envs * plan.steps
     if minibatches < 1 or each < 1:
         return []
     if plan.state_keys:
-        return _indivisible_sequences(plan, minibatches)
+        actors = [n for n in plan.at_work.numbers() if n * plan.envs % minibatches]
+        return [
+            f"a recurrent policy learns from whole sequences, and {n} actors x {plan.envs} envs = "
+            f"{n * plan.envs} do not divide into {minibatches} minibatches: change minibatches or "
+            "envs"
+            for n in actors[:1]
+        ]
     actors = [n for n in plan.at_work.numbers() if n * each % minibatches]
     return [
         f"{n} actors x {plan.envs} envs x {plan.steps} steps = {n * each} rows do not divide into "
         f"{minibatches} minibatches: change minibatches, steps or envs"
-        for n in actors[:1]
-    ]
-
-
-def _indivisible_sequences(plan: Plan, minibatches: int) -> list[str]:
-    actors = [n for n in plan.at_work.numbers() if n * plan.envs % minibatches]
-    return [
-        f"a recurrent policy learns from whole sequences, and {n} actors x {plan.envs} envs = "
-        f"{n * plan.envs} do not divide into {minibatches} minibatches: change minibatches or envs"
         for n in actors[:1]
     ]
 

@@ -32,7 +32,7 @@ Stepping = Annotated[Literal["adam", "rmsprop"], learner("what steps")]
 
 
 class A2CSettings(ActorCriticSettings, kw_only=True, frozen=True):
-    """Those of A2C."""
+    """What can be set of A2C, with its defaults."""
 
     steps: Steps = 5
     lam: Lambda = 1.0

@@ -32,7 +32,7 @@ from triggers.algorithms.replaying import replay_workload
 
 
 class DQNSettings(ReplaySettings, kw_only=True, frozen=True):
-    """Those of DQN."""
+    """What can be set of DQN, with its defaults."""
 
     clip_rewards: ClipRewards = None
     terminal_lives: TerminalLives = False
@@ -82,19 +82,18 @@ class DQN(OffPolicyLearner):
         self, obs: Obs, following: Obs, rows: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Huber's loss, and without gradients the TD errors (n,) and the mean value."""
-        wanted = self.wanted(rows, self._value(following))
+        with torch.no_grad():
+            values: Tensor = self.target(following)
+            if self.settings.double:
+                best = self.module(following).argmax(1, keepdim=True)
+                value = values.gather(1, best).squeeze(1)
+            else:
+                value = values.max(1).values
+        wanted = self.wanted(rows, value)
         found = self.module(obs).gather(1, rows["actions"].unsqueeze(1)).squeeze(1)
         each = functional.smooth_l1_loss(found, wanted, reduction="none")
         seen = found.detach()
         return (rows["weights"] * each).mean(), seen - wanted, seen.mean()
-
-    @torch.no_grad()
-    def _value(self, following: Obs) -> Tensor:
-        values: Tensor = self.target(following)
-        if not self.settings.double:
-            return values.max(1).values
-        best = self.module(following).argmax(1, keepdim=True)
-        return values.gather(1, best).squeeze(1)
 
 
 @builder(DQNSettings)
@@ -102,7 +101,7 @@ def workload(settings: DQNSettings) -> Workload:
     """Deep Q-learning on any environment with discrete actions.
 
     Actors and learner work at the same time; after ``after`` transitions each one is drawn
-    ``ratio`` times on average, whoever is faster waits for the other.
+    ``ratio`` times on average; the faster side waits for the other.
     """
     s = settings
     exploration = Epsilon(end=s.epsilon, share=s.explore, spread=s.spread)

@@ -27,7 +27,7 @@ from triggers.algorithms.defaults import actor_critic
 
 
 class IMPALASettings(A2CSettings, kw_only=True, frozen=True):
-    """Those of IMPALA."""
+    """What can be set of IMPALA, with its defaults."""
 
     steps: Steps = 20
     n: Annotated[int, table("rounds an update learns from, each of another actor")] = 1

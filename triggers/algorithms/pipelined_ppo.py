@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -41,8 +41,24 @@ class PipelinedPPO(PPO):
         self._learned: dict[int, int] = {}
 
     def faults(self, plan: Plan) -> list[str]:
-        """Those of PPO, and minibatches or actors that do not fit what the table fires early."""
-        found = [*super().faults(plan), *_too_early(plan, self.settings.minibatches)]
+        """As of PPO, and minibatches or actors that do not fit what the table fires early."""
+        found, minibatches = super().faults(plan), self.settings.minibatches
+        least, most = plan.at_work.least, plan.at_work.most
+        if _ACCUMULATE in plan.triggers and minibatches != 1:
+            found.append(
+                "learner.accumulate adds up one gradient of the full batch: set minibatches=1"
+            )
+        if _FIRST_PASS in plan.triggers and minibatches >= 1:
+            if least != most:
+                found.append(
+                    "learner.first_pass makes each minibatch from some of the actors, which needs "
+                    "a fixed number of actors: give actors as a number"
+                )
+            elif most % minibatches and minibatches % most:
+                found.append(
+                    f"{most} actors and {minibatches} minibatches: learner.first_pass needs one to "
+                    "be a multiple of the other"
+                )
         if self.settings.compile == "on" and _ACCUMULATE in plan.triggers:
             found.append(
                 "compile=on: learner.accumulate, which adds up gradients, is not compiled: use "
@@ -68,7 +84,14 @@ class PipelinedPPO(PPO):
         began = time.perf_counter()
         claims = self._advantages.beside(batch.claims[0])
         if set(batch.claims) <= set(claims):
-            self._accumulator = self._accumulator_of(claims)
+            if self._accumulator is None or self._accumulator.claims != claims:
+                self.network.discard()
+                whole = Batch(self.context.blocks, claims, self._store)
+                advantage = self.tensor(self._advantages.of(whole)[0])
+                valid = self.tensor(whole.gather("valid")) if "valid" in whole.names else None
+                mean, spread = self._scale(advantage, valid)
+                count = len(whole) if valid is None else max(1, int(valid.sum()))
+                self._accumulator = GradientAccumulator(claims, float(mean), float(spread), count)
             self._add(self._accumulator, batch.claims)
         self._seconds = {"learn": time.perf_counter() - began}
 
@@ -140,17 +163,6 @@ class PipelinedPPO(PPO):
 
     # -- the full batch, piece by piece --------------------------------------------------------
 
-    def _accumulator_of(self, claims: tuple[Claim, ...]) -> GradientAccumulator:
-        if self._accumulator and self._accumulator.claims == claims:
-            return self._accumulator
-        self.network.discard()
-        batch = Batch(self.context.blocks, claims, self._store)
-        advantage = self.tensor(self._advantages.of(batch)[0])
-        valid = self.tensor(batch.gather("valid")) if "valid" in batch.names else None
-        mean, spread = self._scale(advantage, valid)
-        count = len(batch) if valid is None else max(1, int(valid.sum()))
-        return GradientAccumulator(claims, float(mean), float(spread), count)
-
     def _add(self, accumulator: GradientAccumulator, claims: tuple[Claim, ...]) -> None:
         for claim in (claim for claim in claims if claim not in accumulator.added):
             piece = Batch(self.context.blocks, [claim], self._store)
@@ -158,22 +170,3 @@ class PipelinedPPO(PPO):
             loss, metrics = self.compiler(self._loss, *seen, accumulator)
             self.network.backward(loss)
             accumulator.note(claim, metrics)
-
-
-def _too_early(plan: Plan, minibatches: int) -> Iterator[str]:
-    """Why minibatches or actors do not fit triggers that fire before a batch is complete."""
-    actors = plan.at_work.most
-    if _ACCUMULATE in plan.triggers and minibatches != 1:
-        yield "learner.accumulate adds up one gradient of the full batch: set minibatches=1"
-    if _FIRST_PASS not in plan.triggers or minibatches < 1:
-        return
-    if plan.at_work.least != actors:
-        yield (
-            "learner.first_pass makes each minibatch from some of the actors, which needs a fixed "
-            "number of actors: give actors as a number"
-        )
-    elif actors % minibatches and minibatches % actors:
-        yield (
-            f"{actors} actors and {minibatches} minibatches: learner.first_pass needs one to be a "
-            "multiple of the other"
-        )

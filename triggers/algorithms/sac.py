@@ -25,7 +25,7 @@ from triggers.algorithms.replaying import twin_critic_workload
 
 
 class SACSettings(TwinCriticSettings, kw_only=True, frozen=True):
-    """Those of SAC."""
+    """What can be set of SAC, with its defaults."""
 
     lr: Annotated[float, learner("step size of the policy")] = 3e-4
     critic_lr: Annotated[float, learner("step size of the critics", gt=0)] = 3e-4
@@ -75,9 +75,10 @@ class SAC(OffPolicyLearner):
             policy_loss, entropy = self.compiler(self._policy_loss, obs, temperature)
         self.step(policy_loss)
         if self.settings.temperature_lr:
-            self.log_temperature.step(
-                self.log_temperature() * (entropy - self._wanted_entropy(obs))
-            )
+            wanted: Tensor | float = self._entropy
+            if MASK_KEY in obs and self.settings.target_entropy is None:
+                wanted = 0.5 * obs[MASK_KEY].sum(1).log().mean()  # by how many may be chosen
+            self.log_temperature.step(self.log_temperature() * (entropy - wanted))
         self.targets.follow(self.critics, self.settings.tau)
         batch.prioritise(errors.abs().mean(0).cpu().numpy())
         return {
@@ -92,36 +93,23 @@ class SAC(OffPolicyLearner):
         self, obs: Obs, following: Obs, rows: Mapping[str, Tensor], temperature: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The loss of eq. 5, and without gradients the errors (2, n) and the mean value."""
-        wanted = self.wanted(rows, self._value(following, temperature))
-        found = self._rated(obs, rows["actions"])
+        with torch.no_grad():  # soft values (Haarnoja et al. 2018b, eq. 3), by the smaller target
+            if self.continuous:
+                drawn, logs = self.module.sample(following)
+                value = self.targets(following, drawn).amin(0) - temperature * logs
+            else:
+                logs = self.module(following)
+                soft = self.targets(following).amin(0) - temperature * logs
+                value = (logs.exp() * soft).sum(-1)
+        wanted = self.wanted(rows, value)
+        if self.continuous:
+            found = self.critics(obs, self.module.bounds.unit(rows["actions"]))
+        else:
+            each, actions = self.critics(obs), rows["actions"]
+            found = each.gather(2, actions.expand(len(each), -1).unsqueeze(2)).squeeze(2)
         errors = found - wanted
         loss = 0.5 * (rows["weights"] * errors.square()).sum(0).mean()
         return loss, errors.detach(), found.detach().mean()
-
-    def _wanted_entropy(self, obs: Obs) -> Tensor | float:
-        """As set; else, where actions are masked, by how many may be chosen."""
-        if MASK_KEY not in obs or self.settings.target_entropy is not None:
-            return self._entropy
-        return 0.5 * obs[MASK_KEY].sum(1).log().mean()
-
-    @torch.no_grad()
-    def _value(self, following: Obs, temperature: Tensor) -> Tensor:
-        """Soft values (n,) of states (Haarnoja et al. 2018b, eq. 3), by the smaller target."""
-        if self.continuous:
-            actions, logs = self.module.sample(following)
-            found: Tensor = self.targets(following, actions).amin(0) - temperature * logs
-            return found
-        each: Tensor = self.module(following)
-        soft: Tensor = self.targets(following).amin(0) - temperature * each
-        return (each.exp() * soft).sum(-1)
-
-    def _rated(self, obs: Obs, actions: Tensor) -> Tensor:
-        """The critics' values of what was done, (2, n)."""
-        if self.continuous:
-            found: Tensor = self.critics(obs, self.module.bounds.unit(actions))
-            return found
-        each: Tensor = self.critics(obs)
-        return each.gather(2, actions.expand(len(each), -1).unsqueeze(2)).squeeze(2)
 
     def _policy_loss(self, obs: Obs, temperature: Tensor) -> tuple[Tensor, Tensor]:
         """The loss of eq. 7, and the mean entropy without gradients."""

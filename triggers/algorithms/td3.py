@@ -22,7 +22,7 @@ from triggers.algorithms.replaying import twin_critic_workload
 
 
 class TD3Settings(TwinCriticSettings, kw_only=True, frozen=True):
-    """Those of TD3."""
+    """What can be set of TD3, with its defaults."""
 
     critic_lr: Annotated[float, learner("step size of the critics", gt=0)] = 1e-3
     noise: Annotated[float, table("deviation of the exploration, in half the range")] = 0.1
@@ -67,7 +67,13 @@ class TD3(OffPolicyLearner):
         self, obs: Obs, following: Obs, rows: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The critics' loss, and without gradients the errors (2, n) and the mean value."""
-        wanted = self.wanted(rows, self._value(following))
+        with torch.no_grad():
+            actions = self.target(following)
+            most = self.settings.target_clip
+            noise = (torch.randn_like(actions) * self.settings.target_noise).clamp(-most, most)
+            smoothed = self.module.bounds.freed((actions + noise).clamp(-1, 1))
+            value = self.targets(following, smoothed).amin(0)
+        wanted = self.wanted(rows, value)
         found = self.critics(obs, self.module.bounds.unit(rows["actions"]))
         errors = found - wanted
         loss = (rows["weights"] * errors.square()).sum(0).mean()
@@ -76,15 +82,6 @@ class TD3(OffPolicyLearner):
     def _policy_loss(self, obs: Obs) -> Tensor:
         loss: Tensor = -self.critics(obs, self.module(obs))[0].mean()
         return loss
-
-    @torch.no_grad()
-    def _value(self, following: Obs) -> Tensor:
-        actions = self.target(following)
-        most = self.settings.target_clip
-        noise = (torch.randn_like(actions) * self.settings.target_noise).clamp(-most, most)
-        smoothed = self.module.bounds.freed((actions + noise).clamp(-1, 1))
-        found: Tensor = self.targets(following, smoothed).amin(0)
-        return found
 
 
 @builder(TD3Settings)

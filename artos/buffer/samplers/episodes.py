@@ -38,7 +38,7 @@ def has_marks(block: ActorBlock) -> bool:
 def given_up(rows: Rows, steps: Ints) -> NDArray[np.bool_]:
     """Whether episodes were given up after the rows at ``steps``, (n, m).
 
-    The actor was started anew then: the next row begins another episode though this one had no end.
+    The actor was restarted then: the next row begins another episode though this one had no end.
     """
     ages = np.empty(steps.shape, np.uint8)
     rows.take_at(AGES_KEY, steps + 1, ages)
