@@ -165,7 +165,8 @@ class Inline:
     def _go_on(self, coordinator: Run, found: _States) -> None:
         if found.version != VERSION:
             raise NotKept(f"of ARTOS {found.version or 'of earlier days'}, this is {VERSION}")
-        self._queue = resumed(coordinator, found.run)
+        left = resumed(coordinator, found.run)
+        self._queue = left + self._queue  # where it goes on, withheld firings were queued already
         for member in found.set_up:
             self._set_up(coordinator, member)
         for member, state in found.members.items():
