@@ -66,8 +66,8 @@ class Loop:
     """
 
     def __init__(self, node: RunMemory) -> None:
-        self._node, self._queue = node, deque[tuple[int, Invoke]]()
-        self.passers = direct_passers(self._ask, range(ACTORS + 1))
+        self._node, self._queue = node, deque[tuple[Member, Invoke]]()
+        self.passers = direct_passers(self._ask, (LEARNER, *acting(*range(ACTORS))))
         self.cached = [0] * ACTORS
         self.minted: list[int] = []
         self.ends: list[list[int]] = []

@@ -330,7 +330,7 @@ def test_a_node_makes_two_bundles_at_a_time(head: Moving, logged: list[str]) -> 
     bundles.want(5, "w2")
     assert head.said() == []
     bundles.drop(0)
-    assert head.said() == [("w2", steering.Pack(6, 6))]
+    assert head.said() == [("w2", steering.Pack(Member(ACTORS, 5), 6))]
 
 
 def test_a_node_that_is_lost_is_not_asked_for_the_next(head: Moving) -> None:

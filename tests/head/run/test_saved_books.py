@@ -222,7 +222,7 @@ def test_states_of_another_version_are_refused_by_name(
         states["version"] = version
     members = Inline(first._node, msgspec.msgpack.encode(states))
     with pytest.raises(CheckpointFault, match=r"ARTOS (0\.0\.1|of earlier days).*=model"):
-        members._begin(first.coordinator)
+        members.run(first.coordinator, lambda: None)
 
 
 def test_what_was_withheld_is_carried_out(first: WithEvaluator, second: WithEvaluator) -> None:
