@@ -27,7 +27,7 @@ FLOATS = (0.0, 0.5, 1.0, -1.0, 1e308, -1e308, 5e-324, math.nan, math.inf, -math.
 WORDS = (
     "", "a", "w1", "run-1", "0" * 64, "..", "../x", "/etc/passwd", "a\0b", "a\nb", "\x1b[2J",
     "\u202e", "\x9b31m", "{}", "[/x]", "tcp://127.0.0.1:1", "ipc:///nowhere",
-    "observations", "float32", "running", "done", "actor-0", "w1/actor-0",
+    "observations", "float32", "running", "done", "learner", "actors", "actor-0", "w1/actor-0",
     "n" * 127, "n" * 5000, "é" * 300,
 )  # fmt: skip
 _STRANGE: tuple[Any, ...] = (
@@ -134,9 +134,9 @@ class Hostile:
         return b"\xc1" + (len(packed) & 0xFFFF).to_bytes(2, "big") + packed + content
 
     def _struct(self, info: inspect.Type) -> Any:
-        assert isinstance(info, inspect.StructType)
+        assert isinstance(info, inspect.StructType | inspect.NamedTupleType)
         values = {each.name: self._value(each.type) for each in info.fields}
-        if info.array_like:
+        if isinstance(info, inspect.NamedTupleType) or info.array_like:
             return [*values.values()]
         if self.random.random() < 0.03:
             values.pop(self.random.choice([*values, "type"]), None)

@@ -17,7 +17,6 @@ from artos.protocol.data import Finish, Pull, Weights
 from artos.protocol.invocations import Claim, Done, Failed, Invoke, Ready
 from artos.protocol.message import Message
 from artos.protocol.unpacking import LARGEST
-from artos.specs import fields
 from artos.specs.members import ACTORS, Member
 from artos.transport.channel import Envelope, framed, opened
 
@@ -160,7 +159,7 @@ def test_a_refusal_says_which_field_is_wrong_and_no_more() -> None:
 
 def test_every_message_is_sent_under_a_name_of_its_own() -> None:
     """Also one that is new: what stands in a file of the protocol is known to the decoder."""
-    folder = Path(fields.__file__).parent
+    folder = Path(codec.__file__).parent
     files = ("message", "control", "steering", "data")
     found = [
         node.name

@@ -203,7 +203,8 @@ def test_a_role_is_refused_what_is_the_others(
     user, peer = head.peer("user:owner/1"), head.peer(me)
     before = head.told(user, control.ListRuns()), head.nodes(user)
     assert head.daemon is not None
-    monkeypatch.setattr(head.daemon._client_api, "hear", lambda peer, asked: pytest.fail(peer))
+    api = head.daemon._client_api
+    monkeypatch.setattr(api, "take_request", lambda peer, asked: pytest.fail(peer))
     peer.say(message)
     head.until(lambda: peer.heard, peer)
     monkeypatch.undo()

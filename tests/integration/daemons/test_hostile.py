@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-import msgspec
 import pytest
 import zmq
 from test_archive import HOSTILE as ARCHIVES
@@ -46,10 +45,12 @@ def raw(head: Head, me: str) -> Iterator[sockets.Socket]:
         context.destroy(linger=0)
 
 
-def lives(head: Head, malformed: int = 0, faults: int = 0) -> dict[str, object]:
-    status = head.told(head.peer(f"user:owner/{time.monotonic_ns()}"), control.ReadStatus())
-    assert (status["malformed"], status["faults"]) == (malformed, faults), head.said
-    return status
+def lives(head: Head, malformed: int = 0, faults: int = 0) -> ClusterView:
+    answer = head.ask(head.peer(f"user:owner/{time.monotonic_ns()}"), control.ReadStatus())
+    assert isinstance(answer, control.ClusterAnswer)
+    found = answer.cluster
+    assert (found.malformed, found.faults) == (malformed, faults), head.said
+    return found
 
 
 FRAMES = {
@@ -68,7 +69,7 @@ def test_a_frame_of_a_key_holder_ends_in_a_refusal(kind: str, head: Head) -> Non
         socket.send(FRAMES[kind])
         head.until(lambda: socket.poll(0))
         assert isinstance(codec.decode(socket.recv()), Refusal)
-    assert lives(head, malformed=1)["nodes"] == []
+    assert lives(head, malformed=1).nodes == ()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_a_message_that_fits_no_range_ends_in_a_refusal(message, head: Head) -> 
         peer = head.peer("user:owner/1")
     peer.say(message)
     head.until(lambda: peer.last(Refusal), peer)
-    assert [node["name"] for node in lives(head, malformed=1)["nodes"]] == ["w0"]  # type: ignore[attr-defined]
+    assert [node.name for node in lives(head, malformed=1).nodes] == ["w0"]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_a_submission_that_can_have_no_folder_is_answered(request_, head: Head) 
         head.peer("user:owner/1"), control.Submit({"ticket": "t", "workload": "ppo", **request_})
     )
     assert answer.fault
-    assert lives(head)["runs"] == []
+    assert lives(head).runs == ()
 
 
 @pytest.mark.parametrize("kind", ARCHIVES)
@@ -119,7 +120,7 @@ def test_who_submits_an_archive_that_cannot_be_is_told_why(kind: str, head: Head
     answer = head.ask(head.peer("user:owner/1"), control.Archive(name_of(content), content))
     assert "archive" in answer.fault
     assert [*(head.folder / "runs" / ".head").glob("code/*")] == []
-    assert lives(head)["runs"] == []
+    assert lives(head).runs == ()
 
 
 def submitted(head: Head, name: str) -> None:
@@ -191,7 +192,7 @@ def test_a_fault_in_the_head_is_told_counted_and_shown(head: Head, monkeypatch) 
         head.until(lambda: peer.last(Refusal), peer)
     assert "KeyError" in peer.last(Refusal).why
     assert any("Traceback" in line for line in head.said)
-    shown = text(cluster(msgspec.convert(lives(head, faults=1), ClusterView)))
+    shown = text(cluster(lives(head, faults=1)))
     assert "the head survived 1 faults, 0 malformed messages" in shown
 
 
@@ -210,7 +211,7 @@ def test_a_fault_at_the_end_of_a_run_is_that_runs_failure(head: Head, monkeypatc
 def test_what_workers_and_runs_say_is_shown_and_not_obeyed(head: Head) -> None:
     peer = joined(head, "w1")
     peer.say(control.Leaving("[bold]\x1b[2J[/nonsense]\nartos: all is well"))
-    head.until(lambda: lives(head)["nodes"][0]["leaves"], peer)  # type: ignore[index]
+    head.until(lambda: lives(head).nodes[0].leaves, peer)
     shown = text(cluster(lives(head)))
     assert "\x1b" not in shown
     assert "[bold]\\x1b[2J[/nonsense]\\nartos" in shown.replace("\n", "").replace(" ", "")[:10_000]
