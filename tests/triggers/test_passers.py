@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from helpers import PATIENCE
-from named import acting
+from named import LEARNER, acting
 
 from artos.buffer.mailbox import Mailbox, mailbox_bytes
 from artos.buffer.segment import Segment
@@ -18,6 +18,7 @@ from artos.buffer.shm_folder import ShmFolder
 from artos.errors import MailboxFull
 from artos.protocol.invocations import Claim, Invoke, Stop, decode_to_member
 from artos.protocol.steering import Call
+from artos.specs.members import Member
 from artos.transport.messenger import Messenger
 from triggers import Firing
 from triggers.engine import DirectPasser, direct_passers
@@ -45,12 +46,13 @@ def test_direct() -> None:
 
 
 def test_direct_calls_tell_the_target_who_is_meant() -> None:
-    got: list[tuple[int, Invoke]] = []
-    passers = direct_passers(lambda *what: got.append(what), (0, 3))
-    assert passers.keys() == {0, 3}
-    passers[3].pass_message(INVOKES[0])
-    passers[0].pass_message(INVOKES[1])
-    assert got == [(3, INVOKES[0]), (0, INVOKES[1])]
+    got: list[tuple[Member, Invoke]] = []
+    (actor,) = acting(2)
+    passers = direct_passers(lambda *what: got.append(what), (LEARNER, actor))
+    assert passers.keys() == {LEARNER, actor}
+    passers[actor].pass_message(INVOKES[0])
+    passers[LEARNER].pass_message(INVOKES[1])
+    assert got == [(actor, INVOKES[0]), (LEARNER, INVOKES[1])]
 
 
 def test_a_local_queue_is_read_where_its_memory_is_mapped(box: Path) -> None:

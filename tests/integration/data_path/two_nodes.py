@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from named import LEARNER
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import Board
@@ -20,6 +19,7 @@ from artos.buffer.shm_folder import ShmFolder
 from artos.clock import Deadline, SystemClock
 from artos.runs.plan import Plan, Site
 from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey, OnFull
+from artos.specs.members import LEARNER, Member
 from artos.specs.reference import Reference
 from artos.system.closing import Closing
 from artos.transport.keys import make_keys
@@ -70,7 +70,7 @@ class Side(Closing):
 
     def __init__(self, plan: Plan, name: str, logs: Path, blocks: Sequence[int]) -> None:
         self.plan, self.folder = plan, ShmFolder.create(name)
-        self.site = Site(str(self.folder.path), LEARNER, plan.members, str(logs / name))
+        self.site = Site(str(self.folder.path), Member(LEARNER), plan.members, str(logs / name))
         self.board = Board.create(self.site.board_path, plan.members)
         self.model = ModelBlock.create(self.site.model_path, plan.objects)["model_param"]
         self.plan_file = self.folder.path / "plan.json"
@@ -111,7 +111,7 @@ class Head(Side):
         """Check and release what arrived since the last time; how many rows."""
         taken = 0
         for member in self.board.changed():
-            taken += self._consume(member.rank, check=check) if member != LEARNER else 0
+            taken += self._consume(member.rank, check=check) if member.role != LEARNER else 0
         if taken:
             self.host.nudge()
         return taken

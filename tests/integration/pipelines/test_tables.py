@@ -77,7 +77,7 @@ KEYS = ("observations", "rewards")
 @pytest.fixture(scope="module")
 def draft(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     """A plan of three actors whose learner has non-publishing methods."""
-    return registered(tmp_path_factory.mktemp("user")).plan
+    return registered(tmp_path_factory.mktemp("user"), pipeline="dual").plan
 
 
 def found_in(draft: Plan, table: Table, **changes: Any) -> list[str]:

@@ -121,18 +121,18 @@ def test_the_page_shows_what_is_followed(recipe: Recipe) -> None:
 
 def test_a_trigger_has_words_and_faults(tree: Tree) -> None:
     tree.follow(TRIGGER)
-    shutil.copy(HERE / "counted.py", tree.user)
-    explained = tree.artos("explain", "counted.py:counted")
+    shutil.copy(HERE / "synced_by_rows.py", tree.user)
+    explained = tree.artos("explain", "synced_by_rows.py:counted")
     assert explained.returncode == 0, explained.stderr
     assert re.search(
         r"^actors.sync +EveryNRows +every 512 rows, of whichever actors$", explained.stdout, re.M
     )
-    refused = tree.artos("explain", "counted.py:counted", "--set", "n=0")
+    refused = tree.artos("explain", "synced_by_rows.py:counted", "--set", "n=0")
     assert refused.returncode == 2
     assert "triggers['actors.sync']: n must be a whole number of at least 1, not 0" in (
         refused.stderr
     )
-    ran = tree.artos("run", "counted.py:counted", "--json")
+    ran = tree.artos("run", "synced_by_rows.py:counted", "--json")
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["steps"] == 4_096
     journal = next(tree.user.glob("runs/*/journal.jsonl")).read_text().splitlines()
