@@ -27,7 +27,7 @@ def arrivals(actor: int, rows: int = 0, room: int = ROOM, answers: int = 0) -> R
 
 
 def all_of(made: Sender) -> list[Piece]:
-    return list(iter(made.next, None))
+    return list(iter(made.next_piece, None))
 
 
 def told(pieces: list[Piece]) -> list[tuple[int, int, range]]:
