@@ -23,8 +23,8 @@ from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey, ObjectKey
 from artos.specs.members import ACTORS, Member
 from artos.specs.reference import Reference
 from artos.system.exit_report import ExitReport
-from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports
+from head.run.run import Run
 from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.engine import direct_passers
@@ -95,7 +95,7 @@ class Troupe:
         self.lags: list[int] = []
         self.said: list[tuple[str, int | Member]] = []
         self.within: dict[int | Member, list[float]] = {}
-        self.coordinator: Coordinator
+        self.coordinator: Run
         self.clock: ManualClock
 
     # -- Processes ----------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from artos.runs.run_memory import RunMemory
 from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
 from artos.specs.members import Member
 from artos.specs.reference import Reference
-from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports
+from head.run.run import Run
 from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.base import Trigger
@@ -81,7 +81,7 @@ class Loop:
 
     start = prepare = retire = end
 
-    def run(self, coordinator: Coordinator) -> None:
+    def run(self, coordinator: Run) -> None:
         coordinator.begin()
         for member in (LEARNER, *acting(*range(ACTORS))):
             coordinator.receive(member, Ready(0.0))
@@ -127,7 +127,7 @@ class Loop:
 class Result:
     """What one run measured. ``consumed[k]`` are the lags of the rows of update k + 1."""
 
-    def __init__(self, coordinator: Coordinator, loop: Loop, journal: Path) -> None:
+    def __init__(self, coordinator: Run, loop: Loop, journal: Path) -> None:
         self.mean, self.largest = coordinator.monitor.lag.mean, coordinator.monitor.lag.largest
         self.rows_lost = coordinator.monitor.rows_lost
         self.bound, self.pulls = dict(coordinator.held), loop.pulls

@@ -100,8 +100,8 @@ class Head:
     def done(self, node: str, member: Member, firing: int, rows: int, term: int = 1) -> None:
         self.remote.heard(node, steering.ActorReport(member, term, Done(firing, 0), rows))
 
-    def reports(self) -> list[tuple[int, object]]:
-        reports: list[tuple[int, object]] = [*self.remote.reports()]
+    def reports(self) -> list[tuple[Member, object]]:
+        reports: list[tuple[Member, object]] = [*self.remote.reports()]
         self.remote.step()
         return reports
 

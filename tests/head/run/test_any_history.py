@@ -32,11 +32,11 @@ class Places(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.lodged: dict[tuple[str, int], list[int]] = {}
-        self.open: dict[int, list[int]] = {ONE: [], TWO: []}
-        self.prepared: set[int] = set()
-        self.down: set[int] = set()
-        self.dead: set[tuple[str, int]] = set()
+        self.lodged: dict[tuple[str, Member], list[int]] = {}
+        self.open: dict[Member, list[int]] = {ONE: [], TWO: []}
+        self.prepared: set[Member] = set()
+        self.down: set[Member] = set()
+        self.dead: set[tuple[str, Member]] = set()
         self.asked: list[tuple[str, int]] = []
         self.firing = 0
         self.head = Head(self.folder)

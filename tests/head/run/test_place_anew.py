@@ -19,9 +19,9 @@ from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
 from artos.specs.members import Member
 from artos.specs.reference import Reference
 from head.run.concerns.relocation import Relocation
-from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports
 from head.run.coordination.rows import Arrivals
+from head.run.run import Run
 from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, Trigger
 from triggers.engine import direct_passers
@@ -63,7 +63,7 @@ class Players:
 
 
 class Stage:
-    def __init__(self, node: RunMemory, coordinator: Coordinator, players: Players) -> None:
+    def __init__(self, node: RunMemory, coordinator: Run, players: Players) -> None:
         self.node, self.coordinator, self.players = node, coordinator, players
 
     def block(self, actor: int) -> ActorBlock:
