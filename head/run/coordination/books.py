@@ -134,7 +134,11 @@ class Rounds:
         return self._written[actor]
 
     def wrote(self, actor: int, rows: int) -> int:
-        """An actor has written ``rows`` rows by now; returns the number before."""
+        """An actor has written ``rows`` rows by now; returns the number before.
+
+        They become fewer if rows were lost with a node. What was granted stays granted, so the
+        actor is invoked again for what is missing.
+        """
         before, self._written[actor] = self._written[actor], rows
         self.written += rows - before
         return before

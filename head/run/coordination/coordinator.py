@@ -45,7 +45,7 @@ class Coordinator:
         self.withheld: list[Firing] = []
         """Firings that were not admitted: a run that goes on here with more budget makes them."""
         self.moved, self.vain = ports.clock.now(), set[str]()
-        """When something happened last; clocks that have fired since, and nobody was invoked."""
+        """When something happened last; clocks that fired in vain since: nothing else, no progress."""
 
     def wire(
         self, table: Mapping[str, Trigger], destinations: Mapping[str, Callable[[Firing], None]],
@@ -122,7 +122,7 @@ class Coordinator:
         return False
 
     def in_vain(self, firing: Firing) -> None:
-        """A trigger fired, and nobody was invoked: the journal need not know."""
+        """A trigger fired, claimed nothing, and no one was invoked: the journal need not know."""
         self.ports.journal.take_back(firing.number)
         if firing.trigger in self.engine.clocks():
             self.vain.add(firing.trigger)
@@ -137,7 +137,7 @@ class Coordinator:
             invoked(member, call)
 
     def receive(self, member: Member, message: FromMember) -> None:
-        """A member reported."""
+        """A member reported; of a process that was ended nothing comes here any more."""
         match message:
             case Ready():
                 self.moved = now = self.ports.clock.now()
@@ -147,12 +147,12 @@ class Coordinator:
                     concern.ready(member, message, seconds)
                 self.invocations.restamp(member, now)
             case Waits() if self.members.role(member).waits:
-                # Its time to answer begins when the wait is over.
+                # For example for a leased device: its time to answer begins when it has it.
                 self.roster.told(member, message.what)
                 self.invocations.restamp(member, self.ports.clock.now())
             case Done():
                 self._done(member, message)
-            case Failed():
+            case Failed():  # if it is ``fatal``, to start again is no help, and the run ends
                 self.died(member, ExitReport(message.trace, message.step, fatal=message.fatal))
         self.ending.look()
 
@@ -179,6 +179,9 @@ class Coordinator:
 
     def died(self, member: Member, death: ExitReport) -> None:
         """A member's process is gone: its committed rows and its finished work stay.
+
+        ``Recovery`` starts it again, from the newest version or its last committed row. Then what
+        it had not answered is sent again, and of a round it samples what is missing.
 
         Raises:
             MemberFailed: it failed too often in a row.
@@ -215,6 +218,3 @@ class Coordinator:
         for concern in self.concerns:
             concern.tick()
         self.ending.look()
-
-    def __repr__(self) -> str:
-        return f"<Coordinator {self.progress.steps} steps, version {self.version}, {self.roster!r}>"
