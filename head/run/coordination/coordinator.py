@@ -45,7 +45,7 @@ class Coordinator:
         self.withheld: list[Firing] = []
         """Firings that were not admitted: a run that goes on here with more budget makes them."""
         self.moved, self.vain = ports.clock.now(), set[str]()
-        """When something happened last; clocks that fired in vain since: nothing else, no progress."""
+        """When something happened last; clocks that fired in vain since, which is no progress."""
 
     def wire(
         self, table: Mapping[str, Trigger], destinations: Mapping[str, Callable[[Firing], None]],
