@@ -47,7 +47,7 @@ class NotRun:
 
 
 SHORT, EXACT, REFUSED = Run("--total-steps 512"), Run(exact=True), Run(status=2, exact=True)
-SHORT_REPLAY = "--total-steps 64"
+SHORT_REPLAY = "--total-steps 64 --set after=32"
 DAEMONS = Elsewhere(
     "integration/daemons/test_cluster_life.py::test_a_run_of_the_users_code_on_two_workers"
 )

@@ -102,7 +102,8 @@ def test_own_actor_without_torch_learns(user: UserFolder) -> None:
     assert summary["restarts"] == summary["rows_lost"] == 0
     with next(user.path.glob("runs/*/progress.csv")).open() as file:
         rewards = [float(row["metrics/reward"]) for row in csv.DictReader(file)]
-    assert sum(rewards[-10:]) / 10 > 0.8
+    last = rewards[-10:]  # a row a second, so a quick run has few
+    assert sum(last) / len(last) > 0.8
 
 
 @pytest.mark.long
