@@ -1,8 +1,8 @@
-# make run | test | lint | bench | mutants; each sets up .venv/ first. ARGS goes to the command:
+# make run | test | lint | bench | docs | mutants; each sets up .venv/ first. ARGS goes to the command:
 #   make run ARGS="--seed 2"      make test ARGS="-k buffer"
 # TORCH_INDEX=URL takes PyTorch from another package index, e.g. without CUDA.
 # `make test-all` adds the long tests: whole clusters, hosts that fail, kills at random moments.
-.PHONY: setup criu run test test-all lint bench mutants clean
+.PHONY: setup criu run test test-all lint bench docs mutants clean
 .DEFAULT_GOAL := run
 BIN := .venv/bin
 
@@ -35,6 +35,11 @@ lint: setup
 bench: setup
 	$(BIN)/artos bench all $(ARGS)
 
+# The site: these pages, and the reference from docstrings. Strict, so a broken link fails.
+docs: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --config-file docs/web/mkdocs.yml $(ARGS)
+
 # Changes one thing at a time in the modules that decide, to see whether a test notices:
 # docs/mutants.md. Takes an hour or more; stopped at any time, it goes on where it was.
 #   make mutants ARGS="workers.host.slots.*"
@@ -45,6 +50,6 @@ mutants: setup
 # Caches, builds and orphaned shared memory; runs/ and .venv/ stay.
 clean:
 	-[ ! -x $(BIN)/artos ] || $(BIN)/artos clean
-	rm -rf build dist mutants *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf build dist site mutants *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 		.import_linter_cache
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +

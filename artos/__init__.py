@@ -1,7 +1,8 @@
 """ARTOS: buffer-centric, trigger-driven orchestration of distributed reinforcement learning.
 
 The public names for a user's own algorithm. Each is imported when it is first used, so
-``import artos`` costs nothing, and only names that need PyTorch load it.
+``import artos`` costs nothing, and only names that need PyTorch load it. Algorithms stand one floor
+up, with their tables of triggers; nothing below this file knows them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from artos.actors.context import ActorContext
     from artos.actors.rollout import RolloutActor
     from artos.buffer.actor_block import ActorBlock
     from artos.buffer.model_block import ModelBlock
@@ -21,16 +23,10 @@ if TYPE_CHECKING:
     from artos.buffer.samplers.sequences import SequenceSampler
     from artos.buffer.samplers.uniform import UniformSampler
     from artos.errors import ArtosError
-    from artos.learners.a2c import A2C
     from artos.learners.advantage_cache import AdvantageCache
     from artos.learners.context import LearnerContext
-    from artos.learners.dqn import DQN
-    from artos.learners.impala import IMPALA
     from artos.learners.network import Network
     from artos.learners.optimisers import Adam, RMSprop, TorchOptimiser
-    from artos.learners.ppo import PPO
-    from artos.learners.sac import SAC
-    from artos.learners.td3 import TD3
     from artos.learners.torch_learner import TorchLearner
     from artos.losses.gae import advantages
     from artos.losses.vtrace import vtrace
@@ -38,9 +34,18 @@ if TYPE_CHECKING:
     from artos.policies.build import Policy
     from artos.protocol.invocations import Claim, Invoke
     from artos.scaling.policy import Observation, ScalingPolicy
-    from artos.spec import DataKey, ObjectKey, Workload
+    from artos.specs.contracts import Actor, Learner
+    from artos.specs.keys import DataKey, ObjectKey
+    from artos.specs.workload import Workload
     from artos.trained.evaluation import Evaluation
     from artos.trained.trained import Trained, load
+    from triggers.algorithms.a2c import A2C
+    from triggers.algorithms.dqn import DQN
+    from triggers.algorithms.impala import IMPALA
+    from triggers.algorithms.pipelined_ppo import PipelinedPPO
+    from triggers.algorithms.ppo import PPO
+    from triggers.algorithms.sac import SAC
+    from triggers.algorithms.td3 import TD3
 
 __all__ = [
     "A2C",
@@ -51,7 +56,9 @@ __all__ = [
     "SAC",
     "TD3",
     "ActInfo",
+    "Actor",
     "ActorBlock",
+    "ActorContext",
     "Adam",
     "AdvantageCache",
     "ArtosError",
@@ -62,12 +69,14 @@ __all__ = [
     "Evaluation",
     "FullBatch",
     "Invoke",
+    "Learner",
     "LearnerContext",
     "ModelBlock",
     "NStep",
     "Network",
     "ObjectKey",
     "Observation",
+    "PipelinedPPO",
     "Policy",
     "Prioritised",
     "PrioritisedSampler",
@@ -88,21 +97,25 @@ __all__ = [
 ]
 
 _MODULES = {
-    "A2C": "artos.learners.a2c",
-    "DQN": "artos.learners.dqn",
-    "IMPALA": "artos.learners.impala",
-    "PPO": "artos.learners.ppo",
-    "SAC": "artos.learners.sac",
-    "TD3": "artos.learners.td3",
+    "A2C": "triggers.algorithms.a2c",
+    "DQN": "triggers.algorithms.dqn",
+    "IMPALA": "triggers.algorithms.impala",
+    "PipelinedPPO": "triggers.algorithms.pipelined_ppo",
+    "PPO": "triggers.algorithms.ppo",
+    "SAC": "triggers.algorithms.sac",
+    "TD3": "triggers.algorithms.td3",
+    "Actor": "artos.specs.contracts",
+    "Learner": "artos.specs.contracts",
     "ActorBlock": "artos.buffer.actor_block",
+    "ActorContext": "artos.actors.context",
     "ArtosError": "artos.errors",
     "Batch": "artos.buffer.samplers.batch",
     "Claim": "artos.protocol.invocations",
-    "DataKey": "artos.spec",
+    "DataKey": "artos.specs.keys",
     "Invoke": "artos.protocol.invocations",
     "ModelBlock": "artos.buffer.model_block",
     "NStep": "artos.buffer.samplers.n_step",
-    "ObjectKey": "artos.spec",
+    "ObjectKey": "artos.specs.keys",
     "ActInfo": "artos.policies.acting",
     "Adam": "artos.learners.optimisers",
     "LearnerContext": "artos.learners.context",
@@ -124,7 +137,7 @@ _MODULES = {
     "Prioritised": "artos.buffer.samplers.patterns",
     "Sequences": "artos.buffer.samplers.patterns",
     "Uniform": "artos.buffer.samplers.patterns",
-    "Workload": "artos.spec",
+    "Workload": "artos.specs.workload",
     "Evaluation": "artos.trained.evaluation",
     "Trained": "artos.trained.trained",
     "advantages": "artos.losses.gae",

@@ -89,7 +89,7 @@ class BadRow(BufferFault):
 
 
 class BadObject(BufferFault):
-    """A learner published an object that it has not declared, or has declared differently."""
+    """A learner published an object that it has not declared, or has declared in another form."""
 
     def __init__(self, name: str, why: str) -> None:
         self.name, self.why = name, why
@@ -105,7 +105,7 @@ class UnknownKey(BufferFault):
 
 
 class Overwritten(BufferFault):
-    """A reader was lapped: the rows it wanted were overwritten before or while it read them."""
+    """A reader was too slow: its rows were overwritten before or while it read them."""
 
     def __init__(self, actor: int, start: int, oldest: int) -> None:
         self.actor, self.start, self.oldest = actor, start, oldest
@@ -177,7 +177,7 @@ class MailboxFull(ArtosError):
 
 
 class EndlessFiring(ArtosError):
-    """A trigger fired whenever it was asked again after a firing. ``times`` counts its firings."""
+    """A trigger fired each time it was asked again after a firing. ``times`` counts its firings."""
 
     def __init__(self, trigger: str, times: int) -> None:
         self.trigger, self.times = trigger, times
@@ -203,30 +203,32 @@ class NotAllowed(BadMessage):
         self.args = (f"not allowed: {why}",)
 
 
-class ActorFailed(ArtosError):
+class MemberFailed(ArtosError):
+    """User code in a member raised, too often to try again. Carries the original traceback."""
+
+    def __init__(self, what: str, trace: str, restarts: int = 0) -> None:
+        self.trace, self.restarts = trace, restarts
+        super().__init__(f"{what} (restarted {restarts} times); its traceback:\n{trace}")
+
+
+class ActorFailed(MemberFailed):
     """User code in an actor raised. Carries the actor, the step and the original traceback."""
 
     def __init__(self, actor: int, step: int, trace: str, restarts: int = 0) -> None:
-        self.actor, self.step, self.trace, self.restarts = actor, step, trace, restarts
-        super().__init__(
-            f"actor {actor} failed at step {step} (restarted {restarts} times); "
-            f"its traceback:\n{trace}"
-        )
+        self.actor, self.step = actor, step
+        super().__init__(f"actor {actor} failed at step {step}", trace, restarts)
 
 
-class LearnerFailed(ArtosError):
+class LearnerFailed(MemberFailed):
     """User code in the learner raised. Carries the policy version and the original traceback."""
 
     def __init__(self, version: int, trace: str, restarts: int = 0) -> None:
-        self.version, self.trace, self.restarts = version, trace, restarts
-        super().__init__(
-            f"the learner failed after version {version} (restarted {restarts} times); "
-            f"its traceback:\n{trace}"
-        )
+        self.version = version
+        super().__init__(f"the learner failed after version {version}", trace, restarts)
 
 
 class DataPathFailed(ArtosError):
-    """A process that moves experience or weights between nodes died repeatedly."""
+    """A process that moves experience or weights between nodes ended again and again."""
 
     def __init__(self, process: str, why: str) -> None:
         self.process, self.why = process, why
@@ -380,6 +382,18 @@ class NotRunning(ArtosError):
     def __init__(self, run: str) -> None:
         self.run = run
         super().__init__(f"there is no live run in {run}: give the folder of a live run")
+
+
+class CannotReturn(ArtosError):
+    """The device has no room for what was parked, which stays in the host's memory."""
+
+    def __init__(self, size: int, device: str, why: str) -> None:
+        self.size, self.device, self.why = size, device, why
+        super().__init__(
+            f"{size:,} bytes of networks and optimiser state cannot return to {device} ({why}): "
+            "they are kept in the host's memory; end what else uses the device, or let fewer "
+            "learners share it"
+        )
 
 
 class NotPinned(ArtosError):

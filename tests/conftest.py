@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 from helpers import footprint, keep_denormals, leaked
 
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.system.logging_setup import logging_to
 
 _FOLDER = pytest.StashKey[ShmFolder]()

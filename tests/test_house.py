@@ -18,7 +18,7 @@ from helpers import PATIENCE, ROOT, python
 from artos.system.child_modules import ChildModule
 
 FLOORS = ("artos", "triggers", "head", "workers", "deploy", "evaluation")
-MOST_LINES = 400
+MOST_LINES = 600
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -65,7 +65,8 @@ def test_the_import_contract_holds() -> None:
 def test_the_contract_covers_every_floor() -> None:
     settings = PROJECT["tool"]["importlinter"]
     assert set(settings["root_packages"]) == set(FLOORS)
-    (layers,) = [c["layers"] for c in settings["contracts"] if c["type"] == "layers"]
+    floors = "imports only point down"
+    (layers,) = [c["layers"] for c in settings["contracts"] if c["name"] == floors]
     assert layers == ["evaluation", "deploy", "head | workers", "triggers", "artos"]
 
 
@@ -85,11 +86,16 @@ def test_a_daemon_loads_neither_torch_nor_gymnasium() -> None:
 
 def test_only_the_loader_of_references_imports_user_modules() -> None:
     """User code enters by two doors: a workload's reference and an environment's name."""
-    doors = {"artos.runtime.reference", "artos.envs.make"}
-    ours = {"artos", "triggers.table", "artos.runtime.preload"}  # import modules of our own by name
+    doors = {"artos.runs.loader", "artos.envs.make"}
+    ours = {
+        "artos",
+        "triggers",
+        "triggers.table",
+        "artos.runtime.preload",
+    }  # import modules of our own by name
     found = {
         name_of(path)
-        for path in sources("artos", "triggers", "head", "workers")
+        for path in sources("artos", "triggers", "head", "workers", "deploy")
         if any(
             word in path.read_text() for word in ("import_module(", "exec_module(", "__import__(")
         )
@@ -290,21 +296,22 @@ def test_the_pattern_for_outside_documents_leaves_others_alone(line: str) -> Non
 
 
 def missing(page: str, text: str) -> list[str]:
-    """Paths in backticks that lead nowhere; short names are those of the section's folder."""
-    folder, found = ROOT, []
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith("#"):
-            heading = ROOT / line.lstrip("# ")
-            folder = heading if heading.is_dir() else folder
-        for name in re.findall(r"`([\w./-]+)`", line):
-            whole, short = name.startswith(FOLDERS), page == ARCHITECTURE and name.endswith(".py")
-            here = short and (folder != ROOT and any(folder.rglob(name)))
-            if (whole or short) and not (here or (ROOT / name).exists()):
-                found.append(f"{page}:{number}: {name}")
-    return found
+    """Paths in backticks that lead nowhere; short names are those of a folder on the page."""
+    paths = [
+        (number, name)
+        for number, line in enumerate(text.splitlines(), 1)
+        for name in re.findall(r"`([\w./-]+)`", line)
+        if name.startswith(FOLDERS) or (page.startswith(ARCHITECTURE) and name.endswith(".py"))
+    ]
+    folders = [ROOT / name for _, name in paths if (ROOT / name).is_dir()]
+    return [
+        f"{page}:{number}: {name}"
+        for number, name in paths
+        if not ((ROOT / name).exists() or any((folder / name).exists() for folder in folders))
+    ]
 
 
-ARCHITECTURE = "docs/architecture.md"
+ARCHITECTURE = "docs/architecture/"
 FOLDERS = tuple(f"{folder}/" for folder in (*FLOORS, "tests", "docs"))
 
 
@@ -318,20 +325,12 @@ def test_paths_on_the_pages_are_there(page: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("`artos/gone.py`", "artos/gone.py"), ("## head/run\n`gone.py`", "gone.py"),
-     ("## head/run\n`trigger.py`", "trigger.py"), ("## head\n`run/gone/`", None)],
+    [("`artos/gone.py`", "artos/gone.py"), ("`gone.py`", "gone.py"),
+     ("`wiring.py`", None), ("`engine.py`", "engine.py"), ("`run/gone/`", None)],
 )  # fmt: skip
 def test_a_path_that_leads_nowhere_is_found(text: str, name: str | None) -> None:
-    found = missing(ARCHITECTURE, f"{text}\n`artos/spec.py` `head/run/`\n")
+    found = missing(f"{ARCHITECTURE}run.md", f"{text}\n`artos/errors.py` `head/run/`\n")
     assert [each.rpartition(" ")[2] for each in found] == ([name] if name else [])
-
-
-def test_every_folder_has_its_place_on_the_page() -> None:
-    """A folder of the upper floors is a process or a thing of one: the page says which."""
-    text = (ROOT / ARCHITECTURE).read_text()
-    folders = {path.parent.relative_to(ROOT) for path in sources(*FLOORS)}
-    named = {str(folder) for folder in folders if len(folder.parts) == 2}
-    assert [name for name in sorted(named) if name not in text] == []
 
 
 def test_python_is_the_one_the_project_is_for() -> None:

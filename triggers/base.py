@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triggers import events
@@ -16,7 +14,8 @@ from triggers.window import Window
 
 if TYPE_CHECKING:
     from artos.buffer.samplers.patterns import Draw
-    from artos.plan import Plan
+    from artos.runs.plan import Plan
+    from triggers.pairs import And, Or
 
 # Triggers of users import them from here.
 Arrived, Began, Committed, Joined = events.Arrived, events.Began, events.Committed, events.Joined
@@ -52,15 +51,16 @@ class Cadence(NamedTuple):
 class Trigger(ABC):
     """A condition on the buffer. Subclass it as a dataclass and write ``check``.
 
-    Triggers are pure: no sockets, clocks or processes inside. State that ``check`` needs is kept
-    in fields that are not constructor arguments (``field(init=False)``).
+    Triggers are pure: no sockets, clocks or processes inside, so a journal can be replayed. State
+    that ``check`` needs is kept in fields that are no constructor arguments
+    (``field(init=False)``).
 
     All other methods have defaults. By them ``artos run --explain`` and the check of a table, which
     is made before a run, know a trigger; nothing asks for its class.
     """
 
     window: Window | None = None
-    """What paces the rounds that it claims; shared with whoever grants rounds."""
+    """What paces the rounds that it claims; shared with the code that grants rounds."""
 
     @abstractmethod
     def check(self, event: Event, now: float) -> Firing | None:
@@ -82,7 +82,7 @@ class Trigger(ABC):
         return type(self).__name__
 
     def words(self) -> str:
-        """When it fires, in words."""
+        """When it fires, as users read it."""
         return repr(self)
 
     def faults(self, plan: Plan) -> Iterator[str]:
@@ -157,25 +157,6 @@ class Trigger(ABC):
 
     # -- how it travels ------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, Any]:
-        """The fields that are no arguments of the constructor, of this trigger and of its parts."""
-        found = {}
-        for each in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, each.name)
-            if isinstance(value, Trigger):
-                found[each.name] = value.snapshot()
-            elif not each.init:
-                found[each.name] = value
-        return found
-
-    def go_on(self, taken: Mapping[str, Any]) -> None:
-        """Go on from the snapshot of another one that was declared alike."""
-        for name, value in taken.items():
-            if isinstance(part := getattr(self, name), Trigger):
-                part.go_on(value)
-            else:
-                setattr(self, name, value)
-
     def encode(self) -> dict[str, Any]:
         """This declaration as plain data: type and constructor arguments.
 
@@ -191,105 +172,11 @@ class Trigger(ABC):
         return {"type": f"{home}:{cls.__qualname__}", "fields": plain}
 
     def __and__(self, other: Trigger) -> And:
+        from triggers.pairs import And  # noqa: PLC0415  # a pair is a trigger itself
+
         return And(self, other)
 
     def __or__(self, other: Trigger) -> Or:
+        from triggers.pairs import Or  # noqa: PLC0415
+
         return Or(self, other)
-
-
-@dataclass
-class _Pair(Trigger):
-    """Two triggers as one."""
-
-    left: Trigger
-    right: Trigger
-
-    _word = ""
-    _sign = ""
-
-    def due(self) -> float | None:
-        """The earlier of both."""
-        times = [due for each in (self.left, self.right) if (due := each.due()) is not None]
-        return min(times, default=None)
-
-    @property
-    def name(self) -> str:
-        """Both."""
-        return f"{self.left.name} {self._sign} {self.right.name}"
-
-    def words(self) -> str:
-        """Both."""
-        return f"{self.left.words()}, {self._word} {self.right.words()}"
-
-    def keys_read(self) -> tuple[str, ...]:
-        """The keys of both."""
-        return self.left.keys_read() + self.right.keys_read()
-
-    def objects_read(self) -> tuple[str, ...]:
-        """The objects of both."""
-        return self.left.objects_read() + self.right.objects_read()
-
-    def parts(self) -> tuple[Trigger, ...]:
-        """The primitives of both."""
-        return self.left.parts() + self.right.parts()
-
-    def __repr__(self) -> str:
-        return f"({self.left!r} {self._sign} {self.right!r})"
-
-
-@dataclass(repr=False)
-class And(_Pair):
-    """Fires when both have fired since its last firing; rows that either handed over are kept."""
-
-    _held: list[Firing | None] = field(
-        init=False, repr=False, compare=False, default_factory=lambda: [None, None]
-    )
-    _word, _sign = "and", "&"
-
-    def check(self, event: Event, now: float) -> Firing | None:
-        """Latch either side; fire once both are latched."""
-        # A side that is already satisfied must still see events, or it would lose count of them.
-        for side, trigger in enumerate((self.left, self.right)):
-            held, more = self._held[side], trigger.check(event, now)
-            self._held[side] = held.plus(more) if held and more else held or more
-        first, second = self._held
-        if first is None or second is None:
-            return None
-        self._held = [None, None]
-        return first.meet(second)
-
-    @property
-    def always_claims(self) -> bool:
-        """Whether either side claims rows."""
-        return any(part.demand is not None for part in self.parts())
-
-    @property
-    def waiting(self) -> tuple[Demand, ...]:
-        """What either side claims waits for the other."""
-        return tuple(part.demand for part in self.parts() if part.demand is not None)
-
-
-@dataclass(repr=False)
-class Or(_Pair):
-    """Fires whenever either fires."""
-
-    _waiting: deque[Firing] = field(init=False, repr=False, compare=False, default_factory=deque)
-    _word, _sign = "or", "|"
-
-    def check(self, event: Event, now: float) -> Firing | None:
-        """Ask both; if both fire on one event, the second is handed over on the recheck."""
-        for trigger in (self.left, self.right):
-            firing = trigger.check(event, now)
-            if firing is not None:
-                self._waiting.append(firing)
-        return self._waiting.popleft() if self._waiting else None
-
-    @property
-    def always_claims(self) -> bool:
-        """Whether both sides claim rows."""
-        return self.left.always_claims and self.right.always_claims
-
-    @property
-    def waiting(self) -> tuple[Demand, ...]:
-        """What waits inside either."""
-        return self.left.waiting + self.right.waiting

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from artos.closest import closest
-from artos.plan import Plan
-from artos.spec import VERSION_KEY
+from artos.specs.keys import VERSION_KEY
+from artos.system.closest import closest
+
+if TYPE_CHECKING:
+    from artos.runs.plan import Plan
 
 
 def unknown_data(keys: Sequence[str], plan: Plan) -> Iterator[str]:

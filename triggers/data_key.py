@@ -7,33 +7,31 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import InitVar, dataclass, field
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from artos.buffer.samplers.patterns import Claiming
-from artos.plan import Plan
 from artos.protocol.invocations import Claim
-from artos.spec import MODEL_PARAM
+from artos.specs.keys import MODEL_PARAM
+from artos.specs.members import ACTORS, EVALUATOR
 from triggers.base import Demand, Trigger
-from triggers.checks import (
-    counts,
-    plural,
-    short,
-    unknown_data,
-    unknown_object,
-)
-from triggers.events import (
-    Arrived,
-    Event,
-    Firing,
-    Joined,
-    Left,
-    Published,
-    Rewound,
-)
+from triggers.checks import counts, plural, short, unknown_data, unknown_object
+from triggers.events import Arrived, Event, Firing, Joined, Left, Published, Rewound
 from triggers.membership import Membership
 from triggers.pacing import paced
 from triggers.supply import Supply
-from triggers.targets import role_of
+from triggers.targets import parsed
 from triggers.window import Window
+
+if TYPE_CHECKING:
+    from artos.runs.plan import Plan
+
+_MISFITS = {
+    ACTORS: "a DataKeyTrigger hands over rows, and actors take none: let a learner method consume "
+    "them",
+    EVALUATOR: "a DataKeyTrigger hands over rows, and the evaluator takes none: let an "
+    "ObjectKeyTrigger or a TimeTrigger say when it plays",
+}
+"""Why roles cannot be a target of it."""
 
 
 @dataclass
@@ -41,8 +39,7 @@ class DataKeyTrigger(Trigger):
     """``DataKeyTrigger(keys, n, size)`` of paper §4.2: ``size`` rows of ``keys`` from ``n`` actors.
 
     Claims exactly those rows: each row is handed over once, actors in the order in which they
-    became ready. ``n=None`` means all present actors (a full batch), ``n=1`` is FIFO per actor;
-    ``sample=FullBatch()`` and ``sample=FIFO(n)`` say the same by the names of Table 1.
+    became ready.
 
     While actors join and leave, a full batch holds the rounds that were granted together: it does
     not wait for an actor that joined later, and it includes the rows of one that leaves, so no
@@ -56,11 +53,11 @@ class DataKeyTrigger(Trigger):
     """
 
     keys: tuple[str, ...]
-    n: int | None = None
+    n: int | None = None  # None: all present actors, a full batch; 1: FIFO per actor
     size: int = 1
-    max_lag: int | None = None
+    max_lag: int | None = None  # versions; None: rows of any age
     object_key: str = "model_param"
-    sample: InitVar[Claiming | None] = None
+    sample: InitVar[Claiming | None] = None  # says ``n`` by the names of Table 1
     window: Window = field(init=False, repr=False, compare=False, default_factory=Window)
     _supplies: dict[int, Supply] = field(
         init=False, repr=False, compare=False, default_factory=dict
@@ -69,6 +66,7 @@ class DataKeyTrigger(Trigger):
     _ready: OrderedDict[int, None] = field(
         init=False, repr=False, compare=False, default_factory=OrderedDict
     )
+    # The newest version, and the invocations that make one more each before the next rows are used.
     _version: int = field(init=False, repr=False, compare=False, default=0)
     _ahead: int = field(init=False, repr=False, compare=False, default=0)
 
@@ -87,7 +85,10 @@ class DataKeyTrigger(Trigger):
                 self._supply(event.actor).add(event.written, event.version)
                 self._mark(event.actor)
             case Rewound():
-                self._rewind(event.actor, event.rows)
+                self._supply(event.actor).rewind(event.rows)
+                self.window.void(event.actor)
+                if self._supply(event.actor).left < self.size:
+                    self._ready.pop(event.actor, None)
             case Published(key=self.object_key):
                 self._version, self._ahead = event.version, event.ahead
             case Joined() | Left():
@@ -96,8 +97,15 @@ class DataKeyTrigger(Trigger):
         needed = len(self._members) if self.n is None else self.n
         if needed == 0 or len(self._ready) < needed:
             return None
-        chosen = self._chosen(needed)
-        return self._fire(chosen) if chosen else None
+        # The actors that were ready first or, if others would then be late, have the oldest rows.
+        chosen, when_consumed = tuple(islice(self._ready, needed)), self._version + self._ahead
+        paced = self.window.n and not any(map(self._is_stale, chosen))
+        if paced and self.window.waits(chosen, when_consumed):
+            oldest = heapq.nsmallest(needed, self._ready, lambda a: self._supply(a).oldest_version)
+            if self.window.waits(oldest, when_consumed, self._ready):
+                return None  # others would be too late even so: then it is better to wait
+            chosen = tuple(oldest)
+        return self._fire(chosen)
 
     def words(self) -> str:
         """Rows, keys, actors and their lag."""
@@ -118,18 +126,7 @@ class DataKeyTrigger(Trigger):
 
     def misfit(self, target: str) -> str:
         """Actors and the evaluator take no rows."""
-        match role_of(target):
-            case "actors":
-                return (
-                    "a DataKeyTrigger hands over rows, and actors take none: let a learner method "
-                    "consume them"
-                )
-            case "evaluator":
-                return (
-                    "a DataKeyTrigger hands over rows, and the evaluator takes none: let an "
-                    "ObjectKeyTrigger or a TimeTrigger say when it plays"
-                )
-        return ""
+        return _MISFITS.get(parsed(target).role, "")
 
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """A window, if updates take rounds of only some of the actors."""
@@ -162,8 +159,9 @@ class DataKeyTrigger(Trigger):
                 self._ready.pop(change.actor, None)
 
     def _is_time(self, change: Joined | Left) -> bool:
-        if isinstance(change, Left):
+        if isinstance(change, Left):  # it has no whole round left to hand over
             return self._supply(change.actor).taken + self.size > change.rows
+        # Its first round goes with that of its peer, once all before these are handed over.
         alone = self.n is not None or change.peer not in self._members
         return alone or self._supply(change.peer).taken >= change.rows
 
@@ -176,48 +174,26 @@ class DataKeyTrigger(Trigger):
         if actor in self._members and self._supply(actor).left >= self.size:
             self._ready.setdefault(actor)
 
-    def _rewind(self, actor: int, rows: int) -> None:
-        self._supply(actor).rewind(rows)
-        self.window.void(actor)
-        if self._supply(actor).left < self.size:
-            self._ready.pop(actor, None)
-
     # -- firing --------------------------------------------------------------------------------
-
-    def _chosen(self, needed: int) -> tuple[int, ...]:
-        """The actors that were ready first or, if others would then be late, have the oldest rows.
-
-        Empty if others would be too late even so: then it is better to wait.
-        """
-        first = tuple(islice(self._ready, needed))
-        if not self.window.n or any(map(self._is_stale, first)):
-            return first
-        oldest = heapq.nsmallest(needed, self._ready, lambda a: self._supply(a).oldest_version)
-        when_consumed = self._version + self._ahead
-        if not self.window.waits(first, when_consumed):
-            return first
-        return () if self.window.waits(oldest, when_consumed, self._ready) else tuple(oldest)
 
     def _fire(self, chosen: tuple[int, ...]) -> Firing:
         stale = [actor for actor in chosen if self._is_stale(actor)]
         # In actor order, so that the same rows make the same batch in whatever order they came.
-        claims = tuple(self._claim(actor) for actor in sorted(stale or chosen))
+        claims = []
+        for actor in sorted(stale or chosen):
+            claims.append(Claim(actor, *self._supply(actor).take(self.size)))
+            # One that was served goes to the end of the queue, so that none starves the others.
+            self._ready.pop(actor)
+            self._mark(actor)
         if self.window.n:
             for actor in stale or chosen:
                 self.window.used(actor)
         self._settle()
-        if stale:
-            return Firing(dropped=claims, keys=self.keys, version=self._version)
+        if stale:  # only these are given up; the others wait for company that is fresh
+            return Firing(dropped=tuple(claims), keys=self.keys, version=self._version)
         self._ahead += 1
         self.window.ahead = self._ahead
-        return Firing(claims=claims, keys=self.keys, version=self._version)
-
-    def _claim(self, actor: int) -> Claim:
-        start, stop = self._supply(actor).take(self.size)
-        # An actor that was served goes to the end of the queue, so that none starves the others.
-        self._ready.pop(actor)
-        self._mark(actor)
-        return Claim(actor, start, stop)
+        return Firing(claims=tuple(claims), keys=self.keys, version=self._version)
 
     def _is_stale(self, actor: int) -> bool:
         if self.max_lag is None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from artos.buffer.samplers.patterns import Sequences
-from artos.plan import Plan
-from artos.spec import AGES_KEY, VALID_KEY, DataKey
+from artos.runs.plan import Plan
+from artos.specs.keys import AGES_KEY, VALID_KEY
 
 if TYPE_CHECKING:
     from triggers.replay import ReplayTrigger
@@ -26,16 +26,14 @@ def ample_slack(plan: Plan, replay: ReplayTrigger) -> float:
 
 def draw_faults(replay: ReplayTrigger, plan: Plan) -> list[str]:
     """Everything wrong with what is drawn, and how often."""
-    return [*_numbers(replay), *_pattern(replay, plan)] or [*_reach(replay, plan)]
-
-
-def _numbers(replay: ReplayTrigger) -> Iterator[str]:
+    found = []
     if not _positive(replay.ratio):
-        yield f"ratio must be a positive number, not {replay.ratio!r}"
+        found.append(f"ratio must be a positive number, not {replay.ratio!r}")
     if not isinstance(replay.after, int) or replay.after < 0:
-        yield f"after must be a whole number of at least 0, not {replay.after!r}"
+        found.append(f"after must be a whole number of at least 0, not {replay.after!r}")
     if replay.slack is not None and not _positive(replay.slack):
-        yield f"slack must be a positive number, not {replay.slack!r}"
+        found.append(f"slack must be a positive number, not {replay.slack!r}")
+    return [*found, *_pattern(replay, plan)] or [*_reach(replay, plan)]
 
 
 def _pattern(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
@@ -63,7 +61,8 @@ def _pattern(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
     if isinstance(pattern, Sequences) and (absent := set(plan.state_keys) - set(replay.keys)):
         names = ", ".join(map(repr, sorted(absent)))
         yield f"sequences begin with the policy's state: add {names} to the keys of this trigger"
-    if initial in known and not _is_number(known[initial]):
+    first = known.get(initial)
+    if first and not (first.per_env and not first.shape and first.dtype.startswith("float")):
         yield f"initial={initial!r}: a first priority is one float for each row and environment"
     if pattern.successors and not {VALID_KEY, AGES_KEY} <= set(known):
         yield (
@@ -73,10 +72,6 @@ def _pattern(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
             f"of an episode in a row of its own where {VALID_KEY!r} is False, and the steps since "
             f"an episode began as {AGES_KEY!r}"
         )
-
-
-def _is_number(key: DataKey) -> bool:
-    return key.per_env and not key.shape and key.dtype.startswith("float")
 
 
 def _reach(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:

@@ -1,28 +1,23 @@
 """The engine feeds events to triggers; what they fire is passed to its destination (Figure 10).
 
-A trigger and its message passer are bound by a wrapper. A passer is a direct call, a local queue or
-ZeroMQ to another node.
+A trigger and its message passer are bound by a wrapper. A passer is a direct call, as here, or one
+of ``triggers.passers``: a local queue, or ZeroMQ to another node.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from artos.buffer.mailbox import Board, Mailbox
 from artos.clock import Clock
-from artos.errors import BadMessage, EndlessFiring
-from artos.protocol.invocations import FromMember, ToMember, decode_from_member, encode
+from artos.errors import EndlessFiring
+from artos.specs.members import Member
 from triggers.base import Trigger
 from triggers.events import Event, Firing, Recheck, Tick
-
-if TYPE_CHECKING:  # a run on one machine needs no ZeroMQ, which takes time to import
-    from artos.protocol.message import Message
-    from artos.transport.messenger import Messenger
 
 Sent_contra = TypeVar("Sent_contra", contravariant=True)
 T = TypeVar("T")
@@ -52,67 +47,10 @@ class DirectPasser(Generic[T]):
 
 
 def direct_passers(
-    target: Callable[[int, T], None], members: Iterable[int]
-) -> dict[int, DirectPasser[T]]:
-    """A direct call for each member, with its number as the first argument."""
+    target: Callable[[Member, T], None], members: Iterable[Member]
+) -> dict[Member, DirectPasser[T]]:
+    """A direct call for each member, with its name as the first argument."""
     return {member: DirectPasser(partial(target, member)) for member in members}
-
-
-class QueuePasser:
-    """Puts messages into a member's mailbox: a bounded queue in shared memory."""
-
-    def __init__(self, mailbox: Mailbox) -> None:
-        self._mailbox = mailbox
-
-    def pass_message(self, message: ToMember) -> None:
-        """Append the message and wake the member.
-
-        Raises:
-            MailboxFull: the member does not read.
-        """
-        self._mailbox.put(encode(message))
-
-
-class ZmqPasser:
-    """Sends messages to a peer on another node: ordered and once, over reconnects."""
-
-    def __init__(self, messenger: Messenger, peer: str) -> None:
-        self._messenger, self._peer = messenger, peer
-
-    def pass_message(self, message: Message) -> None:
-        """Queue the message, even if the peer cannot be reached at the moment.
-
-        Raises:
-            MailboxFull: the peer has taken nothing for too long.
-        """
-        self._messenger.send(self._peer, message)
-
-
-class Mailboxes:
-    """The supervisor's end of every mailbox of a board.
-
-    ``passers`` carry messages to the members; ``malformed`` counts dropped messages from them.
-    """
-
-    def __init__(self, board: Board) -> None:
-        self._down = [board.down(member) for member in range(board.members)]
-        self._up = [board.up(member) for member in range(board.members)]
-        self.passers = {member: QueuePasser(box) for member, box in enumerate(self._down)}
-        self.malformed = 0
-
-    def take(self, member: int) -> Iterator[FromMember]:
-        """What a member reported since the last time, oldest first."""
-        while (data := self._up[member].take()) is not None:
-            try:
-                message = decode_from_member(data)
-            except BadMessage:
-                self.malformed += 1
-            else:
-                yield message
-
-    def clear(self, member: int) -> None:
-        """Discard the messages to a member that is gone."""
-        self._down[member].clear()
 
 
 class TriggerWrapper:
@@ -171,30 +109,24 @@ class Engine:
             EndlessFiring: a trigger keeps firing on one event.
         """
         self._events.append(event)
-        if self._feeding:
+        if self._feeding:  # not now: the triggers further down have not seen the present event
             return 0
-        self._feeding = True
+        self._feeding, fired = True, 0
         try:
-            return self._drain()
+            while self._events:
+                # One reading of the clock per event: all triggers decide at the same time.
+                event, self._now = self._events.popleft(), self._clock.now()
+                for wrapper in self.wrappers:
+                    fired += self._exhaust(wrapper, event, fired)
         finally:
             self._feeding = False
+        return fired
 
     def fire(self, trigger_id: str, firing: Firing) -> None:
         """Pass on a firing of a target that is due whatever its trigger waits for."""
         self._now = self._clock.now()
         (wrapper,) = (each for each in self.wrappers if each.trigger_id == trigger_id)
         wrapper.passer.pass_message(self._stamp(trigger_id, firing))
-
-    def snapshot(self) -> dict[str, Any]:
-        """The number of the last firing, and what the triggers hold."""
-        held = {each.trigger_id: each.trigger.snapshot() for each in self.wrappers}
-        return {"number": self._number, "triggers": held}
-
-    def go_on(self, taken: dict[str, Any]) -> None:
-        """Go on from a snapshot."""
-        self._number = taken["number"]
-        for each in self.wrappers:
-            each.trigger.go_on(taken["triggers"][each.trigger_id])
 
     def tick(self) -> int:
         """Let time triggers fire if one is due; returns how many firings that made."""
@@ -210,15 +142,8 @@ class Engine:
         """Targets whose triggers will fire by the clock."""
         return {w.trigger_id for w in self.wrappers if w.trigger.due() is not None}
 
-    def _drain(self) -> int:
-        fired = 0
-        while self._events:
-            event, self._now = self._events.popleft(), self._clock.now()
-            for wrapper in self.wrappers:
-                fired += self._exhaust(wrapper, event, fired)
-        return fired
-
     def _exhaust(self, wrapper: TriggerWrapper, event: Event, before: int) -> int:
+        # A trigger returns one firing at a time; it is asked again until it has no more.
         fired = 0
         while wrapper.check(event, self._now, self._stamp) is not None:
             fired += 1

@@ -10,15 +10,12 @@ from artos.protocol.invocations import Claim
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """An actor committed rows to the cache buffer of its node.
-
-    ``written`` counts rows per key since the actor began; keys left out did not change. ``version``
-    is the policy version of the first row added since the actor's last event; no added row is
-    older. Make one event per version, because ``max_lag`` relies on it.
-    """
+    """An actor committed rows, all of one policy version, to the cache buffer of its node."""
 
     actor: int
+    # Rows per key since the actor began; keys left out did not change.
     written: Mapping[str, int]
+    # One event per version: ``max_lag`` relies on no added row being older.
     version: int = 0
 
 
@@ -61,16 +58,14 @@ class Resumed(msgspec.Struct, frozen=True):
 
 
 class Published(msgspec.Struct, frozen=True):
-    """A model-related object has a new version.
-
-    ``ahead`` counts the learner's invocations that were handed over earlier and are not done yet:
-    each of them may make one more version before rows claimed now are consumed. ``updates`` is how
-    many updates the run has made by then, if the object is the weights.
-    """
+    """A model-related object has a new version."""
 
     key: str
     version: int
+    # Invocations of the learner that were handed over and are not done: each of them may make one
+    # more version before rows claimed now are consumed.
     ahead: int = 0
+    # How many updates the run has made by then, if the object is the weights.
     updates: int = 0
 
 
@@ -104,13 +99,10 @@ class Ungranted(msgspec.Struct, frozen=True):
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """The learner is done with an invocation that the trigger of this target fired.
-
-    ``drew`` is False if there was no row to draw, so that it did nothing.
-    """
+    """The learner is done with an invocation that the trigger of this target fired."""
 
     trigger: str
-    drew: bool = True
+    drew: bool = True  # False: there was no row to draw, so it did nothing
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -128,42 +120,15 @@ Event = (
 
 
 class Firing(msgspec.Struct, frozen=True):
-    """What a satisfied trigger passes on (the *message* of paper Figure 10).
+    """What a satisfied trigger passes on (the *message* of paper Figure 10)."""
 
-    ``claims`` are the rows it hands over, ``dropped`` those it gave up because they were too old,
-    ``actors`` the actors it is for (None: all), ``rounds`` the number of invocations it grants,
-    ``keys`` its data keys. The engine fills in ``trigger`` and ``number``.
-    """
-
-    claims: tuple[Claim, ...] = ()
-    dropped: tuple[Claim, ...] = ()
-    actors: tuple[int, ...] | None = None
-    rounds: int = 1
+    claims: tuple[Claim, ...] = ()  # rows that it hands over
+    dropped: tuple[Claim, ...] = ()  # rows that it gave up because they were too old
+    actors: tuple[int, ...] | None = None  # those whom it is for; None: all
+    rounds: int = 1  # invocations that it grants to each of them
     keys: tuple[str, ...] = ()
-    version: int = -1
+    version: int = -1  # the newest that the trigger knew of
+    # The engine fills in these two. The number follows the firing through every process: it is in
+    # the invocation, in the answer, in the version that it makes, and in the journal.
     trigger: str = ""
     number: int = 0
-
-    def plus(self, later: Firing) -> Firing:
-        """Merge with a later firing of the same trigger: all rows, the actors of either."""
-        either = None
-        if self.actors is not None and later.actors is not None:
-            either = tuple(dict.fromkeys(self.actors + later.actors))
-        return self._with(later, either)
-
-    def meet(self, other: Firing) -> Firing:
-        """Merge with the other side of ``&``: all rows, the actors that both are for."""
-        if self.actors is None or other.actors is None:
-            return self._with(other, other.actors if self.actors is None else self.actors)
-        return self._with(other, tuple(a for a in self.actors if a in set(other.actors)))
-
-    def _with(self, other: Firing, actors: tuple[int, ...] | None) -> Firing:
-        return msgspec.structs.replace(
-            self,
-            claims=self.claims + other.claims,
-            dropped=self.dropped + other.dropped,
-            actors=actors,
-            rounds=max(self.rounds, other.rounds),
-            keys=tuple(dict.fromkeys(self.keys + other.keys)),
-            version=max(self.version, other.version),
-        )

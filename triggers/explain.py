@@ -6,12 +6,12 @@ import textwrap
 from collections.abc import Sequence
 
 from artos.envs.goals import goal_words
-from artos.plan import Plan
-from artos.settings import Setting
-from artos.spec import EVALUATION, MODEL_PARAM
+from artos.runs.plan import Plan
+from artos.specs.keys import EVALUATION, MODEL_PARAM
+from artos.specs.settings import Setting
 from triggers.pacing import non_publishing_targets
 from triggers.table import Table
-from triggers.targets import role_of
+from triggers.targets import parsed
 
 _WIDTH = 98
 _FOLLOWS = "one thread, more while others leave cores free: a seed repeats all but the last bits"
@@ -19,63 +19,44 @@ _FOLLOWS = "one thread, more while others leave cores free: a seed repeats all b
 
 def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
     """The whole wiring as text: facts, trigger table, keys, what fires what, settings."""
-    keys = (_keys(plan), _objects(plan, table))
-    parts = [_facts(plan), _triggers(table), *keys, _drawing(plan, table), _settings(settings)]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _facts(plan: Plan) -> str:
     each = plan.envs * plan.steps
     size = sum(key.row_bytes(plan.envs) for key in plan.data_keys) * plan.capacity / 1e6
     model = plan.objects[0]
-    unlike = (plan.env_spec or {}).get("unlike", "")
-    return (
-        f"{plan.name}: {_span(plan)} actors x {plan.envs} environments of {plan.env}\n"
-        f"{_left_out(plan)}"
-        f"{_goals(plan)}"
-        f"{_scaling(plan)}"
-        + (
-            f"environments: made anew in each clone, as two of them differ in {unlike}\n"
-            if unlike
-            else ""
-        )
-        + f"sampling: rounds of {plan.steps} steps ({_span(plan, each)} over all actors and "
-        f"environments), {_budget(plan)} in all\n"
-        f"buffer: {plan.capacity} rows and {size:.2f} MB per actor, when full: {plan.on_full}\n"
-        f"model: {model.slots} slots of {model.slot_bytes / 1e6:.2f} MB"
-        + (f"\nlearner: {_FOLLOWS}" if plan.threads_follow else "")
-    )
-
-
-def _left_out(plan: Plan) -> str:
-    names = (plan.env_spec or {}).get("left_out", ())
-    return f"left out: {', '.join(names)}, as text is nothing a network reads\n" if names else ""
-
-
-def _goals(plan: Plan) -> str:
-    words = goal_words(key.name for key in plan.data_keys)
-    return f"goals: {words}\n" if words else ""
-
-
-def _budget(plan: Plan) -> str:
     limits = {"steps": plan.total_steps, "updates": plan.total_updates}
-    return " or ".join(f"{most} {unit}" for unit, most in limits.items() if most)
+    budget = " or ".join(f"{most} {unit}" for unit, most in limits.items() if most)
+    spec = plan.env_spec or {}
+    lines = [f"{plan.name}: {_span(plan)} actors x {plan.envs} environments of {plan.env}"]
+    if names := spec.get("left_out", ()):
+        lines.append(f"left out: {', '.join(names)}, as text is nothing a network reads")
+    if goals := goal_words(key.name for key in plan.data_keys):
+        lines.append(f"goals: {goals}")
+    if scaling := plan.at_work.words():
+        lines.append(f"scaling: {scaling}")
+    if unlike := spec.get("unlike", ""):
+        lines.append(f"environments: made anew in each clone, as two of them differ in {unlike}")
+    lines += [
+        f"sampling: rounds of {plan.steps} steps ({_span(plan, each)} over all actors and "
+        f"environments), {budget} in all",
+        f"buffer: {plan.capacity} rows and {size:.2f} MB per actor, when full: {plan.on_full}",
+        f"model: {model.slots} slots of {model.slot_bytes / 1e6:.2f} MB",
+    ]
+    if plan.threads_follow:
+        lines.append(f"learner: {_FOLLOWS}")
+    rows = [(target, trigger.name, trigger.words()) for target, trigger in table.items()]
+    triggers = _aligned([("control logic", "trigger", "fires on"), *rows])
+    facts = "\n".join(lines)
+    parts = [facts, triggers, _keys(plan), _objects(plan, table), _drawing(plan, table)]
+    if settings:
+        rows = [(f"{each.name}={each.default}", each.kind, each.does) for each in settings]
+        options = _aligned([("--set NAME=VALUE", "type", "what it does"), *rows])
+        parts.append("\n".join(line.rstrip() for line in options.splitlines()))
+    return "\n\n".join(part for part in parts if part)
 
 
 def _span(plan: Plan, each: int = 1) -> str:
     """From the smallest to the largest number of actors, ``each`` times as much."""
     least, most = plan.at_work.least, plan.at_work.most
     return f"{least * each}" if least == most else f"{least * each} to {most * each}"
-
-
-def _scaling(plan: Plan) -> str:
-    words = plan.at_work.words()
-    return f"scaling: {words}\n" if words else ""
-
-
-def _triggers(table: Table) -> str:
-    rows = [(target, trigger.name, trigger.words()) for target, trigger in table.items()]
-    return _aligned([("control logic", "trigger", "fires on"), *rows])
 
 
 def _keys(plan: Plan) -> str:
@@ -99,25 +80,13 @@ def _objects(plan: Plan, table: Table) -> str:
         if spec.name != MODEL_PARAM:
             (value,) = spec.arrays
             shape = "x".join(map(str, value.shape)) or "1"
-            readers = ", ".join(_readers(spec.name, plan, table)) or "nothing"
-            rows.append((spec.name, shape, value.dtype, readers))
+            readers = [target for target, t in table.items() if spec.name in t.objects_read()]
+            if spec.name in getattr(plan.scaling, "objects", ()):
+                readers.append("scaling")
+            if not readers and spec.name in plan.wanted:
+                readers.append("object_keys")
+            rows.append((spec.name, shape, value.dtype, ", ".join(readers) or "nothing"))
     return _aligned([("object key", "shape", "dtype", "read by"), *rows]) if rows else ""
-
-
-def _readers(name: str, plan: Plan, table: Table) -> list[str]:
-    """What reads an object: targets whose triggers wait for it, scaling, else ``object_keys``."""
-    found = [target for target, trigger in table.items() if name in trigger.objects_read()]
-    if name in getattr(plan.scaling, "objects", ()):
-        found.append("scaling")
-    return found or ["object_keys"] * (name in plan.wanted)
-
-
-def _settings(settings: Sequence[Setting]) -> str:
-    if not settings:
-        return ""
-    rows = [(f"{each.name}={each.default}", each.kind, each.does) for each in settings]
-    table = _aligned([("--set NAME=VALUE", "type", "what it does"), *rows])
-    return "\n".join(line.rstrip() for line in table.splitlines())
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -125,14 +94,12 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     used = sum(width + 2 for width in widths[:-1])
     widths[-1] = min(widths[-1], max(20, _WIDTH - used))
-    lines = [_row(row, widths, used) for row in rows]
+    lines = []
+    for row in rows:
+        left = "".join(f"{cell:<{width}}  " for cell, width in zip(row[:-1], widths, strict=False))
+        wrapped = textwrap.wrap(row[-1], widths[-1], break_on_hyphens=False) or [""]
+        lines.append(f"\n{' ' * used}".join((left + wrapped[0], *wrapped[1:])))
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
-
-
-def _row(row: Sequence[str], widths: Sequence[int], used: int) -> str:
-    left = "".join(f"{cell:<{width}}  " for cell, width in zip(row[:-1], widths, strict=False))
-    wrapped = textwrap.wrap(row[-1], widths[-1], break_on_hyphens=False) or [""]
-    return "\n".join(f"{left if i == 0 else ' ' * used}{line}" for i, line in enumerate(wrapped))
 
 
 def _drawing(plan: Plan, table: Table) -> str:
@@ -141,34 +108,30 @@ def _drawing(plan: Plan, table: Table) -> str:
     if "transfer" in table:
         stations.append(("cache buffer", _edges(table, "transfer")))
     stations.append(("replay buffer", _edges(table, "learner")))
-    stations.append(("learner", [_publishing(plan, table)]))
+    non_publishing = non_publishing_targets(plan)
+    learner = [target for target in table if parsed(target).learns]
+    publishing = "publish a version"
+    if not non_publishing.isdisjoint(learner):
+        publishing += " on " + " and ".join(t for t in learner if t not in non_publishing)
+    stations.append(("learner", [publishing]))
     evaluation = _edges(table, "evaluator") if EVALUATION in table else []
     stations.append(("model block", [*_edges(table, "actors"), *evaluation]))
     lines = ["what fires what:", ""]
     for number, (name, edges) in enumerate(stations):
         rail = "+->" if number == 0 else "|  "
         lines.append(f"  {rail} [{name}]")
-        lines += [f"  |      |  {line}" for edge in edges for line in _wrapped(edge)]
+        for edge in edges:
+            hanging = " " * (len(edge) - len(edge.partition("  on ")[2].lstrip()))
+            wide = textwrap.wrap(
+                edge, _WIDTH - 12, subsequent_indent=hanging, break_on_hyphens=False
+            )
+            lines += [f"  |      |  {line}" for line in wide or [""]]
         lines.append("  |      v" if number < len(stations) - 1 else "  +------+")
     return "\n".join(lines)
 
 
-def _publishing(plan: Plan, table: Table) -> str:
-    non_publishing = non_publishing_targets(plan)
-    learner = [target for target in table if role_of(target) == "learner"]
-    if non_publishing.isdisjoint(learner):
-        return "publish a version"
-    return "publish a version on " + " and ".join(t for t in learner if t not in non_publishing)
-
-
 def _edges(table: Table, role: str) -> list[str]:
-    targets = [target for target in table if role_of(target) == role]
+    targets = [target for target in table if parsed(target).role == role]
     width = max(map(len, targets), default=0)
     edges = [f"{target:<{width}}  on {table[target].words()}" for target in targets]
     return edges or [f"nothing fires the {role}"]
-
-
-def _wrapped(edge: str) -> list[str]:
-    hanging = " " * (len(edge) - len(edge.partition("  on ")[2].lstrip()))
-    wide = textwrap.wrap(edge, _WIDTH - 12, subsequent_indent=hanging, break_on_hyphens=False)
-    return wide or [""]

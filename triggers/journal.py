@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,7 +18,7 @@ import msgspec
 
 from artos.errors import Refused
 from artos.protocol.invocations import Ready
-from artos.protocol.unreadable import UNREADABLE
+from artos.specs.unreadable import UNREADABLE
 from artos.system.append_file import AppendFile, whole_lines
 from artos.system.regular_file import opened
 from triggers.events import Firing
@@ -37,7 +37,7 @@ class Journal:
     """Appends to the journal of a run, ``journal.jsonl``, and goes on with what is there.
 
     A journal of ``most`` bytes becomes a part in one step, a rename, and a new one begins. After a
-    crash at most the last line is cut off; whoever goes on drops it.
+    crash at most the last line is cut off; the next journal to go on there drops it.
 
     Raises:
         OSError: the file cannot be read and written.
@@ -124,17 +124,14 @@ class Journal:
             self._end += len(self._lines)
             self._lines.clear()
             if size >= self._most:
-                self._begin_anew(self._file)
+                part = Part.of(self._path, self._first, self._end)
+                self._path.rename(part.plain)
+                self._file.close()
+                self._file, self._first = None, self._end
+                self._unpacked.append(part)
+                self._file = AppendFile(self._path)
         for _ in range(1 + 2 * len(written) // PIECE):  # faster than lines come
             next(self._packing, None)
-
-    def _begin_anew(self, full: AppendFile) -> None:
-        part = Part.of(self._path, self._first, self._end)
-        self._path.rename(part.plain)
-        full.close()
-        self._file, self._first = None, self._end
-        self._unpacked.append(part)
-        self._file = AppendFile(self._path)
 
     def close(self) -> None:
         """Flush and close; twice is fine. A part that is not packed yet stays as it is.
@@ -164,14 +161,17 @@ def read(path: Path, since: int = 0) -> Iterator[dict[str, Any]]:
 
     ``since`` is the number of the first line wanted, from 0; if negative, it counts from the end.
     Parts that end before it are not opened. Numbers go on when a run is resumed, times (``t``)
-    begin anew. A last line cut off by a crash is left out.
+    begin again. A last line cut off by a crash is left out.
 
     Raises:
         JournalDamaged: a file is missing, or cannot be read or understood.
     """
     decode, name = msgspec.json.Decoder(dict[str, Any]).decode, path
     try:
-        at, more = since if since >= 0 else max(0, _length(path) + since), True
+        at, more = since, True
+        if since < 0:
+            with _holding(path, sys.maxsize) as held:
+                at = max(0, held.first + whole_lines(held.file)[0] + since)
         while more:
             with _holding(path, at) as held:
                 name = held.name
@@ -214,11 +214,6 @@ def _checked(line: dict[str, Any], number: int) -> dict[str, Any]:
     return line
 
 
-def _length(path: Path) -> int:
-    with _holding(path, sys.maxsize) as held:
-        return held.first + whole_lines(held.file)[0]
-
-
 @contextmanager
 def _holding(path: Path, at: int) -> Iterator[_Held]:
     """The file that has line ``at``, or will have it."""
@@ -227,19 +222,15 @@ def _holding(path: Path, at: int) -> Iterator[_Held]:
         while own and not _is_still(path, own):  # it became a part between these two looks
             own, found = _own(stack, path), parts(path)
         if found and at < found[-1].end:
-            part = _with_line(found, at, path)
+            before, part = next((b, p) for b, p in pairwise([None, *found]) if p and at < p.end)
+            if part.first > at:  # the part with this line is missing: opening it says so
+                part = Part.of(path, before.end if before else 0, part.first)
             yield _Held(part.file, stack.enter_context(part.opened()), part.first, part.end)
         elif own or not found:
             file = own or stack.enter_context(opened(path))
             yield _Held(path, file, found[-1].end if found else 0)
         else:  # the run was killed, or looked at, between the end of a part and the next line
             yield _Held(path, io.BytesIO(), found[-1].end)
-
-
-def _with_line(found: Sequence[Part], at: int, path: Path) -> Part:
-    """The part with a line, or the one that is missing there."""
-    before, part = next((b, p) for b, p in pairwise([None, *found]) if p and at < p.end)
-    return part if part.first <= at else Part.of(path, before.end if before else 0, part.first)
 
 
 def _own(stack: ExitStack, path: Path) -> BinaryIO | None:

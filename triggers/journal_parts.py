@@ -109,29 +109,25 @@ def packing(journal: Path, unpacked: deque[Part]) -> Generator[None]:
     """
     while True:
         if unpacked:
-            part = unpacked.popleft()
+            part, draft = unpacked.popleft(), _draft(journal)
+            frame = lz4.frame.LZ4FrameCompressor(content_checksum=True)
             try:
-                yield from _packing(part, _draft(journal))
+                draft.unlink(missing_ok=True)
+                try:
+                    with opened(part.plain) as source, draft.open("xb") as file:
+                        file.write(frame.begin())
+                        while piece := source.read(PIECE):
+                            file.write(frame.compress(piece))
+                            yield
+                        file.write(frame.flush())
+                        file.flush()
+                        os.fsync(file.fileno())
+                    draft.replace(part.packed)
+                except BaseException:
+                    draft.unlink(missing_ok=True)
+                    raise
+                sync_folder(part.packed.parent)
+                part.plain.unlink()
             except OSError as error:
                 _log.warning("%s stays as it is: it cannot be packed (%s)", part.plain, error)
         yield
-
-
-def _packing(part: Part, draft: Path) -> Iterator[None]:
-    frame = lz4.frame.LZ4FrameCompressor(content_checksum=True)
-    draft.unlink(missing_ok=True)
-    try:
-        with opened(part.plain) as source, draft.open("xb") as file:
-            file.write(frame.begin())
-            while piece := source.read(PIECE):
-                file.write(frame.compress(piece))
-                yield
-            file.write(frame.flush())
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(part.packed)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    sync_folder(part.packed.parent)
-    part.plain.unlink()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from artos.plan import Plan
 from triggers.base import Demand, Trigger
-from triggers.targets import role_of
+from triggers.targets import parsed
 from triggers.window import Window
+
+if TYPE_CHECKING:
+    from artos.runs.plan import Plan
 
 
 def parts_of(table: Mapping[str, Trigger]) -> Iterator[Trigger]:
@@ -21,7 +24,7 @@ def demands(table: Mapping[str, Trigger]) -> dict[str, list[Demand]]:
     found = {
         target: [part.demand for part in trigger.parts() if part.demand is not None]
         for target, trigger in table.items()
-        if role_of(target) == "learner"
+        if parsed(target).learns
     }
     return {target: claims for target, claims in found.items() if claims}
 
@@ -64,7 +67,7 @@ def paced(plan: Plan, table: Mapping[str, Trigger]) -> Trigger | None:
     claiming = [
         part
         for target, trigger in table.items()
-        if role_of(target) == "learner" and target not in prepare
+        if parsed(target).learns and target not in prepare
         for part in trigger.parts()
         if part.demand is not None
     ]

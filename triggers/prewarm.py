@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from artos.plan import Plan
+from artos.runs.plan import Plan
 from triggers.events import Event, Firing
 from triggers.primitives import TimeTrigger
 
@@ -19,7 +19,7 @@ class PrewarmTrigger(TimeTrigger):
     """A ``TimeTrigger`` whose period begins with an update of the learner, and is not repeated.
 
     The run's forecast says how many seconds ``t`` after the beginning of an update actors are to be
-    restored, anew for each update; until then ``t`` is infinite.
+    restored, each time again; until then ``t`` is infinite.
     """
 
     t: float = field(init=False, repr=False, compare=False, default=math.inf)
@@ -33,7 +33,7 @@ class PrewarmTrigger(TimeTrigger):
         self._last = None
 
     def words(self) -> str:
-        """Its time is anew for each update."""
+        """That its time is a forecast, and another one for each update."""
         return "shortly before the next version, as forecast"
 
     def faults(self, plan: Plan) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The four primitive triggers of paper §4.2: on data keys, objects, time, and for transfers."""
+"""The primitive triggers on objects, on time, and for transfers (paper §4.2)."""
 
 from __future__ import annotations
 
@@ -7,34 +7,19 @@ import random
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
-from artos.plan import Plan
 from artos.protocol.invocations import Claim
-from artos.spec import MODEL_PARAM
+from artos.specs.keys import MODEL_PARAM
 from triggers.base import Cadence, Trigger
-from triggers.checks import (
-    counts,
-    is_within,
-    short,
-    unknown_data,
-    unpublished,
-)
-from triggers.data_key import DataKeyTrigger
-from triggers.events import (
-    Began,
-    Committed,
-    Event,
-    Firing,
-    Joined,
-    Left,
-    Published,
-)
+from triggers.checks import counts, is_within, short, unknown_data, unpublished
+from triggers.events import Began, Committed, Event, Firing, Joined, Left, Published
 from triggers.pacing import lead
 from triggers.supply import Supply
-from triggers.targets import role_of, samples
+from triggers.targets import parsed
 
-__all__ = ["DataKeyTrigger", "ObjectKeyTrigger", "TimeTrigger", "TransferTrigger"]
+if TYPE_CHECKING:
+    from artos.runs.plan import Plan
 
 
 @dataclass
@@ -81,7 +66,7 @@ class ObjectKeyTrigger(Trigger):
 
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """Where the weights fire sampling, actors may be as far ahead as lags allow."""
-        if samples(target) and self.key == MODEL_PARAM:
+        if parsed(target).samples and self.key == MODEL_PARAM:
             self.lead = max(self.lead, lead(table))
 
     @property
@@ -96,25 +81,22 @@ class ObjectKeyTrigger(Trigger):
                 self._actors[event.actor] = None
             case Left():
                 self._actors.pop(event.actor, None)
-            case Published(key=self.key) if self._is_turn(event.version):
-                return self._fire(event.version)
+            case Published(key=self.key):
+                # A resumed run begins with any version number, and must begin with a firing.
+                self._first = event.version if self._first is None else self._first
+                if (event.version - self._first) % self.every:
+                    return None
+                rounds, self._began = (1 if self._began else 1 + self.lead), True
+                if self.probability is None:
+                    return Firing(rounds=rounds, version=event.version)
+                chosen = tuple(a for a in self._actors if self._random.random() < self.probability)
+                if chosen:
+                    return Firing(actors=chosen, rounds=rounds, version=event.version)
         return None
 
     def objects_read(self) -> tuple[str, ...]:
         """Its key."""
         return (self.key,)
-
-    def _is_turn(self, version: int) -> bool:
-        # A resumed run begins with any version number, and must begin with a firing.
-        self._first = version if self._first is None else self._first
-        return (version - self._first) % self.every == 0
-
-    def _fire(self, version: int) -> Firing | None:
-        rounds, self._began = (1 if self._began else 1 + self.lead), True
-        if self.probability is None:
-            return Firing(rounds=rounds, version=version)
-        chosen = tuple(a for a in self._actors if self._random.random() < self.probability)
-        return Firing(actors=chosen, rounds=rounds, version=version) if chosen else None
 
 
 @dataclass
@@ -128,10 +110,6 @@ class TimeTrigger(Trigger):
     t: float
     _last: float | None = field(init=False, repr=False, compare=False, default=None)
     _version: int = field(init=False, repr=False, compare=False, default=-1)
-
-    def snapshot(self) -> dict[str, Any]:
-        """Without the time, which is that of this process: there the period begins anew."""
-        return super().snapshot() | {"_last": None}
 
     def words(self) -> str:
         """Its period."""
@@ -200,7 +178,7 @@ class TransferTrigger(Trigger):
 
     def misfit(self, target: str) -> str:
         """It ships rows, and fires nobody."""
-        if role_of(target) == "transfer":
+        if parsed(target).ships:
             return ""
         return 'a TransferTrigger fires transfers: write "transfer": TransferTrigger()'
 
@@ -212,7 +190,12 @@ class TransferTrigger(Trigger):
     def check(self, event: Event, now: float) -> Firing | None:
         """One firing per stage; later stages come on the rechecks."""
         if isinstance(event, Committed):
-            self._committed(event)
+            if event.actor not in self._supplies:
+                self._supplies[event.actor] = self._supply(0)
+            supply = self._supplies[event.actor]
+            supply.add(event.written, event.version)
+            while self.condition is None and supply.left >= self.size:
+                self._ship(event.actor, self.size)
         elif isinstance(event, Began):
             self._supplies[event.actor] = self._supply(event.row)
         if self.condition is not None and self.condition.check(event, now) is not None:
@@ -227,14 +210,6 @@ class TransferTrigger(Trigger):
     def parts(self) -> tuple[Trigger, ...]:
         """Itself and the primitives of its condition."""
         return (self,) if self.condition is None else (self, *self.condition.parts())
-
-    def _committed(self, event: Committed) -> None:
-        if event.actor not in self._supplies:
-            self._supplies[event.actor] = self._supply(0)
-        supply = self._supplies[event.actor]
-        supply.add(event.written, event.version)
-        while self.condition is None and supply.left >= self.size:
-            self._ship(event.actor, self.size)
 
     def _supply(self, row: int) -> Supply:
         return Supply((key for stage in self.stages() for key in stage), row)

@@ -13,16 +13,16 @@ import msgspec
 
 from artos.clock import LONGEST
 from artos.errors import DeadlineExceeded, Refused
-from artos.plan import Plan
-from artos.protocol.fields import MOST
-from artos.protocol.unreadable import UNREADABLE
-from artos.reference import Reference
-from artos.runtime.preload import Preloaded, ProcessAnswer
-from artos.runtime.reference import load_object, user_imports
+from artos.runs.loader import load_object, user_imports
+from artos.runs.plan import Plan
+from artos.runtime.preload import Preloaded
 from artos.runtime.register import Registered, register
-from artos.scaling.elastic import NAMES, Elastic
 from artos.scaling.policy import Custom, ScalingPolicy
-from artos.settings import Setting, settings_of
+from artos.specs.elastic import NAMES, Elastic
+from artos.specs.fields import MOST
+from artos.specs.reference import Reference
+from artos.specs.settings import Setting, settings_of
+from artos.specs.unreadable import UNREADABLE
 from artos.system.child_modules import ChildModule
 from artos.system.exit_report import SLOW, START_SECONDS
 from artos.system.under_way import NoAnswer
@@ -70,62 +70,33 @@ def register_apart(
     except DeadlineExceeded:
         why = f"building {reference.source} took more than {seconds:g} s: {SLOW}"
         raise Refused([why]) from None
-    return _decoded(answer, reference)
-
-
-def _registered(
-    reference: Reference, seed: int, preloaded: Preloaded | None, deadline: float
-) -> Registered:
-    with ExitStack() as opened:
-        preloaded = preloaded or opened.enter_context(Preloaded(reference))
-        return register_apart(reference, seed, preloaded, deadline)
-
-
-def _here(reference: Reference, seed: int) -> Registered:
-    with user_imports(reference.folder):
-        return register(reference, seed)
-
-
-def _decoded(answer: ProcessAnswer, reference: Reference) -> Registered:
     try:
         return msgspec.json.decode(answer.out, type=Registered)
     except UNREADABLE:
         tail = answer.said.decode(errors="replace").strip()[-1500:]
         said = f"; its last output:\n{tail}" if tail else ""
-        raise Refused([f"building {reference.source} {_end(answer.status)}{said}"]) from None
+        if answer.status == -signal.SIGKILL:
+            end = (
+                "was killed (SIGKILL); unless somebody did that, this machine or its cgroup ran "
+                "out of memory: free some, or build less"
+            )
+        elif answer.status < 0:
+            end = f"crashed ({signal.strsignal(-answer.status)})"
+        else:
+            end = f"ended with exit status {answer.status}"
+        raise Refused([f"building {reference.source} {end}{said}"]) from None
 
 
-def _end(status: int) -> str:
-    if status == -signal.SIGKILL:
-        return (
-            "was killed (SIGKILL); unless somebody did that, this machine or its cgroup ran out of "
-            "memory: free some, or build less"
-        )
-    if status < 0:
-        return f"crashed ({signal.strsignal(-status)})"
-    return f"ended with exit status {status}"
-
-
-def _split(reference: Reference) -> tuple[Reference, dict[str, Any]]:
-    """The reference without the settings of elastic actors, which every workload has; and those."""
-    elastic = {name: value for name, value in reference.settings.items() if name in NAMES}
-    own = {name: value for name, value in reference.settings.items() if name not in NAMES}
-    return msgspec.structs.replace(reference, settings=own), elastic
-
-
-def _early_faults(seed: int, deadline: float) -> Iterator[str]:
+def _early_faults(seed: int, deadline: float, elastic: dict[str, Any]) -> Iterator[str]:
+    """What can be said before the user's code runs."""
     if not 0 < deadline <= LONGEST:
         yield f"--deadline must be positive, at most {LONGEST:g} seconds, not {deadline:g}"
     if not 0 <= seed <= MOST:
         yield f"--seed must be within 0 and {MOST}, not {seed}"
-
-
-def _elastic_faults(settings: dict[str, Any]) -> list[str]:
     try:
-        Elastic().changed(settings)
+        Elastic().changed(elastic)
     except Refused as refused:
-        return list(refused.faults)
-    return []
+        yield from refused.faults
 
 
 def prepare(
@@ -145,10 +116,19 @@ def prepare(
     Raises:
         Refused: all faults at once, each with what to change.
     """
-    reference, elastic = _split(reference)
-    early = [*_early_faults(seed, deadline), *_elastic_faults(elastic)]
+    # Every workload has the settings of elastic actors, so its own code does not get them.
+    elastic = {name: value for name, value in reference.settings.items() if name in NAMES}
+    own = {name: value for name, value in reference.settings.items() if name not in NAMES}
+    reference = msgspec.structs.replace(reference, settings=own)
+    early = [*_early_faults(seed, deadline, elastic)]
     seed, deadline = max(seed, 0), deadline if not early else START_SECONDS
-    made = _registered(reference, seed, preloaded, deadline) if apart else _here(reference, seed)
+    with ExitStack() as opened:
+        if apart:
+            parent = preloaded or opened.enter_context(Preloaded(reference))
+            made = register_apart(reference, seed, parent, deadline)
+        else:
+            opened.enter_context(user_imports(reference.folder))
+            made = register(reference, seed)
     if made.plan is None:
         raise Refused([*early, *made.faults])
     faults: list[str] = []

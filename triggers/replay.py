@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from artos.buffer.samplers.patterns import Claiming, Draw, Pattern
-from artos.plan import Plan
+from artos.runs.plan import Plan
 from triggers.base import Trigger
 from triggers.checks import counts, short, unknown_data
 from triggers.draws import ample_slack, draw_faults
@@ -26,7 +26,7 @@ from triggers.events import (
     Ungranted,
 )
 from triggers.pacing import parts_of
-from triggers.targets import role_of, samples
+from triggers.targets import parsed
 
 _UNDER_WAY = 2
 """Updates of a trigger that the learner has to make at most: one is made, the next one waits."""
@@ -135,7 +135,7 @@ class ReplayTrigger(Trigger):
 
     def misfit(self, target: str) -> str:
         """Only the learner draws."""
-        if role_of(target) == "learner":
+        if parsed(target).learns:
             return ""
         return "a ReplayTrigger hands over a batch: let a learner method take it"
 
@@ -164,7 +164,11 @@ class ReplayTrigger(Trigger):
             case Published(key="model_param"):
                 self._version = event.version
             case Learned(trigger=self.target) if self._under_way:
-                self._learned(event.drew)
+                # The oldest draw under way has ended; what it found is as old as its firing.
+                news = self._under_way.popleft()
+                if not event.drew:
+                    self.limit.sampled -= self.sample.rows
+                    self._in_vain = max(self._in_vain, news)
         self.limit.starved = self._news <= self._in_vain
         if (
             self._version < 0
@@ -176,13 +180,6 @@ class ReplayTrigger(Trigger):
         self._under_way.append(self._news)
         self.limit.sampled += self.sample.rows
         return Firing(keys=self.keys, version=self._version)
-
-    def _learned(self, drew: bool) -> None:
-        """The oldest draw under way has ended; what it found is as old as its firing."""
-        news = self._under_way.popleft()
-        if not drew:
-            self.limit.sampled -= self.sample.rows
-            self._in_vain = max(self._in_vain, news)
 
     def _count(self, actor: int, arrived: Mapping[str, int]) -> None:
         rows = self._arrived.setdefault(actor, dict.fromkeys(self.keys, 0))
@@ -227,7 +224,11 @@ class RoundTrigger(Trigger):
 
     def misfit(self, target: str) -> str:
         """Only actors sample."""
-        return "" if samples(target) else 'a RoundTrigger asks for rounds: write "actors.sample"'
+        return (
+            ""
+            if parsed(target).samples
+            else 'a RoundTrigger asks for rounds: write "actors.sample"'
+        )
 
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """Actors keep to the ratio of every replay trigger of the table.
@@ -260,12 +261,14 @@ class RoundTrigger(Trigger):
                 known = self._arrived[event.actor]
                 known.update((key, min(rows, event.rows)) for key, rows in known.items())
             case Ungranted(trigger=self.target):
-                self._give_back(event.actor)
+                self._asked[event.actor] -= 1
+                for limit in self.limits:
+                    limit.granted -= self.steps * self.envs
+                self._line_up(event.actor)
                 return None  # until something else has happened
-        return self._next() if self._turns else None
-
-    def _next(self) -> Firing | None:
-        """As many rounds of the actor whose turn it is as may be made now."""
+        if not self._turns:
+            return None
+        # As many rounds of the actor whose turn it is as may be made now.
         actor, rounds = self._turns.popleft(), 0
         while self._wants(actor) and self._may_insert():
             self._asked[actor] += 1
@@ -287,12 +290,6 @@ class RoundTrigger(Trigger):
         known.update(written)
         rounds = min(known.values()) // self.steps
         self._done[actor] = max(rounds, self._done[actor])  # void rows come once more
-        self._line_up(actor)
-
-    def _give_back(self, actor: int) -> None:
-        self._asked[actor] -= 1
-        for limit in self.limits:
-            limit.granted -= self.steps * self.envs
         self._line_up(actor)
 
     def _may_insert(self) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
 import msgspec
 
+import triggers
 from artos.errors import Refused
 from triggers.base import Trigger
 
@@ -39,25 +39,24 @@ def decode_table(encoded: Mapping[str, Mapping[str, Any]], load: Callable[[str],
 def decode_trigger(data: Mapping[str, Any], load: Callable[[str], Any]) -> Trigger:
     """Rebuild one trigger and its parts."""
     home, _, name = str(data["type"]).rpartition(":")
-    if home.startswith("triggers."):
-        cls = getattr(importlib.import_module(home), name)
-    else:
+    if not home.startswith("triggers."):
         cls = load(f"{home}:{name}")
+    elif name in triggers.__all__:
+        # By its public name: a record of an earlier version may name a module where it once stood.
+        cls = getattr(triggers, name)
+    else:
+        raise LookupError(f"triggers has no {name}")
     fields = {k: _decode_field(v, load) for k, v in data["fields"].items()}
     for key, kind in get_type_hints(cls).items() if home.startswith("triggers.") else ():
         if kind in _NUMBERS and key in fields:
-            fields[key] = _number(key, fields[key], kind)
+            try:
+                fields[key] = msgspec.convert(fields[key], kind)
+            except msgspec.ValidationError as error:
+                raise TypeError(f"{key}: {str(error).lower()}") from error
     trigger = cls(**fields)
     if not isinstance(trigger, Trigger):
         raise TypeError(f"{name} is not a Trigger: subclass triggers.Trigger")
     return trigger
-
-
-def _number(key: str, value: Any, kind: Any) -> Any:
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise TypeError(f"{key}: {str(error).lower()}") from error
 
 
 def _decode_field(value: Any, load: Callable[[str], Any]) -> Any:

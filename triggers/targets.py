@@ -1,21 +1,46 @@
-"""Targets: what a trigger fires, written ``ROLE.METHOD``."""
+"""Targets: what a trigger fires, written ``ROLE.METHOD`` in tables, journals and messages."""
 
 from __future__ import annotations
 
+from functools import cache
+from typing import NamedTuple
+
+from artos.specs.members import ACTORS, LEARNER
+
+TRANSFER = "transfer"
+"""The target without members: rows are shipped to the replay buffer."""
 WITHOUT_A_METHOD = ("sync", "prewarm")
 """What actors do without a method of theirs: bind weights, have their process restored."""
 
 
-def role_of(target: str) -> str:
-    """The role of a target: ``actors``, ``learner``, ``evaluator`` or ``transfer``."""
-    return target.partition(".")[0]
+class Target(NamedTuple):
+    """A role, and what its members are to do; a transfer has no method.
+
+    What a table's checks ask about a target is asked here: they know roles by name only, as there
+    are no members yet.
+    """
+
+    role: str
+    method: str
+
+    @property
+    def learns(self) -> bool:
+        """Whether it is a method of the learner."""
+        return self.role == LEARNER
+
+    @property
+    def samples(self) -> bool:
+        """Whether it grants rounds of sampling."""
+        return self.role == ACTORS and self.method not in WITHOUT_A_METHOD
+
+    @property
+    def ships(self) -> bool:
+        """Whether it has rows shipped to the replay buffer."""
+        return self.role == TRANSFER
 
 
-def method_of(target: str) -> str:
-    """The method a target names; a transfer has none."""
-    return target.partition(".")[2]
-
-
-def samples(target: str) -> bool:
-    """Whether a target grants rounds of sampling."""
-    return role_of(target) == "actors" and method_of(target) not in WITHOUT_A_METHOD
+@cache
+def parsed(target: str) -> Target:
+    """The target that is written so; each is parsed once."""
+    role, _, method = target.partition(".")
+    return Target(role, method)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from artos.plan import Plan
-from artos.spec import MODEL_PARAM
+from artos.runs.plan import Plan
+from artos.specs.keys import MODEL_PARAM
 from triggers.base import Trigger
 from triggers.checks import counts
 from triggers.events import Event, Firing, Published

@@ -73,13 +73,10 @@ class Window:
         for granted in sorted(others):
             count += others[granted]
             updates = max(0, granted + self.max_lag - version)  # in time, after this one
-            if count > self.n * updates and self._awaits(granted, ready):
+            awaited = (r for actor, r in self._under_way.items() if r and actor not in ready)
+            if count > self.n * updates and any(rounds[0] <= granted for rounds in awaited):
                 return True
         return False
-
-    def _awaits(self, last: int, ready: Collection[int]) -> bool:
-        """Whether the next round of an actor that is not ready was granted up to that version."""
-        return any(r and r[0] <= last and a not in ready for a, r in self._under_way.items())
 
     def __repr__(self) -> str:
         return f"<Window n={self.n} max_lag={self.max_lag} under_way={self._count}>"

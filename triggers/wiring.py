@@ -8,14 +8,13 @@ import msgspec
 
 from artos.buffer.layout import Consumer
 from artos.buffer.model_block import ObjectSpec
-from artos.plan import Plan
-from artos.spec import EVALUATION, MODEL_PARAM, VERSION_KEY
-from triggers.base import Trigger
+from artos.runs.plan import Plan
+from artos.specs.keys import EVALUATION, MODEL_PARAM, VERSION_KEY
 from triggers.pacing import demands, lead, parts_of
 from triggers.prewarm import PREWARM, PrewarmTrigger
 from triggers.primitives import TransferTrigger
 from triggers.table import Table
-from triggers.targets import role_of
+from triggers.targets import parsed
 from triggers.updates import UpdateTrigger
 
 
@@ -25,25 +24,30 @@ def completed(plan: Plan, table: Table) -> tuple[Plan, Table]:
     The plan gets its consumers, its draws, and a capacity where none was given; triggers take over
     what follows for them.
     """
-    for target, due in _implied(plan, table).items():
+    implied: Table = {}
+    if plan.evaluate_every:
+        implied[EVALUATION] = UpdateTrigger(plan.evaluate_every)
+    if plan.elastic.park == "checkpoint" and plan.elastic.prewarm != "off":
+        implied[PREWARM] = PrewarmTrigger()
+    for target, due in implied.items():
+        if target in table:
+            continue
         plan = msgspec.structs.replace(plan, triggers=plan.triggers | {target: due.encode()})
         table = table | {target: due}
     whole = deepcopy(table)
     _complete(plan, whole)
     # What a ratio allows is known before actors ask for it.
-    whole = dict(sorted(whole.items(), key=lambda row: not _draws(row[1])))
+    whole = dict(sorted(whole.items(), key=lambda row: all(p.draw is None for p in row[1].parts())))
     draws = tuple(part.draw for part in parts_of(whole) if part.draw is not None)
-    return msgspec.structs.replace(_with_consumers(plan, table), draws=draws), whole
-
-
-def _implied(plan: Plan, table: Table) -> Table:
-    """Triggers that settings ask for."""
-    found: Table = {}
-    if plan.evaluate_every:
-        found[EVALUATION] = UpdateTrigger(plan.evaluate_every)
-    if plan.elastic.park == "checkpoint" and plan.elastic.prewarm != "off":
-        found[PREWARM] = PrewarmTrigger()
-    return {target: trigger for target, trigger in found.items() if target not in table}
+    plan = msgspec.structs.replace(plan, consumers=consumers(table), draws=draws)
+    if not plan.capacity:
+        # The rows that may be claimed and not yet acknowledged plus those that may be sampled
+        # meanwhile, in whole rounds so that rounds lie contiguously.
+        sizes = [each.size for claims in demands(table).values() for each in claims]
+        largest = max(sizes, default=plan.steps)
+        rows = (lead(table) + 1) * max(largest, plan.steps) + plan.block(0).history
+        plan = msgspec.structs.replace(plan, capacity=-(-rows // plan.steps) * plan.steps)
+    return plan, whole
 
 
 def _complete(plan: Plan, table: Table) -> None:
@@ -52,32 +56,13 @@ def _complete(plan: Plan, table: Table) -> None:
             part.complete(target, plan, table)
 
 
-def _draws(trigger: Trigger) -> bool:
-    return any(part.draw is not None for part in trigger.parts())
-
-
 def consumers(table: Table) -> tuple[Consumer, ...]:
     """One named cursor per target that claims rows."""
     return tuple(
         Consumer(target, tuple(dict.fromkeys(trigger.keys_read())))
         for target, trigger in table.items()
-        if trigger.keys_read() and role_of(target) != "transfer"
+        if trigger.keys_read() and not parsed(target).ships
     )
-
-
-def _with_consumers(plan: Plan, table: Table) -> Plan:
-    """Give the plan its consumers, and a capacity where none was given.
-
-    It holds the rows that may be claimed and not yet acknowledged plus those that may be sampled
-    meanwhile, in whole rounds so that rounds lie contiguously.
-    """
-    draft = msgspec.structs.replace(plan, consumers=consumers(table))
-    if plan.capacity:
-        return draft
-    sizes = [each.size for claims in demands(table).values() for each in claims]
-    largest = max(sizes, default=plan.steps)
-    rows = (lead(table) + 1) * max(largest, plan.steps) + draft.block(0).history
-    return msgspec.structs.replace(draft, capacity=-(-rows // plan.steps) * plan.steps)
 
 
 # -- on a cluster ----------------------------------------------------------------------------------
@@ -95,7 +80,7 @@ def with_transfer(plan: Plan, table: Table) -> tuple[Plan, Table]:
 
 def transfers(table: Table) -> Table:
     """The part of a table that is checked on the workers, where rows are committed."""
-    return {target: t for target, t in table.items() if role_of(target) == "transfer"}
+    return {target: t for target, t in table.items() if parsed(target).ships}
 
 
 def cache_plan(plan: Plan, table: Table) -> Plan:

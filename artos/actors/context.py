@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from artos.buffer.actor_block import ActorBlock
-from artos.plan import Plan
+from artos.runs.plan import Plan
 
 
 @dataclass(frozen=True)

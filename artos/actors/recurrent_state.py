@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 
 
 class RecurrentState:

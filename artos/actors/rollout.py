@@ -23,16 +23,17 @@ from artos.envs.notes import address_notes
 from artos.envs.spec import AGES, EnvSpec
 from artos.envs.stepper import Parts, Stepper
 from artos.errors import Refused
-from artos.plan import Plan
 from artos.policies.acting import BOOTSTRAPS, VALUES, ActInfo, BoundPolicy, Declared, Seen
 from artos.protocol.invocations import Invoke
-from artos.spec import VERSION_KEY, DataKey
+from artos.runs.plan import Plan
+from artos.specs.contracts import Actor
+from artos.specs.keys import VERSION_KEY, DataKey
 
 if TYPE_CHECKING:
     from artos.policies.build import Policy
 
 
-class RolloutActor:
+class RolloutActor(Actor):
     """Runs ``envs`` copies of ``env`` side by side with one batched inference per step.
 
     ``env`` is any Gymnasium id or ``module:factory``, ``env_args`` the arguments it is made with
@@ -77,7 +78,7 @@ class RolloutActor:
     # -- registration --------------------------------------------------------------------------
 
     @property
-    def spec(self) -> EnvSpec:
+    def spec(self) -> EnvSpec:  # type: ignore[override]  # found out when it is asked for
         """Facts about the environment, from a plan or else found by building one."""
         if self._spec is None and self.env not in KNOWN:
             self.env = full_address(self.env)
@@ -96,7 +97,7 @@ class RolloutActor:
         self._spec = msgspec.convert(facts, EnvSpec, strict=False)
 
     @property
-    def declared(self) -> Declared:
+    def declared(self) -> Declared:  # type: ignore[override]  # as above
         """What the policy adds to a row."""
         if self._declared is None:
             ours = type(self).build_module is RolloutActor.build_module
@@ -112,7 +113,12 @@ class RolloutActor:
         """
         outputs, state = self.declared.outputs, self.declared.state
         bootstraps = [BOOTSTRAPS] if any(key.name == VALUES for key in outputs) else []
-        return (*self._environment_keys(), *outputs, *bootstraps, *state)
+        keys = self.spec.data_keys()
+        if self.final_observations and not self.spec.skips_rows:
+            raise Refused([_HIDDEN.format(self.env)])
+        if (self.final_observations or state) and AGES not in keys:
+            keys = (*keys, AGES)
+        return (*keys, *outputs, *bootstraps, *state)
 
     def build_module(self, seed: int) -> Any:
         """The network, a ``torch.nn.Module`` initialised from ``seed``."""
@@ -146,13 +152,6 @@ class RolloutActor:
         found = seen(module, self.spec)
         return found._replace(doubts=(*notes, *found.doubts))
 
-    def _environment_keys(self) -> tuple[DataKey, ...]:
-        keys = self.spec.data_keys()
-        if self.final_observations and not self.spec.skips_rows:
-            raise Refused([_HIDDEN.format(self.env)])
-        marks = self.final_observations or self.declared.state
-        return (*keys, AGES) if marks and AGES not in keys else keys
-
     # -- running -------------------------------------------------------------------------------
 
     def prepare(self, plan: Plan, *, environments: bool = True) -> None:
@@ -175,11 +174,17 @@ class RolloutActor:
         self._block: ActorBlock = context.block
         self._state = RecurrentState(self.declared.state, self.envs)
         who = ActInfo(context.actor, context.plan.actors, state=self._state.arrays)
-        self._version, self._info = -1, who
-        self._policy = self.make_policy(self._take_module(context), context.seed)
+        self.version, self._info = -1, who
+        module, self._module = self._module, None
+        if module is None:
+            module = self.build_module(context.plan.seed)
+        self._policy = self.make_policy(module, context.seed)
         clip = is_atari(self.env) if self.clip_rewards is None else self.clip_rewards
+        vector, self._vector = self._vector, None
+        if vector is None:
+            vector = make_vector(self.env, self.envs, context.seed, self._autoreset)
         self._stepper = Stepper(
-            self._take_vector(context),
+            vector,
             self.env,
             clip_rewards=clip,
             terminal_lives=self.terminal_lives,
@@ -188,21 +193,8 @@ class RolloutActor:
         )
         self._stepper.actor = context.actor
         self._observations = _own(self._stepper.reset(context.seed))
-        self._wire(context.block)
-
-    def _take_module(self, context: ActorContext) -> Any:
-        module, self._module = self._module, None
-        return self.build_module(context.plan.seed) if module is None else module
-
-    def _take_vector(self, context: ActorContext) -> AnyVectorEnv:
-        vector, self._vector = self._vector, None
-        if vector is None:
-            vector = make_vector(self.env, self.envs, context.seed, self._autoreset)
-        return vector
-
-    def _wire(self, block: ActorBlock) -> None:
-        arrays = block.arrays
-        stacks = {key.name: key.stack for key in block.spec.keys}
+        arrays = context.block.arrays
+        stacks = {key.name: key.stack for key in context.block.spec.keys}
         parts = [part.name for part in self.spec.parts if part.name in arrays]
         self._whole = [(name, arrays[name]) for name in parts if stacks[name] == 1]
         self._newest = [(name, arrays[name]) for name in parts if stacks[name] > 1]
@@ -216,15 +208,10 @@ class RolloutActor:
     def bind(self, params: NDArray[np.float32], version: int) -> None:
         """Use these parameters from now on; they may be a view into the model block."""
         self._policy.bind(params)
-        self._version = version
+        self.version = version
 
     @property
-    def version(self) -> int:
-        """The bound policy version."""
-        return self._version
-
-    @property
-    def step_number(self) -> int:
+    def step_number(self) -> int:  # type: ignore[override]  # environments that raise tell it, too
         """The step being sampled, for reports of what went wrong in it."""
         return self._stepper.step_number
 
@@ -240,7 +227,15 @@ class RolloutActor:
             row = step % capacity
             begun = clock()
             self._state.begin(self._stepper.ages)
-            self._write_observation(row)
+            for name, array in self._whole:
+                array[row] = self._observations[name]
+            for name, array in self._newest:
+                array[row] = self._observations[name][:, -1]
+            for name, array in self._states:
+                array[row] = self._state.arrays[name]
+            if self._ages is not None:
+                self._ages[row] = self._stepper.ages
+            self._versions[row] = self.version
             output = self._policy.act(self._observations, self._info)
             for name, array in self._given:
                 array[row] = output[name]
@@ -262,17 +257,6 @@ class RolloutActor:
     def close(self) -> None:
         """Close the environments."""
         self._stepper.close()
-
-    def _write_observation(self, row: int) -> None:
-        for name, array in self._whole:
-            array[row] = self._observations[name]
-        for name, array in self._newest:
-            array[row] = self._observations[name][:, -1]
-        for name, array in self._states:
-            array[row] = self._state.arrays[name]
-        if self._ages is not None:
-            self._ages[row] = self._stepper.ages
-        self._versions[row] = self._version
 
     def _advance(self, row: int, actions: NDArray[Any]) -> None:
         result = self._stepper.step(actions)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.buffer.doorbell import Doorbell, fence, ordered
+from artos.buffer.key_header import KeyHeader
 from artos.buffer.layout import (
     KEY_HEADER_BYTES,
     LAYOUT_VERSION,
     MAGIC,
-    MAX_CONSUMERS,
     PREAMBLE_BYTES,
     WORD,
     BlockSpec,
@@ -21,84 +22,19 @@ from artos.buffer.layout import (
     description,
     words_of,
 )
-from artos.buffer.mailbox import Doorbell, fence, ordered
 from artos.buffer.segment import Segment
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, LayoutMismatch, Overwritten, UnknownKey
-from artos.lag import Drawn
-from artos.spec import VERSION_KEY, DataKey, poison
+from artos.specs.keys import VERSION_KEY, DataKey, poison
+
+if TYPE_CHECKING:
+    from artos.protocol.lag import Drawn
 
 _MAGIC, _LAYOUT, _TEXT_BYTES, _SIZE, _INCARNATION, _INTENT, _INTENT_STEP, _WAITING = range(8)
 _SPACE_DOORBELL = 256
-_KEY_MAGIC, _ROW_BYTES, _CAPACITY, _ARRAY = range(4)
-_WRITTEN, _RESERVED = 8, 9
-_RELEASED = 16
-_CURSORS = 24
 
 INCARNATIONS = 1 << 20
 """The largest number of processes that may write an actor's block in one place."""
-
-
-class KeyHeader:
-    """The header block of one key. All counters are absolute step numbers and never wrap.
-
-    ``reserved`` ≥ ``written``: rows below ``written`` are committed; rows in between may be half
-    written. Each counter has one writer: the actor for ``written`` and ``reserved``, the process
-    that runs the triggers of this block for the others.
-    """
-
-    def __init__(self, words: memoryview) -> None:
-        self._words = words
-
-    @property
-    def written(self) -> int:
-        """Rows committed so far."""
-        return self._words[_WRITTEN]
-
-    @property
-    def reserved(self) -> int:
-        """Rows allocated so far: everything below ``reserved - capacity`` may be overwritten."""
-        return self._words[_RESERVED]
-
-    @property
-    def released(self) -> int:
-        """Rows that every consumer has acknowledged; the writer may reuse them."""
-        return self._words[_RELEASED]
-
-    def cursor(self, consumer: int) -> tuple[int, int]:
-        """``(claimed, acknowledged)`` of the consumer with this number."""
-        at = _CURSORS + 2 * consumer
-        return self._words[at], self._words[at + 1]
-
-    def describe(self, key: DataKey, envs: int, capacity: int, array: int) -> None:
-        """Write the facts once, at creation."""
-        for at, fact in enumerate((MAGIC, key.row_bytes(envs), capacity, array)):
-            self._words[at] = fact
-
-    def begin(self, step: int, consumers: int) -> None:
-        """Set every counter to the first row, once, at creation."""
-        for at in (_WRITTEN, _RESERVED, _RELEASED, *range(_CURSORS, _CURSORS + 2 * consumers)):
-            self._words[at] = step
-
-    def set_written(self, step: int) -> None:
-        """Publish rows up to ``step``."""
-        self._words[_WRITTEN] = step
-
-    def set_reserved(self, step: int) -> None:
-        """Announce that rows up to ``step`` may be touched."""
-        self._words[_RESERVED] = step
-
-    def set_released(self, step: int) -> None:
-        """Let the writer reuse rows below ``step``."""
-        self._words[_RELEASED] = step
-
-    def set_cursor(self, consumer: int, claimed: int, acknowledged: int) -> None:
-        """Store a consumer's cursor, so that it survives the process that moves it."""
-        at = _CURSORS + 2 * consumer
-        self._words[at], self._words[at + 1] = claimed, acknowledged
-
-    def __repr__(self) -> str:
-        return f"<KeyHeader written={self.written} released={self.released}>"
 
 
 class ActorBlock:
@@ -110,7 +46,8 @@ class ActorBlock:
     ``"overwrite"`` the oldest rows go, and ``guard`` tells a reader that it was lapped.
     """
 
-    drawn: Drawn | None = None  # notes the rows that a learner draws from here
+    drawn: Drawn | None = None
+    """Notes the rows that a learner draws from here."""
 
     def __init__(self, segment: Segment, spec: BlockSpec, layout: Layout) -> None:
         self.segment, self.spec = segment, spec
@@ -163,7 +100,7 @@ class ActorBlock:
             block._preamble[at] = fact
         block._space = Doorbell(segment.memory, _SPACE_DOORBELL, create=True)
         fence()
-        block._preamble[_MAGIC] = MAGIC
+        block._preamble[_MAGIC] = MAGIC  # last, so a half-created file is not a block
         return block
 
     @classmethod
@@ -209,17 +146,15 @@ class ActorBlock:
 
     def free(self) -> int:
         """Rows that can be allocated now without waiting."""
-        return self._free_below() - self.written
-
-    def _free_below(self) -> int:
         released = min(header.released for header in self.headers.values())
-        return released + self.spec.capacity - self.spec.history
+        return released + self.spec.capacity - self.spec.history - self.written
 
     def room(self) -> int:
         """The row below which some keys may be written now without waiting for consumers."""
+        gone = self.written
         if self.spec.on_full == "wait":
-            return self._free_below()
-        return self.written + self.spec.capacity - self.spec.history
+            gone = min(header.released for header in self.headers.values())
+        return gone + self.spec.capacity - self.spec.history
 
     def begin_term(self, term: int, base: int) -> None:
         """Take rows from the actor's new place from now on: its old rows from ``base`` on are void.
@@ -249,7 +184,23 @@ class ActorBlock:
             DeadlineExceeded: no room within ``seconds``; names the consumer that holds the rows.
         """
         if self.spec.on_full == "wait":
-            self._wait_for_space(rows, Deadline(seconds))
+            deadline, usable = Deadline(seconds), self.spec.capacity - self.spec.history
+            if rows > usable:
+                raise ValueError(f"{rows} rows never fit a block with room for {usable}")
+            while self.free() < rows:
+                # Say so, then look again: a release from now on sees the word, or is seen here.
+                self._preamble[_WAITING] = 1
+                fence()
+                if self.free() < rows and not self._space.wait(deadline.left) and deadline.passed:
+                    name, header = min(self.headers.items(), key=lambda item: item[1].released)
+                    holders = [c.name for c in self.spec.consumers if name in c.keys]
+                    raise DeadlineExceeded(
+                        f"room in the block of actor {self.spec.actor}: rows of {name!r} from step "
+                        f"{header.released} are held by {', '.join(holders) or 'no consumer'}",
+                        deadline.seconds,
+                    )
+            self._preamble[_WAITING] = 0
+        # Otherwise the oldest rows go. One that reads them sees it in ``reserved`` (``guard``).
         start = self.written
         self.reserve(start + rows, self._names)
         return start
@@ -269,13 +220,18 @@ class ActorBlock:
     def commit(self, stop: int, keys: Sequence[str] | None = None) -> None:
         """Publish every row below ``stop`` of ``keys`` (default: all keys at once)."""
         names = self._names if keys is None else keys
-        ordered()
+        ordered()  # the rows come before anything that says so
+        # The keys' counters cannot be raised at once, so what is intended is written down first.
+        # Killed before the mask is stored, the writer leaves nothing; after that, a whole commit.
         self._preamble[_INTENT_STEP] = stop
-        self._preamble[_INTENT] = self._all if keys is None else self._mask(keys)
+        mask = self._all if keys is None else sum(1 << self._names.index(name) for name in keys)
+        self._preamble[_INTENT] = mask
         self._finish(names, stop)
 
     def recover(self) -> None:
         """Finish a commit whose writer was killed in the middle; otherwise change nothing."""
+        # The process that finds the writer dead does this, and so does its successor; once more
+        # changes nothing.
         mask, stop = self._preamble[_INTENT], self._preamble[_INTENT_STEP]
         if mask:
             self._finish([n for i, n in enumerate(self._names) if mask >> i & 1], stop)
@@ -286,28 +242,6 @@ class ActorBlock:
             self.headers[name].set_written(stop)
         ordered()
         self._preamble[_INTENT] = 0
-
-    def _mask(self, names: Sequence[str]) -> int:
-        return sum(1 << self._names.index(name) for name in names)
-
-    def _wait_for_space(self, rows: int, deadline: Deadline) -> None:
-        usable = self.spec.capacity - self.spec.history
-        if rows > usable:
-            raise ValueError(f"{rows} rows never fit a block with room for {usable}")
-        while self.free() < rows:
-            self._preamble[_WAITING] = 1
-            fence()
-            if self.free() < rows and not self._space.wait(deadline.left) and deadline.passed:
-                raise DeadlineExceeded(self._who_holds(), deadline.seconds)
-        self._preamble[_WAITING] = 0
-
-    def _who_holds(self) -> str:
-        name, header = min(self.headers.items(), key=lambda item: item[1].released)
-        holders = [c.name for c in self.spec.consumers if name in c.keys] or ["no consumer"]
-        return (
-            f"room in the block of actor {self.spec.actor}: rows of {name!r} from step "
-            f"{header.released} are held by {', '.join(holders)}"
-        )
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -357,22 +291,10 @@ class ActorBlock:
 
     def guard(self, start: int, names: Sequence[str]) -> None:
         """Raise ``Overwritten`` if rows from ``start`` may have been overwritten by now."""
-        ordered()
+        ordered()  # as with a sequence lock: copy first, then see whether the writer came by
         oldest = max(self.oldest(name) for name in names)
         if start < oldest:
             raise Overwritten(self.spec.actor, start, oldest)
-
-    def version_runs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Rows ``start`` to ``stop`` cut where the policy version changes: ``(end, version)``."""
-        array = self.arrays[VERSION_KEY]
-        last = int(array[self.index(stop - 1)])
-        if int(array[self.index(start)]) == last:  # versions of an actor never go back
-            yield stop, last
-            return
-        versions = np.concatenate(self.views(VERSION_KEY, start, stop))
-        ends = np.append(np.flatnonzero(np.diff(versions)) + 1, len(versions))
-        for end in ends.tolist():
-            yield start + end, int(versions[end - 1])
 
     # -- consuming (the process that runs the triggers) ----------------------------------------
 
@@ -381,20 +303,14 @@ class ActorBlock:
         number = self._consumers[consumer]
         for name in self.spec.consumers[number].keys:
             self.headers[name].set_cursor(number, claimed, acknowledged)
-        self._release()
-
-    def _release(self) -> None:
         cursors = [self.headers[c.keys[0]].cursor(n)[1] for n, c in enumerate(self.spec.consumers)]
         for name, numbers in self._consumed_by.items():
             # A key without consumers is kept as long as the slowest consumer needs its rows.
-            acknowledged = [cursors[n] for n in numbers] if numbers else cursors
-            self.headers[name].set_released(min(acknowledged))
+            done = [cursors[n] for n in numbers] if numbers else cursors
+            self.headers[name].set_released(min(done))
         fence()
-        if self._preamble[_WAITING]:
+        if self._preamble[_WAITING]:  # a ring costs a system call, so only for one that sleeps
             self._space.ring()
 
     def __repr__(self) -> str:
         return f"<ActorBlock actor={self.spec.actor} written={self.written} free={self.free()}>"
-
-
-assert _CURSORS + 2 * MAX_CONSUMERS <= KEY_HEADER_BYTES // WORD

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from artos.errors import LayoutMismatch
-from artos.protocol.unreadable import UNREADABLE
-from artos.spec import VERSION_KEY, DataKey, OnFull
+from artos.specs.keys import VERSION_KEY, DataKey, OnFull
+from artos.specs.unreadable import UNREADABLE
 
 MAGIC = 0x4152544F_53424C4B  # "ARTOSBLK"
 LAYOUT_VERSION = 1

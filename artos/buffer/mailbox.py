@@ -1,117 +1,25 @@
-"""How the processes of a node reach each other in shared memory: doorbells, mailboxes, the board.
+"""How the processes of a node reach each other in shared memory: mailboxes and the board.
 
-A doorbell is a POSIX semaphore in mapped memory: no descriptor, no name, no thread. A process
-asleep on one can be checkpointed, and killing a process at any point leaves the semaphore usable.
 The board has a doorbell for the node, and for each member two mailboxes and a counter of changes.
 """
 
 from __future__ import annotations
 
-import ctypes
-import errno
-import mmap
-import os
-import platform
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell, ordered
 from artos.buffer.layout import LINE, PAGE, WORD, align, words_of
 from artos.buffer.segment import Segment
 from artos.errors import MailboxFull
+from artos.specs.members import Member, Members, Role
 
-SEMAPHORE_BYTES = 64
-LEARNER = 0
-"""Member number of the learner; actor k is member k + 1."""
-
-_CLOCK_MONOTONIC = 1
 _HEAD, _TAIL = 0, LINE // WORD
 _WORDS_BYTES = 2 * LINE
 _LENGTH_BYTES = 4
-_LEARNER_MAIL = 256 << 10
-_ACTOR_MAIL = 32 << 10
-_GUESTS = 3
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class _Timespec(ctypes.Structure):
-    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
-
-
-for _name in ("sem_post", "sem_trywait"):
-    getattr(_libc, _name).argtypes = [ctypes.c_void_p]
-_libc.sem_init.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint]
-_libc.sem_clockwait.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(_Timespec)]
-_post, _trywait, _clockwait = _libc.sem_post, _libc.sem_trywait, _libc.sem_clockwait
-
-
-class Doorbell:
-    """A semaphore at ``offset`` of a mapping: many ring it, one waits. Rings are never lost."""
-
-    def __init__(
-        self, memory: mmap.mmap | memoryview, offset: int, *, create: bool = False
-    ) -> None:
-        # Holding the ctypes view keeps the mapping alive for as long as the address is used.
-        self._view = (ctypes.c_char * SEMAPHORE_BYTES).from_buffer(memory, offset)
-        self._address = ctypes.addressof(self._view)
-        if create and _libc.sem_init(self._address, 1, 0) != 0:
-            raise OSError(ctypes.get_errno(), "sem_init failed")
-
-    @property
-    def memory(self) -> memoryview:
-        """Its ``SEMAPHORE_BYTES`` bytes, to be moved with the process that sleeps on it."""
-        return memoryview(self._view).cast("B")
-
-    def ring(self) -> None:
-        """Wake the waiter, or make its next wait return at once. Safe in a signal handler."""
-        _post(self._address)
-
-    def drain(self) -> int:
-        """Take all pending rings without waiting; returns how many."""
-        taken = 0
-        while _trywait(self._address) == 0:
-            taken += 1
-        return taken
-
-    def wait(self, seconds: float) -> bool:
-        """Sleep until rung, at most ``seconds``; True if rung, False also on a signal."""
-        if _trywait(self._address) == 0:
-            return True
-        if seconds <= 0:
-            return False
-        end = time.monotonic() + seconds
-        until = _Timespec(int(end), int(end % 1 * 1e9))
-        if _clockwait(self._address, _CLOCK_MONOTONIC, ctypes.byref(until)) == 0:
-            return True
-        code = ctypes.get_errno()
-        if code not in (errno.ETIMEDOUT, errno.EINTR):
-            raise OSError(code, os.strerror(code))
-        return False
-
-
-_fence_memory = mmap.mmap(-1, mmap.PAGESIZE)
-_fence_doorbell = Doorbell(_fence_memory, 0, create=True)
-_fence_address = _fence_doorbell._address
-
-
-def fence() -> None:
-    """A full memory barrier: earlier reads and writes take effect before all later ones.
-
-    Both calls are atomic read-modify-writes with release and acquire order, on x86-64 and on arm64.
-    """
-    _post(_fence_address)
-    _trywait(_fence_address)
-
-
-def _ordered_by_hardware() -> None:
-    """Nothing to do: x86-64 keeps stores in order among themselves, and loads too."""
-
-
-ordered = _ordered_by_hardware if platform.machine() in ("x86_64", "AMD64") else fence
-"""Keep stores in order, and loads in order; unlike a fence it lets a later load pass a store."""
 
 
 class Mailbox:
@@ -139,7 +47,12 @@ class Mailbox:
         head = self._words[_HEAD]
         if head + len(record) - self._words[_TAIL] > self.size:
             raise MailboxFull(self.name, self.size)
-        self._store(head % self.size, record)
+        at = head % self.size
+        first = self.size - at
+        if len(record) <= first:
+            self._data[at : at + len(record)] = record
+        else:
+            self._data[at:], self._data[: len(record) - first] = record[:first], record[first:]
         ordered()
         self._words[_HEAD] = head + len(record)
         self.doorbell.ring()
@@ -167,13 +80,6 @@ class Mailbox:
         self._words[_TAIL] = self._words[_HEAD]
         self.doorbell.drain()
 
-    def _store(self, at: int, record: bytes) -> None:
-        first = self.size - at
-        if len(record) <= first:
-            self._data[at : at + len(record)] = record
-        else:
-            self._data[at:], self._data[: len(record) - first] = record[:first], record[first:]
-
     def _bytes(self, at: int, count: int) -> bytes:
         at %= self.size
         first = self.size - at
@@ -192,109 +98,77 @@ def mailbox_bytes(size: int) -> int:
     return header_bytes() + size
 
 
-def actor_member(actor: int) -> int:
-    """Member number of an actor."""
-    return actor + 1
-
-
-def actor_of(member: int) -> int:
-    """Number of the actor that a member is."""
-    return member - 1
-
-
-def template_member(members: int) -> int:
-    """Member number of the template that actors are cloned from, beside ``members`` members."""
-    return members
-
-
-def control_member(members: int) -> int:
-    """Member number of a process that changes a run from outside (``artos scale``)."""
-    return members + 1
-
-
-def evaluator_member(members: int) -> int:
-    """Member number of the evaluator, beside ``members`` members."""
-    return members + 2
-
-
 class Board:
     """Where members tell the node that something changed, and get their invocations.
 
     A member raises its own counter and rings; the node compares all counters with their last values
-    in one vectorised step, so the cost of an event does not grow with the number of members. Beside
-    the learner and the actors there is room for three guests: the template, ``artos scale`` and the
-    evaluator.
+    in one vectorised step, so the cost of an event does not grow with the number of members.
     """
 
-    def __init__(self, segment: Segment, members: int, *, create: bool) -> None:
-        self.members = members + _GUESTS
+    def __init__(self, segment: Segment, members: Members, *, create: bool) -> None:
+        self.members = members
         self.doorbell = Doorbell(segment.memory, 0, create=create)
-        self._counters = np.ndarray(self.members, np.int64, segment.memory, SEMAPHORE_BYTES)
-        self._seen: NDArray[np.int64] = np.zeros(self.members, np.int64)
+        self._counters = np.ndarray(len(members), np.int64, segment.memory, SEMAPHORE_BYTES)
+        self._seen: NDArray[np.int64] = np.zeros(len(members), np.int64)
         self._segment, self._create = segment, create
+        self._mail = {role.name: (start, role.mail) for start, role in _mail_starts(members)}
 
     @classmethod
-    def create(cls, path: Path, members: int) -> Board:
+    def create(cls, path: Path, members: Members) -> Board:
         """Create the board's file.
 
         Raises:
             ShmTooSmall: there is not enough shared memory.
         """
         board = cls(Segment.create(path, board_bytes(members)), members, create=True)
-        for member in range(board.members):
+        for member in members:
             board.down(member)
             board.up(member)
         board._create = False
         return board
 
     @classmethod
-    def attach(cls, path: Path, members: int) -> Board:
+    def attach(cls, path: Path, members: Members) -> Board:
         """Map an existing board."""
         return cls(Segment.attach(path), members, create=False)
 
-    def down(self, member: int) -> Mailbox:
+    def down(self, member: Member) -> Mailbox:
         """The mailbox from the node to a member."""
-        return self._mailbox(member, 0, f"to member {member}")
+        return self._mailbox(member, 0, f"to {member}")
 
-    def up(self, member: int) -> Mailbox:
+    def up(self, member: Member) -> Mailbox:
         """The mailbox from a member to the node."""
-        return self._mailbox(member, mailbox_bytes(_mail_size(member)), f"from member {member}")
+        return self._mailbox(member, 1, f"from {member}")
 
-    def _mailbox(self, member: int, within: int, name: str) -> Mailbox:
-        size = _mail_size(member)
-        offset = _mail_start(self.members) + _mail_offset(member) + within
+    def _mailbox(self, member: Member, before: int, name: str) -> Mailbox:
+        start, size = self._mail[member.role]
+        offset = start + (2 * member.rank + before) * mailbox_bytes(size)
         return Mailbox(self._segment.memory, offset, size, name, create=self._create)
 
-    def notify(self, member: int) -> None:
+    def notify(self, member: Member) -> None:
         """Tell the node that something of this member changed; called by the member."""
-        self._counters[member] += 1
+        self._counters[self.members.number(member)] += 1
         self.doorbell.ring()  # also orders the counter before the ring
 
-    def changed(self) -> list[int]:
+    def changed(self) -> list[Member]:
         """Members that notified since the last call."""
         self.doorbell.drain()
         now = self._counters.copy()
         ordered()
-        different: list[int] = (now != self._seen).nonzero()[0].tolist()
+        different = (now != self._seen).nonzero()[0].tolist()
         self._seen = now
-        return different
+        return [self.members.member(number) for number in different]
 
 
-def _mail_size(member: int) -> int:
-    return _LEARNER_MAIL if member == LEARNER else _ACTOR_MAIL
+def _mail_starts(members: Members) -> Iterator[tuple[int, Role]]:
+    """The roles, and where the mailboxes of each begin."""
+    at = align(SEMAPHORE_BYTES + len(members) * WORD, PAGE)
+    for role in members.roles:
+        yield at, role
+        at += role.count * 2 * mailbox_bytes(role.mail)
 
 
-def _mail_offset(member: int) -> int:
-    if member == LEARNER:
-        return 0
-    return 2 * mailbox_bytes(_LEARNER_MAIL) + actor_of(member) * 2 * mailbox_bytes(_ACTOR_MAIL)
-
-
-def _mail_start(members: int) -> int:
-    return align(SEMAPHORE_BYTES + members * WORD, PAGE)
-
-
-def board_bytes(members: int) -> int:
-    """Bytes of the file of a board with so many members, guests not counted."""
-    everyone = members + _GUESTS
-    return align(_mail_start(everyone) + _mail_offset(everyone), PAGE)
+def board_bytes(members: Members) -> int:
+    """Bytes of the file of a board with these members."""
+    start, last = list(_mail_starts(members))[-1]
+    return align(start + last.count * 2 * mailbox_bytes(last.mail), PAGE)

@@ -20,7 +20,7 @@ from xxhash import xxh3_128_hexdigest
 
 from artos.buffer.actor_block import ActorBlock
 from artos.errors import CheckpointFault
-from artos.protocol.fields import Count, PathText, Small
+from artos.specs.fields import Count, PathText, Small
 from artos.system.regular_file import opened
 
 _DTYPES = {
@@ -34,16 +34,14 @@ Bytes = NDArray[np.uint8]
 
 
 class KeyRows(msgspec.Struct, frozen=True):
-    """The counters of a key: the file holds its rows from ``first`` on.
-
-    Rows before ``whole`` were being overwritten meanwhile. ``cursors`` are those of consumers,
-    ``(claimed, acknowledged)`` each.
-    """
+    """The counters of a key: the file holds its rows from ``first`` on."""
 
     first: Count
     whole: Count
+    """Rows before this one were being overwritten while the file was written."""
     released: Count = 0
     cursors: tuple[tuple[Count, Count], ...] = ()
+    """What each consumer has claimed and acknowledged."""
 
 
 class BlockRows(msgspec.Struct, frozen=True):
@@ -70,12 +68,22 @@ def write_rows(path: Path, blocks: Mapping[int, ActorBlock]) -> RowsFile:
         OSError: it cannot be written, e.g. as the disk is full.
     """
     before = [_there(block) for block in blocks.values()]
-    views = [_views(block, rows) for block, rows in zip(blocks.values(), before, strict=True)]
-    pieces = [piece for each in views for spans in each.values() for piece in spans]
+    pieces: list[Any] = [_header(blocks, before)]
+    for block, rows in zip(blocks.values(), before, strict=True):
+        for name, key in rows.keys.items():
+            views = block.views(name, key.first, rows.written)
+            pieces += [view.reshape(-1).view(np.uint8).data for view in views]
     with path.open("wb", buffering=0) as file:
-        _write_all(file.fileno(), [_header(blocks, before), *map(_bytes, pieces)])
+        _write_all(file.fileno(), pieces)
         os.fsync(file.fileno())
-    after = [_whole(block, rows) for block, rows in zip(blocks.values(), before, strict=True)]
+    # Like a sequence lock: what may have been overwritten while it was written does not count.
+    after = []
+    for block, rows in zip(blocks.values(), before, strict=True):
+        keys = {
+            name: msgspec.structs.replace(key, whole=min(block.oldest(name), rows.written))
+            for name, key in rows.keys.items()
+        }
+        after.append(msgspec.structs.replace(rows, keys=keys))
     return RowsFile(path.name, xxh3_128_hexdigest(_mapped(path).data), tuple(after))
 
 
@@ -139,19 +147,6 @@ def _there(block: ActorBlock) -> BlockRows:
     return BlockRows(block.spec.actor, block.incarnation, written, keys)
 
 
-def _whole(block: ActorBlock, rows: BlockRows) -> BlockRows:
-    """Like a sequence lock: what may have been overwritten while it was written does not count."""
-    keys = {
-        name: msgspec.structs.replace(key, whole=min(block.oldest(name), rows.written))
-        for name, key in rows.keys.items()
-    }
-    return msgspec.structs.replace(rows, keys=keys)
-
-
-def _views(block: ActorBlock, rows: BlockRows) -> dict[str, tuple[NDArray[Any], ...]]:
-    return {n: block.views(n, key.first, rows.written) for n, key in rows.keys.items()}
-
-
 def _header(blocks: Mapping[int, ActorBlock], found: list[BlockRows]) -> bytes:
     tensors: dict[str, Any] = {}
     at = 0
@@ -168,10 +163,6 @@ def _header(blocks: Mapping[int, ActorBlock], found: list[BlockRows]) -> bytes:
     text = json.dumps(tensors).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text
-
-
-def _bytes(view: NDArray[Any]) -> memoryview:
-    return view.reshape(-1).view(np.uint8).data
 
 
 def _write_all(descriptor: int, pieces: list[Any]) -> None:
@@ -193,32 +184,22 @@ def _fill(block: ActorBlock, rows: BlockRows, tensors: Any, body: Bytes) -> None
     if differing := sorted(theirs ^ block.headers.keys()):
         raise ValueError(f"keys {', '.join(differing)}")
     for name, key in rows.keys.items():
-        _fill_key(
-            block, name, key, rows.written, _tensor(block, name, tensors[prefix + name], body)
-        )
+        facts, array = tensors[prefix + name], block.arrays[name]
+        found = (facts["dtype"], facts["shape"][1:])
+        wanted = (_DTYPES[array.dtype.name], list(array.shape[1:]))
+        if found != wanted:
+            raise ValueError(f"{name!r} is {found} instead of {wanted}")
+        start, stop = facts["data_offsets"]
+        there: NDArray[Any] = body[start:stop].view(array.dtype).reshape(facts["shape"])
+        capacity, header = block.spec.capacity, block.headers[name]
+        oldest = max(key.whole, rows.written - capacity)
+        at = oldest - key.first
+        for view in block.views(name, oldest, rows.written):
+            view[...] = there[at : at + len(view)]
+            at += len(view)
+        header.set_reserved(oldest + capacity if oldest else rows.written)
+        header.set_released(key.released)
+        for consumer, cursor in enumerate(key.cursors):
+            header.set_cursor(consumer, *cursor)
     block.commit(rows.written)
     block.incarnation = rows.incarnation
-
-
-def _tensor(block: ActorBlock, name: str, facts: Any, body: Bytes) -> NDArray[Any]:
-    array = block.arrays[name]
-    wanted = (_DTYPES[array.dtype.name], list(array.shape[1:]))
-    if (facts["dtype"], facts["shape"][1:]) != wanted:
-        found = (facts["dtype"], facts["shape"][1:])
-        raise ValueError(f"{name!r} is {found} instead of {wanted}")
-    start, stop = facts["data_offsets"]
-    rows: NDArray[Any] = body[start:stop].view(array.dtype).reshape(facts["shape"])
-    return rows
-
-
-def _fill_key(block: ActorBlock, name: str, key: KeyRows, written: int, rows: NDArray[Any]) -> None:
-    capacity, header = block.spec.capacity, block.headers[name]
-    oldest = max(key.whole, written - capacity)
-    at = oldest - key.first
-    for view in block.views(name, oldest, written):
-        view[...] = rows[at : at + len(view)]
-        at += len(view)
-    header.set_reserved(oldest + capacity if oldest else written)
-    header.set_released(key.released)
-    for consumer, cursor in enumerate(key.cursors):
-        header.set_cursor(consumer, *cursor)

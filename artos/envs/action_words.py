@@ -1,6 +1,6 @@
-"""Actions in another form: which of Gymnasium's wrappers makes what an algorithm can choose.
+"""Actions in another form: which of Gymnasium's wrappers makes them what an algorithm can choose.
 
-Each hint ends in a call that can be copied, with ``env`` the environment that is wrapped.
+Each hint ends in a call that can be copied, with ``env`` as the environment that is wrapped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from artos.envs.spec import ActionSpec
 
 _MOST = 1000
-"""So many choices at most are offered as those of one action."""
+"""One action has at most this many choices."""
 
 _LONG, _MANY = 120, 16
 _CHOICES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
@@ -26,22 +26,33 @@ def unfit(space: gym.Space[Any]) -> str:
     """What to do about an action space that ARTOS has no form for."""
     said = str(space)
     said = said if len(said) <= _LONG else f"{said[:_LONG]} ..."
-    return f"actions are {said}: {_instead(space)}"
-
-
-def _instead(space: gym.Space[Any]) -> str:
     if isinstance(space, spaces.Tuple | spaces.Dict):
-        return _together(space)
-    if isinstance(space, spaces.Box) and space.dtype.kind in "iu":
-        return _whole_numbers(space)
-    return (
-        "let gymnasium.wrappers.TransformAction take a Discrete, a MultiDiscrete, a MultiBinary, "
-        "or a Box of floats"
-    )
+        instead = _together(space)
+    elif isinstance(space, spaces.Box) and space.dtype.kind in "iu":
+        sizes = space.high.astype(object) - space.low + 1
+        if sizes.size <= _MANY and max(sizes.flat) <= _MOST:
+            start = space.low.astype(np.int64).tolist()
+            instead = "take a MultiDiscrete: " + _wrapped(
+                "lambda a: a.astype(env.action_space.dtype)",
+                f"gymnasium.spaces.MultiDiscrete({sizes.tolist()}, start={start})",
+            )
+        else:
+            low = max(int(space.low.max()), -_MOST)
+            high = min(int(space.high.min()), low + 2 * _MOST)
+            instead = "take floats within bounds that make sense, and round them: " + _wrapped(
+                "lambda a: np.rint(a).astype(env.action_space.dtype)",
+                f"gymnasium.spaces.Box({low}, {high}, {space.shape})",
+            )
+    else:
+        instead = (
+            "let gymnasium.wrappers.TransformAction take a Discrete, a MultiDiscrete, a "
+            "MultiBinary, or a Box of floats"
+        )
+    return f"actions are {said}: {instead}"
 
 
 def _together(space: spaces.Tuple[Any] | spaces.Dict) -> str:
-    """One space for several: of choices, or of numbers, but not of both."""
+    """One space instead of several: of choices, or of numbers, but not of both."""
     inside = list(space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces)
     if all(isinstance(each, spaces.Discrete) for each in inside):
         sizes, starts = ([int(getattr(d, name)) for d in inside] for name in ("n", "start"))
@@ -51,7 +62,12 @@ def _together(space: spaces.Tuple[Any] | spaces.Dict) -> str:
         return "take one MultiDiscrete: " + _wrapped(
             to_env, f"gymnasium.spaces.MultiDiscrete({sizes}{start})"
         )
-    kinds = {_kind(each) for each in _inner(space)}
+    kinds = set()
+    for each in _inner(space):
+        if isinstance(each, spaces.Box) and each.dtype.kind == "f":
+            kinds.add("numbers")
+        else:
+            kinds.add("choices" if isinstance(each, _CHOICES) else "others")
     if kinds == {"numbers"}:
         return "take one Box: " + _wrapped(
             "lambda a: gymnasium.spaces.unflatten(env.action_space, a)",
@@ -76,31 +92,8 @@ def _inner(space: gym.Space[Any]) -> list[gym.Space[Any]]:
     return [space]
 
 
-def _kind(space: gym.Space[Any]) -> str:
-    if isinstance(space, spaces.Box) and space.dtype.kind == "f":
-        return "numbers"
-    return "choices" if isinstance(space, _CHOICES) else "others"
-
-
-def _whole_numbers(space: spaces.Box) -> str:
-    """A Box of integers, as choices or rounded."""
-    sizes = space.high.astype(object) - space.low + 1
-    if sizes.size <= _MANY and max(sizes.flat) <= _MOST:
-        start = space.low.astype(np.int64).tolist()
-        return "take a MultiDiscrete: " + _wrapped(
-            "lambda a: a.astype(env.action_space.dtype)",
-            f"gymnasium.spaces.MultiDiscrete({sizes.tolist()}, start={start})",
-        )
-    low = max(int(space.low.max()), -_MOST)
-    high = min(int(space.high.min()), low + 2 * _MOST)
-    return "take floats within bounds that make sense, and round them: " + _wrapped(
-        "lambda a: np.rint(a).astype(env.action_space.dtype)",
-        f"gymnasium.spaces.Box({low}, {high}, {space.shape})",
-    )
-
-
 def one_choice(actions: ActionSpec) -> str:
-    """How several choices at once become one; empty if their combinations are too many."""
+    """How to make one choice of several; empty if there are too many combinations."""
     count = math.prod(actions.sizes)
     if count > _MOST:
         return ""
@@ -114,7 +107,7 @@ def one_choice(actions: ActionSpec) -> str:
 
 
 def few_values(actions: ActionSpec) -> str:
-    """How bounded numbers become one choice; empty for others."""
+    """How to make one choice of bounded numbers; empty if they have no bounds."""
     if None in (*actions.low, *actions.high):
         return ""
     return (
@@ -124,7 +117,7 @@ def few_values(actions: ActionSpec) -> str:
 
 
 def bounds(actions: ActionSpec) -> str:
-    """How numbers get bounds."""
+    """How to give numbers bounds."""
     return (
         "give them bounds: "
         + _wrapped("lambda a: a", f"gymnasium.spaces.Box(-1, 1, {actions.shape})")

@@ -1,7 +1,7 @@
-"""An environment's address: its name, with arguments for whoever makes it, as one text.
+"""An environment's address: its name, and the arguments it is made with, as one text.
 
-``CartPole-v1(sutton_barto_reward=True)`` is what a run records and every process makes, so that
-whoever has the address needs nothing else. Arguments are Python literals.
+``CartPole-v1(sutton_barto_reward=True)`` is what a run records; a process that has the address
+needs nothing else to make the environment. Arguments are Python literals.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from artos.errors import Refused
 
 
 def address(env: str, arguments: Mapping[str, Any]) -> str:
-    """``env`` with these arguments; they replace those of the same names that it has.
+    """``env`` with these arguments; they replace those that it has under the same names.
 
     Raises:
-        Refused: a name is no Python name, or a value is no literal.
+        Refused: a name is not a Python name, or a value is not a literal.
     """
     name, before = parted(env)
     given = before | dict(arguments)
@@ -35,7 +35,7 @@ def parted(env: str) -> tuple[str, dict[str, Any]]:
     """The name and the arguments of an address.
 
     Raises:
-        Refused: what stands in parentheses is not made of ``name=literal``.
+        Refused: what stands in parentheses is not a list of ``name=literal``.
     """
     if not env.endswith(")") or "(" not in env:
         return env, {}

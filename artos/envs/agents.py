@@ -1,4 +1,4 @@
-"""SuperSuit's vector environments: the agents of PettingZoo's parallel ones, as rows."""
+"""SuperSuit's vector environments: the agents of PettingZoo's parallel environments, as rows."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _PACKAGE = "supersuit."
 
 
 def is_supersuit(made: Any) -> bool:
-    """Whether it is a vector environment of SuperSuit's, which has the spaces of one row only."""
+    """Whether it is a vector environment of SuperSuit's, which has only the spaces of one row."""
     ours = type(made).__module__.startswith(_PACKAGE)
     return ours and hasattr(made, "num_envs") and not hasattr(made, "single_observation_space")
 
 
 class AgentRows(VectorEnv[Any, Any, Any]):
-    """What ``concat_vec_envs_v1`` and ``pettingzoo_env_to_vec_env_v1`` return, as Gymnasium's.
+    """What ``concat_vec_envs_v1`` and ``pettingzoo_env_to_vec_env_v1`` return, for Gymnasium.
 
-    Each agent is a row, with its own rewards; all are played by one policy. The agents of a game
-    must end together: rows of an agent that is out while others play are no transitions.
+    Each agent is a row, with its own rewards; one policy plays all of them. The agents of a game
+    must end together: rows of an agent that is out while others play are not transitions.
     """
 
     def __init__(self, env: Any) -> None:
@@ -39,16 +39,16 @@ class AgentRows(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin all games anew."""
+        """Begin all games again."""
         return self._env.reset(seed=seed, options=options)[0], {}
 
     def step(
         self, actions: Any
     ) -> tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """Step all games; those that end begin anew at once, with ``final_obs`` as Gymnasium's.
+        """Step all games; those that end are reset at once, with ``final_obs`` as in Gymnasium.
 
         Raises:
-            BadRow: an agent's episode ended, and that of another of its game did not.
+            BadRow: an agent's episode ended while another agent of its game plays on.
         """
         acts = np.stack(list(iterate(self.action_space, actions)))
         obs, rewards, terminated, truncated, infos = self._env.step(acts)

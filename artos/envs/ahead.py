@@ -1,10 +1,10 @@
-"""Environments made before it is known which actor will step them."""
+"""Makes environments before it is known which actor will step them."""
 
 from __future__ import annotations
 
 from gymnasium.vector import AutoresetMode
 
-from artos.envs.make import AnyVectorEnv, _import, accepted, is_factory, make_vector
+from artos.envs.make import AnyVectorEnv, accepted, factory_of, is_factory, make_vector
 
 
 def make_ahead(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv | None:
@@ -13,6 +13,6 @@ def make_ahead(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv | 
     Raises:
         Refused: as ``make_vector``.
     """
-    if is_factory(env) and accepted(_import(env), {"seed": 0}):
+    if is_factory(env) and accepted(factory_of(env), {"seed": 0}):
         return None
     return make_vector(env, envs, autoreset=autoreset)

@@ -22,14 +22,14 @@ _VALUES = (
 )  # fmt: skip
 _CODE = (type, FunctionType, MethodType, ModuleType)
 _MOST = 100_000
-"""Objects that are looked at; of an environment that holds more nothing is said to be alike."""
+"""Objects that are compared at most: an environment that holds more counts as different."""
 
 
 def difference(one: Any, other: Any, name: str) -> str:
     """The first thing, by its path from ``name``, in which two objects differ; empty if none does.
 
     All that Python can see is compared: attributes, containers, arrays, generators of random
-    numbers. What has neither attributes nor items (a simulator's own memory) is taken for alike.
+    numbers. What has neither attributes nor items (a simulator's own memory) counts as equal.
     """
     stack, seen = [(name, one, other)], dict[int, Any]()
     while stack:
@@ -44,7 +44,7 @@ def difference(one: Any, other: Any, name: str) -> str:
 
 
 def _differ(a: Any, b: Any) -> bool:
-    """Whether two objects of one type are not the same by themselves, whatever they hold."""
+    """Whether two objects of one type differ in themselves, apart from what they hold."""
     if isinstance(a, np.ndarray) and a.dtype != object:
         return not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
     if isinstance(a, float | complex | np.floating):
@@ -63,29 +63,22 @@ def _inside(path: str, a: Any, b: Any) -> Iterator[tuple[str, Any, Any]]:
         yield f"len({path})", len(a), len(b)
         pairs = enumerate(zip(a, b, strict=False))
         yield from ((f"{path}[{at}]", x, y) for at, (x, y) in pairs)
-    elif (states := _states(a, b)) is not None:
-        yield path, *states
+    elif isinstance(a, np.random.Generator):
+        yield path, a.bit_generator.state, b.bit_generator.state
+    elif isinstance(a, np.random.RandomState):
+        yield path, a.get_state(), b.get_state()
+    elif isinstance(a, random.Random):
+        yield path, a.getstate(), b.getstate()
+    elif isinstance(a, np.ndarray):  # of objects
+        yield path, a.tolist(), b.tolist()
+    elif isinstance(a, partial):
+        yield path, (a.args, a.keywords), (b.args, b.keywords)
     elif not isinstance(a, (*_VALUES, *_CODE)):
         mine, theirs = _attributes(a), _attributes(b)
         yield f"vars({path})", sorted(mine), sorted(theirs)
-        # What has a public name says more to its author than what follows from it.
+        # Public names first: they tell the environment's author more than what follows from them.
         names = sorted(mine.keys() & theirs.keys(), key=lambda name: (name.startswith("_"), name))
         yield from ((f"{path}.{name}", mine[name], theirs[name]) for name in names)
-
-
-def _states(a: Any, b: Any) -> tuple[Any, Any] | None:
-    """What decides about two objects that do not show it as attributes."""
-    if isinstance(a, np.random.Generator):
-        return a.bit_generator.state, b.bit_generator.state
-    if isinstance(a, np.random.RandomState):
-        return a.get_state(), b.get_state()
-    if isinstance(a, random.Random):
-        return a.getstate(), b.getstate()
-    if isinstance(a, np.ndarray):  # of objects
-        return a.tolist(), b.tolist()
-    if isinstance(a, partial):
-        return (a.args, a.keywords), (b.args, b.keywords)
-    return None
 
 
 def _attributes(a: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The state of environments, also in the midst of an episode, as far as Python can see it."""
+"""The state of environments, even in the middle of an episode, as far as Python can see it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ State = dict[str, Any]
 
 
 def environment_state(env: VectorEnv[Any, Any, Any]) -> State:
-    """Everything that a vector environment holds, but for functions, which a new one has, too.
+    """Everything that a vector environment holds, except functions, which a new one has, too.
 
-    It holds the environment's own objects: pickle it (``artos.snapshot.pickled``) before the next
-    step. Simulators that are not written in Python usually cannot be pickled.
+    It holds the environment's own objects: pickle it (``artos.system.snapshot.pickled``) before the
+    next step. Simulators that are not written in Python usually cannot be pickled.
     """
     state = {name: value for name, value in vars(env).items() if not _is_code(value)}
     if isinstance(env, VectorWrapper):
@@ -24,7 +24,7 @@ def environment_state(env: VectorEnv[Any, Any, Any]) -> State:
 
 
 def set_environment_state(env: VectorEnv[Any, Any, Any], state: State) -> None:
-    """Have ``env``, made in the same way, go on from there."""
+    """Have ``env``, which was made in the same way, go on from a state."""
     state = dict(state)
     if isinstance(env, VectorWrapper):
         set_environment_state(env.env, state.pop("env"))

@@ -15,8 +15,8 @@ from PIL import Image
 from artos.envs.address import parted
 from artos.envs.make import (
     AnyVectorEnv,
-    _import,
     accepted,
+    factory_of,
     full_address,
     is_atari,
     is_factory,
@@ -32,11 +32,11 @@ Picture = NDArray[np.uint8]
 _DRAWN = "rgb_array"
 _FRAMES_A_SECOND = 30
 _SHORTEST = 20
-"""Milliseconds a picture is shown; browsers slow down what is faster."""
+"""Milliseconds for which a picture is shown; browsers slow down what is faster."""
 _MOST_BYTES = 2**28
-"""Of the pictures of an episode; what comes after them is left out."""
+"""For the pictures of one episode; those beyond it are left out."""
 _SMALLEST = 240
-"""Pixels a side: smaller pictures are enlarged."""
+"""Pixels of a side: smaller pictures are enlarged."""
 
 
 class Film:
@@ -60,13 +60,13 @@ class Film:
             self._bytes += image.width * image.height
 
     def write(self, path: Path) -> None:
-        """Write a GIF that repeats."""
+        """Write a GIF that repeats forever."""
         first, *rest = self._pictures
         first.save(path, save_all=True, append_images=rest, duration=self._pause, loop=0)
 
 
 class Studio:
-    """Writes ``episode-K.gif`` of the first ``episodes`` episodes into ``folder``."""
+    """Writes ``episode-K.gif`` of each of the first ``episodes`` episodes into ``folder``."""
 
     def __init__(self, folder: Path, episodes: int, envs: int) -> None:
         self.folder, self._episodes, self._envs = folder, episodes, envs
@@ -74,7 +74,7 @@ class Studio:
         self.written: list[str] = []
 
     def wants(self, env: int) -> bool:
-        """Whether the episode that an environment plays is to be filmed."""
+        """Whether the episode that an environment plays now is to be filmed."""
         return self._number(env) < self._episodes
 
     def _number(self, env: int) -> int:
@@ -100,14 +100,14 @@ class Camera(gym.Wrapper[Any, Any, Any, Any]):
         self._film = Film(self._speed)
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin a film."""
+        """Reset the environment, and begin a film."""
         found = super().reset(**options)
         self._film = Film(self._speed)
         self._shoot()
         return found
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Add a picture; end the film with the episode."""
+        """Step the environment, and add a picture; the film ends with the episode."""
         found = super().step(action)
         self._shoot()
         if found[2] or found[3]:
@@ -127,7 +127,7 @@ class ObservationCamera:
         self._films: dict[int, Film] = {}
 
     def see(self, seen: Step | Parts) -> None:
-        """Look at the first observations, or at a step."""
+        """Take pictures from the first observations, or from a step."""
         if not isinstance(seen, Step):
             self._films = {env: self._begun(seen, env) for env in range(len(seen[self._part.name]))}
             return
@@ -164,7 +164,7 @@ def _is_picture(part: Part) -> bool:
 def filmed(
     env: str, seed: int, spec: EnvSpec, studio: Studio, envs: int
 ) -> tuple[AnyVectorEnv, Callable[[Step | Parts], None]]:
-    """Make ``envs`` environments that are filmed; what is returned beside must see every step.
+    """Make ``envs`` environments that are filmed; the function that is returned must see each step.
 
     Raises:
         Refused: they can neither draw themselves nor show pictures, with the reason.
@@ -192,7 +192,18 @@ class _CannotDraw(Exception):
 
 
 def _camera(env: str, seed: int, number: int, studio: Studio) -> Camera:
-    made = _drawing(env, seed + number)
+    """Make an environment that draws itself, and film it."""
+    name, arguments = parted(full_address(env))
+    if is_factory(env):
+        factory = factory_of(env)
+        offered: dict[str, Any] = {"seed": seed + number, "num_envs": 1, "render_mode": _DRAWN}
+        made = factory(**(accepted(factory, offered) | arguments))
+        if not isinstance(made, gym.Env):
+            raise _CannotDraw("it is a vector environment")
+    else:
+        make_vector(env, 1, seed + number).close()  # refuses with a reason what cannot be made
+        drawing: dict[str, Any] = arguments | {"render_mode": _DRAWN}
+        made = gym.make(name, disable_env_checker=True, **drawing)
     try:
         made.reset(seed=seed + number)
         drawn(made)
@@ -203,22 +214,8 @@ def _camera(env: str, seed: int, number: int, studio: Studio) -> Camera:
     return Camera(made, number, studio)
 
 
-def _drawing(env: str, seed: int) -> gym.Env[Any, Any]:
-    name, arguments = parted(full_address(env))
-    if not is_factory(env):
-        make_vector(env, 1, seed).close()  # refuses what there is not, in words
-        drawing: dict[str, Any] = arguments | {"render_mode": _DRAWN}
-        return gym.make(name, disable_env_checker=True, **drawing)
-    factory = _import(env)
-    offered: dict[str, Any] = {"seed": seed, "num_envs": 1, "render_mode": _DRAWN}
-    made = factory(**(accepted(factory, offered) | arguments))
-    if not isinstance(made, gym.Env):
-        raise _CannotDraw("it is a vector environment")
-    return made
-
-
 def drawn(env: gym.Env[Any, Any]) -> Picture:
-    """What an environment draws, (H, W, 3)."""
+    """What an environment draws, (H, W, 3) uint8."""
     picture: Any = env.render()
     if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8:
         raise _CannotDraw(f"it renders {type(picture).__name__}, not an array of uint8")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from artos.spec import OBSERVATIONS
+from artos.specs.keys import OBSERVATIONS
 
 GOALS = frozenset(f"{OBSERVATIONS}.{name}" for name in ("achieved_goal", "desired_goal"))
 
 
 def goal_words(keys: Iterable[str]) -> str:
-    """What is said of observations with these data keys if they show goals; empty for others."""
+    """A note on observations with these data keys, if they show goals; else empty."""
     if not {*keys} >= GOALS:
         return ""
     return (
         "parts like any other, which the policy sees; none is relabelled afterwards (HER): "
-        'docs/how-to.md, "Goals", says how'
+        'docs/how-to/environments.md, "Goals", says how'
     )

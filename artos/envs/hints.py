@@ -37,7 +37,7 @@ _VARIANT = re.compile(r"^.*/|(NoFrameskip|Deterministic|-ram\w*)?(-v\d+)?$")
 def unknown(name: str, module: str = "") -> str:
     """The fault that no environment ``name`` is registered: what to install, or similar names.
 
-    ``module`` is the package that was named before it, which was imported.
+    ``module`` is the package that was named with it, and was imported.
     """
     known = next((there for names, _, there in _PACKAGES if re.match(names, name)), module)
     if module and known != module and known.partition(".")[0] == module:
@@ -51,7 +51,11 @@ def unknown(name: str, module: str = "") -> str:
             there = importlib.util.find_spec(place.partition(".")[0])
             needs = "" if there else f" needs another package: pip install '{package}', then"
             return f"environment {name!r}{needs or ': write'} --env {place}:{name}"
-    hint = _meant(name) or _perhaps_atari(name)
+    if not (hint := _meant(name)):
+        game = f"{_VARIANT.sub('', name)}NoFrameskip-v4"
+        hint = f". If it is an Atari game: pip install 'artos[atari]', then --env {game}."
+        if importlib.util.find_spec("ale_py") is not None:
+            hint = "."
     return f"unknown environment {name!r}{hint} Or give your own as module:factory."
 
 
@@ -68,14 +72,14 @@ def _of_package(module: str) -> list[str]:
 
 
 def no_factory(module: str, name: str) -> str:
-    """The fault that a module has no function ``name``, which may be part of an id."""
+    """The fault that a module has no function ``name``, which may be meant as part of an id."""
     near = difflib.get_close_matches(name, _of_package(module), n=3, cutoff=0.4)
     also = f": did you mean {' or '.join(f'{module}:{each}' for each in near)}?" if near else ""
     return f"module {module} has no {name}{also}"
 
 
 def unmade(name: str, spec: Any, error: Exception) -> str:
-    """The fault that ``name`` is registered but cannot be made; empty if nothing is missing."""
+    """The fault that ``name`` is registered but cannot be made; empty if the reason is unknown."""
     if _given_up(spec):
         return f"environment {name} is no longer maintained{_meant(name) or f': {error}'}"
     for place, extra in _EXTRAS.items():
@@ -91,14 +95,14 @@ def unmade(name: str, spec: Any, error: Exception) -> str:
 
 
 def lacking(error: Exception) -> str:
-    """What to give to an environment that cannot be made without arguments; empty for others."""
+    """Which arguments an environment lacks, by the error of making it; empty for other errors."""
     found = re.search(r"missing \d+ required [\w-]+ arguments?: (.*)", str(error))
     names = re.findall(r"'(\w+)'", found[1]) if found and isinstance(error, TypeError) else []
     return f"it needs arguments: {' '.join(f'--env-arg {n}=...' for n in names)}" if names else ""
 
 
 def _newer_mujoco(name: str, error: Exception) -> str:
-    """Packages made for an older MuJoCo fail in many ways beside a newer one; else empty."""
+    """The fault that a package was made for an older MuJoCo, by its error; empty if it was not."""
     try:
         newest = tuple(int(part) for part in version("mujoco").split(".")[:2])
     except (PackageNotFoundError, ValueError):
@@ -111,13 +115,13 @@ def _newer_mujoco(name: str, error: Exception) -> str:
         return ""
     said = f"{type(error).__name__}: {error}"
     return (
-        f"environment {name} fails beside MuJoCo {version('mujoco')} ({said}), and was made for an "
+        f"environment {name} fails with MuJoCo {version('mujoco')} ({said}), and was made for an "
         f"older one: pip install '{wanted}'"
     )
 
 
 def not_an_environment(env: str, made: Any) -> str:
-    """The fault that a factory returned something else, with what to do about the usual ones."""
+    """The fault that a factory returned something else, and what to do about the usual cases."""
     kind = type(made)
     said = f"{env} returned a {kind.__name__}; "
     if kind.__module__.startswith("pettingzoo."):
@@ -135,7 +139,7 @@ def not_an_environment(env: str, made: Any) -> str:
 
 
 def many_rewards(env: str, made: Any) -> str:
-    """The fault that an environment pays a vector of rewards, as MO-Gymnasium's; empty if not."""
+    """The fault that rewards are vectors, as in MO-Gymnasium; empty if they are numbers."""
     width = getattr(getattr(made.unwrapped, "reward_space", None), "shape", None) or (1,)
     inside = made
     while isinstance(inside, gym.Wrapper) and width != (1,):
@@ -156,14 +160,14 @@ def package_of(module: str) -> str:
 
 
 def _meant(name: str) -> str:
-    """A hint at other versions of the same environment, or else at the most similar names."""
+    """A hint at other versions of the same environment, or at the most similar names."""
     known, base = _by_base(), _base(name)
     near = [base] if base in known else difflib.get_close_matches(base, known, n=2, cutoff=0.7)
     return f": did you mean {' or '.join(known[each] for each in near)}?" if near else ""
 
 
 def usual(name: str) -> str:
-    """What to write for the usual preprocessing of an Atari game, by any of its names."""
+    """What to write to get the usual preprocessing of an Atari game, by any of its names."""
     return _by_base()[_base(name)]
 
 
@@ -181,16 +185,9 @@ def _by_base() -> dict[str, str]:
 
 
 def _given_up(spec: Any) -> bool:
-    """Whether Gymnasium has dropped an environment and only keeps a function that raises."""
+    """Whether Gymnasium has dropped an environment, and keeps only a function that raises."""
     return getattr(spec.entry_point, "__module__", "") == "gymnasium.envs"
 
 
 def _base(name: str) -> str:
     return _VARIANT.sub("", name).lower()
-
-
-def _perhaps_atari(name: str) -> str:
-    if importlib.util.find_spec("ale_py") is not None:
-        return "."
-    game = f"{_VARIANT.sub('', name)}NoFrameskip-v4"
-    return f". If it is an Atari game: pip install 'artos[atari]', then --env {game}."

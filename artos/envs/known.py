@@ -1,4 +1,4 @@
-"""Facts about environments that a process was given, so that it need not make one."""
+"""Facts about environments that a process was given, so that it does not need to make one."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ import gymnasium as gym
 import msgspec
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from artos.closest import closest
 from artos.envs import hints, stacks
 from artos.envs.address import address, parted
 from artos.envs.agents import AgentRows, is_supersuit
@@ -26,6 +25,7 @@ from artos.envs.serial import SerialVectorEnv
 from artos.envs.spec import CHOSEN, STACK, EnvSpec, spec_of
 from artos.envs.trial import try_out
 from artos.errors import Refused
+from artos.system.closest import closest
 from artos.system.under_way import under_way
 
 AnyVectorEnv = VectorEnv[Any, Any, Any]
@@ -35,7 +35,7 @@ _VECTOR = "vector:"
 _ALE = "ale_py:"
 _FRAMES = 4
 _MADE_BY = ("gymnasium", "ale_py")
-"""Whose ids other packages use for environments of their own, which they do not register."""
+"""Packages whose ids others use for environments of their own, which they do not register."""
 _OF_ATARI = {
     "repeat_action_probability": 0.0,
     "full_action_space": False,
@@ -44,7 +44,7 @@ _OF_ATARI = {
     "noop_max": 30,
     "use_fire_reset": True,
 }
-"""Arguments of an Atari game, and their values where its id does not say others."""
+"""Arguments of an Atari game, and their values unless its id says others."""
 
 
 def make_vector(
@@ -52,8 +52,8 @@ def make_vector(
 ) -> AnyVectorEnv:
     """Make ``envs`` copies of an environment as one vector environment.
 
-    ``autoreset`` says when episodes begin anew where that is for us to say: not in a vector
-    environment of the user's own or of Gymnasium's.
+    ``autoreset`` says when ended episodes are reset, where that is ours to decide: it is not in a
+    vector environment of the user's own or of Gymnasium's.
 
     ``env`` is one of
 
@@ -64,13 +64,13 @@ def make_vector(
     - ``module:factory``, which returns an Env or a VectorEnv and gets ``seed`` and ``num_envs`` if
       it accepts them. ``seed`` matters only there: ``Stepper.reset`` seeds the episodes.
 
-    Any of them may have arguments, see ``artos.envs.address``.
+    Any of them may have arguments (``artos.envs.address``).
 
     Raises:
-        Refused: unknown name (with the closest ones), missing extra, arguments that are not
-            accepted (with those that are), or a factory that fails.
+        Refused: the name is unknown (with the closest ones), an extra is missing, arguments are not
+            accepted (with those that are), or the factory fails.
     """
-    made = _open(env, envs, seed, autoreset)
+    made = open_vector(env, envs, seed, autoreset)
     if made.num_envs != envs:
         made.close()
         raise Refused(
@@ -83,20 +83,27 @@ def make_vector(
 
 
 def describe(env: str) -> EnvSpec:
-    """Describe an environment as plain data; builds it once, resets and steps it, and closes it.
+    """Describe an environment as plain data; makes it, resets and steps it, and closes it.
 
     Raises:
-        Refused: it cannot be made, its spaces cannot be stored, or what it returns is not what they
-            say.
+        Refused: it cannot be made, its spaces cannot be stored, or it returns something other than
+            they say.
     """
     with under_way(f"environment {env}", "being made"):
-        made = _open(env, 1, 0, AutoresetMode.SAME_STEP)
+        made = open_vector(env, 1)
     try:
         spec = spec_of(env, made)
         if is_atari(env):
             return spec
         masks, shown = try_out(env, made, spec)
-        unlike = _unlike(env, (made, shown), spec)
+        # What differs between two that are made in the same way.
+        with under_way(f"environment {env}", "being made"):
+            other = open_vector(env, 1)
+        try:
+            also = try_out(env, other, spec).shown
+            unlike = difference(made, other, "env") or difference(shown, also, "what it shows")
+        finally:
+            other.close()
         stacks.declare(made, masked=masks is not None)
         spec = msgspec.structs.replace(spec_of(env, made), unlike=unlike)
         return spec if masks is None else spec.masked_by_info(masks)
@@ -108,18 +115,10 @@ def describe(env: str) -> EnvSpec:
         made.close()
 
 
-def _unlike(env: str, one: tuple[AnyVectorEnv, Any], spec: EnvSpec) -> str:
-    """See ``EnvSpec.unlike``; ``one`` was tried out just now, and has shown that."""
-    with under_way(f"environment {env}", "being made"):
-        other = _open(env, 1, 0, AutoresetMode.SAME_STEP)
-    try:
-        shown = try_out(env, other, spec).shown
-        return difference(one[0], other, "env") or difference(one[1], shown, "what it shows")
-    finally:
-        other.close()
-
-
-def _open(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> AnyVectorEnv:
+def open_vector(
+    env: str, envs: int, seed: int = 0, autoreset: AutoresetMode = AutoresetMode.SAME_STEP
+) -> AnyVectorEnv:
+    """As ``make_vector``, but a factory may make another number of environments than ``envs``."""
     if is_factory(env):
         return _from_factory(env, envs, seed, autoreset)
     if is_atari(env):
@@ -142,6 +141,14 @@ def _registered(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
     if vectorised and spec.vector_entry_point is None:
         raise Refused([f"{spec.id} has no vectorised implementation of its own: --env {spec.id}"])
     entry = spec.vector_entry_point if vectorised else spec.entry_point
+
+    def single() -> gym.Env[Any, Any]:
+        one = gym.make(spec.id, disable_env_checker=True, **arguments)
+        if why := hints.many_rewards(spec.id, one):
+            one.close()
+            raise Refused([why])
+        return one
+
     try:
         if isinstance(entry, str):
             entry = gym.envs.registration.load_env_creator(entry)
@@ -151,8 +158,7 @@ def _registered(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
                 spec.id, envs, vectorization_mode="vector_entry_point", **arguments
             )
             return made
-        makers = [partial(_single, spec.id, arguments)] * envs
-        return SerialVectorEnv(makers, autoreset)
+        return SerialVectorEnv([single] * envs, autoreset)
     except Refused:
         raise
     except Exception as error:
@@ -164,24 +170,25 @@ _OF_MAKE = ("max_episode_steps", "render_mode")
 """Arguments of ``gym.make`` itself that are of use here."""
 
 
-def _single(name: str, arguments: dict[str, Any]) -> gym.Env[Any, Any]:
-    made = gym.make(name, disable_env_checker=True, **arguments)
-    if why := hints.many_rewards(name, made):
-        made.close()
-        raise Refused([why])
-    return made
-
-
 def _spec(name: str) -> Any:
     """What is registered under ``ID`` or ``module:ID``; without a version the latest.
 
     Raises:
-        Refused: nothing is, or only by another package than the one that was named.
+        Refused: nothing is, or only by a package other than the one that was named.
     """
     module, _, known = name.rpartition(":")
     if module:
         _module(name, module)  # importing it registers the id
-    found = gym.registry.get(known) or _latest(known)
+    if (found := gym.registry.get(known)) is None:
+        # What ale-py registers as Pong-v4 has no preprocessing: that is not what Pong means.
+        versions = [
+            spec
+            for spec in gym.registry.values()
+            if spec.version is not None
+            and spec.id == f"{known}-v{spec.version}"
+            and (is_atari(spec.id) or hints.package_that_registers(spec) != "ale_py")
+        ]
+        found = max(versions, key=lambda spec: spec.version or 0, default=None)
     if found is None and not module:
         with suppress(ImportError):
             importlib.import_module("ale_py")  # Gymnasium does not list its games
@@ -190,7 +197,8 @@ def _spec(name: str) -> Any:
         raise Refused([hints.unknown(known, module)])
     owner = hints.package_that_registers(found)
     foreign = module and owner in _MADE_BY and module.partition(".")[0] != owner
-    if foreign and _registers_itself(owner, found.id):
+    # Other packages register ids with classes of Gymnasium's, which its own source does not have.
+    if foreign and (owner != "gymnasium" or f'id="{found.id}"' in inspect.getsource(gym.envs)):
         raise Refused(
             [
                 f"environment {name}: importing {module} does not register {found.id}, which is "
@@ -201,26 +209,8 @@ def _spec(name: str) -> Any:
     return found
 
 
-def _latest(name: str) -> Any:
-    """The newest version of an id without one; None if there is none."""
-    # What ale-py registers as Pong-v4 has no preprocessing: nobody means that by Pong.
-    versions = [
-        spec
-        for spec in gym.registry.values()
-        if spec.version is not None
-        and spec.id == f"{name}-v{spec.version}"
-        and (is_atari(spec.id) or hints.package_that_registers(spec) != "ale_py")
-    ]
-    return max(versions, key=lambda spec: spec.version or 0, default=None)
-
-
-def _registers_itself(owner: str, name: str) -> bool:
-    """Whether an id is among those a package registers, and not one of another for its classes."""
-    return owner != "gymnasium" or f'id="{name}"' in inspect.getsource(gym.envs)
-
-
 def full_address(env: str) -> str:
-    """The same environment with the version that is meant; as it is if it cannot be found."""
+    """The same environment with the version that is meant; unchanged if it cannot be found."""
     name, arguments = parted(env)
     if is_factory(env):
         return env
@@ -228,7 +218,7 @@ def full_address(env: str) -> str:
     try:
         spec = _spec(name.removeprefix(_VECTOR))
     except Refused:
-        return env  # told by whoever makes it
+        return env  # making it says why
     return address(f"{before}{colon}{spec.id}", arguments) if spec.id != known else env
 
 
@@ -236,13 +226,13 @@ def full_address(env: str) -> str:
 
 
 def is_atari(env: str) -> bool:
-    """Whether an address is an Atari game, which gets the standard preprocessing."""
+    """Whether an address is an Atari game, which has the standard preprocessing."""
     name = _game(env)
     return name.startswith("ALE/") or bool(re.search(r"NoFrameskip-v\d+$", name))
 
 
 def _game(env: str) -> str:
-    """Vector environment or not, ours is ALE's own."""
+    """The game's id, with or without ``vector:``: ours is ALE's own vector environment anyway."""
     return parted(env)[0].removeprefix(_VECTOR).removeprefix(_ALE)
 
 
@@ -264,7 +254,7 @@ def _atari(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
     arguments, registered = parted(env)[1], _spec(_game(env)).kwargs
     if unknown := arguments.keys() - _OF_ATARI.keys():
         raise Refused([_unaccepted(env, name, list(_OF_ATARI)) for name in sorted(unknown)])
-    # A frame skip in the registry is that of the bare emulator, which others wrap.
+    # A frame skip in the registry is for the bare emulator, which others wrap.
     said = {n: v for n, v in registered.items() if n in _OF_ATARI and n != "frameskip"}
     try:
         made = AtariVectorEnv(
@@ -283,34 +273,28 @@ def _atari(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
     return vector
 
 
-def _refuse_hidden_rewards(env: str, made: AnyVectorEnv) -> None:
-    """ALE's vector environment clips rewards unless it is told not to, and does not say so."""
-    theirs = type(made.unwrapped)
-    if (theirs.__module__, theirs.__name__) != ("ale_py.vector_env", "AtariVectorEnv"):
-        return
-    if STACK not in made.metadata:
-        made.close()
-        raise Refused(
-            [
-                f"environment {env} is ALE's vector environment, which clips rewards (returns "
-                "would be those of clipped rewards) and shows whole stacks: write --env ALE/GAME-v5"
-                ", for which ARTOS makes it with raw rewards and stores each frame once. If yours "
-                "has reward_clipping=False, say how many frames it stacks: env.metadata = "
-                "{**env.metadata, 'frame_stack': 4}"
-            ]
-        )
-
-
 # -- the user's own ----------------------------------------------------------------------------
 
 
 def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> AnyVectorEnv:
-    factory = _import(env)
+    factory = factory_of(env)
     first = _call(env, factory, envs, seed)
     if is_supersuit(first):
         return AgentRows(first)
     if isinstance(first, VectorEnv):
-        _refuse_hidden_rewards(env, first)
+        theirs = type(first.unwrapped)
+        is_ale = (theirs.__module__, theirs.__name__) == ("ale_py.vector_env", "AtariVectorEnv")
+        if is_ale and STACK not in first.metadata:  # it does not say whether it clips rewards
+            first.close()
+            raise Refused(
+                [
+                    f"environment {env} is ALE's vector environment, which clips rewards (returns "
+                    "would be those of clipped rewards) and shows whole stacks: write --env "
+                    "ALE/GAME-v5, for which ARTOS makes it with raw rewards and stores each frame "
+                    "once. If yours has reward_clipping=False, say how many frames it stacks: "
+                    "env.metadata = {**env.metadata, 'frame_stack': 4}"
+                ]
+            )
         return first
     if not isinstance(first, gym.Env):
         raise Refused([hints.not_an_environment(env, first)])
@@ -321,7 +305,12 @@ def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> A
     return SerialVectorEnv([lambda: first, *rest], autoreset)
 
 
-def _import(env: str) -> Callable[..., Any]:
+def factory_of(env: str) -> Callable[..., Any]:
+    """The factory that an address names, imported.
+
+    Raises:
+        Refused: it cannot be imported, or is not a function.
+    """
     module, _, name = parted(env)[0].partition(":")
     found = getattr(_module(env, module), name, None)
     if found is None:
@@ -340,15 +329,13 @@ def _module(env: str, module: str) -> Any:
     try:
         return importlib.import_module(module)
     except Exception as error:
-        raise Refused([f"environment {env}: {_unimported(module, error)}"]) from error
-
-
-def _unimported(module: str, error: Exception) -> str:
-    if module.endswith(".py"):
-        return f"write the module's name, {module.removesuffix('.py')}, without .py"
-    if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
-        return f"there is no module {error.name} in this folder{hints.package_of(module)}"
-    return f"{module} cannot be imported: {_tail(error)}"
+        if module.endswith(".py"):
+            why = f"write the module's name, {module.removesuffix('.py')}, without .py"
+        elif isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
+            why = f"there is no module {error.name} in this folder{hints.package_of(module)}"
+        else:
+            why = f"{module} cannot be imported: {_tail(error)}"
+        raise Refused([f"environment {env}: {why}"]) from error
 
 
 def _call(env: str, factory: Callable[..., Any], envs: int, seed: int) -> Any:
@@ -363,7 +350,7 @@ def _call(env: str, factory: Callable[..., Any], envs: int, seed: int) -> Any:
 
 
 def accepted(factory: Callable[..., Any], offered: dict[str, Any]) -> dict[str, Any]:
-    """What of that which is ``offered`` a factory takes."""
+    """Those of the ``offered`` arguments that a factory takes."""
     names = _parameters(factory) or {}
     return {name: value for name, value in offered.items() if name in names}
 
@@ -371,7 +358,7 @@ def accepted(factory: Callable[..., Any], offered: dict[str, Any]) -> dict[str, 
 def _check(
     env: str, factory: Any, arguments: dict[str, Any], offered: tuple[str, ...] = ()
 ) -> None:
-    """Refuse arguments that a factory does not take; ``offered`` are taken in any case."""
+    """Refuse arguments that a factory does not take; those ``offered`` are always taken."""
     names = _parameters(factory)
     if names is None or any(p.kind is p.VAR_KEYWORD for p in names.values()):
         return

@@ -1,4 +1,4 @@
-"""Action masks of a vector environment: read, and refused where they allow nothing."""
+"""Action masks of a vector environment: reads them, and finds those that allow nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from artos.envs.shown import Mismatch, first_of, numbers
 from artos.envs.spec import MASK, EnvSpec
-from artos.spec import MASK_KEY
+from artos.specs.keys import MASK_KEY
 
 Flags = NDArray[np.bool_]
 
@@ -26,7 +26,7 @@ class ActionMasks:
         """Write the mask into ``parts``.
 
         Raises:
-            Mismatch: it is none.
+            Mismatch: it is not a mask.
         """
         parts[MASK_KEY] = self.flags(self.said(info) if self._in_info else parts[MASK_KEY])
 
@@ -48,7 +48,7 @@ class ActionMasks:
         return mask.reshape(self._shape)
 
     def flags(self, said: NDArray[Any]) -> Flags:
-        """The same as flags, (n, choices).
+        """A mask of any dtype as flags, (n, choices).
 
         Raises:
             Mismatch: it has other numbers than 1 and 0.
@@ -65,13 +65,13 @@ class ActionMasks:
         return chosen.reshape(len(mask), *self._actions)
 
     def empty(self, mask: Flags) -> Flags:
-        """Which rows of a mask, (n,), leave nothing to choose, be it for one sub-action."""
+        """Which rows of a mask, (n,), leave nothing to choose, if only for one sub-action."""
         anything: Flags = np.logical_or.reduceat(mask, self._starts, axis=1)
         empty: Flags = np.logical_not(anything.all(1))
         return empty
 
     def open(self, mask: Flags, rows: Any = slice(None)) -> None:
-        """Allow everything in those ``rows`` that leave nothing: nobody chooses there."""
+        """Allow everything in those ``rows`` that leave nothing: no one chooses there."""
         here = mask[rows]
         here[self.empty(here)] = True
         mask[rows] = here

@@ -1,4 +1,4 @@
-"""What to tell of the environment that is taken for what was asked."""
+"""What users are told about the environment that an address leads to."""
 
 from __future__ import annotations
 

@@ -10,21 +10,21 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from artos.spec import OBSERVATIONS
+from artos.specs.keys import OBSERVATIONS
 
 Path = tuple[Any, ...]
-"""The keys of Dict spaces and the indices of Tuples, from the outside in."""
+"""The keys of Dict spaces and the indices of Tuples, from the outermost in."""
 Array = NDArray[Any]
 
 _LARGEST = float(np.finfo(np.float32).max)
 _SAFE = _LARGEST**2
-"""A sum of squares below this is one of finite numbers that float32 can hold."""
+"""A sum of squares below this comes from finite numbers that float32 can hold."""
 
 
 class Mismatch(Exception):
     """An environment returned what its space does not have, or what cannot be stored, as ``key``.
 
-    Whoever knows the actor and the step says so in a ``BadRow``.
+    Code that knows the actor and the step raises a ``BadRow`` with these instead.
     """
 
     def __init__(self, key: str, why: str) -> None:
@@ -33,22 +33,22 @@ class Mismatch(Exception):
 
 
 class Shown:
-    """Makes the array that the space says of what was returned for the part ``key``.
+    """Makes what was returned for the part ``key`` the array that its space says.
 
-    What loses nothing is cast: float64 for float32, integers for floats, lists, tensors, any dtype
-    as long as the values are of the space's dtype, too. A number that would change is refused, and
-    so is another shape.
+    Lists, tensors, and arrays of another dtype are cast if that loses nothing: any dtype will do as
+    long as the space's dtype can hold the values. A number that would change is refused, and so is
+    another shape.
     """
 
     def __init__(self, key: str, space: gym.Space[Any]) -> None:
         self.key, self.space = key, space
         self.shape: tuple[int, ...] = tuple(space.shape or ())
-        # Of the machine's byte order: PyTorch takes no other.
+        # In the machine's byte order: PyTorch takes no other.
         self.dtype = np.dtype(np.dtype(space.dtype).type)
         self._counts = not self.shape and self.dtype == np.int64
 
     def fits(self, value: Any) -> bool:
-        """Whether this is a value for one environment as it is; cheap, and no if in doubt."""
+        """Whether this can be one environment's value as it is; cheap, and False if in doubt."""
         kind = type(value)
         if kind is np.ndarray:
             return value.dtype is self.dtype and value.shape == self.shape
@@ -63,9 +63,6 @@ class Shown:
         shape = rows + self.shape
         if type(value) is np.ndarray and value.dtype is self.dtype and value.shape == shape:
             return value
-        return self._cast(value, shape)
-
-    def _cast(self, value: Any, shape: tuple[int, ...]) -> Array:
         given = numbers(value)
         if given is None:
             array = isinstance(value, np.ndarray)
@@ -91,16 +88,25 @@ class Shown:
 
 
 class Stored(Shown):
-    """Makes the rows that are stored of what was returned for all environments at once.
+    """Makes what was returned for all environments at once the rows that are stored.
 
-    Floats must be finite, and wider ones become float32. Categories are counted from 0, whatever
+    Floats must be finite, and wider ones become float32. Categories are counted from 0, whichever
     number their space begins with.
     """
 
     def __init__(self, key: str, space: gym.Space[Any]) -> None:
         super().__init__(key, space)
         self._floats, self._wide = self.dtype.kind == "f", self.dtype.itemsize > 4
-        self._start, self._sizes = _categories(space)
+        # The first category of each element, and their numbers, unsigned; None without categories.
+        self._start: Any = None
+        self._sizes: Any = None
+        match space:
+            case spaces.Discrete():
+                self._start, self._sizes = np.int64(space.start), np.uint64(space.n)
+            case spaces.MultiDiscrete():
+                self._start, self._sizes = space.start, space.nvec.astype(np.uint64)
+            case spaces.MultiBinary():
+                self._start, self._sizes = np.int64(0), np.uint64(2)
 
     def __call__(self, value: Any, rows: tuple[int, ...] = ()) -> Array:
         """``value`` as rows to store, (*rows, *shape); they may be the same array.
@@ -111,13 +117,12 @@ class Stored(Shown):
         return self.rows(super().__call__(value, rows))
 
     def rows(self, array: Array) -> Array:
-        """The same for an array that is known to be as the space says."""
+        """Rows to store of an array that is known to be as the space says."""
         if self._floats:
             require_finite(self.key, array)
             return array.astype(np.float32) if self._wide else array
-        return array if self._sizes is None else self._counted(array)
-
-    def _counted(self, array: Array) -> Array:
+        if self._sizes is None:
+            return array
         counted: Array = np.subtract(array, self._start, dtype=np.int64)
         bad = counted.view(np.uint64) >= self._sizes  # negative ones are very large without a sign
         if bad.any():
@@ -126,29 +131,14 @@ class Stored(Shown):
 
 
 def first_of(array: Array, bad: Array) -> str:
-    """In words, the first of the elements (E, …) of which ``bad`` is true."""
+    """The first of the elements (E, …) for which ``bad`` is true, for messages."""
     first = tuple(np.argwhere(bad)[0])
     place = "".join(f"[{i}]" for i in first[1:])
     return f"environment {first[0]} returned {array[first]}{place and ' at ' + place}"
 
 
-def _categories(space: gym.Space[Any]) -> tuple[Any, Any]:
-    """The first category of each element, and their numbers; None where numbers are no categories.
-
-    Sizes are unsigned.
-    """
-    match space:
-        case spaces.Discrete():
-            return np.int64(space.start), np.uint64(space.n)
-        case spaces.MultiDiscrete():
-            return space.start, space.nvec.astype(np.uint64)
-        case spaces.MultiBinary():
-            return np.int64(0), np.uint64(2)
-    return None, None
-
-
 def number(reward: Any) -> float:
-    """A reward as a number, also if it comes as an array or a tensor of one.
+    """A reward as a number, even if it comes as an array or a tensor of one.
 
     Raises:
         Mismatch: it is not one number.
@@ -167,7 +157,7 @@ def number(reward: Any) -> float:
 
 
 def flag(key: str, value: Any) -> bool:
-    """Whether an episode ended, also if it comes as a number, or an array or a tensor of one.
+    """Whether an episode ended, even if it comes as a number, or an array or a tensor of one.
 
     Raises:
         Mismatch: it says neither yes nor no.
@@ -179,12 +169,10 @@ def flag(key: str, value: Any) -> bool:
 
 
 def column(key: str, values: Any, envs: int, dtype: np.dtype[Any]) -> Array:
-    """One number for each environment, as a vector environment returned them: an array (E,).
-
-    It may be the same array.
+    """One number for each environment, as an array (E,); it may be the array that was returned.
 
     Raises:
-        Mismatch: it is something else, not finite, or as flags not a number.
+        Mismatch: it is something else, or has numbers that are not finite.
     """
     array = numbers(values)
     if array is None or array.shape != (envs,):
@@ -199,7 +187,7 @@ def column(key: str, values: Any, envs: int, dtype: np.dtype[Any]) -> Array:
 
 
 def require_finite(key: str, array: Array) -> None:
-    """Refuse numbers that are not finite, or not so as float32; (E, …) of them.
+    """Refuse numbers, (E, …), that are not finite, or would not be as float32.
 
     Raises:
         Mismatch: there are some.
@@ -212,7 +200,7 @@ def require_finite(key: str, array: Array) -> None:
 
 
 def numbers(value: Any) -> Array | None:
-    """An array of numbers; None where it is not of numbers."""
+    """``value`` as an array of numbers; None if it is not made of numbers."""
     try:
         array = np.asarray(value)
     except Exception:  # ragged lists, tensors on a GPU
@@ -227,7 +215,7 @@ def pair_of(returned: Any) -> tuple[Any, dict[str, Any]]:
     """Observation and info, as ``reset`` returned them.
 
     Raises:
-        Mismatch: it is no pair of them.
+        Mismatch: it is not a pair of them.
     """
     if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict):
         return returned
@@ -239,7 +227,7 @@ def pair_of(returned: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def five_of(returned: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-    """What ``step`` returned.
+    """Observation, reward, termination, truncation and info, as ``step`` returned them.
 
     Raises:
         Mismatch: it is not what Gymnasium's environments return.
@@ -276,7 +264,7 @@ def at(obs: Any, path: Path, key: str) -> Any:
 
 
 def nested(parts: Mapping[Path, Any]) -> Any:
-    """Parts by path as nested dicts; the only one, if its path is empty."""
+    """Parts by path as nested dicts; just the part, if its path is empty."""
     whole: dict[Any, Any] = {}
     for path, part in parts.items():
         if not path:

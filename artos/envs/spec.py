@@ -15,13 +15,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from artos.envs import action_words
 from artos.envs.shown import Path
 from artos.errors import Refused
-from artos.protocol.fields import Number
-from artos.spec import AGES_KEY, MASK_KEY, OBSERVATIONS, VALID_KEY, DataKey, Padding
+from artos.specs.fields import Number
+from artos.specs.keys import AGES_KEY, MASK_KEY, OBSERVATIONS, VALID_KEY, DataKey, Padding
 
 ActionKind = Literal["discrete", "multidiscrete", "box"]
 
 CHOSEN = "autoreset_chosen"
-"""In the metadata of environments that we make: when they reset themselves is for us to say."""
+"""In the metadata of environments that we make: we decide when they are reset."""
 
 STACK, PADDING = "frame_stack", "frame_padding"
 """In the metadata of environments whose observations are stacks of frames."""
@@ -48,30 +48,34 @@ def _check_dtype(name: str) -> None:
 def _check_each(
     name: str, values: tuple[object, ...], shape: tuple[int, ...], *, needed: bool = False
 ) -> None:
-    """There is one value for each element, or none where none is ``needed``."""
+    """Make sure that there is one value for each element, or none, if none is ``needed``."""
     if len(values) != math.prod(shape) and (needed or values):
         raise ValueError(f"{name} has {len(values)} values for the shape {shape}")
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One array of an observation; ``name`` is its data key, the same name everywhere.
-
-    ``shape`` is what is stored per step. With ``stack=k`` the policy sees ``(k, *shape)``: the last
-    k frames, oldest first, and ``padding`` where the episode was younger. ``sizes`` is set for
-    categories: one count per element, each element in ``0 … size-1``; the environment's own numbers
-    are larger by ``start``, one per element, empty if all are 0. ``low`` and ``high`` bound all
-    elements where they are known.
-    """
+    """One array of an observation."""
 
     name: str
+    """Its data key, the same name everywhere."""
     shape: tuple[Size, ...]
+    """Of what is stored per step."""
     dtype: str
     stack: Size = 1
+    """With k > 1 the policy sees ``(k, *shape)``: the last k frames, the oldest first."""
     sizes: tuple[Size, ...] = ()
+    """For categories: one count per element, which is in ``0 … size-1``."""
     low: float | None = None
+    """The lower bound of all elements; None if it is unknown."""
     high: float | None = None
+    """The upper bound of all elements; None if it is unknown."""
     padding: Padding = "zero"
+    """What a stack holds in place of frames from before the episode began."""
     start: tuple[Number, ...] = ()
+    """What is added to categories, per element, to give the environment's own numbers.
+
+    Empty if all are 0.
+    """
 
     def __post_init__(self) -> None:
         _check_dtype(self.dtype)
@@ -80,7 +84,7 @@ class Part(msgspec.Struct, frozen=True):
 
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """Shape of the value a policy sees for one environment."""
+        """Shape of the value that a policy sees for one environment."""
         return (self.stack, *self.shape) if self.stack > 1 else self.shape
 
 
@@ -91,8 +95,6 @@ class ActionSpec(msgspec.Struct, frozen=True):
     - ``multidiscrete``: int64 of ``shape``, one size per element in C order;
     - ``box``: float32 of ``shape``, stored raw, clipped to ``low`` and ``high`` when stepping (one
       bound per element, None: unbounded).
-
-    ``start`` and ``dtype`` restore the environment's own numbers.
     """
 
     kind: ActionKind
@@ -101,7 +103,9 @@ class ActionSpec(msgspec.Struct, frozen=True):
     low: tuple[float | None, ...] = ()
     high: tuple[float | None, ...] = ()
     start: tuple[Number, ...] = ()
+    """What each element's own numbers begin with; empty: 0."""
     dtype: str = "int64"
+    """That of the environment's own numbers."""
 
     def __post_init__(self) -> None:
         _check_dtype(self.dtype)
@@ -116,34 +120,38 @@ class ActionSpec(msgspec.Struct, frozen=True):
 
 
 class EnvSpec(msgspec.Struct, frozen=True):
-    """Everything about an environment that policies and blocks need; JSON-ready.
-
-    ``autoreset`` is when an episode that ended begins anew, in its rows; ``chosen`` whether that is
-    for us to say, as it is not where a vector environment of the user's own resets itself.
-    ``masked`` is where it says which actions may be chosen, if it does: then one of the parts is
-    ``MASK_KEY``, bool (choices,), those of all sub-actions side by side. ``unlike`` names what
-    differs between two that are made in the same way and reset with one seed, such as a generator
-    of its own that is not seeded: clones would share it. Empty if nothing was found. ``left_out``
-    are parts of text, which no network here reads and no row has.
-    """
+    """Everything about an environment that policies and blocks need; JSON-ready."""
 
     name: str
     parts: tuple[Part, ...]
     actions: ActionSpec
     dict_observations: bool = False
     autoreset: str = AutoresetMode.SAME_STEP.value
+    """In which row an environment is reset after its episode has ended."""
     chosen: bool = False
+    """Whether we decide that: we do not where a vector environment of the user's resets itself."""
     masked: Literal["", "observation", "info"] = ""
+    """Where it says which actions may be chosen, if it does.
+
+    Then one of the parts is ``MASK_KEY``, bool (choices,), with the choices of all sub-actions one
+    after another.
+    """
     unlike: str = ""
+    """What differs between two that are made in the same way and reset with one seed.
+
+    Such as a generator of its own that is not seeded: clones would share it. Empty if nothing was
+    found.
+    """
     left_out: tuple[str, ...] = ()
+    """Parts of text, which no network here reads and no row has."""
 
     @property
     def features(self) -> tuple[Part, ...]:
-        """What a policy looks at: all parts but the mask of actions."""
+        """What a policy looks at: all parts except the mask of actions."""
         return tuple(part for part in self.parts if part.name != MASK_KEY)
 
     def masked_by_info(self, shape: tuple[int, ...] | None = None) -> EnvSpec:
-        """The same environment, whose ``info`` masks actions, by an array of that shape for each.
+        """The same environment, whose ``info`` masks actions with arrays of that shape.
 
         Raises:
             Refused: actions are continuous, or there is another number of them.
@@ -155,12 +163,12 @@ class EnvSpec(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, parts=(*self.parts, mask), masked="info")
 
     def resetting(self, autoreset: AutoresetMode) -> EnvSpec:
-        """The same environment where episodes begin anew then, if that is for us to say."""
+        """The same environment, reset in that mode if we decide that."""
         return msgspec.structs.replace(self, autoreset=autoreset.value) if self.chosen else self
 
     @property
     def skips_rows(self) -> bool:
-        """Whether some rows are resets and no transitions (marked by the key ``valid``)."""
+        """Whether some rows are resets, not transitions (the key ``valid`` marks them)."""
         return self.autoreset == AutoresetMode.NEXT_STEP.value
 
     def data_keys(self) -> tuple[DataKey, ...]:
@@ -188,7 +196,7 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     ``env.metadata["frame_padding"]`` what they hold before an episode's first one.
 
     Raises:
-        Refused: observations or actions of a kind ARTOS cannot store; lists every such part.
+        Refused: observations or actions are of a kind that ARTOS cannot store; lists each of them.
     """
     faults: list[str] = []
     space = env.single_observation_space
@@ -243,7 +251,7 @@ def is_text(space: gym.Space[Any]) -> bool:
 
 
 def leaves(space: gym.Space[Any], path: Path = ()) -> Iterator[tuple[Path, gym.Space[Any]]]:
-    """Walk nested Dict and Tuple spaces: ``(path, space)`` of every part but texts, in order."""
+    """Walk nested Dict and Tuple spaces: ``(path, space)`` of every part except texts, in order."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         for name, inner in _inside(space):
             if not is_text(inner):
@@ -263,7 +271,7 @@ T = TypeVar("T")
 def parts_of(
     space: gym.Space[Any], make: Callable[[str, gym.Space[Any]], T]
 ) -> Iterator[tuple[Path, T]]:
-    """``make`` of key and space of every part that can be stored, with its path."""
+    """The path of every part that can be stored, with what ``make`` makes of its key and space."""
     for path, leaf in leaves(space):
         if isinstance(leaf, STORABLE):
             yield path, make(key_of(path), leaf)
@@ -279,7 +287,21 @@ def _part(key: str, space: gym.Space[Any], stack: int, padding: Padding) -> Part
         raise TypeError(f"{key} has no elements, shape {space.shape}: leave it out")
     match space:
         case spaces.Box():
-            return _box_part(key, space, stack, padding)
+            dtype = np.dtype(np.dtype(space.dtype).type)  # in the machine's byte order
+            if dtype.kind == "f" and dtype.itemsize > 4:
+                dtype = np.dtype(np.float32)
+            if dtype.kind not in "biuf":
+                raise TypeError(f"{key} has dtype {dtype}; only numbers can be stored")
+            shape = tuple(int(n) for n in space.shape)
+            if stack > 1 and shape[0] != stack:
+                frames = f"{stack} frames"
+                raise TypeError(
+                    f"{key} has shape {shape}, but metadata['frame_stack'] says {frames}"
+                )
+            low, high = _finite(float(space.low.min())), _finite(float(space.high.max()))
+            if stack == 1:
+                return Part(key, shape, dtype.name, 1, (), low, high)
+            return Part(key, shape[1:], dtype.name, stack, (), low, high, padding)
         case spaces.Discrete():
             count, first = int(space.n), int(space.start)
             start = (first,) if first else ()
@@ -303,21 +325,6 @@ def _part(key: str, space: gym.Space[Any], stack: int, padding: Padding) -> Part
     )
 
 
-def _box_part(key: str, space: spaces.Box, stack: int, padding: Padding) -> Part:
-    dtype = np.dtype(np.dtype(space.dtype).type)  # whatever its byte order
-    if dtype.kind == "f" and dtype.itemsize > 4:
-        dtype = np.dtype(np.float32)
-    if dtype.kind not in "biuf":
-        raise TypeError(f"{key} has dtype {dtype}; only numbers can be stored")
-    shape = tuple(int(n) for n in space.shape)
-    if stack > 1 and shape[0] != stack:
-        raise TypeError(f"{key} has shape {shape}, but metadata['frame_stack'] says {stack} frames")
-    low, high = _finite(float(space.low.min())), _finite(float(space.high.max()))
-    if stack == 1:
-        return Part(key, shape, dtype.name, 1, (), low, high)
-    return Part(key, shape[1:], dtype.name, stack, (), low, high, padding)
-
-
 def _mask_part(actions: ActionSpec, shape: tuple[int, ...]) -> Part:
     choices = sum(actions.sizes)
     if not choices:
@@ -334,7 +341,8 @@ def action_spec(space: gym.Space[Any]) -> ActionSpec:
     """Describe an action space.
 
     Raises:
-        TypeError: not Discrete, MultiDiscrete, MultiBinary or Box of numbers, or of no elements.
+        TypeError: it is not Discrete, MultiDiscrete, MultiBinary or a Box of floats, or it has no
+            elements.
     """
     if 0 in (space.shape or ()):
         raise TypeError(f"actions have no elements, {space}: nothing can be chosen")

@@ -1,4 +1,4 @@
-"""Stepping a vector environment, whatever its autoreset mode."""
+"""Steps a vector environment in the same way in every autoreset mode."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from artos.envs.serial import SerialVectorEnv
 from artos.envs.shown import Mismatch, Stored, at, column, five_of, pair_of, require_finite
 from artos.envs.spec import MASK, ActionSpec, EnvSpec, parts_of, spec_of
 from artos.errors import BadRow, Refused
-from artos.spec import MASK_KEY, OBSERVATIONS
+from artos.specs.keys import MASK_KEY, OBSERVATIONS
 
 Array = NDArray[Any]
 Parts = dict[str, Array]
@@ -28,44 +28,42 @@ _KEPT = ("ages", "_returns", "_lengths", "_resetting", "_lives", "_done_returns"
 
 
 class Step(msgspec.Struct, gc=False):
-    """What one step of E environments brought. Arrays are valid until the next step.
-
-    ``obs``: data key → (E, …), what to act on next. ``rewards``: (E,), clipped if asked.
-    ``terminations``, ``truncations``: (E,) bool. ``ended``: which environments finished an episode
-    that can be bootstrapped, (k,) int64, and ``final``: their last observations, key → (k, …); both
-    None if none did. ``valid``: (E,) bool, False where this row was only a reset.
-    """
+    """What one step of E environments led to. Arrays are valid until the next step."""
 
     obs: Parts
+    """Data key → (E, …): what to act on next."""
     rewards: Array
+    """(E,), clipped if that was asked for."""
     terminations: Flags
+    """(E,)."""
     truncations: Flags
+    """(E,)."""
     valid: Flags
+    """(E,), False where this row was only a reset."""
     ended: NDArray[np.int64] | None = None
+    """Which environments finished an episode that can be bootstrapped, (k,); None if none did."""
     final: Parts | None = None
+    """Their last observations, data key → (k, …); None if none did."""
 
 
 class Stepper:
-    """Steps a vector environment in the same way whatever its autoreset mode.
+    """Steps a vector environment in the same way in every autoreset mode.
 
     Handles NEXT_STEP (after an episode ended one row is only the reset: ``valid`` is False),
     SAME_STEP and DISABLED (resets by mask, in the same step or in the next as ``autoreset`` says).
-    In the next step a DISABLED environment is reset twice, and what it does between is dropped:
+    In the next step a DISABLED environment is reset twice, and what it does in between is dropped:
     all of its environments step together, and none may step beyond its end.
-
-    ``actor`` and ``step_number`` only serve error messages; ``ages`` (E,) uint8 counts steps since
-    the episode of the present observation began, up to 255.
 
     Args:
         env: any Gymnasium vector environment.
-        name: what to call it.
+        name: its name in messages.
         clip_rewards: clip rewards to −1 … 1 (episode returns stay raw).
         terminal_lives: a lost life terminates for the learner while the game goes on.
         autoreset: when to reset an environment that does not reset itself.
-        masked: ``info`` masks actions, which becomes part of the observations.
+        masked: ``info`` masks actions, and the mask becomes part of the observations.
 
     Raises:
-        Refused: spaces that cannot be stored, or an unknown autoreset mode.
+        Refused: its spaces cannot be stored, or its autoreset mode is unknown.
     """
 
     def __init__(
@@ -78,18 +76,25 @@ class Stepper:
         autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
         masked: bool = False,
     ) -> None:
-        mode = _mode(name, env)
+        said = env.metadata.get("autoreset_mode")
+        try:
+            mode = AutoresetMode(said)
+        except ValueError as error:
+            known = ", ".join(f"AutoresetMode.{each.name}" for each in AutoresetMode)
+            raise Refused(
+                [f"environment {name}: metadata['autoreset_mode'] is {said!r}; set one of {known}"]
+            ) from error
         self.env, self.envs = env, env.num_envs
         self.spec: EnvSpec = spec_of(name, env)
         self._masks = mode is AutoresetMode.DISABLED
-        self._checked = type(env) is SerialVectorEnv  # which has looked at each environment's
+        self._checked = type(env) is SerialVectorEnv  # which has checked each environment's arrays
         if self._masks:
             self.spec = self.spec.resetting(autoreset)
         if masked:
             self.spec = self.spec.masked_by_info()
         self._allowed = ActionMasks(self.spec, self.envs) if self.spec.masked else None
         self._waits = self.spec.skips_rows
-        self.actor = self.step_number = 0
+        self.actor = self.step_number = 0  # for error messages only
         self._clip, self._terminal_lives = clip_rewards, terminal_lives
         self._stored = [
             (path, stored)
@@ -99,19 +104,20 @@ class Stepper:
         self._to_env = action_writer(self.spec.actions)
         self._all_valid = np.ones(self.envs, bool)
         self._all_valid.flags.writeable = False
-        self._start()
+        self._begin_episodes()
 
     def snapshot(self) -> dict[str, Any]:
-        """The state of the environments, and of the episodes they are in."""
+        """The state of the environments, and of their current episodes."""
         return {"env": environment_state(self.env), **{name: getattr(self, name) for name in _KEPT}}
 
     def go_on(self, taken: dict[str, Any]) -> None:
-        """Step on in the episodes of a ``snapshot``."""
+        """Go on with the episodes of a ``snapshot``."""
         set_environment_state(self.env, taken["env"])
         for name in _KEPT:
             setattr(self, name, taken[name])
 
-    def _start(self) -> None:
+    def _begin_episodes(self) -> None:
+        # Steps since the episode of the current observation began, up to 255.
         self.ages = np.zeros(self.envs, np.uint8)
         self._returns, self._lengths = np.zeros(self.envs), np.zeros(self.envs, np.int64)
         self._resetting = np.zeros(self.envs, bool)
@@ -120,14 +126,14 @@ class Stepper:
         self._done_lengths: list[int] = []
 
     def reset(self, seed: int | None = None) -> Parts:
-        """Begin anew with seeds ``seed … seed + E - 1``, kept below 2³¹ as emulators need.
+        """Reset with seeds ``seed … seed + E - 1``, kept below 2³¹ as emulators need.
 
         Returns the first observations, data key → (E, …).
 
         Raises:
             BadRow: they are not what the environment's space says.
         """
-        self._start()
+        self._begin_episodes()
         seed = None if seed is None else seed % (2**31 - self.envs)
         try:
             obs, info = pair_of(self.env.reset(seed=seed))
@@ -146,15 +152,16 @@ class Stepper:
                 infinite, or a mask allows no action.
         """
         try:
-            return self._step(actions)
+            return self._unchecked_step(actions)
         except Mismatch as error:
             raise self._bad_row(error) from error
 
     def _bad_row(self, error: Mismatch) -> BadRow:
         return BadRow(error.key, self.actor, self.step_number, f"{self.spec.name}: {error.why}")
 
-    def _step(self, actions: Array) -> Step:
-        obs, rewards, terminations, truncations, info = self._stepped(actions)
+    def _unchecked_step(self, actions: Array) -> Step:
+        """One step; raises ``Mismatch`` instead of ``BadRow``."""
+        obs, rewards, terminations, truncations, info = self._step_env(actions)
         if MASK in info and self._allowed is None:
             raise Mismatch(MASK_KEY, _LATE)
         valid = self._all_valid
@@ -169,17 +176,28 @@ class Stepper:
             ended = np.flatnonzero(over)
         final = ended if self._waits or self._masks else None
         step = Step(self._seen(obs, info, final), rewards, terminations, truncations, valid)
-        self._after(step, over, ended, info)
+        if self._waits:
+            self.ages[self._resetting] = 0
+            self._resetting = over
+        if ended is not None:
+            self._end_episodes(step, over, ended, info)
+        if self._clip:
+            step.rewards = np.clip(step.rewards, -1.0, 1.0)
+        if self._terminal_lives and "lives" in info:
+            lives = info["lives"]
+            if self._lives is not None and (lost := (lives < self._lives) & ~over).any():
+                step.terminations = step.terminations | lost
+            self._lives = lives.copy()
         return step
 
-    def _stepped(self, actions: Array) -> tuple[Any, Array, Flags, Flags, dict[str, Any]]:
-        """One step of the environment; with masks, the reset of what ended in the step before."""
+    def _step_env(self, actions: Array) -> tuple[Any, Array, Flags, Flags, dict[str, Any]]:
+        """One step of the environment; if it is reset by mask, what ended before is reset first."""
         over = self._resetting
         if not (self._masks and over.any()):
             return self._columns(self.env.step(self._to_env(actions)))
         begun: dict[str, Any] = {}
         obs = self._restarted(over, begun)
-        if self._allowed is not None:  # what was chosen in the last state may be forbidden here
+        if self._allowed is not None:  # what was chosen for the last state may be forbidden now
             instead = self._allowed.first(self._seen(obs, begun, np.flatnonzero(~over))[MASK_KEY])
             actions = np.where(over.reshape(-1, *[1] * (actions.ndim - 1)), instead, actions)
         stepped = self.env.step(self._to_env(actions))
@@ -199,20 +217,7 @@ class Stepper:
             rewards, terminations, truncations = map(np.copy, (rewards, terminations, truncations))
         return obs, rewards, terminations, truncations, info
 
-    def _after(
-        self, step: Step, over: Flags, ended: NDArray[np.int64] | None, info: dict[str, Any]
-    ) -> None:
-        if self._waits:
-            self.ages[self._resetting] = 0
-            self._resetting = over
-        if ended is not None:
-            self._finish(step, over, ended, info)
-        if self._clip:
-            step.rewards = np.clip(step.rewards, -1.0, 1.0)
-        if self._terminal_lives and "lives" in info:
-            self._mark_lives(step, over, info["lives"])
-
-    def _finish(
+    def _end_episodes(
         self, step: Step, over: Flags, ended: NDArray[np.int64], info: dict[str, Any]
     ) -> None:
         self._done_returns += self._returns[ended].tolist()
@@ -223,8 +228,32 @@ class Stepper:
         if self._masks or self._waits:
             step.final = {name: part[ended] for name, part in step.obs.items()}
         else:
-            step.final = self._finals(ended, info)
-            self._open_final(step.final, ended, info)
+            # A list or an object array of single observations, a batched array, or a Dict of
+            # batched ones.
+            last = info.get("final_obs", info.get("final_observation"))
+            if last is None:
+                raise Mismatch(OBSERVATIONS, _NO_LAST)
+            single = isinstance(last, list) or (
+                isinstance(last, np.ndarray) and last.dtype == object
+            )
+            paths = [(path, stored.key) for path, stored in self._stored]
+            if self.spec.masked == "observation":
+                paths.append(((MASK,), MASK_KEY))
+            found: Parts = {
+                key: np.stack([at(last[i], path, key) for i in ended])
+                if single
+                else np.asarray(at(last, path, key))[ended]
+                for path, key in paths
+            }
+            rows = (len(ended),)
+            checked = {each.key: each(found[each.key], rows) for _, each in self._stored}
+            step.final = {**found, **checked}
+            if self._allowed is not None:
+                said = step.final.get(MASK_KEY)
+                if said is None:
+                    said = self._allowed.said(info.get("final_info", {}))[ended]
+                step.final[MASK_KEY] = self._allowed.flags(said)
+                self._allowed.open(step.final[MASK_KEY])
         if self._waits:
             return
         if self._masks:
@@ -239,13 +268,6 @@ class Stepper:
         if self._allowed is not None:
             info[MASK] = np.where(over[:, None], *map(self._allowed.said, (begun, info)))
         return obs
-
-    def _mark_lives(self, step: Step, over: Flags, lives: Array) -> None:
-        if self._lives is not None:
-            lost = (lives < self._lives) & ~over
-            if lost.any():
-                step.terminations = step.terminations | lost
-        self._lives = lives.copy()
 
     def drain_episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Raw returns and lengths of the episodes that ended since the last call."""
@@ -262,7 +284,7 @@ class Stepper:
     def _seen(
         self, obs: Any, info: dict[str, Any], final: NDArray[np.int64] | None = None
     ) -> Parts:
-        """Observations by data key, checked; ``final`` are the rows that end an episode."""
+        """Observations by data key, checked; episodes end in the rows ``final``."""
         rows, parts = (self.envs,), {}
         for path, stored in self._stored:
             part = at(obs, path, stored.key) if path else obs
@@ -280,45 +302,12 @@ class Stepper:
                 )
         return parts
 
-    def _open_final(self, final: Parts, ended: NDArray[np.int64], info: dict[str, Any]) -> None:
-        if self._allowed is not None:
-            said = final.get(MASK_KEY)
-            if said is None:
-                said = self._allowed.said(info.get("final_info", {}))[ended]
-            final[MASK_KEY] = self._allowed.flags(said)
-            self._allowed.open(final[MASK_KEY])
-
-    def _finals(self, ended: NDArray[np.int64], info: dict[str, Any]) -> Parts:
-        """Last observations (k, …) of the episodes that ended, from any layout of ``final_obs``.
-
-        That is a list or an object array of single observations, a batched array, or a Dict of
-        batched ones.
-        """
-        last = info.get("final_obs", info.get("final_observation"))
-        if last is None:
-            raise Mismatch(OBSERVATIONS, _NO_LAST)
-        each = isinstance(last, list) or (isinstance(last, np.ndarray) and last.dtype == object)
-        paths = [(path, stored.key) for path, stored in self._stored]
-        if self.spec.masked == "observation":
-            paths.append(((MASK,), MASK_KEY))
-        found: Parts = {
-            key: np.stack([at(last[i], path, key) for i in ended])
-            if each
-            else np.asarray(at(last, path, key))[ended]
-            for path, key in paths
-        }
-        rows = (len(ended),)
-        return {
-            **found,
-            **{stored.key: stored(found[stored.key], rows) for _, stored in self._stored},
-        }
-
 
 _LATE = (
     "info says which actions may be chosen, as it did not at the first reset: let reset say it, too"
 )
 _NO_LAST = (
-    "an episode ended and began anew without final_obs in the info, the observation that its last "
+    "an episode ended and was reset without final_obs in the info, the observation that its last "
     "step led to: give it, or make the environment with AutoresetMode.NEXT_STEP or DISABLED"
 )
 _EMPTY = (
@@ -327,19 +316,8 @@ _EMPTY = (
 )
 
 
-def _mode(name: str, env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
-    said = env.metadata.get("autoreset_mode")
-    try:
-        return AutoresetMode(said)
-    except ValueError as error:
-        known = ", ".join(f"AutoresetMode.{mode.name}" for mode in AutoresetMode)
-        raise Refused(
-            [f"environment {name}: metadata['autoreset_mode'] is {said!r}; set one of {known}"]
-        ) from error
-
-
 def action_writer(spec: ActionSpec) -> Callable[[Array], Array]:
-    """How stored actions become what the environment takes: shifted, clipped, cast.
+    """A function that makes stored actions what the environment takes: shifted, clipped, cast.
 
     The array is a new one: the environment may keep it, and change it.
     """

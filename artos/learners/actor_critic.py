@@ -1,4 +1,4 @@
-"""What learners of a policy and its value share: settings, and rows as the network takes them."""
+"""What learners of a policy and its value share: statistics, rows as the network takes them."""
 
 from __future__ import annotations
 
@@ -11,56 +11,43 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from artos.buffer.samplers.batch import Batch
-from artos.learners.compiler import Switch
 from artos.learners.context import LearnerContext
 from artos.learners.network import Network
-from artos.learners.ranges import not_negative, within
 from artos.learners.reward_scale import RewardScale
 from artos.learners.sequences import TimeMajor, sequence_minibatches, time_major
+from artos.learners.settings import ActorCriticSettings, out_of_range, settings_of_learner
 from artos.learners.torch_learner import TorchLearner
 from artos.losses.rounds import Floats
 from artos.policies.encoders import normalizers
 from artos.protocol.invocations import Invoke
-from artos.spec import is_observation
+from artos.specs.keys import is_observation
 
 _BOUND = 10.0
+_KEYS = ("rewards", "bootstraps", "terminations", "truncations")
 
 
 class ActorCriticLearner(TorchLearner):
-    """The base of PPO, A2C and IMPALA.
+    """The base of PPO, A2C and IMPALA, whose settings are an ``ActorCriticSettings``.
 
-    ``anneal`` lowers the learning rate linearly to 0 over the run. ``normalize_rewards`` divides
-    rewards by the deviation of returns so far. If the policy scales observations, its statistics
-    are updated with the rows of every update, once they were learned from. Only the first rows are
-    counted before: unscaled rewards may be so large that what is learned from them has to be
-    unlearned. ``bfloat16`` runs the network in bfloat16 autocast (weights and losses stay float32).
+    If the policy scales observations, its statistics are updated with the rows of every update,
+    once they were learned from; so is the deviation of returns that rewards are divided by. Only
+    the first rows are counted before: unscaled rewards may be so large that what is learned from
+    them has to be unlearned. In bfloat16 autocast weights and losses stay float32.
 
     A policy with recurrent state learns from whole sequences, each of which begins with the state
     that its first row holds: ``evaluate`` gets state and ends of episodes, too (see
     ``RecurrentActorCritic``).
     """
 
+    Settings: ClassVar[type[ActorCriticSettings]]
+    settings: ActorCriticSettings
     calls: ClassVar[tuple[str, ...]] = ("evaluate",)
 
-    def __init__(
-        self,
-        *,
-        lr: float,
-        anneal: bool,
-        gamma: float,
-        lam: float,
-        vf_coef: float,
-        ent_coef: float,
-        max_grad_norm: float | None,
-        normalize_rewards: bool,
-        bfloat16: bool,
-        threads: int,
-        compile: Switch = "off",
-    ) -> None:
-        super().__init__(lr, max_grad_norm, threads, compile)
-        self.anneal, self.gamma, self.lam = anneal, gamma, lam
-        self.vf_coef, self.ent_coef, self.bfloat16 = vf_coef, ent_coef, bfloat16
-        self.normalize_rewards = normalize_rewards
+    def __init__(self, settings: ActorCriticSettings | None = None, /, **given: Any) -> None:
+        """With these settings, or with those given by name and what is usual for the others."""
+        self.settings = settings or settings_of_learner(self.Settings, given)
+        lr, most = self.settings.lr, self.settings.max_grad_norm
+        super().__init__(lr, most, self.settings.threads, self.settings.compile)
         self._seconds: dict[str, float] = {}
 
     def setup(self, context: LearnerContext) -> None:
@@ -74,15 +61,14 @@ class ActorCriticLearner(TorchLearner):
         self._state = context.plan.state_keys
         self._normalizers = normalizers(self.module)
         self._reward_scale: Network | None = None
-        if self.normalize_rewards:
-            scale = RewardScale(context.plan.actors, context.plan.envs, self.gamma)
+        if self.settings.scales_rewards:
+            scale = RewardScale(context.plan.actors, context.plan.envs, self.settings.gamma)
             self._reward_scale = self.own("reward_scale", scale)
 
     def out_of_range(self) -> Iterator[str]:
-        """See ``TorchLearner.out_of_range``."""
+        """Settings that no run could use."""
         yield from super().out_of_range()
-        yield from within(0, 1, gamma=self.gamma, lam=self.lam)
-        yield from not_negative(vf_coef=self.vf_coef, ent_coef=self.ent_coef)
+        yield from out_of_range(self.settings)
 
     def seconds(self) -> Mapping[str, float]:
         """Seconds of the last invocation by kind."""
@@ -125,8 +111,18 @@ class ActorCriticLearner(TorchLearner):
 
     # -- rows ----------------------------------------------------------------------------------
 
+    def _rounds(self, batch: Batch, *names: str) -> dict[str, Any]:
+        """What estimates are made of: keys of whole rounds, (A, T, E), and the discounts.
+
+        Rewards are as they are learned from.
+        """
+        names = (*_KEYS, *names, *(("valid",) if "valid" in batch.names else ()))
+        found: dict[str, Any] = {name: batch.gather(name) for name in names}
+        found["rewards"] = self._scaled(found["rewards"])
+        return found | {"gamma": self.settings.gamma, "lam": self.settings.lam}
+
     def _anneal(self, call: Invoke) -> None:
-        if self.anneal:
+        if self.settings.anneal:
             self.network.optimiser.lr = self.lr * max(0.0, 1.0 - call.progress)
 
     def _rows(
@@ -159,7 +155,7 @@ class ActorCriticLearner(TorchLearner):
         self, observations: Mapping[str, Tensor], rows: Mapping[str, Tensor], by: TimeMajor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         module: Any = self.module
-        with torch.autocast(self.place.device.type, torch.bfloat16, enabled=self.bfloat16):
+        with torch.autocast(self.place.device.type, torch.bfloat16, enabled=self.settings.bfloat16):
             if by is not None:
                 found = self._unrolled(observations, rows, by)
             else:

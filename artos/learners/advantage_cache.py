@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import ordered
+from artos.buffer.doorbell import ordered
 from artos.buffer.samplers.batch import Batch
 from artos.losses.gae import advantages
 from artos.losses.rounds import Floats
@@ -27,14 +27,16 @@ _KEYS = ("rewards", "values", "bootstraps", "terminations", "truncations")
 class GradientAccumulator:
     """What is known of a full batch before all of its rows have come.
 
-    ``mean`` and ``spread`` normalise advantages over the full batch, ``count`` counts its valid
-    rows; all three follow from rewards alone. The optimiser holds the sum until it steps.
+    ``mean``, ``spread`` and ``count`` follow from rewards alone. The optimiser holds the sum until
+    it steps.
     """
 
     claims: tuple[Claim, ...]
     mean: float
     spread: float
+    """With ``mean`` it normalises advantages over the full batch."""
     count: float
+    """Of valid rows."""
     added: set[Claim] = field(default_factory=set)
     metrics: dict[str, Tensor] = field(default_factory=dict)
 
@@ -58,7 +60,7 @@ class AdvantageCache:
     """Keeps advantages and returns from when the rewards come until the rows are learned from.
 
     An entry is valid only in the incarnation of its block in which it was computed: rows that had
-    come only in part when their actor was placed anew may be different rows now. Entries that are
+    come only in part when their actor was placed again may be different rows now. Entries that are
     missing, for that reason or because the learner died, are computed when they are asked for.
     ``scaled`` is applied to rewards first.
     """
@@ -75,7 +77,16 @@ class AdvantageCache:
 
     def add(self, batch: Batch) -> None:
         """Compute and keep advantages and returns of a batch whose other keys may be missing."""
-        marks = [self._mark(claim) for claim in batch.claims]
+        # The incarnation of each claim's block, read before its rows; None if rows are gone by now.
+        # A block whose actor was placed again first takes back rows that had come in part, and only
+        # then gets another incarnation.
+        marks: list[int | None] = []
+        for claim in batch.claims:
+            block = self._blocks[claim.actor]
+            marks.append(block.incarnation)
+            ordered()
+            if block.committed(_KEYS) < claim.stop:
+                marks[-1] = None
         pairs = zip(*self._compute(batch), strict=True)
         for claim, pair, incarnation in zip(batch.claims, pairs, marks, strict=True):
             if incarnation is not None:
@@ -104,17 +115,6 @@ class AdvantageCache:
         stops = {claim.actor: claim.stop for claim in claims}
         for claim in [c for c in self._entries if c.stop <= stops.get(c.actor, 0)]:
             del self._entries[claim]
-
-    def _mark(self, claim: Claim) -> int | None:
-        """The incarnation of the claim's block, read before its rows; None if rows are gone by now.
-
-        A block whose actor was placed anew first takes back rows that had come in part, and only
-        then gets another incarnation.
-        """
-        block = self._blocks[claim.actor]
-        incarnation = block.incarnation
-        ordered()
-        return incarnation if block.committed(_KEYS) >= claim.stop else None
 
     def _holds(self, claim: Claim) -> bool:
         entry = self._entries.get(claim)

@@ -50,22 +50,19 @@ class Compiler:
         """What the function returns. On a GPU differentiate it before the next call."""
         if not self.on:
             return function(*given, **named)
-        compiled = self._compiled.get(function) or self._made(function)
+        compiled = self._compiled.get(function)
+        if compiled is None:
+            if not self._compiled:
+                self._listen()
+            compiled = self._compiled[function] = torch.compile(
+                function,
+                dynamic=False,
+                options={**_OPTIONS, "triton.cudagraphs": self._graphs},
+            )
         if self._graphs:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         found: _T = compiled(*given, **named)
         return trees.tree_map_only(Tensor, Tensor.clone, found) if self._graphs else found
-
-    def _made(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        if not self._compiled:
-            self._listen()
-        made: Callable[..., Any] = torch.compile(
-            function,
-            dynamic=False,
-            options={**_OPTIONS, "triton.cudagraphs": self._graphs},
-        )
-        self._compiled[function] = made
-        return made
 
     def _listen(self) -> None:
         """Have torch say when it compiles: in a call, in its first gradient, at other shapes."""

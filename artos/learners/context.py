@@ -10,7 +10,7 @@ import msgspec
 
 from artos.buffer.actor_block import ActorBlock
 from artos.learners.publisher import Publisher
-from artos.plan import Plan
+from artos.runs.plan import Plan
 
 if TYPE_CHECKING:
     from artos.envs.spec import EnvSpec
@@ -20,24 +20,26 @@ if TYPE_CHECKING:
 class LearnerContext:
     """One learner's place in a run: the plan, the network, a seed, the actors' blocks.
 
-    ``module`` is what the actor's ``build_module`` made: a ``torch.nn.Module`` for the actors that
-    are built in. ``blocks`` are the actors' data blocks, for samplers over all of the replay
-    buffer; at registration, when nothing runs yet, there are none. ``publish`` is called with the
-    name and the value of an object that the learner has beside the weights. ``device`` names where
-    the learner computes, ``"cpu"`` or ``"cuda:0"``; at registration it is the CPU. ``waits`` is
-    told what the learner waits for and cannot help, and "" when that is over: then its time to
-    answer begins anew. ``stepped`` is to be called after each step of an update that takes long.
+    At registration, when nothing runs yet, there are no blocks, and the device is the CPU.
     """
 
     plan: Plan
     module: Any
+    """What the actor's ``build_module`` made: a ``torch.nn.Module`` for the actors built in."""
     seed: int
     threads: int = 1
     blocks: Mapping[int, ActorBlock] = field(default_factory=dict)
+    """The actors' data blocks, for samplers over all of the replay buffer."""
     publish: Publisher = field(default_factory=Publisher)
+    """Is called with the name and the value of an object that the learner has beside the weights.
+    """
     device: str = "cpu"
+    """Where the learner computes, ``"cpu"`` or ``"cuda:0"``."""
     waits: Callable[[str], None] = lambda _: None
+    """Is told what the learner waits for and cannot help, and "" when that is over: then its time
+    to answer begins again."""
     stepped: Callable[[], None] = lambda: None
+    """Is to be called after each step of an update that takes long."""
 
     @property
     def spec(self) -> EnvSpec:

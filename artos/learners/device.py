@@ -6,26 +6,14 @@ import functools
 import logging
 import re
 import weakref
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from artos.errors import ArtosError
-from artos.plan import CPU, POOL
-from artos.pool.devices import (
-    CPU_DEVICE,
-    DEVICE,
-    VARIABLE,
-    device_faults,
-    device_resource,
-    device_resources,
-    own_devices,
-)
-from artos.pool.resources import Resource
-from artos.pool.view import look
+from artos.runs.plan import CPU, POOL
 from artos.system import gpus
 
 AUTO = "auto"
@@ -39,73 +27,18 @@ _WORDS = f"use {AUTO}, {CPU}, cuda, cuda:N or {POOL}"
 
 def faults(wanted: str) -> Iterator[str]:
     """Why this process cannot use the device that a user named; torch is only asked about GPUs."""
-    if wanted in (AUTO, CPU):
-        return
-    if wanted == POOL:
-        yield from _pool_faults()
+    if wanted in (AUTO, CPU, POOL):  # what the pool has is known to the runtime, which leases it
         return
     gpu = _GPU.fullmatch(wanted)
     if gpu is None:
         yield f"unknown device {wanted!r}: {_WORDS}"
     elif not torch.cuda.is_available():
-        yield f"device {wanted!r} needs a GPU that torch can use, and {_lacking()}: use {CPU}"
+        lacking = "it finds none here (`nvidia-smi` shows what the driver finds)"
+        if torch.version.cuda is None:
+            lacking = f"torch {torch.__version__} is built without CUDA"
+        yield f"device {wanted!r} needs a GPU that torch can use, and {lacking}: use {CPU}"
     elif int(gpu[1] or 0) >= (count := torch.cuda.device_count()):
         yield f"there is no device {wanted!r}, only cuda:0 to cuda:{count - 1}"
-
-
-def _pool_faults() -> Iterator[str]:
-    try:
-        there: list[Listed] = [each for each in look().resources if each.kind == DEVICE]
-    except (ArtosError, OSError) as error:
-        yield f"device {POOL!r}: {error}"
-        return
-    if not there:
-        if found := [f"{VARIABLE}: {fault}" for fault in device_faults(own_devices())]:
-            yield from found
-            return
-        there = [*own_resources()]
-    if not usable(there):
-        yield unusable(there)
-
-
-class Listed(Protocol):
-    """A device of a pool, as far as it is to be found here."""
-
-    @property
-    def name(self) -> str:
-        """As in the pool: what ``cuda:0`` was where it was given."""
-
-    @property
-    def uuid(self) -> str:
-        """Which GPU it is; "" if that is not known."""
-
-
-def usable(resources: Iterable[Listed]) -> list[str]:
-    """The names of those devices of a pool that this process can use."""
-    return [each.name for each in resources if name_of(each)]
-
-
-def unusable(resources: Iterable[Listed]) -> str:
-    """That it can use none of them, in words."""
-    names = ", ".join(each.name for each in resources)
-    return (
-        f"device {POOL!r}: the pool of this machine has {names}, and torch can use none of them "
-        "here: see `artos pool` and CUDA_VISIBLE_DEVICES, add one (`artos worker --devices`), or "
-        f"use {CPU}"
-    )
-
-
-def own_resources() -> list[Resource]:
-    """What is leased on a machine whose pool has no device: all its GPUs, or else one CPU device.
-
-    ``ARTOS_DEVICES`` may name others. On a CPU device learners take turns. Any number of threads
-    may compute on it.
-    """
-    if named := own_devices():
-        return device_resources(named)
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    there = [device_resource(f"cuda:{n}", uuid_of(n)) for n in range(count)]
-    return there or [Resource(f"{CPU_DEVICE}0")]
 
 
 def uuid_of(number: int) -> str:
@@ -113,29 +46,9 @@ def uuid_of(number: int) -> str:
     return str(torch.cuda.get_device_properties(number).uuid)
 
 
-def name_of(resource: Listed) -> str:
-    """What torch calls a device of the pool here, "" if it cannot use it.
-
-    ``cpu:NAME`` are turns on the CPU. A GPU is known by its UUID: this process may count others.
-    """
-    if resource.name.startswith(CPU_DEVICE):
-        return CPU
-    if not resource.uuid:
-        known = _GPU.fullmatch(resource.name) and not [*faults(resource.name)]
-        return resource.name if known else ""
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    return next((f"cuda:{n}" for n in range(count) if uuid_of(n) == resource.uuid), "")
-
-
 def on_cpu(wanted: str) -> bool:
     """Whether a learner with that device computes on the CPU, as far as is known yet."""
     return wanted == CPU or (wanted == POOL and not torch.cuda.is_available())
-
-
-def _lacking() -> str:
-    if torch.version.cuda is None:
-        return f"torch {torch.__version__} is built without CUDA"
-    return "it finds none here (`nvidia-smi` shows what the driver finds)"
 
 
 def chosen(wanted: str, *, large: bool) -> str:
@@ -190,7 +103,7 @@ class Device:
         return 0
 
     def peak_bytes(self) -> int:
-        """The most bytes that torch has had there at once; 0 on a CPU, where nobody counts."""
+        """The most bytes that torch has had there at once; 0 on a CPU, where it does not count."""
         return 0
 
     def limit(self, size: int) -> None:
@@ -219,7 +132,7 @@ class Gpu(Device):
         self._copies = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
 
     def tensor(self, array: NDArray[Any]) -> Tensor:
-        """See ``Device.tensor``."""
+        """A tensor of the array's values; the array may be reused at once."""
         given = torch.from_numpy(array)
         pinned = torch.empty(given.shape, dtype=given.dtype, pin_memory=True).copy_(given)
         computing = torch.cuda.current_stream(self.device)
@@ -230,7 +143,7 @@ class Gpu(Device):
         return there
 
     def pin(self, memory: memoryview) -> None:
-        """See ``Device.pin``; where CUDA refuses, copies work, but keep everybody waiting."""
+        """Have CUDA pin it; where CUDA refuses, copies work, but keep everybody waiting."""
         address = torch.frombuffer(memory, dtype=torch.uint8).data_ptr()
         cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
         if refused := int(cudart.cudaHostRegister(address, len(memory), _PORTABLE)):
@@ -243,41 +156,41 @@ class Gpu(Device):
         weakref.finalize(memory, cudart.cudaHostUnregister, address).atexit = False
 
     def seed(self, seed: int) -> None:
-        """See ``Device.seed``."""
+        """Seed the generator of this GPU alone."""
         torch.cuda.default_generators[self.device.index].manual_seed(seed)
 
     def host_memory(self, size: int) -> Tensor:
-        """See ``Device.host_memory``."""
+        """So many pinned bytes, (size,) uint8."""
         return torch.empty(size, dtype=torch.uint8, pin_memory=True)
 
     def taken_bytes(self, held: int) -> int:
-        """See ``Device.taken_bytes``; with what torch keeps for later."""
+        """What torch has reserved, with what it keeps for later; ``held`` is part of it."""
         return torch.cuda.memory_reserved(self.device)
 
     out_of_memory = torch.OutOfMemoryError
 
     @property
     def context_bytes(self) -> int:
-        """See ``Device.context_bytes``; a guess where the driver does not say."""
+        """What CUDA takes beside what torch reserves; a guess where the driver does not say."""
         if (taken := gpus.own_bytes(uuid_of(self.device.index))) is None:
             return _CONTEXT_BYTES
         return max(0, taken - torch.cuda.memory_reserved(self.device))
 
     def peak_bytes(self) -> int:
-        """See ``Device.peak_bytes``."""
+        """The most bytes that torch has reserved there at once."""
         return torch.cuda.max_memory_reserved(self.device)
 
     def limit(self, size: int) -> None:
-        """See ``Device.limit``; beyond it torch raises ``OutOfMemoryError``."""
+        """From now on torch raises ``OutOfMemoryError`` beyond so many bytes."""
         total = torch.cuda.get_device_properties(self.device).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, size / total), self.device)
 
     def synchronize(self) -> None:
-        """See ``Device.synchronize``."""
+        """Wait for all streams of the GPU."""
         torch.cuda.synchronize(self.device)
 
     def drop_caches(self) -> None:
-        """See ``Device.drop_caches``."""
+        """Give back what torch has reserved and does not use."""
         torch.cuda.empty_cache()
 
 

@@ -56,34 +56,28 @@ class Network:
         self.values = torch.cat([t.reshape(-1).float() for t in tensors])
         self.count = sum(p.numel() for p in parameters)
         self.weights = nn.Parameter(self.values[: self.count])
-        self._point(parameters)
-        self._adding = False
-        self._optimiser = optimiser
-        if optimiser is None:
-            module.requires_grad_(False)
-        else:
-            self._gather_gradients(parameters)
-            optimiser.bind(self.weights)
-
-    def _point(self, parameters: list[nn.Parameter]) -> None:
         at = 0
         for parameter in parameters:
             # Contiguous views: layouts such as channels_last are chosen by the forward pass.
             parameter.data = self.values[at : at + parameter.numel()].view(parameter.shape)
             at += parameter.numel()
-        for name, buffer in float_buffers(self.module).items():
+        for name, buffer in float_buffers(module).items():
             view = self.values[at : at + buffer.numel()].view(buffer.shape)
             owner, _, leaf = name.rpartition(".")
-            self.module.get_submodule(owner)._buffers[leaf] = view
+            module.get_submodule(owner)._buffers[leaf] = view
             at += buffer.numel()
-
-    def _gather_gradients(self, parameters: list[nn.Parameter]) -> None:
+        self._adding = False
+        self._optimiser = optimiser
+        if optimiser is None:
+            module.requires_grad_(False)
+            return
         self.weights.grad = self._gradient = torch.zeros_like(self.weights.data)
         at = 0
         for parameter in parameters:
             span = self._gradient[at : at + parameter.numel()]
             parameter.grad = span.view(parameter.shape)
             at += parameter.numel()
+        optimiser.bind(self.weights)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the module returns."""
@@ -91,7 +85,7 @@ class Network:
 
     @contextmanager
     def fixed(self) -> Iterator[None]:
-        """Whatever is computed with it meanwhile has gradients of its arguments only."""
+        """What is computed with it meanwhile has gradients of its arguments only."""
         self.module.requires_grad_(False)
         try:
             yield

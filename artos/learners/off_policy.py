@@ -12,8 +12,7 @@ from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.buffer.samplers.transitions import DISCOUNTS, NEXT, RETURNS
-from artos.learners.compiler import Switch
-from artos.learners.ranges import at_least_one
+from artos.learners.settings import ReplaySettings, out_of_range, settings_of_learner
 from artos.learners.torch_learner import TorchLearner
 from artos.policies.critics import Critics
 from artos.policies.encoders import Normalizer, normalizers
@@ -25,24 +24,19 @@ Obs = dict[str, Tensor]
 class OffPolicyLearner(TorchLearner):
     """Write ``learn(batch)``; each update is one call of it.
 
-    ``tau`` is the share of the way that target networks go in an update. Every ``sync`` updates are
-    a version. ``updates`` counts them since training began.
+    The settings are a ``ReplaySettings``: every ``sync`` updates are a version. ``updates`` counts
+    them since training began.
     """
 
+    Settings: ClassVar[type[ReplaySettings]]
+    settings: ReplaySettings
     publishing: ClassVar[Literal["update", "step", "itself"]] = "itself"
 
-    def __init__(
-        self,
-        *,
-        lr: float,
-        tau: float,
-        sync: int,
-        max_grad_norm: float | None = None,
-        threads: int = 0,
-        compile: Switch = "off",
-    ) -> None:
-        super().__init__(lr, max_grad_norm, threads, compile)
-        self.tau, self.sync = tau, sync
+    def __init__(self, settings: ReplaySettings | None = None, /, **given: Any) -> None:
+        """With these settings, or with those given by name and defaults for the others."""
+        self.settings = settings or settings_of_learner(self.Settings, given)
+        lr, threads, compiled = self.settings.lr, self.settings.threads, self.settings.compile
+        super().__init__(lr, None, threads, compiled)
 
     def setup(self, context: Any) -> None:
         """Also count the updates."""
@@ -56,7 +50,7 @@ class OffPolicyLearner(TorchLearner):
         metrics = self.learn(batch)
         self.updates += 1
         self._updates.values += 1
-        if self.updates % self.sync == 0:
+        if self.updates % self.settings.sync == 0:
             self._count(batch)
             self.publish()
         return {name: value.item() for name, value in metrics.items()}
@@ -71,7 +65,7 @@ class OffPolicyLearner(TorchLearner):
 
     @cached_property
     def _normalizers(self) -> list[Normalizer]:
-        """Those of all networks, the policy's first; asked for once all are owned."""
+        """What scales observations, the policy's first; asked for once all networks are owned."""
         networks = (self.network, *self.owned.values())
         return [each for network in networks for each in normalizers(network.module)]
 
@@ -87,7 +81,7 @@ class OffPolicyLearner(TorchLearner):
         raise NotImplementedError
 
     def restored(self) -> None:
-        """See ``TorchLearner.restored``."""
+        """Also go on counting updates."""
         super().restored()
         self.updates = int(self._updates.values)
 
@@ -105,8 +99,6 @@ class OffPolicyLearner(TorchLearner):
         return rows[RETURNS] + rows[DISCOUNTS] * values
 
     def out_of_range(self) -> Iterator[str]:
-        """See ``TorchLearner.out_of_range``."""
+        """Settings that no run could use."""
         yield from super().out_of_range()
-        if not 0 < self.tau <= 1:
-            yield f"tau must be above 0 and at most 1, not {self.tau}"
-        yield from at_least_one(sync=self.sync)
+        yield from out_of_range(self.settings)

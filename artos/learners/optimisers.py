@@ -46,7 +46,7 @@ class Adam:
         self.lr, self._eps, self._betas, self._decay = lr, eps, betas, weight_decay
 
     def bind(self, weights: nn.Parameter) -> None:
-        """See ``Optimiser.bind``."""
+        """Begin with moments of 0 for these weights."""
         self._weights = weights
         self._step, self._steps = torch.zeros((), device=weights.device), 0
         self._exp_avg = torch.zeros_like(weights.data)
@@ -54,7 +54,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """See ``Optimiser.step``."""
+        """One step of Adam, in place."""
         assert self._weights.grad is not None
         self._steps += 1
         # The function, not the class: making a torch.optim.Adam imports the compiler (a second).
@@ -78,15 +78,15 @@ class Adam:
 
     @property
     def steps(self) -> int:
-        """See ``Optimiser.steps``."""
+        """Steps taken since training began."""
         return self._steps
 
     def state(self) -> dict[str, Tensor]:
-        """See ``Optimiser.state``."""
+        """Both moments, and the number of steps."""
         return {"exp_avg": self._exp_avg, "exp_avg_sq": self._exp_avg_sq, "step": self._step}
 
     def restored(self) -> None:
-        """See ``Optimiser.restored``."""
+        """Take the number of steps over from ``state``."""
         self._steps = int(self._step)  # counted here too: to ask a GPU is to wait for it
 
 
@@ -100,14 +100,14 @@ class RMSprop:
         self.lr, self._alpha, self._eps = lr, alpha, eps
 
     def bind(self, weights: nn.Parameter) -> None:
-        """See ``Optimiser.bind``."""
+        """Begin with an average of 0 for these weights."""
         self._weights = weights
         self._count = torch.zeros(())
         self._square_avg = torch.zeros_like(weights.data)
 
     @torch.no_grad()
     def step(self) -> None:
-        """See ``Optimiser.step``."""
+        """One step of RMSprop, in place."""
         gradient = self._weights.grad
         assert gradient is not None
         self._count += 1
@@ -117,15 +117,15 @@ class RMSprop:
 
     @property
     def steps(self) -> int:
-        """See ``Optimiser.steps``."""
+        """Steps taken since training began."""
         return int(self._count)
 
     def state(self) -> dict[str, Tensor]:
-        """See ``Optimiser.state``."""
+        """The average of squares, and the number of steps."""
         return {"square_avg": self._square_avg, "step": self._count}
 
     def restored(self) -> None:
-        """See ``Optimiser.restored``; all state is in the tensors."""
+        """Nothing to do: all state is in the tensors."""
 
 
 class TorchOptimiser:
@@ -138,19 +138,16 @@ class TorchOptimiser:
         self._make = make
 
     def bind(self, weights: nn.Parameter) -> None:
-        """See ``Optimiser.bind``."""
+        """Make the optimiser, and find out what it keeps."""
         self._weights, self._optimizer = weights, self._make([weights])
         self._count = torch.zeros(())
-        self._blank = self._tried()
-
-    def _tried(self) -> dict[str, Tensor]:
-        """What the optimiser will keep, which torch only makes in the first step."""
-        trial = nn.Parameter(self._weights.detach().clone())
+        # What the optimiser will keep, torch only makes in the first step: so try one.
+        trial = nn.Parameter(weights.detach().clone())
         trial.grad = torch.zeros_like(trial)
         optimizer = self._make([trial])
         optimizer.step()
         kept = optimizer.state[trial].items()
-        return {name: torch.zeros_like(v) for name, v in kept if isinstance(v, Tensor)}
+        self._blank = {name: torch.zeros_like(v) for name, v in kept if isinstance(v, Tensor)}
 
     @property
     def lr(self) -> float:
@@ -163,17 +160,17 @@ class TorchOptimiser:
             group["lr"] = lr
 
     def step(self) -> None:
-        """See ``Optimiser.step``."""
+        """One step of the optimiser that was made."""
         self._optimizer.step()
         self._count += 1
 
     @property
     def steps(self) -> int:
-        """See ``Optimiser.steps``."""
+        """Steps taken since training began."""
         return int(self._count)
 
     def state(self) -> dict[str, Tensor]:
-        """See ``Optimiser.state``."""
+        """What the optimiser keeps, zeros before its first step, and the number of steps."""
         kept = self._optimizer.state.get(self._weights, {})
         return {
             **{name: kept.get(name, v) for name, v in self._blank.items()},
@@ -181,7 +178,7 @@ class TorchOptimiser:
         }
 
     def restored(self) -> None:
-        """See ``Optimiser.restored``."""
+        """Have the optimiser go on with the tensors of ``state``."""
         if self.steps:
             self._optimizer.state[self._weights] |= {
                 name: value for name, value in self.state().items() if name != "count"

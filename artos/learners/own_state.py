@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from artos.buffer.actor_block import ActorBlock
 from artos.learners.context import LearnerContext
 from artos.learners.network import Network
-from artos.snapshot import NotKept
+from artos.system.snapshot import NotKept
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ def _can_be(name: str, value: Any, named: dict[str, Any], shared: set[int]) -> b
         return False
     except Exception as error:
         _log.warning(
-            "the learner's attribute %s is not saved, its set-up makes it anew: %s", name, error
+            "the learner's attribute %s is not saved, its set-up makes it again: %s", name, error
         )
         return False
     return True

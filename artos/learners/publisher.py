@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from artos.buffer.model_block import ObjectRegion
+from artos.buffer.object_region import ObjectRegion
 from artos.errors import BadObject
-from artos.spec import VALUE, ObjectKey, Workload
+from artos.specs.keys import VALUE, ObjectKey
+from artos.specs.workload import Workload
 
 
 def published(workload: Workload) -> tuple[ObjectKey, ...]:
     """The objects that the workload's learner declares beside the weights."""
-    found = getattr(workload.learner, "objects", ())
+    found = workload.learner.objects
     return (found,) if isinstance(found, ObjectKey) else tuple(found)
 
 
@@ -44,7 +45,14 @@ class Publisher:
             BadObject: the object is not declared, or has another shape.
             NotFinite: ``value`` holds NaN or infinity.
         """
-        array = self._fitted(name, value)
+        if (key := self._keys.get(name)) is None:
+            known = ", ".join(self._keys) or "none"
+            raise BadObject(
+                name, f"it is not among the learner's objects ({known}): add ObjectKey({name!r})"
+            )
+        array = np.asarray(value, key.dtype)
+        if array.shape != key.shape:
+            raise BadObject(name, f"its shape is {array.shape}, but {key.shape} is declared")
         if (region := self._regions.get(name)) is not None:
             region.publish({VALUE: array})
 
@@ -63,17 +71,6 @@ class Publisher:
         if region is None or region.version < 0:
             return None
         return region.newest.arrays[VALUE].copy()
-
-    def _fitted(self, name: str, value: ArrayLike) -> NDArray[Any]:
-        if (key := self._keys.get(name)) is None:
-            known = ", ".join(self._keys) or "none"
-            raise BadObject(
-                name, f"it is not among the learner's objects ({known}): add ObjectKey({name!r})"
-            )
-        array = np.asarray(value, key.dtype)
-        if array.shape != key.shape:
-            raise BadObject(name, f"its shape is {array.shape}, but {key.shape} is declared")
-        return array
 
     def __repr__(self) -> str:
         return f"<Publisher of {', '.join(self._keys)}>"

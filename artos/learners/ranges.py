@@ -1,9 +1,40 @@
-"""Which numbers a setting may have: yields what is wrong, in words."""
+"""Which numbers a setting may have: yields what is wrong as a sentence."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+
+def faults(
+    name: str, value: Any, meta: msgspec.Meta, unbounded: bool, optional: bool
+) -> Iterator[str]:
+    """What is wrong with the value of a setting whose range is that of ``meta``.
+
+    ``unbounded``: infinity is allowed. ``optional``: so is None, which the caller has seen to.
+    """
+    try:
+        match meta.gt, meta.ge, meta.le:
+            case None, None, None:
+                return
+            case 0, None, None if unbounded:
+                yield from bounds(optional, **{name: value})
+            case 0, None, None:
+                yield from positive(**{name: value})
+            case 0, None, most:
+                if not 0 < value <= most:
+                    yield f"{name} must be above 0 and at most {most}, not {value}"
+            case _, 0, None:
+                yield from not_negative(**{name: value})
+            case _, 1, None:
+                yield from at_least_one(**{name: value})
+            case _, int() | float() as least, int() | float() as most:
+                yield from within(least, most, **{name: value})
+    except TypeError:
+        yield f"{name} must be a number, not {value!r}"
 
 
 def positive(**settings: float) -> Iterator[str]:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from artos.errors import CannotReturn
 from artos.learners.device import Device
 from artos.learners.network import Network
-from artos.levels import Cost, Level
-from artos.pool.faults import CannotReturn
+from artos.specs.levels import Cost, Level
 
 _NEWEST = 0.3
 """The weight of the newest measurement of a cost."""
@@ -97,13 +97,11 @@ class Residency:
             return
         began = self._clock()
         self._return()
-        self._note(self._seconds + self._clock() - began)
-        self.level, self._freed, self._seconds = Level.KEEP, 0, 0.0
-
-    def _note(self, seconds: float) -> None:
+        seconds = self._seconds + self._clock() - began
         if known := self._measured.get(self.level):
             seconds = known.seconds + _NEWEST * (seconds - known.seconds)
         self._measured[self.level] = Cost(self._freed, seconds)
+        self.level, self._freed, self._seconds = Level.KEEP, 0, 0.0
 
     # -- networks ------------------------------------------------------------------------------
 
@@ -123,20 +121,17 @@ class Residency:
             size = storage.nbytes()
             if not size or (needed and not all_of_it):
                 continue
-            host = self._host(size) if needed else None
-            if host is not None:
+            host: Tensor | None = None
+            if needed:  # memory as before, since it takes long to pin some
+                at = sum(parked.host is not None for parked in self._parked)
+                if at == len(self._hosts) or len(self._hosts[at]) != size:
+                    self._hosts[at:] = [self.device.host_memory(size)]
+                host = self._hosts[at]
                 host.copy_(_bytes_of(storage), non_blocking=True)
             self._parked.append(_Parked(storage, size, host))
         self.device.synchronize()
         for parked in self._parked:
             parked.storage.resize_(0)
-
-    def _host(self, size: int) -> Tensor:
-        """Memory for the next vector: as before, since it takes long to pin some."""
-        at = sum(parked.host is not None for parked in self._parked)
-        if at == len(self._hosts) or len(self._hosts[at]) != size:
-            self._hosts[at:] = [self.device.host_memory(size)]
-        return self._hosts[at]
 
     def _return(self) -> None:
         try:

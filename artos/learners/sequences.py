@@ -17,7 +17,7 @@ from torch import Tensor
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.buffer.samplers.sequences import MASK
 from artos.buffer.samplers.transitions import INDEX
-from artos.spec import AGES_KEY, is_observation
+from artos.specs.keys import AGES_KEY, is_observation
 
 Ints = NDArray[np.int64]
 Shape = tuple[int, int, int]
@@ -63,8 +63,8 @@ class Windows(NamedTuple):
 
     ``obs`` and ``rows`` are observations and all other keys, (T, n, *shape) by data key. ``state``,
     (n, *shape) by data key, is what the actor had before the first row. ``ends`` (T, n) bool says
-    after which rows an episode ends, so that the state begins anew, ``mask`` (T, n) bool which rows
-    to learn from.
+    after which rows an episode ends, so that the state begins again, ``mask`` (T, n) bool which
+    rows to learn from.
     """
 
     obs: dict[str, Tensor]

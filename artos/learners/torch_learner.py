@@ -24,9 +24,10 @@ from artos.learners.own_state import own_state, set_own_state
 from artos.learners.ranges import bounds, positive, within
 from artos.learners.residency import Residency
 from artos.learners.sequences import Windows, windows
-from artos.plan import Plan
 from artos.policies.flat import Layout, layout
-from artos.spec import MODEL_PARAM, ObjectKey, is_observation
+from artos.runs.plan import Plan
+from artos.specs.contracts import Learner
+from artos.specs.keys import MODEL_PARAM, ObjectKey, is_observation
 
 _MOST_THREADS = 1024
 _LARGE = 200_000
@@ -37,12 +38,18 @@ def _is_large(module: nn.Module) -> bool:
 
 
 def indivisible(plan: Plan, minibatches: int) -> list[str]:
-    """Numbers of actors with which minibatches would differ in size, in words."""
+    """Numbers of actors with which minibatches would differ in size, and what to change."""
     each = plan.envs * plan.steps
     if minibatches < 1 or each < 1:
         return []
     if plan.state_keys:
-        return _indivisible_sequences(plan, minibatches)
+        actors = [n for n in plan.at_work.numbers() if n * plan.envs % minibatches]
+        return [
+            f"a recurrent policy learns from whole sequences, and {n} actors x {plan.envs} envs = "
+            f"{n * plan.envs} do not divide into {minibatches} minibatches: change minibatches or "
+            "envs"
+            for n in actors[:1]
+        ]
     actors = [n for n in plan.at_work.numbers() if n * each % minibatches]
     return [
         f"{n} actors x {plan.envs} envs x {plan.steps} steps = {n * each} rows do not divide into "
@@ -51,54 +58,7 @@ def indivisible(plan: Plan, minibatches: int) -> list[str]:
     ]
 
 
-def _indivisible_sequences(plan: Plan, minibatches: int) -> list[str]:
-    actors = [n for n in plan.at_work.numbers() if n * plan.envs % minibatches]
-    return [
-        f"a recurrent policy learns from whole sequences, and {n} actors x {plan.envs} envs = "
-        f"{n * plan.envs} do not divide into {minibatches} minibatches: change minibatches or envs"
-        for n in actors[:1]
-    ]
-
-
-def too_early(plan: Plan, minibatches: int) -> list[str]:
-    """Why minibatches or actors do not fit triggers that fire before a batch is complete."""
-    found, actors = [], plan.at_work.most
-    if "learner.accumulate" in plan.triggers and minibatches != 1:
-        found.append("learner.accumulate adds up one gradient of the full batch: set minibatches=1")
-    if "learner.first_pass" not in plan.triggers or minibatches < 1:
-        return found
-    if plan.at_work.least != actors:
-        found.append(
-            "learner.first_pass makes each minibatch from some of the actors, which needs a fixed "
-            "number of actors: give actors as a number"
-        )
-    elif actors % minibatches and minibatches % actors:
-        found.append(
-            f"{actors} actors and {minibatches} minibatches: learner.first_pass needs one to be a "
-            "multiple of the other"
-        )
-    return found
-
-
-def not_compiled(plan: Plan) -> list[str]:
-    """What of a plan is not compiled, in words."""
-    found = []
-    if plan.state_keys:
-        found.append("compile=on: policies with a memory are not compiled: leave out compile")
-    if "learner.accumulate" in plan.triggers:
-        found.append(
-            "compile=on: learner.accumulate, which adds up gradients, is not compiled: use another "
-            "pipeline, or leave out compile"
-        )
-    return found
-
-
-def share(plan: Plan, minibatches: int, rows: int) -> int:
-    """How many minibatches of the usual size ``rows`` rows of a full batch make."""
-    return max(1, round(minibatches * rows / (plan.actors * plan.envs * plan.steps)))
-
-
-class TorchLearner:
+class TorchLearner(Learner):
     """Subclass it and write ``update(batch, call)``; call ``self.step(loss)`` to learn.
 
     ``batch`` holds the rows that the trigger claimed or drew, and is None where it does neither (a
@@ -130,11 +90,8 @@ class TorchLearner:
     ``ObjectKeyTrigger(name)``; scaling policies read the newest value.
     """
 
-    non_publishing: ClassVar[tuple[str, ...]] = ()
     publishing: ClassVar[Literal["update", "step", "itself"]] = "update"
     objects: ClassVar[tuple[ObjectKey, ...]] = ()
-    calls: ClassVar[tuple[str, ...]] = ()
-    reads: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -144,8 +101,8 @@ class TorchLearner:
         compile: Switch = "off",
     ) -> None:
         self.lr, self.max_grad_norm, self._threads = lr, max_grad_norm, threads
+        self.threads_follow = not threads  # no number was set
         self.compile: Switch = compile
-        self.fresh = False
 
     def setup(self, context: LearnerContext) -> None:
         """Adopt the policy's network and give it its optimiser."""
@@ -199,11 +156,6 @@ class TorchLearner:
     ) -> Network:
         return Network(module, optimiser, max_grad_norm, stepped, self.place.device)
 
-    @property
-    def threads_follow(self) -> bool:
-        """Whether it has as many threads as others leave cores free: no number was set."""
-        return not self._threads
-
     def threads(self, module: nn.Module, cores: int) -> int:
         """Compute threads: as set, else one for small networks, for large ones at most all cores.
 
@@ -222,8 +174,10 @@ class TorchLearner:
 
     def faults(self, plan: Plan) -> list[str]:
         """Everything wrong with this learner's settings for this plan."""
-        uncompiled = not_compiled(plan) if self.compile == "on" else []
-        return [*self.out_of_range(), *uncompiled]
+        found = [*self.out_of_range()]
+        if self.compile == "on" and plan.state_keys:
+            found.append("compile=on: policies with a memory are not compiled: leave out compile")
+        return found
 
     def out_of_range(self) -> Iterator[str]:
         """What is wrong with settings whatever the plan; a subclass adds its own."""
@@ -256,10 +210,6 @@ class TorchLearner:
     def windows(self, batch: DrawnBatch) -> Windows:
         """Drawn ``Sequences`` as tensors, time first; the trigger's keys must name the state."""
         return windows(batch, self.context.plan.state_keys, self.tensor)
-
-    def seconds(self) -> Mapping[str, float]:
-        """Where the last update spent its time, if it kept count."""
-        return {}
 
     # -- publishing ----------------------------------------------------------------------------
 

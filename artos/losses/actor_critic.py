@@ -17,13 +17,13 @@ def actor_critic_loss(
     ent_coef: float,
     valid: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Loss to minimise and what to report, over a batch of B rows (all arguments (B,)).
+    """The loss to minimise and a report, over a batch of B rows (all arguments (B,)).
 
     ``−advantages · log π + vf_coef · ½ (targets − V)² − ent_coef · entropy``, as means over rows
-    with ``valid`` True: the three gradients of Espeholt et al. 2018, "V-trace actor-critic
+    where ``valid`` is True: the three gradients of Espeholt et al. 2018, "V-trace actor-critic
     algorithm", and of Mnih et al. 2016, "Asynchronous advantage actor-critic".
-    ``advantages`` and ``targets`` are constants. Reported, detached: ``policy_loss``,
-    ``value_loss`` and ``entropy``.
+    ``advantages`` and ``targets`` are constants. The report has ``policy_loss``, ``value_loss`` and
+    ``entropy``, detached.
     """
     policy_loss = -masked_mean(advantages * log_probs, valid)
     value_loss = 0.5 * masked_mean((targets - values).square(), valid)

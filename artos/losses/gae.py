@@ -22,9 +22,9 @@ def advantages(
 ) -> tuple[Floats, Floats]:
     """Advantages and returns (advantage + value) of rounds of T steps, both (A, T, E) float32.
 
-    All arrays are (A, T, E): A actors, E environments. What is estimated to follow each row says
-    ``following_values``. Where ``valid`` is False (a row that was only a reset) the advantage is 0
-    and the return the value itself, so the row teaches nothing.
+    All arrays are (A, T, E): A actors, E environments. ``following_values`` says which value counts
+    as that of the state after each row. Where ``valid`` is False (a row that was only a reset) the
+    advantage is 0 and the return is the value itself, so the row teaches nothing.
     """
     following = following_values(values, bootstraps, terminations, truncations, valid)
     found = (rewards + gamma * following - values).astype(np.float32)

@@ -23,20 +23,23 @@ def ppo_loss(
     valid: Tensor | None = None,
     count: float | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Loss to minimise and what to report, over a minibatch of B rows (all arguments (B,)).
+    """The loss to minimise and a report, over a minibatch of B rows (all arguments (B,)).
 
     ``policy − ent_coef · entropy + vf_coef · value`` where the value loss is half the squared
-    error, with ``value_clip`` the larger of the plain and the clipped one. Rows with ``valid``
-    False count for nothing. Reported, detached: ``policy_loss``, ``value_loss``, ``entropy``,
-    ``approx_kl`` (the estimator (r − 1) − log r) and ``clip_fraction`` (rows outside 1 ± clip).
-    With ``count`` the B rows are a part of a batch of ``count`` rows: losses, reports and gradients
-    of all parts then add up to those of the batch.
+    error or, with ``value_clip``, half the larger of the plain and the clipped one. Rows where
+    ``valid`` is False do not count. The report has, detached, ``policy_loss``, ``value_loss``,
+    ``entropy``, ``approx_kl`` (the estimator (r − 1) − log r) and ``clip_fraction`` (rows outside
+    1 ± clip). With ``count`` the B rows are a part of a batch of ``count`` rows: losses, reports
+    and gradients of all parts then add up to those of the batch.
     """
     log_ratio = log_probs - old_log_probs
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1 - clip, 1 + clip)
     surrogate = torch.minimum(ratio * advantages, clipped * advantages)
-    squares = _value_squares(values, old_values, returns, value_clip)
+    squares = (values - returns).square()
+    if value_clip is not None:
+        near = old_values + (values - old_values).clamp(-value_clip, value_clip)
+        squares = torch.maximum(squares, (near - returns).square())
     policy_loss = -masked_mean(surrogate, valid, count)
     value_loss = 0.5 * masked_mean(squares, valid, count)
     mean_entropy = masked_mean(entropy, valid, count)
@@ -50,13 +53,3 @@ def ppo_loss(
             "clip_fraction": masked_mean((ratio != clipped).float(), valid, count),
         }
     return loss, report
-
-
-def _value_squares(
-    values: Tensor, old_values: Tensor, returns: Tensor, value_clip: float | None
-) -> Tensor:
-    squares = (values - returns).square()
-    if value_clip is None:
-        return squares
-    near = old_values + (values - old_values).clamp(-value_clip, value_clip)
-    return torch.maximum(squares, (near - returns).square())

@@ -20,9 +20,10 @@ def following_values(
 ) -> Floats:
     """The value of the state after each row; everything is (A, T, E), the result float32.
 
-    It is 0 where the episode terminated, ``bootstraps`` after a truncation and in the round's last
-    row, else the next row's value. If rows have the key ``valid``, the row after a truncated one
-    holds the episode's last observation, and its value counts instead of the bootstrap.
+    It is 0 where the episode terminated, that of ``bootstraps`` after a truncation and in the
+    round's last row, else the next row's value. If rows have the key ``valid``, the row after a
+    truncated one holds the episode's last observation, and its value counts instead of the
+    bootstrap.
     """
     following = np.empty(values.shape, np.float32)
     following[:, :-1] = values[:, 1:]
@@ -34,7 +35,7 @@ def following_values(
 
 
 def sum_backwards(errors: Floats, weights: Floats) -> None:
-    """Add to each error the weighted sum of those after it, in place; both are (A, T, E).
+    """Add to each error the weighted sum of the errors after it, in place; both are (A, T, E).
 
     ``errors[t] += weights[t] * errors[t + 1]``, from the end of the round on.
     """

@@ -28,7 +28,7 @@ def vtrace(
 
     All arrays are (A, T, E): A rounds, E environments. ``log_ratios`` is log π(a|x) − log μ(a|x) of
     the learner's policy π and the actor's μ, ``values`` V(x) by the learner's network. V(x_{t+1})
-    is that of ``following_values``: the next row's, and where no row holds x_{t+1}, after a
+    comes from ``following_values``: it is the next row's and, where no row holds x_{t+1}, after a
     truncation and at the end of a round, the actor's estimate ``bootstraps``, which is as old as
     the policy that sampled the round.
 
@@ -36,7 +36,7 @@ def vtrace(
     ``δ_t = ρ_t (r_t + γ V(x_{t+1}) − V(x_t))``, ρ the ratio up to ``clip_rho`` and c ``lam`` times
     the ratio up to ``clip_c``; nothing flows back across the end of an episode. The advantage is
     ``ρ_t (r_t + γ v_{t+1} − V(x_t))``. Where ``valid`` is False (a row that was only a reset) the
-    advantage is 0 and the target the value itself.
+    advantage is 0 and the target is the value itself.
     """
     following = following_values(values, bootstraps, terminations, truncations, valid)
     ends = terminations | truncations

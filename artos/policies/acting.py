@@ -1,4 +1,4 @@
-"""What a policy gives and what it is told: the protocol between actors and policies."""
+"""What a policy returns and what it is given: the protocol between actors and policies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 
 Array = NDArray[Any]
 
@@ -22,41 +22,46 @@ ACTOR_CRITIC: tuple[str, ...] = ("log_probs", VALUES)
 BOOTSTRAPS = DataKey("bootstraps")
 """Value of the following state where the next row does not hold it, else 0.
 
-That is after a truncation and at the end of a round. It is written if the policy gives ``values``.
+That is after a truncation and at the end of a round. It is written if the policy has ``values``
+among its outputs.
 """
 
 
 @dataclass
 class ActInfo:
-    """What a policy may look at beside the observations.
-
-    ``actor`` is the number of the actor, from 0, out of ``actors``; ``progress`` the share of the
-    run's budget that is used, 0 to 1, ``steps`` the environment steps of all actors until then.
-    ``greedy`` asks for the best action instead of exploration.
-    ``state`` is the recurrent state of each environment, (B, *shape) by name: zeros where an
-    episode begins, else what the last ``act`` returned under that name.
-    """
+    """What a policy may use in addition to the observations."""
 
     actor: int = 0
+    """The number of the actor, from 0."""
     actors: int = 1
+    """How many actors there are."""
     progress: float = 0.0
+    """The share of the run's budget that is used, 0 to 1."""
     steps: int = 0
+    """Environment steps of all actors so far."""
     greedy: bool = False
+    """Asks for the best action instead of exploration."""
     state: Mapping[str, Any] = field(default_factory=dict)
+    """The recurrent state of each environment, (B, *shape) by name.
+
+    Zeros where an episode begins, else what the last ``act`` returned under that name.
+    """
 
 
 class PolicyModule(Protocol):
     """A policy as users write it: a ``torch.nn.Module`` with these members.
 
-    ``outputs`` names what ``act`` returns beside ``actions``, all of which becomes part of a row:
-    names stand for one float32 per environment, ``DataKey`` for any shape and dtype. ``state``
-    declares recurrent state, which a row holds as it was before the step. Both may be left out, and
-    be properties of an instance. Learners that need more than ``act`` say so in ``calls``, e.g.
-    ``evaluate``.
+    Both fields may be left out, or be properties of an instance. Learners that need more than
+    ``act`` say so in their ``calls``, e.g. ``evaluate``.
     """
 
     outputs: tuple[str | DataKey, ...]
+    """What ``act`` returns besides ``actions``, all of which becomes part of a row.
+
+    A name stands for one float32 per environment, a ``DataKey`` for any shape and dtype.
+    """
     state: tuple[DataKey, ...]
+    """Recurrent state, which a row holds as it was before the step."""
 
     def act(self, obs: dict[str, Any], info: ActInfo) -> dict[str, Any]:
         """Tensors: ``actions`` (B, *shape) for observations (B, ...), outputs and new state."""
@@ -81,13 +86,12 @@ def output_keys(outputs: Iterable[str | DataKey]) -> tuple[DataKey, ...]:
 
 
 class Seen(NamedTuple):
-    """How a policy of ours takes observations, in words: ``networks`` by data key, and what is odd.
-
-    Both are empty for a policy of the user's own.
-    """
+    """How a policy of ours takes observations; empty for a policy of the user's own."""
 
     networks: tuple[tuple[str, str], ...] = ()
+    """Data keys, and a description of the network that each goes through."""
     doubts: tuple[str, ...] = ()
+    """What is odd about that."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +105,8 @@ class Declared:
     def by(cls, policy: Any, build: Callable[[], Any]) -> Declared:
         """What a policy, a class of modules, or a function that builds one declares.
 
-        A function cannot declare anything, and a class not what depends on its arguments, so what
-        they build is asked.
+        A function cannot declare anything, and a class cannot declare what depends on its
+        arguments: then the module that they build is asked.
         """
         while isinstance(policy, functools.partial):
             policy = policy.func

@@ -27,8 +27,7 @@ class ActorCritic(nn.Module):
     ``action_mask`` forbids are never chosen, and count in no probability and no entropy.
 
     With ``normalize`` flattened numbers are scaled by running statistics. ``correlation`` is that
-    of the noise in continuous actions, see ``DiagGaussian``.
-    ``generator`` makes sampling reproducible; None uses torch's global one.
+    of the noise in continuous actions (``DiagGaussian``).
     """
 
     def __init__(
@@ -56,6 +55,7 @@ class ActorCritic(nn.Module):
         self.value_bias = nn.Parameter(torch.zeros(1))
 
     generator: torch.Generator | None
+    """Makes sampling reproducible; None uses torch's global one."""
     outputs = ACTOR_CRITIC
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
@@ -77,15 +77,13 @@ class ActorCritic(nn.Module):
 
     def forward(self, obs: Obs) -> tuple[Tensor, Tensor]:
         """The policy's last layer (B, width), masked, and the values (B,)."""
-        out, values = self._layers(obs)
-        return masked(out, obs), values
-
-    def _layers(self, obs: Obs) -> tuple[Tensor, Tensor]:
         heads = (self.policy_weight, self.policy_bias, self.value_weight, self.value_bias)
+        out: Tensor
+        values: Tensor
         if isinstance(self.body, TwinMlp):
             x = flatten_all(self.spec.features, obs)
-            x = x if self.normalizer is None else self.normalizer(x)
-            both: tuple[Tensor, Tensor] = self.body(x, heads)
-            return both
-        features = self.body(obs)
-        return apply_heads(features, features, heads)
+            out, values = self.body(x if self.normalizer is None else self.normalizer(x), heads)
+        else:
+            features = self.body(obs)
+            out, values = apply_heads(features, features, heads)
+        return masked(out, obs), values

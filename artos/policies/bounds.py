@@ -15,18 +15,18 @@ from artos.errors import Refused
 
 Floats = NDArray[np.float32]
 _LEAST_STEPS = 1000
-"""So many different float32 numbers at least lie within the bounds of a dimension."""
+"""At least this many different float32 numbers must lie within the bounds of a dimension."""
 
 
 class Bounds(nn.Module):
-    """Between -1 ... 1 and the bounds of an action space, (B, size) to (B, *shape) and back.
+    """Converts between -1 ... 1 and the bounds of an action space, (B, size) to (B, *shape).
 
-    A dimension without two finite bounds keeps its own units, about the bounded number nearest to
-    0. One that is fixed, with equal bounds, is 0 as a unit, and ``free`` (size,) is False there.
+    A dimension without two finite bounds keeps its own units, around the allowed number nearest to
+    0. One that is fixed, with equal bounds, is 0 in units, and ``free`` (size,) is False there.
 
     Raises:
-        Refused: bounds the wrong way round, or so near each other that float32 cannot tell the
-            actions between them apart, or not one dimension is free.
+        Refused: bounds are the wrong way round, or so close to each other that float32 cannot tell
+            the actions between them apart, or no dimension is free.
     """
 
     middle: Tensor
@@ -48,18 +48,18 @@ class Bounds(nn.Module):
         return self.reach > 0
 
     def forward(self, unit: Tensor) -> Tensor:
-        """What the environment takes."""
+        """Unit actions (B, size) as the environment takes them, (B, *shape)."""
         return (self.middle + self.reach * unit).reshape(len(unit), *self.shape)
 
     def unit(self, actions: Tensor) -> Tensor:
-        """What a critic takes."""
+        """Actions (B, *shape) as a critic takes them: unit actions (B, size)."""
         there = actions.reshape(len(actions), -1) - self.middle
         if self.free_count == self.size:
             return there / self.reach
         return torch.where(self.free, there / torch.where(self.free, self.reach, 1), 0)
 
     def freed(self, columns: Tensor) -> Tensor:
-        """Units, or what is summed over dimensions, (..., size): 0 for those that are fixed."""
+        """Units, or terms of a sum over dimensions, (..., size): 0 for those that are fixed."""
         return columns if self.free_count == self.size else torch.where(self.free, columns, 0)
 
     def anything(self, rows: int) -> Tensor:
@@ -69,25 +69,24 @@ class Bounds(nn.Module):
 
 def units_of(actions: ActionSpec) -> tuple[Floats, Floats]:
     """Middles and reaches of the dimensions of a Box, (size,) float32 each."""
-    both = [_unit(low, high) for low, high in zip(actions.low, actions.high, strict=True)]
+    both = []
+    for low, high in zip(actions.low, actions.high, strict=True):
+        if low is not None and high is not None:
+            both.append(((high + low) / 2, (high - low) / 2))
+        else:
+            both.append((max(0.0, low) if low is not None else min(0.0, high or 0.0), 1.0))
     middle, reach = np.array(both, np.float32).reshape(-1, 2).T.copy()
     return middle, reach
 
 
-def _unit(low: float | None, high: float | None) -> tuple[float, float]:
-    if low is not None and high is not None:
-        return (high + low) / 2, (high - low) / 2
-    return max(0.0, low) if low is not None else min(0.0, high or 0.0), 1.0
-
-
 def are_own_units(actions: ActionSpec) -> bool:
-    """Whether the units of the environment are those of networks: all bounds are -1 and 1."""
+    """Whether the environment's units are also those of networks: all bounds are -1 and 1."""
     middle, reach = units_of(actions)
     return bool((middle == 0).all() and (reach == 1).all())
 
 
 def bound_faults(actions: ActionSpec) -> Iterator[str]:
-    """What is wrong with the bounds of a Box, in words."""
+    """What is wrong with the bounds of a Box."""
     known = [
         (i, low, high)
         for i, (low, high) in enumerate(zip(actions.low, actions.high, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from artos.envs.spec import ActionSpec, EnvSpec, Part
+from artos.envs.spec import ActionSpec, EnvSpec
 from artos.errors import Refused
 from artos.policies.acting import ACTOR_CRITIC, ActInfo, Declared, Seen
 from artos.policies.actor_critic import ActorCritic
 from artos.policies.encoders import Encoder, normalizers
 from artos.policies.inputs import can_be_scaled, doubt, picture, words
 from artos.policies.twin_mlp import TwinMlp
-from artos.spec import MASK_KEY, DataKey
+from artos.specs.keys import MASK_KEY, DataKey
 
 _BATCH = 3
 _MOST_UNITS = 2**16
@@ -27,17 +27,16 @@ _CRITIC = Declared()
 
 @dataclass(frozen=True)
 class Policy:
-    """The built-in actor-critic: ``auto`` takes the CNN if the environment shows pictures.
-
-    ``normalize`` scales observations that are no pictures and no categories by running statistics.
-    ``correlation`` is that of the noise in continuous actions from step to step, 0 to below 1.
-    """
+    """The built-in actor-critic."""
 
     outputs: ClassVar[tuple[str | DataKey, ...]] = ACTOR_CRITIC
     kind: Literal["auto", "mlp", "cnn"] = "auto"
+    """``auto`` takes the CNN if the environment shows pictures."""
     hidden: tuple[int, ...] = (64, 64)
     normalize: bool = False
+    """Scales observations, except pictures and categories, by running statistics."""
     correlation: float = 0.0
+    """Of the noise in continuous actions from step to step, 0 to below 1."""
 
     def build(self, spec: EnvSpec, seed: int) -> ActorCritic:
         """A freshly initialised module; the same seed gives the same weights everywhere.
@@ -81,7 +80,8 @@ def build_policy(policy: PolicyLike, spec: EnvSpec, seed: int) -> nn.Module:
 
 def seen(module: Any, spec: EnvSpec) -> Seen:
     """Which network each part of an observation goes through."""
-    ours = [each for each in _modules(module) if isinstance(each, Encoder | TwinMlp)]
+    modules = module.modules() if isinstance(module, nn.Module) else ()
+    ours = [each for each in modules if isinstance(each, Encoder | TwinMlp)]
     if not ours:
         return Seen()
     cnn, scaled = isinstance(ours[0], Encoder), bool(normalizers(module))
@@ -92,54 +92,49 @@ def seen(module: Any, spec: EnvSpec) -> Seen:
     )
 
 
-def _modules(module: Any) -> Iterator[nn.Module]:
-    return module.modules() if isinstance(module, nn.Module) else iter(())
-
-
 def fake_observations(spec: EnvSpec, batch: int) -> dict[str, Tensor]:
     """Zeros (or the lower bound) of the right shapes and dtypes, by data key; nothing is masked."""
-    return {p.name: torch.from_numpy(_fake(p, batch)) for p in spec.parts}
-
-
-def _fake(part: Part, batch: int) -> Any:
-    if part.name == MASK_KEY:
-        return np.ones((batch, *part.shape), bool)
-    fill = part.low if part.low is not None else 0
-    return np.full((batch, *part.value_shape), fill, part.dtype)
+    found = {}
+    for part in spec.parts:
+        value: Any
+        if part.name == MASK_KEY:
+            value = np.ones((batch, *part.shape), bool)
+        else:
+            fill = part.low if part.low is not None else 0
+            value = np.full((batch, *part.value_shape), fill, part.dtype)
+        found[part.name] = torch.from_numpy(value)
+    return found
 
 
 def check_policy(module: Any, spec: EnvSpec, declared: Declared = _CRITIC) -> list[str]:
     """Act, and evaluate if it can, on a fake batch; returns what does not fit and what to change.
 
-    ``declared`` is what ``act`` has to give beside ``actions``.
+    ``declared`` is what ``act`` must return besides ``actions``.
     """
     if not isinstance(module, nn.Module):
         return [f"the policy is a {type(module).__name__}; it must be a torch.nn.Module"]
     if not callable(getattr(module, "act", None)):
         return [f"{type(module).__name__} has no method act(obs, info)"]
     obs = fake_observations(spec, _BATCH)
-    state = {key.name: _zeros(key) for key in declared.state}
+    state = {
+        key.name: torch.from_numpy(np.zeros((_BATCH, *key.shape), key.dtype))
+        for key in declared.state
+    }
     try:
         with torch.no_grad():
             acted = module.act(obs, ActInfo(state=state))  # type: ignore[operator]
     except Exception as error:
-        return [f"act(obs, info) raised {type(error).__name__}: {error}; obs has {_describe(obs)}"]
+        has = ", ".join(f"{name} {tuple(each.shape)} {each.dtype}" for name, each in obs.items())
+        return [f"act(obs, info) raised {type(error).__name__}: {error}; obs has {has}"]
+    if not isinstance(acted, dict):
+        return [f"act(obs, info) must return a dict of tensors, not {type(acted).__name__}"]
     actions = DataKey("actions", spec.actions.shape, spec.actions.stored_dtype)
     wanted = (actions, *declared.outputs, *declared.state)
-    faults = _act_faults(acted, wanted) or _action_faults(acted, spec.actions)
+    faults = [fault for key in wanted for fault in _output_faults(acted, key)]
+    faults = faults or _action_faults(acted, spec.actions)
     if faults or state or not callable(getattr(module, "evaluate", None)):
         return faults
     return _evaluate_faults(module, obs, acted["actions"])
-
-
-def _zeros(key: DataKey) -> Tensor:
-    return torch.from_numpy(np.zeros((_BATCH, *key.shape), key.dtype))
-
-
-def _act_faults(acted: Any, wanted: Sequence[DataKey]) -> list[str]:
-    if not isinstance(acted, dict):
-        return [f"act(obs, info) must return a dict of tensors, not {type(acted).__name__}"]
-    return [fault for key in wanted for fault in _output_faults(acted, key)]
 
 
 def _output_faults(acted: dict[str, Any], key: DataKey) -> Iterator[str]:
@@ -183,7 +178,3 @@ def _evaluate_faults(module: Any, obs: dict[str, Tensor], actions: Tensor) -> li
         for name, value in zip(names, found, strict=True)
         if tuple(value.shape) != (_BATCH,)
     ]
-
-
-def _describe(obs: dict[str, Tensor]) -> str:
-    return ", ".join(f"{name} {tuple(value.shape)} {value.dtype}" for name, value in obs.items())

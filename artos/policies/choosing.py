@@ -15,7 +15,7 @@ CHOOSES: dict[str, tuple[ActionKind, ...]] = {
     "a2c": _ALL,
     "impala": _ALL,
 }
-"""Kinds of actions by algorithm; dqn, sac and td3 need bounds of those that are numbers."""
+"""Kinds of actions by algorithm; dqn, sac and td3 need bounds if actions are numbers."""
 
 _WORDS = {
     "discrete": "one of several actions",
@@ -28,23 +28,28 @@ def require_actions(spec: EnvSpec, chooser: str, *kinds: ActionKind) -> None:
     """Refuse an environment whose actions an algorithm or a policy cannot choose.
 
     Raises:
-        Refused: actions of another kind, or continuous ones without bounds.
+        Refused: actions are of another kind, or are continuous without bounds.
     """
     actions = spec.actions
     free = None in (*actions.low, *actions.high)
     if actions.kind in kinds and not free:
         return
     able = " or ".join(_WORDS[kind] for kind in kinds)
-    hints = _hints(actions, kinds)
+    *most, last = (
+        name
+        for name, chosen in CHOOSES.items()
+        if actions.kind in chosen and (chosen == _ALL or not free)
+    )
+    instead = [f"{', '.join(most)} or {last} on it", *_wrappers(actions, kinds)]
     raise Refused(
         [
-            f"{chooser} chooses {able}, but {spec.name} takes {_taken(actions)}: run "
-            + ", or ".join([f"{_listed(_choosers(actions.kind, free=free))} on it", *hints])
+            f"{chooser} chooses {able}, but {spec.name} takes {_described(actions)}: run "
+            + ", or ".join(instead)
         ]
     )
 
 
-def _taken(actions: ActionSpec) -> str:
+def _described(actions: ActionSpec) -> str:
     match actions.kind:
         case "discrete":
             return f"one of {actions.sizes[0]} actions"
@@ -54,18 +59,8 @@ def _taken(actions: ActionSpec) -> str:
     return f"numbers of shape {actions.shape}{without}"
 
 
-def _choosers(kind: ActionKind, *, free: bool) -> list[str]:
-    return [
-        name for name, kinds in CHOOSES.items() if kind in kinds and (kinds == _ALL or not free)
-    ]
-
-
-def _listed(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
-
-
-def _hints(actions: ActionSpec, kinds: tuple[ActionKind, ...]) -> list[str]:
-    """Wrappers that make a kind of action of it that can be chosen."""
+def _wrappers(actions: ActionSpec, kinds: tuple[ActionKind, ...]) -> list[str]:
+    """Hints at wrappers that make a kind of action of it that can be chosen."""
     if actions.kind in kinds:
         return [action_words.bounds(actions)]
     if "discrete" not in kinds:

@@ -15,8 +15,8 @@ from artos.policies.relu_mlp import ReluMlps
 class Critics(nn.Module):
     """Q-values of ``count`` networks (Fujimoto et al. 2018: two, against overestimation).
 
-    Pictures are encoded once for all. Continuous actions are an input, (B, size) in -1 ... 1;
-    discrete ones have an output each.
+    Pictures are encoded once for all of them. Continuous actions are an input, (B, size) in
+    -1 ... 1; discrete ones have an output each.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from artos.envs.spec import ActionSpec
 from artos.errors import Refused
 from artos.policies.bounds import Bounds, are_own_units, units_of
-from artos.snapshot import put_back, taken
+from artos.system.snapshot import put_back, taken
 
 Floats = NDArray[np.float32]
 LOG_2PI = math.log(2 * math.pi)
@@ -21,9 +21,10 @@ _MOST_AHEAD, _BYTES_AHEAD = 256, 2**20
 
 
 class Head(nn.Module):
-    """Turns the policy's last layer, (B, width), into actions. ``width`` says how wide that is."""
+    """Turns the policy's last layer, (B, width), into actions."""
 
     width: int
+    """How wide that layer is."""
 
     def sample(
         self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False
@@ -49,7 +50,7 @@ class Categorical(Head):
     def sample(
         self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """Exponential race: the smallest of Exp(1)/p wins with probability p."""
+        """Draw by an exponential race: the smallest of Exp(1)/p wins with probability p."""
         logs = torch.log_softmax(out.float(), -1)
         if greedy:
             actions = logs.argmax(-1)
@@ -59,7 +60,7 @@ class Categorical(Head):
         return actions, _pick(logs, actions)
 
     def evaluate(self, out: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Head.evaluate``."""
+        """Log probabilities (B,) of given actions and the entropy (B,)."""
         logs = torch.log_softmax(out.float(), -1)
         return _pick(logs, actions), -(logs.exp() * logs).sum(-1)
 
@@ -75,7 +76,7 @@ class MultiCategorical(Head):
     def sample(
         self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """See ``Head.sample``."""
+        """Draw actions int64 (B, *shape) and their summed log probabilities (B,)."""
         drawn = [
             cast("Categorical", part).sample(piece, generator, greedy=greedy)
             for part, piece in zip(self.parts, torch.split(out, self.sizes, -1), strict=True)
@@ -84,7 +85,7 @@ class MultiCategorical(Head):
         return actions, torch.stack([p for _, p in drawn]).sum(0)
 
     def evaluate(self, out: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Head.evaluate``."""
+        """Log probabilities (B,) of given actions and the entropy (B,)."""
         columns = actions.reshape(len(actions), -1).unbind(-1)
         rated = [
             cast("Categorical", part).evaluate(piece, column)
@@ -98,16 +99,17 @@ class MultiCategorical(Head):
 class DiagGaussian(Head):
     """Independent normals with a learned, state-independent deviation; float32 (B, *shape).
 
-    Each row's noise has this ``correlation`` with that of the same row in the sample before: noise
-    that lasts goes further than noise that cancels itself out (Hollenstein et al. 2024, with pink
-    noise). Every sample alone stays standard normal, and log probabilities are those of one alone.
+    Each row's noise has this ``correlation`` with that of the same row in the previous sample:
+    noise that lasts explores further than noise that cancels itself out (Hollenstein et al. 2024,
+    with pink noise). Each sample by itself is standard normal, and log probabilities are for it by
+    itself.
 
-    With ``units`` the normals are in units of the bounds, where -1 ... 1 is all that is allowed.
-    Log probabilities and entropy are those of units, the same for all bounds, and a dimension that
-    is fixed has no part in them.
+    With ``units`` the normals are in units of the bounds, where only -1 ... 1 is allowed. Log
+    probabilities and entropy are those of units, the same for all bounds, and a dimension that is
+    fixed does not count in them.
 
     Raises:
-        Refused: a correlation that is not from 0 to below 1.
+        Refused: the correlation is negative, or 1 or more.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("_last",)
@@ -126,7 +128,7 @@ class DiagGaussian(Head):
     def sample(
         self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """See ``Head.sample``; actions are not clipped here."""
+        """As ``Head.sample``; actions are not clipped here."""
         mean = out.float()
         noise = torch.zeros_like(mean) if greedy else self._noise(mean, generator)
         unit = mean + self.log_std.exp() * noise
@@ -135,7 +137,7 @@ class DiagGaussian(Head):
         return actions, logs
 
     def evaluate(self, out: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Head.evaluate``."""
+        """Log probabilities (B,) of given actions and the entropy (B,)."""
         columns = actions.reshape(len(out), -1)
         unit = columns if self.units is None else self.units.unit(columns)
         noise = (unit - out.float()) * (-self.log_std).exp()
@@ -172,7 +174,7 @@ def head_for(actions: ActionSpec, correlation: float = 0.0) -> Head:
     """The usual distribution for an action space; ``correlation`` is that of continuous noise.
 
     Raises:
-        Refused: bounds between which nothing can be chosen, see ``Bounds``.
+        Refused: nothing can be chosen between its bounds (``Bounds``).
     """
     if actions.kind == "discrete":
         return Categorical(actions.sizes[0])
@@ -190,7 +192,7 @@ def _pick(logs: Tensor, actions: Tensor) -> Tensor:
 
 
 class Sampler(Protocol):
-    """NumPy twin of a head for a fixed batch size B; what it returns is reused by the next call."""
+    """NumPy twin of a head for a fixed batch size B; the next call reuses the arrays returned."""
 
     def __call__(
         self, out: Floats, state: dict[str, Floats], *, greedy: bool = False
@@ -203,9 +205,9 @@ class Sampler(Protocol):
 
 
 def steps_ahead(batch: int, choices: int) -> int:
-    """For how many steps noise is drawn at once: at most 256, and 1 MiB if that is enough for one.
+    """For how many steps noise is drawn at once: 1 to 256, with at most 1 MiB beyond the first.
 
-    ``choices`` are those of all sub-actions together.
+    ``choices`` counts those of all sub-actions together.
     """
     return max(1, min(_MOST_AHEAD, _BYTES_AHEAD // (4 * max(1, batch * choices))))
 
@@ -228,11 +230,9 @@ class CategoricalSampler:
     def __call__(
         self, out: Floats, state: dict[str, Floats], *, greedy: bool = False
     ) -> tuple[NDArray[np.int64], Floats]:
-        """See ``Sampler``.
-
-        ``log p(a) = -log Σ exp(l - l_a)`` needs no maximum first: the winner of a Gumbel race is
-        never so far behind another choice that the exponential overflows.
-        """
+        """Actions (B,) int64, and log probabilities (B,) by ``log p(a) = -log Σ exp(l - l_a)``."""
+        # No maximum is subtracted first: the winner of a Gumbel race is never so far behind
+        # another choice that the exponential overflows.
         wide, logs = self._wide, self._logs
         actions = (out if greedy else np.add(out, self._gumbel(), out=wide)).argmax(1)
         chosen = out[self._rows, actions]
@@ -246,7 +246,7 @@ class CategoricalSampler:
     def _gumbel(self) -> Floats:
         if self._next == len(self._noise):
             self._rng.standard_exponential(dtype=np.float32, out=self._noise)
-            # A drawn zero would win with infinite noise; the sum of exponentials must stay finite.
+            # A zero would win with infinite noise, and the sum of exponentials must stay finite.
             np.maximum(self._noise, np.float32(1e-20), out=self._noise)
             np.log(self._noise, out=self._noise)
             np.negative(self._noise, out=self._noise)
@@ -275,14 +275,14 @@ class MultiCategoricalSampler:
         return [taken(part) for part in self._parts]
 
     def go_on(self, found: list[Any]) -> None:
-        """Use that."""
+        """Go on with a ``snapshot``."""
         for part, drawn in zip(self._parts, found, strict=True):
             put_back(part, drawn)
 
     def __call__(
         self, out: Floats, state: dict[str, Floats], *, greedy: bool = False
     ) -> tuple[NDArray[np.int64], Floats]:
-        """See ``Sampler``."""
+        """Actions (B, *shape) int64 and their summed log probabilities (B,)."""
         self._logs.fill(0)
         for i, (part, piece) in enumerate(zip(self._parts, self._slices, strict=True)):
             self._actions[:, i], logs = part(out[:, piece], state, greedy=greedy)
@@ -314,7 +314,7 @@ class GaussianSampler:
     def __call__(
         self, out: Floats, state: dict[str, Floats], *, greedy: bool = False
     ) -> tuple[Floats, Floats]:
-        """See ``Sampler``."""
+        """Actions (B, *shape) float32, not clipped, and their log probabilities (B,)."""
         noise = self._zeros if greedy else self._draw()
         log_std = state["head.log_std"]
         out += np.exp(log_std) * noise

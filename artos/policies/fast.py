@@ -1,4 +1,4 @@
-"""Acting: policies bound to a flat parameter vector, without copying it."""
+"""Acts with policies that are bound to a flat parameter vector, without copying it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from artos.policies.flat import Floats, layout, named_tensors, views
 from artos.policies.inputs import divisor, flat_width
 from artos.policies.masks import FORBIDDEN
 from artos.policies.twin_mlp import TwinMlp
-from artos.snapshot import put_back, taken
-from artos.spec import MASK_KEY
+from artos.specs.keys import MASK_KEY
+from artos.system.snapshot import put_back, taken
 
 Array = NDArray[Any]
 _REMEMBERED = 64
 _SIZES = 8
-"""Batch sizes whose scratch arrays are kept."""
+"""So many batch sizes have their scratch arrays kept."""
 
 
 def make_actor(module: nn.Module, spec: EnvSpec, seed: int) -> BoundPolicy:
@@ -38,7 +38,7 @@ def make_actor(module: nn.Module, spec: EnvSpec, seed: int) -> BoundPolicy:
 
 
 class _Views:
-    """Views of flat vectors, remembered by address: binding a slot again costs a look-up."""
+    """Views of flat vectors, remembered by address: binding a slot again costs one look-up."""
 
     def __init__(self, module: nn.Module) -> None:
         self._layout = layout(module)
@@ -58,8 +58,9 @@ class _Views:
 class FastMlp:
     """NumPy twin of an ``ActorCritic`` without images: a sixth of torch's cost for 4 environments.
 
-    Same numbers as the module within float32 rounding; own random stream from ``seed``. Binding
-    copies the few parameters into the form that multiplies fastest, so ``flat`` is free afterwards.
+    It gives the module's numbers within float32 rounding, with a random stream of its own from
+    ``seed``. Binding copies the few parameters into the form that multiplies fastest, so ``flat``
+    may be reused afterwards.
     """
 
     def __init__(self, module: ActorCritic, spec: EnvSpec, seed: int) -> None:
@@ -73,7 +74,7 @@ class FastMlp:
         self._passes: dict[int, _Pass] = {}
 
     def bind(self, flat: Floats) -> None:
-        """See ``BoundPolicy.bind``."""
+        """Act with these parameters from now on."""
         self._weights.copy(self._views.of(flat))
         if self._scaling.known:
             self._scaling.copy(self._views.of(flat))
@@ -83,7 +84,7 @@ class FastMlp:
             run.refresh(self._weights)
 
     def act(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
-        """See ``BoundPolicy.act``."""
+        """Actions, log probabilities and values; the arrays are valid until the next call."""
         run = self._pass_of(len(obs[self._name]))
         run.forward(self._weights, self._scaling, obs)
         if self._masked:
@@ -92,7 +93,7 @@ class FastMlp:
         return {"actions": actions, "log_probs": logs, "values": run.values}
 
     def values(self, obs: dict[str, Array], info: ActInfo) -> Floats:
-        """See ``BoundPolicy.values``; draws no random numbers, so its stream does not move."""
+        """Values (B,); draws no random numbers, so its stream does not move."""
         run = self._pass_of(len(obs[self._name]))
         run.forward(self._weights, self._scaling, obs)
         return run.values
@@ -102,7 +103,7 @@ class FastMlp:
         return {"rng": self._rng, "drawn": {n: taken(p.sample) for n, p in self._passes.items()}}
 
     def go_on(self, found: dict[str, Any]) -> None:
-        """Draw on from there."""
+        """Go on with the random stream of a ``snapshot``."""
         self._rng.bit_generator.state = found["rng"].bit_generator.state
         for batch, drawn in found["drawn"].items():
             put_back(self._pass_of(batch).sample, drawn)
@@ -119,8 +120,8 @@ class FastMlp:
 class _Weights:
     """Both networks side by side: (in + 1, 2h), then (2, h, h') each, then one head for both.
 
-    The first layer's bias is one more row, multiplied by a constant 1 in the input. The head is
-    (2h, width + 1): policy rows above, value rows below, zeros elsewhere.
+    The first layer's bias is an additional row, multiplied by a constant 1 in the input. The head
+    is (2h, width + 1): policy rows above, value rows below, zeros elsewhere.
     """
 
     def __init__(self, width: int, module: ActorCritic) -> None:
@@ -137,7 +138,7 @@ class _Weights:
         self.head_bias = np.empty(self.out + 1, np.float32)
 
     def copy(self, state: dict[str, Floats]) -> None:
-        """Take over new parameters."""
+        """Copy new parameters."""
         if self.first is not None:
             half = self.sides[0]
             weight, bias = state["body.weight0"], state["body.bias0"]
@@ -162,7 +163,7 @@ class _Scaling:
         self._mean, self._factor = np.zeros((2, len(real)), np.float32)
 
     def copy(self, state: dict[str, Floats]) -> None:
-        """Take over new statistics."""
+        """Copy new statistics."""
         self._mean[...] = state["normalizer.mean"]
         np.divide(1, np.sqrt(state["normalizer.var"] + np.float32(1e-8)), out=self._factor)
 
@@ -182,7 +183,8 @@ class _Pass:
         self._x = np.ones((batch, flat_width_of(spec) + 1), np.float32)
         self._fills = _fills(spec.features, self._x)
         self._hidden = [np.empty((batch, 2 * side), np.float32) for side in weights.sides]
-        self._pairs = [_pair(h) for h in self._hidden]
+        # (B, 2h) seen as (2, B, h): policy and value apart.
+        self._pairs = [h.reshape(batch, 2, -1).transpose(1, 0, 2) for h in self._hidden]
         self._biases = [np.empty_like(h) for h in self._hidden[1:]]
         self._joint = np.empty((batch, weights.out + 1), np.float32)
         self._joint_bias = np.empty_like(self._joint)
@@ -191,7 +193,7 @@ class _Pass:
         self.refresh(weights)
 
     def refresh(self, weights: _Weights) -> None:
-        """Spread new biases over the batch: adding equal shapes costs a third of broadcasting."""
+        """Spread new biases over the batch: adding equal shapes takes a third of broadcasting."""
         for spread, bias in zip(self._biases, weights.biases, strict=True):
             spread[...] = bias
         self._joint_bias[...] = weights.head_bias
@@ -213,12 +215,6 @@ class _Pass:
             np.tanh(last, out=last)
         np.dot(last, weights.head, out=self._joint)
         np.add(self._joint, self._joint_bias, out=self._joint)
-
-
-def _pair(both: Floats) -> Floats:
-    """(B, 2h) seen as (2, B, h): policy and value apart."""
-    pair: Floats = both.reshape(len(both), 2, -1).transpose(1, 0, 2)
-    return pair
 
 
 class _Copy:
@@ -259,19 +255,15 @@ def _fills(parts: tuple[Part, ...], x: Floats) -> list[tuple[str, _Copy | _OneHo
 
 
 def flat_width_of(spec: EnvSpec) -> int:
-    """Features of all parts that a policy looks at, flattened."""
+    """How many features all parts that a policy looks at have when they are flattened."""
     return sum(flat_width(part) for part in spec.features)
-
-
-def _keeps(module: nn.Module) -> bool:
-    return hasattr(module, "kept") or hasattr(module, "snapshot")
 
 
 class TorchActor:
     """Acts with any module: its tensors become views of the bound vector.
 
-    Sampling uses a stream of its own: the built-in policy through its ``generator``, any other
-    module through torch's global state, which is put back after every call.
+    Sampling uses a random stream of its own: the built-in policy through its ``generator``, any
+    other module through torch's global state, which is restored after every call.
     """
 
     def __init__(self, module: nn.Module, seed: int) -> None:
@@ -284,7 +276,7 @@ class TorchActor:
             module.generator = generator
 
     def bind(self, flat: Floats) -> None:
-        """See ``BoundPolicy.bind``. Memory that cannot be written is copied."""
+        """Act with these parameters from now on. Memory that cannot be written is copied."""
         for name, view in self._views.of(flat if flat.flags.writeable else flat.copy()).items():
             self._tensors[name].data = torch.from_numpy(view)
 
@@ -292,11 +284,15 @@ class TorchActor:
         """The states of its random streams, and what parts of the module keep from call to call."""
         generator: Any = getattr(self._module, "generator", None)
         own = None if generator is None else generator.get_state().numpy()
-        parts = {n: taken(each) for n, each in self._module.named_modules() if _keeps(each)}
+        parts = {
+            name: taken(each)
+            for name, each in self._module.named_modules()
+            if hasattr(each, "kept") or hasattr(each, "snapshot")
+        }
         return {"stream": self._state.numpy(), "generator": own, "parts": parts}
 
     def go_on(self, found: dict[str, Any]) -> None:
-        """Draw on from there."""
+        """Go on with the random streams of a ``snapshot``, and with what parts kept."""
         self._state = torch.from_numpy(found["stream"])
         if found["generator"] is not None:
             generator: Any = self._module.generator
@@ -306,7 +302,7 @@ class TorchActor:
 
     @torch.inference_mode()
     def act(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
-        """See ``BoundPolicy.act``."""
+        """What the module's ``act`` returns, as arrays."""
         act = self._module.act if self._own else self._in_own_stream
         found: Any = act(_tensors(obs), _with_tensors(info))  # type: ignore[operator]
         return {name: value.numpy() for name, value in found.items()}
@@ -322,7 +318,7 @@ class TorchActor:
 
     @torch.inference_mode()
     def values(self, obs: dict[str, Array], info: ActInfo) -> Floats:
-        """See ``BoundPolicy.values``; a module without ``value`` is asked to act."""
+        """Values (B,) float32; a module without ``value`` is asked to act."""
         if not hasattr(self._module, "value"):
             return self.act(obs, info)["values"]
         state = (_with_tensors(info).state,) if info.state else ()
@@ -331,7 +327,7 @@ class TorchActor:
 
 
 def _tensors(arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:
-    """Views, where PyTorch takes such: not of what is read-only or runs backwards."""
+    """Views where PyTorch accepts them, else copies: it refuses read-only and reversed arrays."""
     return {
         name: torch.from_numpy(array if array.flags.carray else array.copy("C"))
         for name, array in arrays.items()

@@ -19,7 +19,7 @@ def named_tensors(module: nn.Module) -> dict[str, Tensor]:
 
 
 def float_buffers(module: nn.Module) -> dict[str, Tensor]:
-    """Buffers that versions hold, of whichever precision: in the vector they are float32."""
+    """Floating-point buffers, which versions hold, too: in the vector they are float32."""
     return {name: b for name, b in module.named_buffers() if b.is_floating_point()}
 
 
@@ -29,7 +29,11 @@ def layout(module: nn.Module) -> Layout:
 
 
 def views(flat: Floats, of: Layout) -> dict[str, Floats]:
-    """Each entry as a view into ``flat`` (float32, contiguous)."""
+    """Each entry as a view into ``flat`` (float32, contiguous).
+
+    Raises:
+        ValueError: the layout is not that of a vector of this length.
+    """
     found, at = {}, 0
     for name, shape in of:
         stop = at + math.prod(shape)

@@ -1,4 +1,4 @@
-"""What the built-in networks take of each part of an observation."""
+"""How the built-in networks take each part of an observation."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def is_bytes(part: Part) -> bool:
 def divisor(part: Part) -> float:
     """What the numbers of a part are divided by before a network sees them.
 
-    It is 255 for bytes, also for pictures whose floats have the bounds of bytes. All other numbers
-    are taken as they are, the same in every dtype.
+    It is 255 for bytes, and for pictures whose floats have the bounds of bytes. All other numbers
+    are taken as they are, in every dtype.
     """
     as_bytes = is_bytes(part) or (part.high == _BYTE and picture(part) is not None)
     return _BYTE if as_bytes else 1.0
 
 
 def flat_width(part: Part) -> int:
-    """Features a part gives when flattened: its elements, or one-hot its categories."""
+    """How many features a part has when flattened: its elements or, one-hot, its categories."""
     return sum(part.sizes) if part.sizes else math.prod(part.value_shape)
 
 
@@ -48,17 +48,19 @@ def is_number(part: Part) -> bool:
 def can_be_scaled(spec: EnvSpec, *, cnn: bool = True) -> bool:
     """Whether an observation has numbers that running statistics can scale.
 
-    Those of pictures are not, if a CNN takes them.
+    They do not scale pictures that a CNN takes.
     """
     return any(is_number(part) and not (cnn and picture(part)) for part in spec.features)
 
 
 class Picture(NamedTuple):
-    """How a CNN reads a part: ``order`` has the axes of a value as frames, colours, H, W."""
+    """How a CNN reads a part."""
 
     channels: int
     sides: tuple[int, int]
+    """Height and width."""
     order: tuple[int, ...]
+    """The axes of a value in the order of frames, colours, height, width."""
 
     def arranged(self, values: Tensor) -> Tensor:
         """(B, *value_shape) to (B, channels, H, W)."""
@@ -67,12 +69,12 @@ class Picture(NamedTuple):
 
 
 def picture(part: Part) -> Picture | None:
-    """How a CNN reads a part, or None if it is no picture.
+    """How a CNN reads a part, or None if it is not a picture.
 
-    A picture is made of bytes, or with three axes or more of floats from 0 or -1 to 1 or from 0 to
-    255; both its sides are 36 or more. Its axes are (H, W), (H, W, C), (C, H, W), and these after
-    one for less than 36 frames, whose colours become channels, too. Colours are the shorter one of
-    the first and the last axis.
+    A picture is made of bytes or, if it has three axes or more, of floats from 0 or -1 to 1 or from
+    0 to 255; both its sides are 36 or more. Its axes are (H, W), (H, W, C) or (C, H, W), maybe
+    after one for fewer than 36 frames, whose colours become channels, too. Colours are the shorter
+    one of the first and the last axis.
     """
     shape = part.value_shape
     axes, channels = list(range(len(shape))), []
@@ -99,9 +101,9 @@ def _shows_light(part: Part) -> bool:
 
 
 def words(part: Part, *, cnn: bool, scaled: bool) -> str:
-    """Which network takes a part and how.
+    """Which network takes a part, and how.
 
-    ``cnn`` says whether there is one for pictures, ``scaled`` whether statistics scale numbers.
+    ``cnn`` is whether there is one for pictures, ``scaled`` whether statistics scale numbers.
     """
     divided = ", divided by 255" * (divisor(part) != 1)
     if cnn and (seen := picture(part)):
@@ -119,11 +121,14 @@ def doubt(part: Part, *, cnn: bool, scaled: bool) -> str:
 
     The arguments are those of ``words``.
     """
-    if cnn and picture(part):
+    if (cnn and picture(part)) or (part.sizes and flat_width(part) <= _MANY):
         return ""
     shown = f"{part.name} is {part.dtype} {part.value_shape}"
     if part.sizes:
-        return _many_categories(part, shown)
+        return (
+            f"{shown} of {flat_width(part):,} categories, each of which is an input: let a wrapper "
+            "show what they are made of, such as coordinates or digits"
+        )
     if flat_width(part) > _MANY:
         return (
             f"{shown}: {flat_width(part):,} inputs of a perceptron, which learns little from "
@@ -143,15 +148,6 @@ def doubt(part: Part, *, cnn: bool, scaled: bool) -> str:
             "normalize=true scales them"
         )
     return ""
-
-
-def _many_categories(part: Part, shown: str) -> str:
-    if flat_width(part) <= _MANY:
-        return ""
-    return (
-        f"{shown} of {flat_width(part):,} categories, each of which is an input: let a wrapper "
-        "show what they are made of, such as coordinates or digits"
-    )
 
 
 def _what_pictures_are(part: Part, cnn: bool) -> str:

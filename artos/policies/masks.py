@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from artos.spec import MASK_KEY
+from artos.specs.keys import MASK_KEY
 
 FORBIDDEN = -1e8
-"""The logit, or value, of a masked choice: finite, so that 0 times it is 0 in every loss."""
+"""The logit, or value, of a masked choice: finite, so that 0 times this is 0 in every loss."""
 
 
 def masked(out: Tensor, obs: Mapping[str, Tensor]) -> Tensor:
-    """Logits or values (..., choices), those that are masked by ``FORBIDDEN``."""
+    """Logits or values (..., choices), with ``FORBIDDEN`` where choices are masked."""
     mask = obs.get(MASK_KEY)
     return out if mask is None else out.masked_fill(~mask, FORBIDDEN)

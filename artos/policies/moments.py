@@ -7,20 +7,23 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_MOST = 1e7  # rows that count; from there on old ones are forgotten little by little
+_MOST = 1e7  # rows that count; from there on old ones are gradually forgotten
 
 
 class Moments(NamedTuple):
-    """Mean and variance of columns, (width,) each, and the rows they are of, a scalar."""
+    """Mean and variance of columns."""
 
     mean: Tensor
+    """(width,)."""
     var: Tensor
+    """(width,)."""
     rows: Tensor
+    """How many rows they are computed from, a scalar."""
 
     def with_rows(self, x: Tensor) -> Moments:
-        """Those of all rows so far and of ``x`` (n, width) (Chan et al. 1983).
+        """The moments of all rows so far and of ``x`` (n, width) (Chan et al. 1983).
 
-        A single row has no variance: until there are two it is 1.
+        A single row has no variance: until there are two rows it is 1.
         """
         if not len(x):
             return self

@@ -1,4 +1,4 @@
-"""The built-in policy made of ordinary layers: for export, and for those who know PyTorch."""
+"""The built-in policy made of ordinary layers: for export, and for readers who know PyTorch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PlainActorCritic(nn.Module):
         assert _numbers(self) == _numbers(trained), "the policy has parameters unknown here"
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
-        """See ``ActorCritic.act``."""
+        """Sample: ``actions`` (B, *shape), ``log_probs`` (B,) and ``values`` (B,), float32."""
         out, values = self(obs)
         actions, logs = self.head.sample(out, greedy=info.greedy)
         return {"actions": actions, "log_probs": logs, "values": values}
@@ -83,7 +83,7 @@ def _tanh_layers(twin: TwinMlp, side: int) -> list[nn.Module]:
 class PlainCnn(nn.Sequential):
     """A ``NatureCnn`` of ``Conv2d``, ``ReLU``, ``Flatten`` and ``Linear``.
 
-    They take (B, C, H, W), bytes scaled to 0 … 1 first.
+    These take (B, C, H, W), with bytes scaled to 0 … 1 before.
     """
 
     def __init__(self, net: NatureCnn) -> None:
@@ -95,7 +95,7 @@ class PlainCnn(nn.Sequential):
         self.seen, self.divisor = net.seen, net.divisor
 
     def forward(self, image: Tensor) -> Tensor:
-        """See ``NatureCnn``."""
+        """Features (B, 512) of pictures (B, *value_shape)."""
         image = self.seen.arranged(image).float() / self.divisor
         found: Tensor = super().forward(image)  # type: ignore[no-untyped-call]
         return found
@@ -107,7 +107,7 @@ def plain_cnns(encoder: Encoder) -> nn.ModuleList:
 
 
 def plain(module: nn.Module) -> nn.Module:
-    """``module`` with ordinary layers in the place of ours, which it may lose to them."""
+    """``module`` with ordinary layers instead of ours; it may be changed in place."""
     if type(module) is ActorCritic:
         return PlainActorCritic(module)
     for encoder in module.modules():

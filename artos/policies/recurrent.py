@@ -15,7 +15,7 @@ from artos.policies.distributions import head_for
 from artos.policies.encoders import Encoder
 from artos.policies.masks import masked
 from artos.policies.twin_mlp import apply_heads, orthogonal
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 
 Obs = dict[str, Tensor]
 State = dict[str, Tensor]
@@ -24,16 +24,14 @@ MEMORY = "state.memory"
 
 
 class Episodes(NamedTuple):
-    """Sequences (T, B) cut where episodes end: S pieces, padded to the longest of L steps.
-
-    ``first`` (S,) is the number of a piece's column if it begins with the sequence, else -1;
-    ``where`` (L, S) numbers the steps of each piece in the flattened (T * B), the last one again
-    where it is over; ``back`` (T * B,) numbers each step in the flattened (L * S).
-    """
+    """Sequences (T, B) cut where episodes end: S pieces, padded to the longest one of L steps."""
 
     first: Tensor
+    """(S,): the number of a piece's column if it begins with the sequence, else -1."""
     where: Tensor
+    """(L, S): numbers in the flattened (T * B) of each piece's steps, the last one repeated."""
     back: Tensor
+    """(T * B,): the number of each step in the flattened (L * S)."""
 
 
 def episodes(ends: Tensor) -> Episodes:
@@ -66,7 +64,7 @@ class Memory(nn.Module):
         self.layers, self.gru = nn.Sequential(*layers), nn.GRU((inside, *hidden)[-1], width)
 
     def forward(self, seen: Tensor, state: Tensor) -> Tensor:
-        """Sequences (L, S, inside) after a state (S, width) to what is remembered at each step."""
+        """The memory at each step, (L, S, width), of sequences (L, S, inside) after (S, width)."""
         found: Tensor = self.gru(self.layers(seen), state.unsqueeze(0))[0]
         return found
 
@@ -103,7 +101,7 @@ class RecurrentActorCritic(nn.Module):
 
     @property
     def state(self) -> tuple[DataKey, ...]:
-        """What both remember."""
+        """The memories of both, one key."""
         return (DataKey(MEMORY, (2 * self.width,)),)
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:

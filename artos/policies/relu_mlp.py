@@ -1,4 +1,4 @@
-"""ReLU networks, one or several of one shape side by side, as one step of autograd."""
+"""ReLU networks, one or several of one shape in parallel, as one step of autograd."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 Layers = Sequence[Tensor]
-"""Weights (…, out, in) and biases (out,) or (…, 1, out) by turns."""
+"""Weights (…, out, in) and biases (out,) or (…, 1, out), alternating."""
 
 
 class ReluMlps(nn.Module):
@@ -54,7 +54,7 @@ def _uniform(*shape: int, within: int) -> nn.Parameter:
 
 
 def forward(layers: Layers, x: Tensor, more: Tensor | None = None) -> Tensor:
-    """What the networks make of (B, width)."""
+    """Outputs of the networks for (B, width)."""
     one_step = torch.is_grad_enabled() and not torch.is_autocast_enabled(x.device.type)
     if one_step and not torch.compiler.is_compiling():
         return _Pass.apply(x, more, *layers)  # type: ignore[no-any-return,no-untyped-call]
@@ -62,7 +62,7 @@ def forward(layers: Layers, x: Tensor, more: Tensor | None = None) -> Tensor:
 
 
 def _seen(layers: Layers, x: Tensor, more: Tensor | None) -> tuple[list[Tensor], Tensor]:
-    """What each layer sees, and what the last one makes of it."""
+    """The input of each layer, and the output of the last one."""
     x = x if more is None else torch.cat((x, more), 1)
     seen = [x.expand(*layers[0].shape[:-2], -1, -1)]
     for weight, bias in zip(layers[:-2:2], layers[1:-2:2], strict=True):
@@ -79,14 +79,14 @@ def _affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    """``a @ b``: libraries take up to five times as long if the narrow side is not the first."""
+    """``a @ b``: libraries take up to five times as long unless the narrow side comes first."""
     return a @ b if b.shape[-1] >= a.shape[-2] else (b.mT @ a.mT).mT
 
 
 class _Pass(torch.autograd.Function):
     """All layers as one step.
 
-    One node costs less than nine, and only gradients that somebody needs are computed.
+    One node costs less than nine, and only gradients that are needed are computed.
     """
 
     @staticmethod

@@ -67,7 +67,7 @@ class TwinPass(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
-        """``parameters``: the heads, then weights and biases by turns."""
+        """``parameters``: the heads, then weights and biases, alternating."""
         heads, layers = parameters[:4], parameters[4:]
         seen = [x.expand(2, -1, -1)]
         for weight, bias in zip(layers[::2], layers[1::2], strict=True):

@@ -14,26 +14,27 @@ from artos.policies.choosing import require_actions
 from artos.policies.encoders import Encoder
 from artos.policies.masks import masked
 from artos.policies.relu_mlp import ReluMlp
-from artos.spec import MASK_KEY
+from artos.specs.keys import MASK_KEY
 
 Obs = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class Epsilon:
-    """How often to act at random: from ``start`` down to ``end`` within a share of the run.
-
-    With ``spread`` actors differ: actor i of N acts at random with probability
-    ``epsilon ** (1 + spread * i / (N - 1))`` (Horgan et al. 2018, §4.1: 0.4 and 7).
-    """
+    """How often to act at random: from ``start`` down to ``end`` within a share of the run."""
 
     start: float = 1.0
     end: float = 0.05
     share: float = 0.1
     spread: float = 0.0
+    """If it is not 0, actors differ.
+
+    Actor i of N acts at random with probability ``epsilon ** (1 + spread * i / (N - 1))`` (Horgan
+    et al. 2018, §4.1: 0.4 and 7).
+    """
 
     def at(self, info: ActInfo) -> float:
-        """The probability for an actor at a time."""
+        """The probability for an actor at a point of the run."""
         done = min(1.0, info.progress / self.share) if self.share else 1.0
         epsilon = self.start + done * (self.end - self.start)
         if self.spread and info.actors > 1:
@@ -75,7 +76,7 @@ class QNetwork(nn.Module):
         return masked(values, obs)
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
-        """``actions`` (B,) int64: the best one, or at random any of them."""
+        """``actions`` (B,) int64: the best one, or any at random."""
         best = self(obs).argmax(1)
         if info.greedy:
             return {"actions": best}

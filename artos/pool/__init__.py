@@ -15,20 +15,21 @@ The first member says which resources there are and how many may share one; othe
 
 **Who is next** is decided by ``fair_queue``, a pure function: weighted by held resource-seconds per
 workload, higher priorities first, and no wait longer than ``longest_wait``. Slots and devices
-(``kind``) are queued for and counted apart. Two workloads with one seat each take turns whatever
-their weights, unless they ``renew``: weights can act only between those that wait at the same time.
+(``kind``) have queues and accounts of their own. Two workloads with one seat each take turns
+whatever their weights are, unless they ``renew``: weights can only act between seats that wait at
+the same time.
 
 **Promised**
 
 - A resource never has more valid leases than its ``share``, nor more memory promised than it has.
-- Whatever process is killed, at whatever point: a change of the table is whole or did not happen,
-  and what the process had is free as soon as anybody looks. Those that wait look at once: they
-  sleep on the ends of the other processes. Nothing polls, except that members in another PID
-  namespace, which cannot be watched, are looked after twice a second.
-- A lease goes on beyond its ``seconds`` only while nobody waits. After that it is taken away: the
+- Whichever process is killed, at any point: a change of the table happens as a whole or not at all,
+  and what the process had is reclaimed as soon as another one looks. Those that wait look at once:
+  they sleep on the ends of the other processes. Nothing polls, except for members in another PID
+  namespace, which cannot be watched: they are checked twice a second.
+- A lease goes on beyond its ``seconds`` only while no other waits. After that it is revoked: the
   next one runs, and the holder finds out at its next ``check``, ``renew`` or end: ``LeaseRevoked``.
-- While nobody waits, beginning and ending a lease takes no lock. A seat keeps its resource between
-  leases, and gets it again later if it is free.
+- While no other waits, beginning and ending a lease takes no lock. A seat keeps its resource
+  between leases, and gets the same one again later if it is free.
 - A forked child is not a member, has no lease, and keeps none alive.
 - Every wait has a deadline, and its error says who holds what.
 - What no pool has written is refused by name (``PoolDamaged``), and nothing is opened through a
@@ -36,15 +37,15 @@ their weights, unless they ``renew``: weights can act only between those that wa
 
 **Not promised**
 
-- The table cannot take a device from a process: a late holder may still compute there, next to the
-  next one. ``Pool.join(on_revoked=…)`` tells a supervisor whom to end. Needs of memory are
-  promises of those who enter; nothing here limits what they allocate.
-- The kernel drops the locks of a process that dies before it has taken all else from it: for some
-  milliseconds its memory on a device may still be taken while the next one runs.
+- The table cannot take a device from a process: an overdue holder may still compute there while the
+  next one does. ``Pool.join(on_revoked=…)`` tells a supervisor which process to end. How much
+  memory a seat needs is what its process says; nothing here limits what it allocates.
+- When a process ends, the kernel releases its locks before its memory on a device: for some
+  milliseconds that memory may still be taken while the next holder runs.
 - A process that is stopped (SIGSTOP) in the microseconds in which it changes the table keeps all
-  others waiting: they fail after seconds with ``PoolStuck``, which names it. A stopped holder is
-  like one that hangs.
-- Held seconds of a process that was killed are counted until somebody looks. All counts are gone
+  others waiting: after seconds they fail with ``PoolStuck``, which names it. A holder that is
+  stopped at another time is like one that hangs.
+- Held seconds of a process that was killed are counted until another one looks. All counts are gone
   with the last member.
 - A seat, a pool and a lease belong to one thread. Users do not share a pool: each has their own,
   unless all name a folder that root has made for their group; then they trust one another.

@@ -9,25 +9,25 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, eq=False)
 class Account:
-    """What one workload has held of one kind of resource.
-
-    ``seconds`` were held until ``since``; ``units`` are held from then on. ``lead`` is added to the
-    virtual time. ``turn`` numbers the workload's last grant among all grants. ``waiting`` counts
-    its contenders that wait.
-    """
+    """What one workload has held of one kind of resource."""
 
     workload: str
     weight: float = 1.0
     seconds: float = 0.0
+    """Resource-seconds held until ``since``."""
     lead: float = 0.0
+    """Added to the virtual time."""
     turn: int = 0
+    """The number of the workload's last grant among all grants."""
     since: float = 0.0
     units: int = 0
+    """Units that are held from ``since`` on."""
     waiting: int = 0
+    """How many of its contenders wait."""
 
     @property
     def present(self) -> bool:
-        """Whether it waits for or holds anything."""
+        """Whether it holds anything or waits for it."""
         return bool(self.units or self.waiting)
 
     def seconds_at(self, now: float) -> float:
@@ -40,7 +40,7 @@ class Account:
         return self.lead + (self.seconds + self.units * (now - self.since)) / self.weight
 
     def hold(self, more: int, now: float) -> None:
-        """Hold so many units more from ``now`` on (fewer, if negative)."""
+        """Hold ``more`` further units from ``now`` on (fewer, if negative)."""
         self.seconds = self.seconds_at(now)
         self.since, self.units = now, self.units + more
 
@@ -57,26 +57,25 @@ class Account:
 
 @dataclass(slots=True)
 class Lowest:
-    """Accounts by virtual time, then by how long ago their turn was, then in the order of filing.
+    """Accounts by virtual time, then by how long ago their turn was, then by when they were added.
 
-    ``ahead`` seconds, divided by weight, are added: the virtual time at which a lease would end.
-
-    Virtual time only grows, so the key an account was filed under is never too high: only the
-    account on top has its key brought up to date. Accounts that are no longer ``valid`` are dropped
-    when they come to the top.
+    Virtual time only grows, so the key under which an account was added is never too high: only the
+    account on top has its key brought up to date.
     """
 
     valid: Callable[[Account], object]
+    """An account for which this is no longer true is dropped when it comes to the top."""
     ahead: float = 0.0
+    """Seconds of a lease that are counted before it begins, divided by weight."""
     _heap: list[tuple[float, int, int, Account]] = field(default_factory=list)
-    _filed: set[Account] = field(default_factory=set)
+    _added: set[Account] = field(default_factory=set)
     _count: int = 0
 
     def add(self, account: Account, now: float) -> None:
-        """File an account; twice is fine."""
-        if account not in self._filed:
+        """Add an account; twice is fine."""
+        if account not in self._added:
             self._count += 1
-            self._filed.add(account)
+            self._added.add(account)
             key = (self.key(account, now), account.turn, self._count, account)
             heapq.heappush(self._heap, key)
 
@@ -91,7 +90,7 @@ class Lowest:
             virtual, turn, number, account = heap[0]
             if not self.valid(account):
                 heapq.heappop(heap)
-                self._filed.discard(account)
+                self._added.discard(account)
             elif (newest := self.key(account, now)) > virtual or account.turn > turn:
                 heapq.heapreplace(heap, (newest, account.turn, number, account))
             else:

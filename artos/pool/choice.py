@@ -1,4 +1,4 @@
-"""Who is to get what of a kind, by the table: its fair queue, rebuilt as far as it matters now."""
+"""Who gets which resource of a kind next: the table's fair queue, rebuilt as far as it matters."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ NANO = 1_000_000_000
 
 Seats = list[tuple[int, SeatRecord]]
 _Line = tuple[int, int, int, int]
-"""What the seats of one queue have in common."""
+"""What the seats of one queue have in common: account, resource wanted, memory, priority."""
 
 
 class Choice(NamedTuple):
-    """What was decided: seats and the resources that they get, and what is other than before.
-
-    ``accounts`` has the lead and the last turn of those accounts for which they changed.
-    """
+    """What was decided, and what has changed by that."""
 
     granted: list[tuple[int, int]]
+    """Seats, and the resource that each gets, by number."""
     places: Places
+    """What is taken after that."""
     fair_turns: int
     accounts: dict[int, tuple[float, int]]
+    """The lead and the last turn of those accounts for which they changed."""
 
 
-class Head(NamedTuple):
-    """The first of a queue; ``clock`` (ns) is when the queue had its last turn, or began."""
+class FirstInLine(NamedTuple):
+    """The first seat of a queue."""
 
     clock: int
+    """When the queue had its last turn, or began to wait (ns)."""
     since: int
     seat: int
     record: SeatRecord
 
 
 @dataclass(slots=True)
-class Present:
-    """The seats for one kind of resource."""
+class Contenders:
+    """The seats for one kind of resource: all, those that wait, and those that hold."""
 
     kind: int
     seats: Seats
@@ -50,8 +51,8 @@ class Present:
     held: Seats
 
     @classmethod
-    def of(cls, table: Table, kind: int) -> Present:
-        """Those of the table."""
+    def of(cls, table: Table, kind: int) -> Contenders:
+        """The seats of a table for this kind."""
         here = cls(kind, [pair for pair in table.seats.items() if pair[1].kind == kind], [], [])
         here.regroup()
         return here
@@ -63,7 +64,7 @@ class Present:
 
 
 def resources_of(table: Table, kind: int) -> dict[int, Resource]:
-    """The resources of a kind, by number; which GPU each is does not matter here."""
+    """The resources of a kind, by number. Without UUIDs: which GPU each is does not matter here."""
     name = table.kinds[kind].name
     records = table.resources.items()
     return {
@@ -74,7 +75,7 @@ def resources_of(table: Table, kind: int) -> dict[int, Resource]:
 
 
 def wanted(table: Table, waiting: Seats) -> set[int]:
-    """The resources that one of these could use."""
+    """The resources that at least one of these seats could use."""
     found = {each.wants for _, each in waiting}
     if NONE in found:
         kinds = {each.kind for _, each in waiting if each.wants == NONE}
@@ -84,23 +85,27 @@ def wanted(table: Table, waiting: Seats) -> set[int]:
 
 def choose(
     table: Table,
-    here: Present,
+    here: Contenders,
     among: dict[int, Resource],
     held: Seats,
     most: int,
     now: int,
 ) -> Choice:
-    """Who gets what of these resources, while these seats hold theirs; ``most`` can get any."""
+    """Who gets which of the resources ``among``, while the seats in ``held`` keep theirs.
+
+    At most ``most`` seats get any.
+    """
     heads = _heads(here, most)
     if len(heads) == 1:
         return _alone(table, here.kind, among, held, heads[0], now)
     return _fairest(table, here.kind, among, held, heads, now)
 
 
-def heirs(table: Table, here: Present, now: int) -> dict[int, int]:
-    """Who gets what a seat holds once it gives that back, by seat, as far as that is certain.
+def next_holders(table: Table, here: Contenders, now: int) -> dict[int, int]:
+    """By seat that holds, the seat that gets its resource next, as far as that is certain.
 
-    It is where a single queue waits: whatever time brings, its first one is compared with nobody.
+    It is certain where a single queue waits: however long that takes, its first seat has no one
+    that it would have to be compared with.
     """
     if not here.waiting or not here.held or len(heads := _heads(here, 1)) > 1:
         return {}
@@ -111,13 +116,15 @@ def heirs(table: Table, here: Present, now: int) -> dict[int, int]:
         if head.record.wants in (NONE, each.resource)
         and (
             not table.resources[each.resource].memory_mb
-            or inherited(table, here, seat, each.resource, now).granted
+            or handed_over_to_first(table, here, seat, each.resource, now).granted
         )
     }
 
 
-def inherited(table: Table, here: Present, seat: int, resource: int, now: int) -> Choice:
-    """The first that waits gets the resource of a seat that holds no more, if there is memory."""
+def handed_over_to_first(
+    table: Table, here: Contenders, seat: int, resource: int, now: int
+) -> Choice:
+    """The first seat that waits gets the resource that ``seat`` gave back, if memory allows."""
     among = {resource: resources_of(table, here.kind)[resource]}
     others = [pair for pair in here.held if pair[1].resource == resource and pair[0] != seat]
     return _alone(table, here.kind, among, others, _heads(here, 1)[0], now)
@@ -136,13 +143,13 @@ def lead_on_arrival(
 
 
 def _alone(
-    table: Table, kind: int, among: dict[int, Resource], held: Seats, head: Head, now: int
+    table: Table, kind: int, among: dict[int, Resource], held: Seats, head: FirstInLine, now: int
 ) -> Choice:
-    """Whoever has nobody to be compared with; most decisions are this one."""
+    """The choice where only one seat can be next; most decisions are of this kind."""
     resources, places = table.resources, Places.of(among.values())
     _fill(table, kind, places)
     for _, each in held:
-        places.take(resources[each.resource].name, each.more_mb)
+        places.add_holder(resources[each.resource].name, each.more_mb)
     turn = turn_of_one(
         places, want_of(head.record, resources), _last(table, head.record),
         (now - head.clock) / NANO, table.kinds[kind].fair_turns,
@@ -160,7 +167,7 @@ def _fairest(
     kind: int,
     among: dict[int, Resource],
     held: Seats,
-    heads: list[Head],
+    heads: list[FirstInLine],
     now: int,
 ) -> Choice:
     accounts = _accounts(table, kind, held, now)
@@ -184,23 +191,20 @@ def _fairest(
     return Choice(granted, queue.places, queue.fair_turns, changed)
 
 
-def _heads(here: Present, most: int) -> list[Head]:
+def _heads(here: Contenders, most: int) -> list[FirstInLine]:
     """The first ``most`` of each queue, oldest first: those behind them get nothing now."""
     queues: dict[_Line, Seats] = {}
     for pair in here.waiting:
         queues.setdefault(_line(pair[1]), []).append(pair)
-    heads = list[Head]()
+    heads = list[FirstInLine]()
     for line, queue in queues.items():
         queue.sort(key=lambda pair: (pair[1].since, pair[0]))
-        clock = max(queue[0][1].since, _last_turn(here, line))
-        heads += [Head(clock, each.since, seat, each) for seat, each in queue[:most]]
+        mine = [each for _, each in here.seats if each.account == line[0]]
+        last_turn = max(each.turn for each in mine if _line(each) == line)
+        clock = max(queue[0][1].since, last_turn)
+        heads += [FirstInLine(clock, each.since, seat, each) for seat, each in queue[:most]]
     heads.sort(key=lambda head: head[:3])
     return heads
-
-
-def _last_turn(here: Present, line: _Line) -> int:
-    mine = [each for _, each in here.seats if each.account == line[0]]
-    return max(each.turn for each in mine if _line(each) == line)
 
 
 def _line(seat: SeatRecord) -> _Line:
@@ -208,10 +212,10 @@ def _line(seat: SeatRecord) -> _Line:
 
 
 def _fill(table: Table, kind: int, places: Places) -> None:
-    """What seats have left on resources is taken there."""
+    """Count the memory that seats have left on resources as taken there."""
     for each in table.seats.values():
         if each.left_mb and each.kind == kind:
-            places.fill(table.resources[each.wants].name, each.left_mb)
+            places.add_memory(table.resources[each.wants].name, each.left_mb)
 
 
 def _last(table: Table, seat: SeatRecord) -> str:
@@ -231,6 +235,6 @@ def _accounts(table: Table, kind: int, held: Seats, now: int) -> dict[int, Accou
         if each.kind == kind
     }
     for seat, each in held:
-        meter = table.live_word(seat, METER)
+        meter = table.lease_word(seat, METER)
         accounts[each.account].seconds += held_at(meter, now) / NANO
     return accounts

@@ -1,4 +1,4 @@
-"""Devices as users name them: ``cuda:0``, or ``cpu:NAME`` for turns on the CPU."""
+"""Devices by the names that users give: ``cuda:0``, or ``cpu:NAME`` for turns on the CPU."""
 
 from __future__ import annotations
 
@@ -27,33 +27,30 @@ _log = logging.getLogger(__name__)
 
 
 def device_resource(name: str, uuid: str = "", share: int = 1) -> Resource:
-    """A device of this machine as a resource, with what is known of a GPU: its memory and UUID.
+    """A device of this machine as a resource; a GPU with its memory and UUID, if they are known.
 
-    Who has CUDA loaded gives the GPU's UUID, so that it is this one for certain.
+    A caller that has CUDA loaded gives the GPU's UUID, as CUDA may number GPUs in its own order.
     """
     if not (gpu := _GPU.fullmatch(name)):
         return Resource(name, DEVICE, share)
     uuid = uuid or gpus.uuid_of(int(gpu[1]))
-    return Resource(name, DEVICE, share, gpus.memory_mb(int(gpu[1]), uuid), _plain(uuid))
-
-
-def _plain(uuid: str) -> str:
-    """A UUID as all name it, whether or not it begins with ``GPU-`` or ``MIG-``; "" if none."""
-    try:
-        return str(UUID(uuid.removeprefix("GPU-").removeprefix("MIG-")))
+    memory_mb = gpus.memory_mb(int(gpu[1]), uuid)
+    try:  # some libraries write a GPU- or MIG- before it
+        uuid = str(UUID(uuid.removeprefix("GPU-").removeprefix("MIG-")))
     except ValueError:
-        return ""
+        uuid = ""
+    return Resource(name, DEVICE, share, memory_mb, uuid)
 
 
 @contextmanager
 def lent(text: str, name: str) -> Iterator[None]:
-    """Have these devices in this machine's pool meanwhile; ``device_faults`` were asked for before.
+    """Have these devices in this machine's pool within the block; ``device_faults`` found none.
 
     That GPUs exist was checked without torch, or a warning says that it could not be.
 
     Raises:
         PoolRefused: other processes know one of them differently.
-        PoolFull, PoolVersion, PoolStuck, NotOurs: see ``Pool.join``.
+        PoolFull, PoolVersion, PoolStuck, NotOurs: as ``Pool.join``.
     """
     if not (listed := _listed(text)):
         yield
@@ -75,7 +72,7 @@ def lent(text: str, name: str) -> Iterator[None]:
 
 
 def device_resources(text: str) -> list[Resource]:
-    """The devices that a user lists; ``device_faults`` were asked for before."""
+    """The devices that a user lists, in which ``device_faults`` found nothing wrong."""
     return [device_resource(each, share=int(share)) for each, share in _listed(text)]
 
 
@@ -85,7 +82,7 @@ def own_devices() -> str:
 
 
 def places(text: str) -> int:
-    """How many learners at once can have one of the devices that a user lists."""
+    """How many learners can have one of the devices that a user lists at the same time."""
     return sum(int(share) for _, share in _listed(text) if share.isdecimal())
 
 
@@ -108,14 +105,11 @@ def device_faults(text: str) -> Iterator[str]:
         elif times > 1:
             yield f"device {name!r} is listed {times} times: once is enough"
         elif gpu and (there := gpus.count()) is not None and int(gpu[1]) >= there:
-            yield f"there is no device {name!r}: this machine has {_gpus(there)}"
+            have = {0: "no GPU", 1: "cuda:0 only"}.get(there, f"cuda:0 to cuda:{there - 1}")
+            yield f"there is no device {name!r}: this machine has {have}"
     for name, share in listed:
         if not (share.isascii() and share.isdecimal() and 1 <= int(share) <= records.SEATS):
             yield (
                 f"device {name!r} is for {share!r} learners at once: write {name}=2 for two, with "
                 f"a number from 1 to {records.SEATS}"
             )
-
-
-def _gpus(count: int) -> str:
-    return {0: "no GPU", 1: "cuda:0 only"}.get(count, f"cuda:0 to cuda:{count - 1}")

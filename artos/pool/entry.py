@@ -1,4 +1,4 @@
-"""What is checked and written when somebody joins or enters: resources, workloads, needs."""
+"""What is checked and written when a process joins or enters: resources, workloads, needs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 from collections import Counter
 from collections.abc import Collection
 
-from artos.closest import closest
 from artos.pool import records
 from artos.pool.accounts import Account
 from artos.pool.choice import NANO
@@ -22,17 +21,18 @@ from artos.pool.records import (
 )
 from artos.pool.resources import Resource, Want
 from artos.pool.table import Table
+from artos.system.closest import closest
 
 _MOST = 1 << 40
-"""More than anybody has, and sums of it fit into the words of the table."""
+"""More than any machine has, and sums of it still fit into the words of the table."""
 
 
 def define(
     table: Table, resources: tuple[Resource, ...], otherwise: tuple[Resource, ...] = ()
 ) -> None:
-    """Have these resources in the pool; the first member of all replaces what was there.
+    """Have these resources in the pool; its first member replaces what was there.
 
-    Of ``otherwise`` it has those of which it has no other resource of the same kind.
+    Of ``otherwise`` those are added of whose kind the pool has no resource.
 
     Raises:
         PoolRefused: one is not possible, or members know it differently.
@@ -45,13 +45,17 @@ def define(
             table.resources.remove(number)
     known = {table.kinds[each.kind].name for each in table.resources.values()}
     resources += tuple(each for each in otherwise if each.kind not in known)
-    faults = [fault for each in resources if (fault := _difference(table, each))]
+    faults = [fault for each in resources if (fault := _disagreement(table, each))]
     if faults:
         raise PoolRefused(faults)
     for each in resources:
         if table.resources.find(name=each.name) is None:
-            record = ResourceRecord.of(each, _kind(table, each.kind))
-            if table.resources.add(record) is None:
+            kind = table.kinds.find(name=each.kind)
+            if kind is None:
+                kind = table.kinds.add(KindRecord(0, each.kind))
+            if kind is None:
+                raise PoolFull("kinds of resources", records.KINDS)
+            if table.resources.add(ResourceRecord.of(each, kind)) is None:
                 raise PoolFull("resources", records.RESOURCES)
 
 
@@ -62,7 +66,7 @@ def _resource_faults(resource: Resource) -> list[str]:
     if not 0 < len(resource.kind.encode()) <= records.KIND_BYTES:
         faults.append(f"{who}: the name of its kind must have 1 to {records.KIND_BYTES} bytes")
     if resource.share < 1:
-        faults.append(f"{who}: share={resource.share} lets nobody have it: use 1 or more")
+        faults.append(f"{who}: share={resource.share} lets no one have it: use 1 or more")
     if resource.memory_mb < 0:
         faults.append(f"{who}: memory_mb={resource.memory_mb}: use 0 if it is not to be counted")
     if max(resource.share, resource.memory_mb) > _MOST:
@@ -70,38 +74,27 @@ def _resource_faults(resource: Resource) -> list[str]:
     return faults
 
 
-def _difference(table: Table, resource: Resource) -> str:
+def _disagreement(table: Table, resource: Resource) -> str:
+    """How members know this resource differently; "" if they do not."""
     for record in table.resources.values():
         known = resource_of(record, table.kinds[record.kind].name)
         same_gpu = bool(known.uuid) and known.uuid == resource.uuid
-        if (same_gpu or known.name == resource.name) and not known.agrees(resource):
-            return _disagreement(table, known, resource)
+        if not (same_gpu or known.name == resource.name) or known.agrees(resource):
+            continue
+        pids = ", ".join(str(each.pid) for each in table.members.values())
+        both = known.uuid and resource.uuid
+        if both and (known.uuid, known.name) != (resource.uuid, resource.name):
+            return (
+                f"{resource.name} is the GPU {resource.uuid} here, and for processes {pids} of "
+                f"this machine {known.name} is {known.uuid}: name devices under the same "
+                "CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER, best without"
+            )
+        return f"processes {pids} of this machine use {known}, not {resource}: all must agree"
     return ""
 
 
-def _disagreement(table: Table, known: Resource, resource: Resource) -> str:
-    pids = ", ".join(str(each.pid) for each in table.members.values())
-    both = known.uuid and resource.uuid
-    if both and (known.uuid, known.name) != (resource.uuid, resource.name):
-        return (
-            f"{resource.name} is the GPU {resource.uuid} here, and for processes {pids} of this "
-            f"machine {known.name} is {known.uuid}: name devices under the same "
-            "CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER, best without"
-        )
-    return f"processes {pids} of this machine use {known}, not {resource}: all must agree"
-
-
-def _kind(table: Table, name: str) -> int:
-    number = table.kinds.find(name=name)
-    if number is None:
-        number = table.kinds.add(KindRecord(0, name))
-    if number is None:
-        raise PoolFull("kinds of resources", records.KINDS)
-    return number
-
-
 def least_sought(table: Table, names: Collection[str]) -> str:
-    """That of these resources for which there are the fewest seats, by its share."""
+    """Which of these resources has the fewest seats, relative to its share."""
     seats = Counter(each.wants for each in table.seats.values())
     there = [(n, each) for n, each in table.resources.items() if each.name in names]
     if not there:
@@ -128,21 +121,17 @@ def seat_faults(
     kind = table.kinds.find(name=what) if wants is None else table.resources[wants].kind
     of_kind = [each for each in table.resources.values() if each.kind == kind]
     if wants is None and not of_kind:
-        faults.append(_unknown(table, what))
+        names = [each.name for each in table.resources.values()]
+        names += [each.name for each in table.kinds.values()]
+        have = f"{closest(what, names)}: it has {', '.join(names)}"
+        none = ": no process has given it any resource (Pool.join(resources))"
+        faults.append(f"the pool has no {what!r}{have if names else none}")
     want = Want(what if wants is not None else "", memory_mb)
     usable = [each for each in of_kind if want.could_use(resource_of(each, ""))]
     if of_kind and not usable:
         most = max(each.memory_mb for each in of_kind)
         faults.append(f"memory_mb={memory_mb}: {what} has {most} MB at most")
     return faults, NONE if kind is None else kind, NONE if wants is None else wants
-
-
-def _unknown(table: Table, what: str) -> str:
-    names = [each.name for each in table.resources.values()]
-    names += [each.name for each in table.kinds.values()]
-    if not names:
-        return f"the pool has no {what!r}: nobody has given it any resource (Pool.join(resources))"
-    return f"the pool has no {what!r}{closest(what, names)}: it has {', '.join(names)}"
 
 
 def account_of(table: Table, kind: int, workload: str, weight: float, now: int) -> int:
@@ -155,8 +144,14 @@ def account_of(table: Table, kind: int, workload: str, weight: float, now: int) 
     if number is None:
         record = AccountRecord(kind, weight, 0.0, 0, 0, 0, 0, 0, 0, 0, workload)
         number = table.accounts.add(record)
-    if number is None:
-        number = _replaced(table, record)
+    if number is None:  # forget the workload without seats whose last turn is longest ago
+        used = {each.account for each in table.seats.values()}
+        unused = [(each.turn, n) for n, each in table.accounts.items() if n not in used]
+        if not unused:
+            raise PoolFull("workloads", records.ACCOUNTS)
+        table.accounts.remove(min(unused)[1])
+        number = table.accounts.add(record)
+        assert number is not None
     if table.accounts[number].weight != weight:
         record = table.accounts.edit(number)
         account = Account(workload, record.weight, record.held / NANO, record.lead)
@@ -165,24 +160,12 @@ def account_of(table: Table, kind: int, workload: str, weight: float, now: int) 
     return number
 
 
-def _replaced(table: Table, record: AccountRecord) -> int:
-    """Forget the workload without seats whose last turn is longest ago."""
-    used = {each.account for each in table.seats.values()}
-    unused = [(each.turn, n) for n, each in table.accounts.items() if n not in used]
-    if not unused:
-        raise PoolFull("workloads", records.ACCOUNTS)
-    table.accounts.remove(min(unused)[1])
-    number = table.accounts.add(record)
-    assert number is not None
-    return number
-
-
 def add_member(table: Table, name: str, now: int) -> int:
-    """Enter this process; its lock is taken.
+    """Add this process, and take the lock that says that it lives; returns its number.
 
     Raises:
         PoolFull: there are as many as there can be.
-        PoolDamaged: a place that is free is some process's.
+        PoolDamaged: a free record's lock is some process's.
     """
     text = name.encode()[: records.MEMBER_BYTES].decode(errors="ignore")
     member = table.members.add(MemberRecord(os.getpid(), now, 0, text))

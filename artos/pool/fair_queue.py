@@ -3,24 +3,24 @@
 The rule, for the resources of one kind:
 
 1. Workloads are compared by virtual time: the resource-seconds that all their contenders have held,
-   running leases included and another second, divided by weight. The least comes first; of equal
-   ones that whose last turn is longest ago (weighted fair queueing, Demers et al. 1989, by virtual
-   ends, with what was held in the place of what was sent). The second lets weights hold where
-   workloads pause between leases and come back as equals (2) each time. Within a workload,
-   contenders go first come, first served.
-2. A workload that comes (back) counts as if it had held as much as the present workload that held
-   least; if none is present, as much as the one that ever held most. So it shuts nobody out.
-3. Before that, contenders of higher priority come first.
-4. Before that, every fourth turn is that of the queue (contenders of one workload that want the
+   running leases and one second more included, divided by weight. The lowest comes first; among
+   equals the one whose last turn is longest ago (weighted fair queueing, Demers et al. 1989, by
+   virtual finish times, with seconds held instead of bytes sent). The one second more lets weights
+   hold where workloads pause between leases and come back as equals (2) each time. Within a
+   workload, contenders are served in the order in which they came.
+2. A workload that comes (back) counts as if it had held as much as the present workload that has
+   held least; if none is present, as much as the one that ever held most. So it shuts out no other.
+3. Before virtual time is compared, contenders of higher priority come first.
+4. Before priorities, every fourth turn goes to the queue (contenders of one workload that want the
    same with the same priority) that has waited longest for a turn, if longer than ``patience``. If
-   no resource has room for it, one that it could use is kept free for it until it fits. It is
-   charged like every other. So neither priorities nor needs of memory starve anyone, and weights
+   no resource has room for it, one that it could use is kept free for it until it fits. Its turn is
+   charged like any other. So neither priorities nor needs of memory starve anyone, and weights
    hold wherever they give each workload a turn within ``patience``.
 5. A contender gets the resource it had last if that has room.
 
 From 4 follows the bound (``longest_wait``): if no lease is longer than L seconds and there are p
 other queues, the first in a queue waits at most patience + 4·L·(p + 1) seconds, whatever weights
-and priorities, and each one behind it as much longer.
+and priorities, and each one behind it that much longer than the one before it.
 
 A turn costs O(log n) in the number of contenders and of workloads; it is linear in the number of
 different wants and priorities among those that wait, which are few.
@@ -42,11 +42,11 @@ PATIENCE = 60.0
 _AHEAD = 1.0
 """Seconds of a lease that are counted before it begins.
 
-Workloads may be ahead of their due by so much, divided by weight. The nearer it is to the length of
-leases, the nearer those that pause between leases come to what their weight promises.
+Workloads may be ahead of their share by this much, divided by weight. The nearer it is to the
+length of leases, the nearer workloads that pause between leases come to what their weight promises.
 """
 OVERDUE_TURN = 4
-"""Every so manieth turn is that of the queue that is overdue longest."""
+"""Every n-th turn goes to the queue that has been overdue longest."""
 
 
 def longest_wait(
@@ -57,7 +57,7 @@ def longest_wait(
 
 
 class Turn(NamedTuple):
-    """Where somebody has a turn (None: nowhere), and ``FairQueue.fair_turns`` after that."""
+    """The resource that a contender gets (None: no turn), and ``FairQueue.fair_turns`` after it."""
 
     place: str | None
     fair_turns: int
@@ -73,7 +73,7 @@ def turn_of_one(
 ) -> Turn:
     """What ``FairQueue.grants`` decides where one contender waits: rules 4 and 5 without a queue.
 
-    Its queue has ``waited`` seconds for a turn.
+    It has waited ``waited`` seconds for a turn.
     """
     place, overdue, due = places.room(want, last), waited > patience, OVERDUE_TURN - 1
     if place is None:
@@ -83,7 +83,7 @@ def turn_of_one(
 
 @dataclass(slots=True)
 class _Entry:
-    """A contender that waits (``resource`` is empty) or holds, counted as so many ``units``."""
+    """A contender that waits (``resource`` is empty) or holds, counted as ``units`` units."""
 
     account: Account
     want: Want
@@ -157,7 +157,7 @@ class FairQueue(Generic[Contender]):
         priority: int = 0,
         last: str = "",
     ) -> None:
-        """Queue for a resource. A second request while waiting or holding changes nothing."""
+        """Queue for a resource. A request of a contender that waits or holds changes nothing."""
         if contender in self._entries:
             return
         account = self.accounts.setdefault(workload, Account(workload, since=now))
@@ -204,7 +204,7 @@ class FairQueue(Generic[Contender]):
         self._entries[contender] = _Entry(account, want, resource, resource=resource)
         account.hold(1, now)
         self._present.add(account, now)
-        self.places.take(resource, want.memory_mb)
+        self.places.add_holder(resource, want.memory_mb)
 
     def withdraw(self, contender: Contender) -> None:
         """Stop waiting. A contender that holds keeps what it has; no error if it does not wait."""
@@ -218,26 +218,36 @@ class FairQueue(Generic[Contender]):
         entry = self._entries.get(contender)
         if entry is not None and entry.resource:
             del self._entries[contender]
-            self.places.give_back(entry.resource, entry.want.memory_mb)
+            self.places.remove_holder(entry.resource, entry.want.memory_mb)
             entry.account.hold(-entry.units, now)
             if not entry.account.units:
                 self._peak = max(self._peak, entry.account.virtual(now))
 
     def charge(self, contender: Contender, units: int, now: float) -> None:
-        """Count so many units of the resource for a contender that holds, from ``now`` on."""
+        """Count ``units`` units of the resource for a contender that holds, from ``now`` on."""
         entry = self._entries[contender]
         entry.account.hold(units - entry.units, now)
         entry.units = units
 
     def resize(self, name: str, share: int) -> None:
-        """Let so many contenders hold a resource at once; those that hold it keep it."""
+        """Let ``share`` contenders hold a resource at once; those that hold it keep it."""
         self.places.resize(name, share)
 
     def grants(self, now: float) -> list[tuple[Contender, str]]:
         """Give what is free to those that wait; returns who got which resource, in order."""
         granted = []
         while (choice := self._choose(now)) is not None:
-            self._seat(*choice, now)
+            contender, resource = choice
+            entry = self._entries[contender]
+            queue = self._leave_line(contender, entry)
+            if queue in self._clocks:
+                del self._clocks[queue]
+                self._clocks[queue] = now
+            self.turns += 1
+            entry.account.turn = self.turns
+            entry.account.hold(1, now)
+            entry.resource = entry.last = resource
+            self.places.add_holder(resource, entry.want.memory_mb)
             granted.append(choice)
         return granted
 
@@ -252,7 +262,7 @@ class FairQueue(Generic[Contender]):
             kept = (self.places.candidate(entry.want, entry.last),)
         if choice := self._fairest(now, kept):
             self.fair_turns = min(self.fair_turns + 1, OVERDUE_TURN - 1)
-        elif overdue is not None:  # nobody fits: what comes free next is for it
+        elif overdue is not None:  # nothing fits: what comes free next is for it
             self.fair_turns = OVERDUE_TURN - 1
         return choice
 
@@ -264,7 +274,7 @@ class FairQueue(Generic[Contender]):
         return queue.head
 
     def _fairest(self, now: float, kept: Container[str | None]) -> tuple[Contender, str] | None:
-        """By priority and virtual time, the first for which there is room but on ``kept``."""
+        """By priority and virtual time, the first for which there is room outside of ``kept``."""
         if self.places.full:
             return None
         best: tuple[tuple[float, float, int], Contender] | None = None
@@ -284,18 +294,6 @@ class FairQueue(Generic[Contender]):
         place = self.places.room(entry.want, entry.last, kept)
         assert place is not None
         return best[1], place
-
-    def _seat(self, contender: Contender, resource: str, now: float) -> None:
-        entry = self._entries[contender]
-        queue = self._leave_line(contender, entry)
-        if queue in self._clocks:
-            del self._clocks[queue]
-            self._clocks[queue] = now
-        self.turns += 1
-        entry.account.turn = self.turns
-        entry.account.hold(1, now)
-        entry.resource = entry.last = resource
-        self.places.take(resource, entry.want.memory_mb)
 
     def _leave_line(self, contender: Contender, entry: _Entry) -> _Queue[Contender]:
         assert entry.queue is not None

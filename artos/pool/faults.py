@@ -1,4 +1,4 @@
-"""What can go wrong with leases: one class per situation, beside those in ``artos.errors``."""
+"""What can go wrong with leases: one class per situation, in addition to ``artos.errors``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class PoolRefused(Refused):
 
 
 class PoolFull(PoolRefused):
-    """There is no record left in the table for another one of ``what``."""
+    """The table has no record left for another one of ``what``."""
 
     def __init__(self, what: str, most: int) -> None:
         self.what, self.most = what, most
@@ -34,7 +34,7 @@ class PoolVersion(BufferFault):
 
 
 class PoolDamaged(BufferFault):
-    """What lies in the table's place, ``path``, is not what a pool writes; ``what`` says how.
+    """What lies where the table should be is not what a pool writes; ``what`` says how.
 
     ``users`` are the other processes that use it.
     """
@@ -55,18 +55,6 @@ class PoolStuck(DeadlineExceeded):
             f"the table {path}, which one of the processes {', '.join(map(str, pids))} keeps "
             "locked: was one stopped (`ps -o pid,stat`: T)? Continue it (kill -CONT) or kill it",
             seconds,
-        )
-
-
-class CannotReturn(ArtosError):
-    """The device has no room for what was parked, which stays where it is: try again later."""
-
-    def __init__(self, size: int, device: str, why: str) -> None:
-        self.size, self.device, self.why = size, device, why
-        super().__init__(
-            f"{size:,} bytes of networks and optimiser state cannot return to {device} ({why}): "
-            "they are kept in the host's memory; end what else uses the device, or let fewer "
-            "learners share it"
         )
 
 
@@ -116,7 +104,7 @@ class LeaseTimeout(DeadlineExceeded):
 
     def __init__(self, wanted: str, seconds: float, holders: list[str]) -> None:
         self.holders = tuple(holders)
-        held = "; ".join(holders) or "nobody: others of the queue were served"
+        held = "; ".join(holders) or "no one: others in the queue were served"
         super().__init__(f"{wanted} of the pool; held by {held}; see `artos pool`", seconds)
 
 

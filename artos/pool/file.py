@@ -19,7 +19,7 @@ from artos.system.shared_mutex import SharedMutex
 
 
 def make(folder: PoolFolder) -> None:
-    """Make an empty table unless there is one: complete before anybody can see it."""
+    """Make an empty table unless there is one: complete before any process can see it."""
     with suppress(FileNotFoundError), folder.found(TABLE):
         return
     fresh = private_folder.fresh(folder.path, f"{TABLE}.")
@@ -42,7 +42,7 @@ def locks_of(folder: PoolFolder) -> ProcessLocks:
     """The locks of the table in a folder.
 
     Raises:
-        PoolDamaged: what has its name there is no file of this pool.
+        PoolDamaged: what has its name there is not a file of this pool.
         FileNotFoundError: there is none.
     """
     with folder.found(TABLE) as found:
@@ -52,10 +52,10 @@ def locks_of(folder: PoolFolder) -> ProcessLocks:
 
 
 def check_version(folder: PoolFolder, locks: ProcessLocks) -> None:
-    """Remove a table of another version if nobody uses it.
+    """Make sure that the table is of this version; one of another version is removed if unused.
 
     Raises:
-        PoolVersion: somebody does.
+        PoolVersion: it is of another version, and in use.
         PoolDamaged: it is no table.
         FileNotFoundError: it was removed.
     """
@@ -75,7 +75,7 @@ def check_version(folder: PoolFolder, locks: ProcessLocks) -> None:
 
 
 def discard(folder: PoolFolder) -> None:
-    """Remove a table that is damaged, and all bells; who comes meanwhile begins a new one.
+    """Remove a damaged table and all wake-ups; a process that joins meanwhile makes a new one.
 
     Raises:
         PoolDamaged: living processes use it.
@@ -97,7 +97,7 @@ def discard(folder: PoolFolder) -> None:
                 raise NotOurs(str(path), "it is no table of a pool")
             if not locks.take_all(records.MEMBERS):
                 raise PoolDamaged(str(path), "processes still use it", users_of(locks))
-            if _size(locks) > records.CLOSED_AT:  # who has it open already comes anew
+            if _size(locks) > records.CLOSED_AT:  # a process that has it open opens it again
                 os.pwrite(locks.fileno(), b"\1", records.CLOSED_AT)
             if locks.is_of(TABLE, folder.fileno()):
                 folder.clear()
@@ -114,6 +114,6 @@ def _size(locks: ProcessLocks) -> int:
 
 
 def users_of(locks: ProcessLocks) -> list[int]:
-    """The processes that have a place in a table."""
+    """The processes that are members, by the locks that they hold on a table."""
     found = (locks.holder(number) for number in range(records.MEMBERS))
     return [pid for pid in found if pid is not None]

@@ -23,9 +23,10 @@ VARIABLE = "ARTOS_POOL"
 """Names the folder of a pool, as an absolute path."""
 TABLE = "table"
 _THEN = f"have {VARIABLE} name a folder that is empty, or still to be made, by its absolute path"
-_MADE_HERE = re.compile(rf"{TABLE}(\.[0-9a-f]{{16}})?|bell\.\d{{1,3}}")
+_MADE_HERE = re.compile(rf"{TABLE}(\.[0-9a-f]{{16}})?|(?:wake|bell)\.\d{{1,3}}")
+"""Names of files that pools make; older ones called a wake-up a bell."""
 _MADE = stat.S_ISVTX
-"""Means nothing in a folder of one user's: shows that a pool has made it, and is to remove it."""
+"""The sticky bit: it means nothing in a folder of one user, so it marks those that a pool made."""
 _SHOWN = 3
 _KINDS = {
     stat.S_IFREG: "file", stat.S_IFIFO: "FIFO", stat.S_IFLNK: "link", stat.S_IFDIR: "folder",
@@ -34,7 +35,7 @@ _KINDS = {
 
 
 def pool_folder() -> Path:
-    """The pool's folder: what ``ARTOS_POOL`` names, else this user's own, see ``shm_root``."""
+    """The pool's folder: the one that ``ARTOS_POOL`` names, else this user's in ``shm_root``."""
     return Path(os.environ.get(VARIABLE) or _default(shm_root()))
 
 
@@ -43,7 +44,7 @@ def _default(root: Path) -> Path:
 
 
 def named_faults() -> Iterator[str]:
-    """Why the folder that ``ARTOS_POOL`` names cannot hold a pool, in words; nothing is made."""
+    """Why the folder that ``ARTOS_POOL`` names cannot hold a pool; nothing is made."""
     if not os.environ.get(VARIABLE):
         return
     folder = pool_folder()
@@ -58,26 +59,24 @@ def named_faults() -> Iterator[str]:
         yield f"{VARIABLE}: {error}"
 
 
-def bell_name(member: int) -> str:
-    """The name of the bell of a member."""
-    return f"bell.{member}"
+def wake_up_name(member: int) -> str:
+    """The name of the file by which a member is woken."""
+    return f"wake.{member}"
 
 
 class PoolFolder(Closing):
-    """An open folder: it stays this one, whatever happens to its name. ``path`` is for words.
-
-    ``group`` is the group that shares it, None if it is one user's.
-    """
+    """An open folder: it stays this one, whatever happens to its name."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         """Use ``open``."""
         self.path, self._descriptor = path, descriptor
         about = os.fstat(descriptor)
         self.group = about.st_gid if about.st_mode & stat.S_IWGRP else None
+        """The group that shares it; None if it is one user's."""
 
     @classmethod
     def open(cls, path: Path, *, create: bool = True) -> PoolFolder:
-        """Open it, made if need be, and make sure that only those meant to can enter.
+        """Open it, made if need be, and make sure that no one else can enter.
 
         A group's is one that root, or this user, made with the rights 2770, and that was named:
         another user's folder is refused, whatever its rights.
@@ -131,7 +130,7 @@ class PoolFolder(Closing):
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has named it."""
+        """Whether it is used without having been named."""
         return self.path == _default(named_root())
 
     def _names(self) -> list[str]:
@@ -148,7 +147,7 @@ class PoolFolder(Closing):
 
     @contextmanager
     def found(self, name: str) -> Iterator[int]:
-        """What has that name, as a descriptor that opens nothing (``O_PATH``): see ``reopened``.
+        """What has that name, as a descriptor that opens nothing (``O_PATH``) until ``reopened``.
 
         Raises:
             FileNotFoundError: there is nothing.
@@ -161,7 +160,7 @@ class PoolFolder(Closing):
             os.close(descriptor)
 
     def foreign(self, found: int, kind: int) -> str:
-        """Why what was ``found`` is not of this pool, in words; ``kind`` as in ``stat.S_IFMT``."""
+        """Why what was ``found`` is not of this pool, or not of that ``kind`` (``stat.S_IFMT``)."""
         about = os.fstat(found)
         if stat.S_IFMT(about.st_mode) != kind:
             return f"it is a {_KINDS.get(stat.S_IFMT(about.st_mode), 'device')}"
@@ -180,8 +179,8 @@ class PoolFolder(Closing):
             os.unlink(name, dir_fd=self._descriptor)
 
     def clear(self) -> None:
-        """Remove what pools have made here, the table last, and the folder if it is such, too."""
-        for name in sorted(self._names()):  # bells and drafts were left by the dead
+        """Remove what pools have made here, the table last; and the folder, if a pool made it."""
+        for name in sorted(self._names()):  # wake-ups and drafts of processes that were killed
             if name != TABLE and _MADE_HERE.fullmatch(name):
                 self.unlink(name)
         self.unlink(TABLE)

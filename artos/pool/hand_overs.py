@@ -1,15 +1,15 @@
-"""Leases that go straight to the next one, before anything is decided or booked.
+"""Leases that go straight to the next holder, before anything is decided or booked.
 
-What a decision takes would be time in which a device idles. So where it is certain who is next
-(``heirs`` of ``choice``), the table says so while the device is still held; whoever gives it back
-writes no more than the live words of both seats, under the lock. The next clerk, most often that
-of the same process, books what has happened, as of the time when it did.
+A device would idle while a decision is made. So where it is certain who is next (``next_holders``
+of ``choice``), the table says so while the device is still held; the process that gives it back
+writes only the lease words of both seats, under the lock. The next change of the table, most often
+by the same process, books what has happened, as of the time when it did.
 """
 
 from __future__ import annotations
 
+from artos.buffer.doorbell import ordered
 from artos.buffer.layout import WORD
-from artos.buffer.mailbox import ordered
 from artos.pool import records
 from artos.pool.meter import started
 from artos.pool.records import Area, SeatRecord
@@ -20,39 +20,37 @@ _JOURNAL = records.JOURNAL_AT // WORD
 
 
 class HandOvers:
-    """Those of one table, whose words these are."""
+    """The hand-overs of one table, whose words these are."""
 
     def __init__(self, words: memoryview, mutex: SharedMutex, seats: Area[SeatRecord]) -> None:
         self._words, self._mutex, self._seats = words, mutex, seats
 
     def hand_over(self, seat: int, now: int) -> int | None:
-        """Give what a seat held until ``now`` (ns) to its heir, whose lease begins.
+        """Give what a seat held until ``now`` (ns) to the next seat, whose lease begins.
 
-        Returns the number of the heir, to be woken; None, and nothing has happened, if it is not
-        certain who is next, or if others are busy with the table.
+        Returns the number of that seat, whose process is to be woken; None, and nothing has
+        happened, if it is not certain who is next, or if others are busy with the table.
         """
-        if not self._words[_line(seat) + records.HEIR] or not self._mutex.acquire(0):
+        words, held = self._words, _line(seat)
+        if not words[held + records.NEXT] or not self._mutex.acquire(0):
             return None
         try:
-            return self._handed_over(seat, now)
+            next_seat = words[held + records.NEXT] - 1
+            if not 0 <= next_seat < self._seats.most or words[_HANDED] or words[_JOURNAL]:
+                return None
+            words[_TIME] = now
+            ordered()
+            words[_HANDED] = seat + 1  # from here on it has happened: the next change does the rest
+            to, length = _line(next_seat), self._seats.peek(next_seat).length
+            words[to + records.UNTIL] = now + length if length else 0
+            words[to + records.SINCE] = now
+            words[to + records.DEMAND] = records.WANTED  # until it is known
+            words[to + records.GRANTED] = words[held + records.GRANTED]
+            ordered()
+            words[to + records.METER] = started(0, now)  # the word that its process looks at
+            return next_seat
         finally:
             self._mutex.release()
-
-    def _handed_over(self, seat: int, now: int) -> int | None:
-        words, heir = self._words, self._words[_line(seat) + records.HEIR] - 1
-        if not 0 <= heir < self._seats.most or words[_HANDED] or words[_JOURNAL]:
-            return None
-        words[_TIME] = now
-        ordered()
-        words[_HANDED] = seat + 1  # from here on it has happened: a clerk does what is left
-        to, length = _line(heir), self._seats.peek(heir).length
-        words[to + records.UNTIL] = now + length if length else 0
-        words[to + records.SINCE] = now
-        words[to + records.DOOR] = records.WANTED  # until it is known
-        words[to + records.GRANTED] = words[_line(seat) + records.GRANTED]
-        ordered()
-        words[to + records.METER] = started(0, now)  # what the heir looks at
-        return heir
 
     @property
     def unbooked(self) -> tuple[int, int] | None:
@@ -62,4 +60,4 @@ class HandOvers:
 
 
 def _line(seat: int) -> int:
-    return records.live_at(seat) // WORD
+    return records.lease_word_at(seat) // WORD

@@ -6,15 +6,15 @@ from collections import deque
 from collections.abc import Iterable
 
 _LONGEST = 1.0
-"""The most seconds that one sample tells about; before that others are missing, e.g. lost."""
+"""The most seconds that one sample tells about: before that, others must have been lost."""
 
 
 class IdleTime:
-    """Sets the times of a learner's updates against samples of its device.
+    """Compares the times of a learner's updates with samples of its device.
 
     All times are seconds on one clock. A sample ``(at, share)`` says for which ``share`` of the
-    time since the sample before it the device computed, for whomever. Time that no sample tells
-    about does not count as idle.
+    time since the sample before it the device computed, whoever asked it to. Time that no sample
+    tells about does not count as idle.
     """
 
     def __init__(self) -> None:
@@ -32,13 +32,11 @@ class IdleTime:
             if at <= self.newest:
                 continue
             since = max(self.newest, at - _LONGEST)
-            idle += max(0.0, 1.0 - share) * self._updating(since, at)
+            updating = sum(
+                max(0.0, min(ended, at) - max(began, since)) for began, ended in self._updates
+            )
+            idle += max(0.0, 1.0 - share) * updating
             self.newest = at
         while self._updates and self._updates[0][1] <= self.newest:
             self._updates.popleft()
         return idle
-
-    def _updating(self, since: float, until: float) -> float:
-        return sum(
-            max(0.0, min(ended, until) - max(began, since)) for began, ended in self._updates
-        )

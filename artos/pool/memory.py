@@ -1,4 +1,4 @@
-"""The memory of a resource, by the table: what is lacking of it, and who has it."""
+"""The memory of a resource, by the table: how much is lacking, and who has it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from artos.pool.table import Table
 
 
 class Shortage(NamedTuple):
-    """A seat waits for nothing but ``lacking_mb`` of a resource; ``held_by`` has who has them."""
+    """A seat waits for nothing but memory of a resource."""
 
     resource: str
     lacking_mb: int
     held_by: tuple[str, ...]
+    """Workload, process and MB of each seat that has some of it."""
 
     def __str__(self) -> str:
-        by = "; ".join(self.held_by) or "nobody that the pool knows"
+        by = "; ".join(self.held_by) or "no one that the pool knows of"
         return f"{self.lacking_mb:,} MB on {self.resource}, held by {by}"
 
 
 def shortage(table: Table, seat: SeatRecord) -> Shortage | None:
-    """What a seat for a named resource lacks; None if it has another turn to wait for, or none."""
+    """The memory that a seat for a named resource lacks.
+
+    None if it does not wait, or waits for its turn.
+    """
     if (seat.state, seat.cause) != (WAITING, MEMORY) or seat.wants == NONE:
         return None
     resource = table.resources[seat.wants]
@@ -29,26 +33,25 @@ def shortage(table: Table, seat: SeatRecord) -> Shortage | None:
     taken = [(each, mb) for each in others if (mb := _taken_mb(each, seat.wants))]
     needs = max(seat.memory_mb, seat.left_mb)
     lacking = sum(mb for _, mb in taken) + needs - resource.memory_mb
-    words = tuple(_words(table, each, mb) for each, mb in taken)
-    return Shortage(resource.name, max(0, lacking), words)
+    held_by = tuple(
+        f"{table.accounts[each.account].workload!r} "
+        f"(process {table.members[each.member].pid}, {mb:,} MB)"
+        for each, mb in taken
+    )
+    return Shortage(resource.name, max(0, lacking), held_by)
 
 
 def _taken_mb(seat: SeatRecord, resource: int) -> int:
-    """What a seat has of a resource: all it needs while it holds, else what it has left there."""
+    """What a seat has taken of a resource: all it needs while it holds, else what it left there."""
     left = seat.left_mb if seat.wants == resource else 0
     return left + seat.more_mb if (seat.state, seat.resource) == (HELD, resource) else left
 
 
-def _words(table: Table, seat: SeatRecord, mb: int) -> str:
-    who, pid = table.accounts[seat.account].workload, table.members[seat.member].pid
-    return f"{who!r} (process {pid}, {mb:,} MB)"
-
-
 def lacking_mb(table: Table, name: str, *, now: bool = False) -> int:
-    """How much more memory a resource would need for any of its seats to hold it, as many as may.
+    """How much memory (MB) a resource lacks for as many seats to hold it as its share allows.
 
-    Beside those that hold, there is what all others have left. ``now``: for those that wait only,
-    and nothing as long as others keep them from it.
+    What other seats have left there counts, too. With ``now`` only seats that wait count, and the
+    answer is 0 as long as holders keep them from it. 0 if its memory is not counted.
     """
     number = table.resources.find(name=name)
     if number is None or not (resource := table.resources[number]).memory_mb:

@@ -1,4 +1,4 @@
-"""What a seat has held, in one word: it counts until now while a lease is running. Pure."""
+"""How long a seat has held its resource, in one word that says whether a lease runs, too. Pure."""
 
 from __future__ import annotations
 

@@ -13,33 +13,33 @@ from pathlib import Path
 from artos.clock import Clock, Deadline, SystemClock
 from artos.pool import records
 from artos.pool.choice import NANO
-from artos.pool.clerk import Clerk
+from artos.pool.effects import Effects, Revoked
 from artos.pool.entry import account_of, add_member, define, least_sought, seat_faults
 from artos.pool.faults import NotInPool, PoolDamaged, PoolFull, PoolRefused, PoolStuck
 from artos.pool.folder import pool_folder
-from artos.pool.memory import Shortage, lacking_mb, shortage
-from artos.pool.news import News, Revoked
+from artos.pool.memory import lacking_mb
 from artos.pool.records import FREE, NONE, WAITING, SeatRecord, resource_of
 from artos.pool.resources import Resource
+from artos.pool.scheduler import LeaseScheduler
 from artos.pool.seat import Lease, Seat
 from artos.pool.table import Table
-from artos.pool.view import HeldUsage, held_usage, holders
-from artos.pool.watch import Bell, Bells, Watch
+from artos.pool.view import HeldUsage, held_usage
+from artos.pool.watch import WakeUp, WakeUps, Watch
 from artos.system.closing import Closing
 
 _log = logging.getLogger(__name__)
 _NEVER = 1 << 62
-_BLIND_SECONDS = 0.5
-"""How often to look for the death of members that cannot be watched."""
+_POLL_SECONDS = 0.5
+"""How often to look whether members that cannot be watched have ended."""
 
 _joined: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 class Pool(Closing):
-    """One process's way into the pool of its machine. For one thread: others join for themselves.
+    """One process's membership in the pool of its machine. For one thread: others join themselves.
 
-    All it holds comes back when it is left, and when its process ends, however that ends. A child
-    made by fork is not in the pool, whatever its parent was doing.
+    All that it holds is given back when it leaves, and when its process ends, however it ends. A
+    child made by fork is not a member, whatever its parent was doing.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Pool(Closing):
         self.table, self.member, self.inside = table, member, True
         self._watch, self._clock, self._on_revoked = watch, clock, on_revoked
         self._joined_at = table.members[member].joined
-        self._followed, self._bells = -1, Bells(table.folder)
+        self._joins_watched, self._wake_ups = -1, WakeUps(table.folder)
         self._seats: dict[int, Seat] = {}
         _joined.add(self)
 
@@ -72,14 +72,18 @@ class Pool(Closing):
         """Join the pool of this machine and user, which is made if need be.
 
         ``resources`` are added to it; the first member says how many may share one. Of
-        ``otherwise`` those are added of whose kind there is nothing. ``on_revoked``
-        is told of leases that this member took from others that were late: a supervisor may end
-        their processes, for the table alone cannot take a device from a process.
+        ``otherwise`` those are added of whose kind the pool has nothing. ``on_revoked`` is called
+        with each lease that this member revoked as it was overdue: a supervisor may end its
+        process, for the table alone cannot take a device from a process.
 
         Raises:
             PoolRefused: a resource is not possible, or others know it differently.
-            PoolFull: too many members or resources.
-            PoolVersion, PoolDamaged, PoolStuck, ShmTooSmall, NotOurs: see there.
+            PoolFull: there are too many members or resources.
+            PoolVersion: the table is of another version of ARTOS, and in use.
+            PoolDamaged: what lies there is not what a pool writes.
+            PoolStuck: another process was stopped while it changed the table.
+            ShmTooSmall: there is no room for the table.
+            NotOurs: the folder is another user's, or holds what no pool has made.
         """
         clock, wanted = clock or SystemClock(), (tuple(resources), tuple(otherwise))
         folder = folder or pool_folder()
@@ -111,20 +115,20 @@ class Pool(Closing):
                     raise PoolDamaged(str(table.path), "it is closed, and used", users)
                 table.remove()
                 return None
-            clerk = Clerk(table, now)
-            clerk.bury()
+            scheduler = LeaseScheduler(table, now)
+            scheduler.reclaim()
             define(table, *wanted)
             member = add_member(table, name, now)
             try:
-                bell = Bell(table.folder, member)
+                wake_up = WakeUp(table.folder, member)
                 table.count_join()
-                clerk.wake_those_that_wait()
-                pool = cls(table, member, Watch(bell), clock, lambda _: None)
+                scheduler.wake_those_that_wait()
+                pool = cls(table, member, Watch(wake_up), clock, lambda _: None)
                 table.commit()
             except BaseException:
                 table.locks.drop(member)
                 raise
-        pool._tell(clerk.news)
+        pool._carry_out(scheduler.effects)
         return pool
 
     def __repr__(self) -> str:
@@ -156,25 +160,24 @@ class Pool(Closing):
         priority: int = 0,
         memory_mb: int = 0,
     ) -> Seat:
-        """A seat for a contender of a workload. ``what`` is a kind of resources, or one's name.
+        """A seat for a contender of a workload. ``what`` is a kind of resources, or names one.
 
-        Given several names it is for that one of these for which there are the fewest seats.
-
+        Given several names, it is for the one that has the fewest seats, relative to its share.
         All seats of a workload share one account; its weight is the one that was given last.
 
         Raises:
-            PoolRefused: no such resource, not enough memory on any, or a weight that is not
-                positive: all that is wrong at once.
-            PoolFull: too many seats or workloads.
+            PoolRefused: there is no such resource, none has enough memory, or the weight is not
+                positive; it names everything that is wrong.
+            PoolFull: there are too many seats or workloads.
         """
         self.check_inside()
-        with self._changing() as clerk:
+        with self.changing() as scheduler:
             table = self.table
             what = what if isinstance(what, str) else least_sought(table, what)
             faults, kind, wants = seat_faults(table, workload, what, weight, memory_mb, priority)
             if faults:
                 raise PoolRefused(faults)
-            account = account_of(table, kind, workload, weight, clerk.now)
+            account = account_of(table, kind, workload, weight, scheduler.now)
             seat = table.seats.add(
                 SeatRecord(FREE, self.member, account, kind, wants, memory_mb, 0,
                            priority, 0, 0, 0, NONE, NONE, 0)
@@ -184,84 +187,58 @@ class Pool(Closing):
         self._seats[seat] = Seat(self, seat, workload, what, memory_mb)
         return self._seats[seat]
 
-    def ask(self, seat: int, length: int) -> None:
+    def queue_seat(self, seat: int, length: int) -> None:
         """Have a seat wait for a lease of ``length`` ns."""
-        with self._changing() as clerk:
-            clerk.ask(seat, length)
-            self._set_alarm(clerk)
+        with self.changing() as scheduler:
+            scheduler.queue_seat(seat, length)
+            self._set_alarm(scheduler)
 
-    def give_back(self, seat: int) -> bool:
-        """End what a seat has; False if it had been taken away."""
-        with self.table.sound:
-            heir = self.table.hand_overs.hand_over(seat, self.now())
-            if heir is not None:
-                self._wake(self.table.seats.peek(heir).member)
-        if heir is not None:
-            with self._changing():
-                return True
-        with self._changing() as clerk:
-            return clerk.give_back(seat)
+    def give_back_lease(self, seat: int) -> bool:
+        """End what a seat has; False if it had been revoked."""
+        with self.table.damage_guard:
+            next_seat = self.table.hand_overs.hand_over(seat, self.now())
+            if next_seat is not None:
+                member = self.table.seats.peek(next_seat).member
+                if member != self.member:  # without the lock: it may just have left
+                    self._wake_ups.wake(member, self.table.members.peek(member))
+        with self.changing() as scheduler:  # which books a hand-over
+            return next_seat is not None or scheduler.give_back_lease(seat)
 
-    def withdraw(self, seat: int) -> bool:
-        """Have a seat wait no longer; True if it has something by now, which it keeps."""
-        with self._changing() as clerk:
+    def withdraw_seat(self, seat: int) -> bool:
+        """Have a seat wait no longer; True if it has been granted something, which it keeps."""
+        with self.changing() as scheduler:
             waits = self.table.seats[seat].state == WAITING
             if waits:
-                clerk.give_back(seat)
+                scheduler.give_back_lease(seat)
             return not waits
 
-    def leave_seat(self, seat: Seat, number: int) -> None:
-        """Free a seat."""
+    def remove_seat(self, seat: Seat, number: int) -> None:
+        """Remove a seat, and end what it has or waits for."""
         self._seats.pop(number, None)
         if self.inside:
-            with self._changing() as clerk:
-                clerk.free(number)
-
-    def resource_of(self, seat: int) -> str:
-        """The name of what a seat was granted."""
-        with self.table.sound:
-            return self.table.resources.peek(self.table.live(seat)[records.GRANTED]).name
-
-    def holders(self, seat: int) -> list[str]:
-        """Who has what this seat waits for, in words."""
-        with self._changing():
-            return holders(self.table, self.table.seats[seat].kind)
-
-    def set_memory(self, seat: int, needed: int, left: int) -> None:
-        """See ``Seat.set_memory``."""
-        with self._changing() as clerk:
-            clerk.set_memory(seat, needed, left)
-
-    def remembered_mb(self, seat: int) -> int:
-        """See ``Seat.remembered_mb``."""
-        with self._changing():
-            return self.table.accounts[self.table.seats[seat].account].memory_mb
+            with self.changing() as scheduler:
+                scheduler.remove_seat(number)
 
     def lacking_mb(self, resource: str, *, now: bool = False) -> int:
-        """What memory (MB) others lack of a resource; 0 if its memory is not counted.
+        """How much memory (MB) a resource lacks for all of its seats to hold it that may.
 
-        That is, for any of its seats to hold it beside what the others have left there; ``now``:
-        for those that wait and that nobody else keeps from it.
+        What others have left there counts, too. With ``now`` only seats count that wait for nothing
+        but memory. 0 if its memory is not counted.
         """
-        with self._changing():
+        with self.changing():
             return lacking_mb(self.table, resource, now=now)
-
-    def shortage(self, seat: int) -> Shortage | None:
-        """See ``Seat.shortage``."""
-        with self._changing():
-            return shortage(self.table, self.table.seats[seat])
 
     @property
     def resources(self) -> list[Resource]:
-        """What there is."""
-        with self._changing():
+        """All resources of the pool."""
+        with self.changing():
             there = self.table.resources.values()
             return [resource_of(each, self.table.kinds[each.kind].name) for each in there]
 
     def usage(self) -> list[HeldUsage]:
         """What workloads have held of this pool so far, running leases included."""
-        with self._changing() as clerk:
-            return held_usage(self.table, clerk.now)
+        with self.changing() as scheduler:
+            return held_usage(self.table, scheduler.now)
 
     # -- waiting -------------------------------------------------------------------------------
 
@@ -276,79 +253,82 @@ class Pool(Closing):
             return None
         alarm = self.table.members.peek(self.member).alarm
         left = max(0.0, (alarm - self.now()) / NANO) if 0 < alarm < _NEVER else None
-        if self._watch.blind:
-            return _BLIND_SECONDS if left is None else min(left, _BLIND_SECONDS)
+        if self._watch.must_poll:
+            return _POLL_SECONDS if left is None else min(left, _POLL_SECONDS)
         return left
 
     def granted(self) -> list[Lease]:
         """Never waits: leases that seats of this process were waiting for and now have."""
         self.check_inside()
-        if self._watch.wait(0.0) or self.patience == 0.0 or self._watch.blind:
-            self._look()
-        self._follow()
-        return [lease for seat in self._seats.values() if (lease := seat.take())]
+        if self._watch.wait(0.0) or self.patience == 0.0 or self._watch.must_poll:
+            self._reclaim_and_decide()
+        self._watch_members()
+        return [lease for seat in self._seats.values() if (lease := seat.take_lease())]
 
     def wait_for(self, seat: Seat, seconds: float) -> Lease | None:
         """Sleep until a seat has a lease, at most ``seconds``."""
         deadline = Deadline(seconds, self._clock)
         while True:
-            self._follow()  # which may find that it is our turn
-            if (lease := seat.take()) or deadline.passed:
+            self._watch_members()  # which may find that it is our turn
+            if (lease := seat.take_lease()) or deadline.passed:
                 return lease
             patience = self.patience
             wait = deadline.left if patience is None else min(deadline.left, patience)
             woken = self._watch.wait(wait)
-            if lease := seat.take():  # granted by who woke it: there is nothing to look for
+            if lease := seat.take_lease():  # granted by who woke it: there is nothing to reclaim
                 return lease
-            if woken or self.patience == 0.0 or self._watch.blind:
-                self._look()
+            if woken or self.patience == 0.0 or self._watch.must_poll:
+                self._reclaim_and_decide()
 
-    def _follow(self) -> None:
-        """Watch the processes of all members, if there are others than before."""
-        while self._followed != self.table.joins:
-            with self._changing():
+    def _watch_members(self) -> None:
+        """Watch the processes of all members, if some have joined since the last time."""
+        while self._joins_watched != self.table.joins:
+            with self.changing():
                 joins = self.table.joins
                 all_live = self._watch.follow(self.table.members, self.table.locks)
             if all_live:
-                self._followed = joins
+                self._joins_watched = joins
             else:
-                self._look()
+                self._reclaim_and_decide()
 
-    def _look(self) -> None:
-        """Take from the dead and the late, and decide anew."""
-        with self._changing() as clerk:
-            clerk.bury()
+    def _reclaim_and_decide(self) -> None:
+        """Take what ended members had, and what overdue holders have if others wait for it."""
+        with self.changing() as scheduler:
+            scheduler.reclaim()
             for kind, _ in self.table.kinds.items():
-                clerk.decide(kind)
-            self._set_alarm(clerk)
-        self._followed = -1  # there are fewer members to watch
+                scheduler.decide(kind)
+            self._set_alarm(scheduler)
+        self._joins_watched = -1  # there are fewer members to watch
 
-    def _set_alarm(self, clerk: Clerk) -> None:
-        alarm = clerk.earliest_end(self.member) or _NEVER
+    def _set_alarm(self, scheduler: LeaseScheduler) -> None:
+        alarm = scheduler.earliest_end(self.member) or _NEVER
         if self.table.members[self.member].alarm != alarm:
             self.table.members.edit(self.member).alarm = alarm
 
     @contextmanager
-    def _changing(self) -> Iterator[Clerk]:
+    def changing(self) -> Iterator[LeaseScheduler]:
+        """Change the table, or read it as a whole, within a block.
+
+        Raises:
+            NotInPool: another member took this process for ended.
+            PoolStuck: another process was stopped while it changed the table.
+            PoolDamaged: the table holds what no pool has written.
+        """
         with self.table.change():
             mine = self.member in self.table.members and self.table.members[self.member]
             if not mine or mine.joined != self._joined_at:
-                self._abandon()
-                raise NotInPool("another process took this one for dead")
-            clerk = Clerk(self.table, self.now())
-            yield clerk
-        self._tell(clerk.news)
+                self.forked()
+                self.table.close()
+                raise NotInPool("another process took this one for ended")
+            scheduler = LeaseScheduler(self.table, self.now())
+            yield scheduler
+        self._carry_out(scheduler.effects)
 
-    def _wake(self, member: int) -> None:
-        """Wake a member without the lock; it may just have left."""
-        if member != self.member:
-            self._bells.ring(member, self.table.members.peek(member))
-
-    def _tell(self, news: News) -> None:
-        for number in news.wake - {self.member}:
+    def _carry_out(self, effects: Effects) -> None:
+        for number in effects.wake - {self.member}:
             if number in self.table.members:
-                self._bells.ring(number, self.table.members[number])
-        for each in news.revoked:
+                self._wake_ups.wake(number, self.table.members[number])
+        for each in effects.revoked:
             self._on_revoked(each)
 
     # -- the end -------------------------------------------------------------------------------
@@ -358,36 +338,32 @@ class Pool(Closing):
         if not self.inside:
             return
         self.inside = False
-        news = News()
+        effects = Effects()
         try:
             with self.table.change():
-                clerk = Clerk(self.table, self.now())
-                clerk.leave(self.member)
-                clerk.bury()
+                scheduler = LeaseScheduler(self.table, self.now())
+                scheduler.remove_member(self.member)
+                scheduler.reclaim()
                 self._watch.close()
                 if not len(self.table.members):
                     self.table.remove()
                 else:
                     self.table.commit()
                 self.table.locks.drop(self.member)
-                news = clerk.news
-            self._tell(news)
+                effects = scheduler.effects
+            self._carry_out(effects)
         except (PoolDamaged, PoolStuck) as error:  # others find that this process has left
             _log.warning("%s", error)
         finally:
             self._watch.close()
-            self._bells.close()
+            self._wake_ups.close()
             self.table.close()
 
-    def _abandon(self) -> None:
-        self.forked()
-        self.table.close()
-
     def forked(self) -> None:
-        """This is a child of the process that joined: nothing here is the child's."""
+        """Close what this process, a child of the one that joined, has inherited; no more."""
         self.inside = False
-        self._watch.let_go()
-        self._bells.close()
+        self._watch.close_descriptors()
+        self._wake_ups.close()
         self.table.folder.close()
 
 

@@ -1,9 +1,9 @@
 """The records of the table in shared memory, and where each lies.
 
 A record is a fixed number of 64-bit words: the number of the change that wrote it last, whether it
-is in use, numbers, and a name. Beside the records every seat has six *live words* in a cache
-line of its own: ``METER``, ``UNTIL`` and ``SINCE`` are written by the seat's process without the
-lock while it holds, the others by whoever has the lock.
+is in use, numbers, and a name. Besides its record every seat has six *lease words* in a cache line
+of its own: ``METER``, ``UNTIL`` and ``SINCE`` are written by the seat's process without the lock
+while it holds a lease, the others by the process that has the lock.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from artos.buffer.layout import LINE, PAGE, WORD, align
 from artos.pool.resources import Resource, Want
 
 MAGIC = 0x4152544F_53504F4C  # "ARTOSPOL"
-VERSION = 4
+VERSION = 5
 NONE = -1
 
 MAGIC_AT, VERSION_AT, CHANGES_AT, JOURNAL_AT, CLOSED_AT, MEMBERS_AT, MUTEX_AT = (
     0, 8, 16, 24, 32, 40, 64
 )  # fmt: skip
 HANDED_AT, HANDED_TIME_AT = 48, 56
-"""The seat (its number and 1) whose hand-over is not booked, 0 if none; and when it was (ns)."""
+"""The seat (its number plus 1) whose hand-over is not booked, 0 if none; and when it was (ns)."""
 TOPS_AT = 128
-"""For each area a word: how many of its records were ever in use, counted from the first."""
+"""For each area a word: how many of its records, from the first on, were ever in use."""
 CHANGED_AT = 192
 """For each area a word: the number of the change that wrote one of its records last."""
 
-METER, UNTIL, DOOR, SINCE, HEIR, GRANTED = 0, 1, 2, 3, 4, 5
-"""``HEIR``: the seat (its number and 1) that gets next what this one holds, 0 if that is still to
-be decided. ``GRANTED``: the number of the resource that this seat was granted last."""
-OPEN, WANTED, REVOKED_DOOR = 0, 1, 2
-"""The door of a seat that holds: nobody waits; somebody waits; what it had was taken away."""
+METER, UNTIL, DEMAND, SINCE, NEXT, GRANTED = 0, 1, 2, 3, 4, 5
+"""``NEXT``: the seat (its number plus 1) that gets next what this one holds, 0 if that is not
+certain yet. ``GRANTED``: the number of the resource that this seat was granted last."""
+UNWANTED, WANTED, TAKEN_AWAY = 0, 1, 2
+"""``DEMAND`` of a seat that holds: no other waits for it; another may; its lease was revoked."""
 
 FREE, WAITING, HELD, REVOKED = 0, 1, 2, 3
-"""What a seat does."""
+"""The states of a seat."""
 BUSY, MEMORY = 0, 1
 """Why a seat waits: others hold all it could use; or too little memory is left."""
 
@@ -72,8 +72,8 @@ class Record:
         return cls(*values)
 
     @property
-    def sound(self) -> bool:
-        """Whether its numbers can be those of a pool, as far as they tell by themselves."""
+    def plausible(self) -> bool:
+        """Whether a pool may have written these numbers, judged by this record alone."""
         return True
 
     def pack(self, change: int) -> bytes:
@@ -86,21 +86,22 @@ class Record:
 
 @dataclass(slots=True)
 class KindRecord(Record):
-    """A kind of resources. ``fair_turns``: see ``FairQueue``."""
+    """A kind of resources."""
 
     STRUCT: ClassVar = struct.Struct("<3q24s")
     fair_turns: int
+    """Turns since the last one of an overdue queue (``FairQueue``)."""
     name: str
 
     @property
-    def sound(self) -> bool:
-        """See ``Record``."""
+    def plausible(self) -> bool:
+        """Whether all its numbers are in range."""
         return 0 <= self.fair_turns < _LARGE
 
 
 @dataclass(slots=True)
 class ResourceRecord(Record):
-    """See ``Resource``. The halves of the UUID are 0 if there is none."""
+    """A ``Resource``. The halves of the UUID are 0 if there is none."""
 
     STRUCT: ClassVar = struct.Struct("<7q56s")
     kind: int
@@ -117,8 +118,8 @@ class ResourceRecord(Record):
         return cls(kind, resource.share, resource.memory_mb, high, low, resource.name)
 
     @property
-    def sound(self) -> bool:
-        """See ``Record``."""
+    def plausible(self) -> bool:
+        """Whether all its numbers are in range."""
         return 0 <= self.kind < KINDS and self.share > 0 and 0 <= self.memory_mb < _LARGE
 
     @property
@@ -130,26 +131,25 @@ class ResourceRecord(Record):
 
 @dataclass(slots=True)
 class MemberRecord(Record):
-    """A process. ``alarm`` (ns): when it will look by itself, if one of its seats waits."""
+    """A process that has joined."""
 
     STRUCT: ClassVar = struct.Struct("<5q64s")
     pid: int
     joined: int
+    """When it joined (ns)."""
     alarm: int
+    """If one of its seats waits: when the process will look at the table by itself (ns)."""
     name: str
 
     @property
-    def sound(self) -> bool:
-        """See ``Record``."""
+    def plausible(self) -> bool:
+        """Whether all its numbers are in range."""
         return 0 < self.pid < _LARGE and self.alarm >= 0
 
 
 @dataclass(slots=True)
 class AccountRecord(Record):
-    """What a workload has held of one kind (ns), and how it waited. See ``Account``.
-
-    ``memory_mb`` is what a seat of it needed last.
-    """
+    """What a workload has held of one kind (ns), and how it waited (ns); cf. ``Account``."""
 
     STRUCT: ClassVar = struct.Struct("<3q2d7q128s")
     kind: int
@@ -157,16 +157,20 @@ class AccountRecord(Record):
     lead: float
     held: int
     turn: int
+    """The number of its last grant among all grants of its kind."""
     turns: int
+    """How many grants it had."""
     waits: int
+    """How many of its leases did not come at once."""
     waited_busy: int
     waited_memory: int
     memory_mb: int
+    """What one of its seats needed last."""
     workload: str
 
     @property
-    def sound(self) -> bool:
-        """See ``Record``."""
+    def plausible(self) -> bool:
+        """Whether all its numbers are in range."""
         counts = (
             self.turn, self.turns, self.waits, self.waited_busy, self.waited_memory, self.memory_mb
         )  # fmt: skip
@@ -182,12 +186,7 @@ class AccountRecord(Record):
 
 @dataclass(slots=True)
 class SeatRecord(Record):
-    """A contender. ``wants`` and ``resource`` and ``last`` are numbers of resources, or ``NONE``.
-
-    ``since``: when it began to wait; ``turn``: when it was last granted something; ``length``: of
-    the lease it asks for, 0 for no deadline (all ns). ``cause``: why it waits. ``memory_mb`` is
-    what it needs while it holds, ``left_mb`` what it has there at other times, where it names one.
-    """
+    """A contender. What it wants, has and had last are numbers of resources, or ``NONE``."""
 
     STRUCT: ClassVar = struct.Struct("<16q")
     state: int
@@ -196,18 +195,24 @@ class SeatRecord(Record):
     kind: int
     wants: int
     memory_mb: int
+    """What it needs while it holds a lease."""
     left_mb: int
+    """What it has on the resource that it names at other times."""
     priority: int
     since: int
+    """When it began to wait (ns)."""
     turn: int
+    """When it was last granted something (ns)."""
     length: int
+    """Of the lease that it asks for (ns); 0: no deadline."""
     resource: int
     last: int
     cause: int
+    """Why it waits: ``BUSY`` or ``MEMORY``."""
 
     @property
-    def sound(self) -> bool:
-        """See ``Record``."""
+    def plausible(self) -> bool:
+        """Whether all its numbers are in range."""
         numbers = (self.wants, self.resource, self.last)
         return (
             FREE <= self.state <= REVOKED
@@ -229,7 +234,7 @@ class SeatRecord(Record):
 
 
 _FEW = 32
-"""So many numbers are compared in less time than it takes NumPy to begin."""
+"""Up to this many numbers are compared in less time than a call of NumPy takes."""
 
 Kept = TypeVar("Kept", bound=Record)
 
@@ -251,28 +256,30 @@ class Area(Generic[Kept]):
         """Read what was changed after change number ``seen``.
 
         Raises:
-            ValueError: no pool has written this.
+            ValueError: no pool has written what it reads.
         """
         if self._words[self._changed_at // WORD] <= seen:
             return
         self._top = self._words[self._top_at // WORD]
         if not 0 <= self._top <= self.most:
             raise ValueError(f"{self._top} records where there are at most {self.most}")
-        for number in self._written_after(seen):
-            offset = self._offset + number * self.size
-            if self._memory[offset + WORD]:
-                self._records[number] = self._read(number)
-            else:
-                self._records.pop(number, None)
-
-    def _written_after(self, seen: int) -> list[int]:
         stamps = self._stamps[: self._top]
         if self._top > _FEW:
-            return (stamps > seen).nonzero()[0].tolist()
-        return [number for number, stamp in enumerate(stamps.tolist()) if stamp > seen]
+            written: list[int] = (stamps > seen).nonzero()[0].tolist()
+        else:
+            written = [number for number, stamp in enumerate(stamps.tolist()) if stamp > seen]
+        for number in written:
+            offset = self._offset + number * self.size
+            if not self._memory[offset + WORD]:
+                self._records.pop(number, None)
+                continue
+            record = self.peek(number)
+            if not record.plausible:
+                raise ValueError(f"impossible: {record}")
+            self._records[number] = record
 
     def peek(self, number: int) -> Kept:
-        """A record as it is in memory: without the lock it may just be changing.
+        """A record as it is in memory; without the lock it may be changing right now.
 
         Raises:
             IndexError: there is no such record.
@@ -281,14 +288,8 @@ class Area(Generic[Kept]):
             raise IndexError(f"record {number} of {self.most}")
         return self._of.unpack(self._memory, self._offset + number * self.size)
 
-    def _read(self, number: int) -> Kept:
-        record = self.peek(number)
-        if not record.sound:
-            raise ValueError(f"impossible: {record}")
-        return record
-
     def forget(self) -> None:
-        """Drop the copy with all that was changed in it."""
+        """Drop the copy, and with it all that was changed in it."""
         self._records.clear()
         self._dirty.clear()
 
@@ -323,7 +324,7 @@ class Area(Generic[Kept]):
         return self._records[number]
 
     def add(self, record: Kept) -> int | None:
-        """Its number; None if there is no room."""
+        """Add a record; returns its number, None if there is no room."""
         number = next((n for n in range(self.most) if n not in self._records), None)
         if number is not None:
             self._records[number] = record
@@ -331,12 +332,12 @@ class Area(Generic[Kept]):
         return number
 
     def remove(self, number: int) -> None:
-        """Free a record."""
+        """Have a record no more; its number is free."""
         del self._records[number]
         self._dirty[number] = None
 
     def changes(self, change: int) -> list[tuple[int, bytes]]:
-        """What was edited since the last call: offsets and bytes."""
+        """What was edited since the last call: at which offsets to write which bytes."""
         if not self._dirty:
             return []
         found = [(self._changed_at, change.to_bytes(WORD, "little"))]
@@ -352,12 +353,12 @@ class Area(Generic[Kept]):
 
 
 def want_of(seat: SeatRecord, resources: Area[ResourceRecord]) -> Want:
-    """What a seat waits for."""
+    """What a seat asks for: any resource or the one it names, and how much more memory there."""
     return Want(resources[seat.wants].name if seat.wants != NONE else "", seat.more_mb)
 
 
 def resource_of(record: ResourceRecord, kind: str) -> Resource:
-    """What a record stands for."""
+    """The resource that a record stands for."""
     return Resource(record.name, kind, record.share, record.memory_mb, record.uuid)
 
 
@@ -380,16 +381,16 @@ def _layout() -> tuple[dict[type[Record], int], int]:
     return found, at
 
 
-OFFSETS, LIVE_START = _layout()
-"""Where the records of each type begin, and behind them the live words."""
+OFFSETS, LEASE_WORDS_START = _layout()
+"""Where the records of each type begin, and behind them the lease words."""
 
 
-def live_at(seat: int, word: int = 0) -> int:
-    """Where a live word of a seat is, in bytes."""
-    return LIVE_START + seat * LINE + word * WORD
+def lease_word_at(seat: int, word: int = 0) -> int:
+    """Where a lease word of a seat is, in bytes."""
+    return LEASE_WORDS_START + seat * LINE + word * WORD
 
 
-JOURNAL_START = LIVE_START + SEATS * LINE
+JOURNAL_START = LEASE_WORDS_START + SEATS * LINE
 JOURNAL_BYTES = 2 * JOURNAL_START
 """Enough to change everything at once."""
 TABLE_BYTES = align(JOURNAL_START + JOURNAL_BYTES, PAGE)

@@ -9,27 +9,28 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Something that is leased: a device (``cuda:0``, ``cpu:a``) or a CPU slot (``slot:3``).
-
-    ``share`` contenders may hold it at once. ``memory_mb`` is what their needs may add up to, 0 if
-    memory is not counted. ``uuid`` is which GPU it is, "" for others and where that is not known:
-    what ``cuda:0`` means depends on the process (``CUDA_VISIBLE_DEVICES``).
-    """
+    """Something that is leased: a device (``cuda:0``, ``cpu:a``) or a CPU slot (``slot:3``)."""
 
     name: str
     kind: str = "device"
     share: int = 1
+    """How many contenders may hold it at once."""
     memory_mb: int = 0
+    """What their needs may add up to; 0 if memory is not counted."""
     uuid: str = ""
+    """Which GPU it is; "" for others, and where that is not known.
+
+    What ``cuda:0`` means depends on the process (``CUDA_VISIBLE_DEVICES``).
+    """
 
     def agrees(self, other: Resource) -> bool:
-        """Whether it is the same one, as far as is known, and both say the same of it."""
+        """Whether both are the same one, as far as is known, with the same share and memory."""
         known = self.uuid and other.uuid
         same = self.uuid == other.uuid if known else self.name == other.name
         return same and replace(self, uuid="") == replace(other, uuid="")
 
     def without(self, memory_mb: int) -> Resource:
-        """What is left of it beside one holder, who has so much of its memory."""
+        """What is left of it for others next to a holder that has so much of its memory."""
         left = self.memory_mb - memory_mb
         share = 0 if self.memory_mb and left <= 0 else self.share - 1
         return replace(self, share=share, memory_mb=left if share and self.memory_mb else 0)
@@ -63,7 +64,7 @@ class Places:
 
     _loads: dict[str, _Load] = field(default_factory=dict)
     _open: dict[str, None] = field(default_factory=dict)
-    """Those with room for another holder, an ordered set: longest free first."""
+    """Resources with room for another holder, an ordered set: longest free first."""
 
     @classmethod
     def of(cls, resources: Iterable[Resource]) -> Places:
@@ -88,19 +89,19 @@ class Places:
         names = [name for name, load in self._loads.items() if want.could_use(load.resource)]
         return last if last in names else next(iter(names), None)
 
-    def take(self, name: str, memory_mb: int) -> None:
+    def add_holder(self, name: str, memory_mb: int) -> None:
         """One more holder."""
         load = self._loads[name]
         load.holders, load.memory_mb = load.holders + 1, load.memory_mb + memory_mb
         if load.holders >= load.resource.share:
             self._open.pop(name, None)
 
-    def fill(self, name: str, memory_mb: int) -> None:
-        """So much of its memory is taken by somebody who does not hold it."""
+    def add_memory(self, name: str, memory_mb: int) -> None:
+        """So much of its memory is taken by a contender that does not hold it."""
         if load := self._loads.get(name):
             load.memory_mb += memory_mb
 
-    def give_back(self, name: str, memory_mb: int) -> None:
+    def remove_holder(self, name: str, memory_mb: int) -> None:
         """One holder fewer."""
         load = self._loads[name]
         load.holders, load.memory_mb = load.holders - 1, load.memory_mb - memory_mb
@@ -108,7 +109,7 @@ class Places:
             self._open[name] = None
 
     def resize(self, name: str, share: int) -> None:
-        """So many may hold it at once from here on."""
+        """So many may hold it at once from now on."""
         load = self._loads[name]
         load.resource = replace(load.resource, share=share)
         if load.holders >= share:
@@ -122,7 +123,7 @@ class Places:
         return not self._open
 
     def has_a_free_unit(self, want: Want) -> bool:
-        """Whether ``want`` lacks nothing but memory."""
+        """Whether ``want`` lacks nothing but memory: a resource has room for another holder."""
         return want.name in self._open if want.name else bool(self._open)
 
     def _fits(self, want: Want, name: str) -> bool:

@@ -1,8 +1,8 @@
-"""The table that all processes of a pool share: a file, one lock, and changes that are whole.
+"""The table that all processes of a pool share: a file, one lock, and changes that are atomic.
 
-A change is first written into the journal, then made, then the journal is emptied: whoever takes
-the lock after a process that died in the midst of it finishes the change, or finds that nothing
-was begun. The lock is a robust mutex: the kernel gives it back when its owner dies.
+A change is first written into the journal, then made, then the journal is emptied: the process that
+takes the lock after one that was killed in the middle finishes the change, or finds that nothing
+was begun. The lock is a robust mutex: the kernel releases it when its owner ends.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import struct
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
+from artos.buffer.doorbell import fence, ordered
 from artos.buffer.layout import LINE, WORD
-from artos.buffer.mailbox import fence, ordered
 from artos.buffer.segment import Segment
 from artos.pool import records
 from artos.pool.faults import PoolDamaged, PoolStuck
@@ -36,19 +36,18 @@ from artos.system.process_locks import ProcessLocks
 from artos.system.shared_mutex import SharedMutex
 
 _LOCK_SECONDS = 5.0
-"""Beyond this a process that has the lock must have been stopped: changes take microseconds."""
+"""A process that keeps the lock longer must have been stopped: changes take microseconds."""
 _TRIES = 1000
-"""Of opening a table that others remove meanwhile, the last of a pool each time."""
+"""Attempts to open a table that others remove in the meantime, each the last of its pool."""
 _ENTRY, _WORD_ENTRY = struct.Struct("<2q"), struct.Struct("<3q")
 _NONSENSE = (LookupError, ArithmeticError, ValueError, AssertionError, struct.error)
-"""What reading, or reckoning with, numbers that no pool has written can raise."""
+"""What can be raised by reading, or by calculating with, numbers that no pool has written."""
 _BROKEN_LOCK = (errno.EINVAL, errno.EPERM, errno.ENOTRECOVERABLE)
-"""What the C library says of a mutex that it has not made, or that is not ours though we took it.
-"""
+"""Errors of a mutex that the C library has not made, or that is not ours though we took it."""
 
 
 class Table(Closing):
-    """The mapped table. Read and change it within ``change`` only."""
+    """The mapped table. It is read and changed within ``change`` only."""
 
     def __init__(self, folder: PoolFolder, segment: Segment, locks: ProcessLocks) -> None:
         self.folder, self.path, self.locks = folder, segment.path, locks
@@ -65,9 +64,10 @@ class Table(Closing):
         self._areas: tuple[Area[Any], ...] = (
             self.kinds, self.resources, self.members, self.accounts, self.seats
         )  # fmt: skip
-        self.sound = _Sound(self)
-        """Has what comes of nonsense in the table, within its block, raised as ``PoolDamaged``."""
-        self._live: dict[int, int] = {}
+        self.damage_guard = _DamageGuard(self)
+        """Within its block, errors that nonsense in the table causes become ``PoolDamaged``."""
+        self._new_words: dict[int, int] = {}
+        """Words that this change will write, by their offset."""
         self._seen = -1
 
     @classmethod
@@ -86,7 +86,13 @@ class Table(Closing):
             try:
                 if create:
                     make(opened)
-                return cls._attach(opened)
+                locks = locks_of(opened)
+                try:
+                    check_version(opened, locks)
+                    return cls(opened, Segment.over(folder / TABLE, locks.fileno()), locks)
+                except BaseException:
+                    locks.close()
+                    raise
             except FileNotFoundError:  # the last member has just left
                 opened.close()
                 if not create:
@@ -97,19 +103,8 @@ class Table(Closing):
                 raise
         raise PoolDamaged(str(folder / TABLE), "it is removed again and again")
 
-    @classmethod
-    def _attach(cls, folder: PoolFolder) -> Table:
-        locks = locks_of(folder)
-        path = folder.path / TABLE
-        try:
-            check_version(folder, locks)
-            return cls(folder, Segment.over(path, locks.fileno()), locks)
-        except BaseException:
-            locks.close()
-            raise
-
     def change(self) -> AbstractContextManager[None]:
-        """Have the lock; what is changed meanwhile becomes true as a whole at the end, or not.
+        """Hold the lock within a block; what it changes is committed at its end, all or nothing.
 
         Raises:
             PoolStuck: another process keeps the lock.
@@ -117,69 +112,76 @@ class Table(Closing):
         """
         return _Change(self)
 
-    def begin(self) -> None:
-        """See ``change``."""
-        with self.sound:
-            self._check_size()
+    def begin_change(self) -> None:
+        """Take the lock, finish a change that a killed process has begun, and read what is new."""
+        with self.damage_guard:
+            # The kernel kills a process that touches pages that a file no longer has (SIGBUS).
+            if (size := os.fstat(self.locks.fileno()).st_size) != records.TABLE_BYTES:
+                raise ValueError(f"it has {size} bytes, not {records.TABLE_BYTES}")
             if not self._mutex.acquire(_LOCK_SECONDS):
-                self._complain_of_lock()
+                if not self._others():
+                    raise ValueError("its lock is taken, and no other process uses it")
+                raise PoolStuck(str(self.path), _LOCK_SECONDS, self.users)
             try:
-                self._redo()
-                self._refresh()
+                if self._words[records.JOURNAL_AT // WORD]:
+                    self._redo_change()
+                if self.changes != self._seen:
+                    for area in self._areas:
+                        area.refresh(max(self._seen, 0))
+                    self._seen = self.changes
             except BaseException:
-                self.end(keep=False)
+                self.end_change(keep=False)
                 raise
 
-    def end(self, *, keep: bool) -> None:
-        """See ``change``."""
+    def end_change(self, *, keep: bool) -> None:
+        """Commit what was changed, or forget it, and give the lock back."""
         try:
             if keep:
                 self.commit()
         except BaseException:
-            self._forget()
+            self._forget_change()
             raise
         else:
             if not keep:
-                self._forget()
+                self._forget_change()
         finally:
             self._mutex.release()
 
     def damaged(self, error: BaseException) -> PoolDamaged:
-        """That the table is damaged, as this error shows."""
-        ours = type(error) is ValueError  # which says it in words
+        """The error for a table that is damaged, as ``error`` shows."""
+        ours = type(error) is ValueError  # whose message is a sentence
         what = str(error) if ours else f"{type(error).__name__}: {error}"
         return PoolDamaged(str(self.path), what, self._others())
 
-    def _check_size(self) -> None:
-        """Who touches pages that a file has no longer is killed by the kernel (SIGBUS)."""
-        if (size := os.fstat(self.locks.fileno()).st_size) != records.TABLE_BYTES:
-            raise ValueError(f"it has {size} bytes, not {records.TABLE_BYTES}")
-
-    def _complain_of_lock(self) -> NoReturn:
-        if not self._others():
-            raise ValueError("its lock is taken, and no other process uses it")
-        raise PoolStuck(str(self.path), _LOCK_SECONDS, self.users)
-
     @property
     def users(self) -> list[int]:
-        """The processes that live and use it."""
+        """The living processes that use it."""
         return users_of(self.locks)
 
     def _others(self) -> list[int]:
         return [pid for pid in self.users if pid != os.getpid()]
 
     def commit(self) -> None:
-        """Make true what was changed so far; the lock is kept."""
+        """Write what was changed so far into shared memory; the lock is kept."""
         change = self.changes + 1
         entries = [entry for area in self._areas for entry in area.changes(change)]
-        if not entries and not self._live:
+        if not entries and not self._new_words:
             return
-        words = [(records.CHANGES_AT, change), *self._live.items()]
-        self._live.clear()
-        self._write_journal(entries, words)
+        words = [(records.CHANGES_AT, change), *self._new_words.items()]
+        self._new_words.clear()
+        journal = b"".join(
+            [part for at, new in entries for part in (_ENTRY.pack(at, len(new)), new)]
+            + [_WORD_ENTRY.pack(at, WORD, value) for at, value in words]
+        )
+        assert len(journal) <= records.JOURNAL_BYTES
+        start = records.JOURNAL_START
+        self._memory[start : start + len(journal)] = journal
+        ordered()
+        self._words[records.JOURNAL_AT // WORD] = len(journal)
+        ordered()
         for at, new in entries:
             self._memory[at : at + len(new)] = new
-        ordered()  # whoever waits looks at its live words only
+        ordered()  # a process that waits looks at its lease words only
         for at, value in words:
             self._words[at // WORD] = value
         ordered()
@@ -197,8 +199,8 @@ class Table(Closing):
         return self._words[records.MEMBERS_AT // WORD]
 
     def count_join(self) -> None:
-        """A process joined."""
-        self._live[records.MEMBERS_AT] = self.joins + 1
+        """Count that a process has joined."""
+        self._new_words[records.MEMBERS_AT] = self.joins + 1
 
     @property
     def closed(self) -> bool:
@@ -207,74 +209,45 @@ class Table(Closing):
 
     def remove(self) -> None:
         """Close it for good and delete the file; within ``change``, without members."""
-        self._live[records.CLOSED_AT] = 1
+        self._new_words[records.CLOSED_AT] = 1
         self.commit()
         if self.locks.is_of(TABLE, self.folder.fileno()):
             self.folder.clear()
-        # else somebody has removed it already, and the folder may have another one by now
+        # else it was removed already, and the folder may have another one by now
 
-    # -- live words ----------------------------------------------------------------------------
+    # -- lease words ---------------------------------------------------------------------------
 
-    def live(self, seat: int) -> memoryview:
-        """The live words of a seat."""
-        start = records.live_at(seat) // WORD
+    def lease_words(self, seat: int) -> memoryview:
+        """The lease words of a seat, in shared memory."""
+        start = records.lease_word_at(seat) // WORD
         return self._words[start : start + LINE // WORD]
 
-    def live_word(self, seat: int, word: int) -> int:
-        """A live word as it will be after this change."""
-        at = records.live_at(seat, word)
-        return self._live.get(at, self._words[at // WORD])
+    def lease_word(self, seat: int, word: int) -> int:
+        """A lease word of a seat as it will be after this change."""
+        at = records.lease_word_at(seat, word)
+        return self._new_words.get(at, self._words[at // WORD])
 
-    def set_live(self, seat: int, word: int, value: int) -> None:
-        """Change a live word together with everything else of this change."""
-        self._live[records.live_at(seat, word)] = value
+    def set_lease_word(self, seat: int, word: int, value: int) -> None:
+        """Change a lease word of a seat together with everything else in this change."""
+        self._new_words[records.lease_word_at(seat, word)] = value
 
-    def shut(self, seats: list[int]) -> None:
-        """Shut doors at once: from now on these seats neither begin nor end a lease unseen."""
+    def mark_wanted(self, seats: list[int]) -> None:
+        """Mark seats at once: from now on none of them begins or ends a lease without the lock."""
         for seat in seats:
-            words = self.live(seat)
-            if words[records.DOOR] == records.OPEN:
-                words[records.DOOR] = records.WANTED
+            words = self.lease_words(seat)
+            if words[records.DEMAND] == records.UNWANTED:
+                words[records.DEMAND] = records.WANTED
         fence()
 
     def booked(self) -> None:
-        """The hand-over that was not booked is, with this change."""
-        self._live[records.HANDED_AT] = 0
+        """Mark the hand-over that was not booked as booked, with this change."""
+        self._new_words[records.HANDED_AT] = 0
 
-    # -- the journal ---------------------------------------------------------------------------
-
-    def _write_journal(
-        self, entries: list[tuple[int, bytes]], words: list[tuple[int, int]]
-    ) -> None:
-        text = b"".join(
-            [part for at, new in entries for part in (_ENTRY.pack(at, len(new)), new)]
-            + [_WORD_ENTRY.pack(at, WORD, value) for at, value in words]
-        )
-        assert len(text) <= records.JOURNAL_BYTES
-        start = records.JOURNAL_START
-        self._memory[start : start + len(text)] = text
-        ordered()
-        self._words[records.JOURNAL_AT // WORD] = len(text)
-        ordered()
-
-    def _redo(self) -> None:
-        """Finish the change that a process died in."""
-        if not self._words[records.JOURNAL_AT // WORD]:
-            return
-        for to, new in self._read_journal():
-            if len(new) == WORD:  # in one piece: it may be read at any time
-                ordered()
-                self._words[to // WORD] = int.from_bytes(new, "little", signed=True)
-            else:
-                self._memory[to : to + len(new)] = new
-        ordered()
-        self._words[records.JOURNAL_AT // WORD] = 0
-
-    def _read_journal(self) -> list[tuple[int, bytes]]:
-        """What the change that is written there puts where.
+    def _redo_change(self) -> None:
+        """Finish the change in which a process was killed.
 
         Raises:
-            ValueError: nobody has written this.
+            ValueError: no pool has written such a journal.
         """
         length = self._words[records.JOURNAL_AT // WORD]
         if not 0 < length <= records.JOURNAL_BYTES:
@@ -290,34 +263,35 @@ class Table(Closing):
         change = dict(found).get(records.CHANGES_AT, b"")
         if int.from_bytes(change, "little") not in (self.changes, self.changes + 1):
             raise ValueError("its journal is that of an earlier change")
-        return found
+        for to, new in found:  # all of which was checked before
+            if len(new) == WORD:  # in one piece: it may be read at any time
+                ordered()
+                self._words[to // WORD] = int.from_bytes(new, "little", signed=True)
+            else:
+                self._memory[to : to + len(new)] = new
+        ordered()
+        self._words[records.JOURNAL_AT // WORD] = 0
 
-    def _refresh(self) -> None:
-        if self.changes != self._seen:
-            for area in self._areas:
-                area.refresh(max(self._seen, 0))
-            self._seen = self.changes
-
-    def _forget(self) -> None:
+    def _forget_change(self) -> None:
         for area in self._areas:
             area.forget()
-        self._live.clear()
+        self._new_words.clear()
         self._seen = -1
 
     def close(self) -> None:
-        """Let go of it; twice is fine."""
+        """Close its locks and its folder; twice is fine."""
         self.locks.close()
         self.folder.close()
 
 
 class _Change(AbstractContextManager[None]):
-    """Between ``begin`` and ``end``; a class, as a generator would cost more than the lock."""
+    """One change as a block; a class, as a generator would cost more than the lock does."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
     def __enter__(self) -> None:
-        self._table.begin()
+        self._table.begin_change()
 
     def __exit__(
         self,
@@ -325,14 +299,14 @@ class _Change(AbstractContextManager[None]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._table.sound:
-            self._table.end(keep=kind is None)
+        with self._table.damage_guard:
+            self._table.end_change(keep=kind is None)
         if isinstance(error, _NONSENSE):
             raise self._table.damaged(error) from error
 
 
-class _Sound(AbstractContextManager[None]):
-    """See ``Table.sound``; a class for the same reason, and used again and again."""
+class _DamageGuard(AbstractContextManager[None]):
+    """``Table.damage_guard``; a class for the same reason, made once per table."""
 
     def __init__(self, table: Table) -> None:
         self._table = table

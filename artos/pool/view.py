@@ -10,44 +10,37 @@ import msgspec
 
 from artos.clock import Clock, SystemClock
 from artos.pool.choice import NANO
-from artos.pool.clerk import Clerk
 from artos.pool.faults import PoolDamaged
 from artos.pool.file import discard
 from artos.pool.folder import TABLE, PoolFolder, pool_folder
 from artos.pool.memory import shortage
 from artos.pool.meter import held_at
 from artos.pool.records import HELD, MEMORY, METER, NONE, SINCE, UNTIL, WAITING, SeatRecord
+from artos.pool.scheduler import LeaseScheduler
 from artos.pool.table import Table
-from artos.pool.watch import Bells
+from artos.pool.watch import WakeUps
 from artos.system import gpus
 
 
 class HeldUsage(msgspec.Struct, frozen=True):
-    """What one workload has held of one kind of resources, by the clock of its leases.
-
-    ``turns`` counts decisions in its favour; leases that began again while nobody waited took none.
-    ``waits`` counts leases that did not come at once. Seconds waited are by what was lacking last:
-    a turn, or memory.
-    """
+    """What one workload has held of one kind of resources, by the clock of its leases."""
 
     workload: str
     kind: str
     weight: float
     held_seconds: float
     turns: int
+    """Decisions in its favour; leases that began again while no other waited took none."""
     waits: int
+    """Leases that did not come at once."""
     waited_for_turn_seconds: float
+    """Waits in which it lacked a turn in the end."""
     waited_for_memory_seconds: float
+    """Waits in which it lacked memory in the end."""
 
 
 class ResourceView(msgspec.Struct, frozen=True):
-    """A resource and how much of it is taken.
-
-    ``memory_idle_mb`` is that part of what is taken which belongs to seats without a lease;
-    ``uuid`` which GPU it is, if it is one and that is known. ``busy_percent`` is the share of the
-    last moments (a second at most) in which that GPU computed anything, by its driver, whoever had
-    it; None where nobody measures that.
-    """
+    """A resource and how much of it is taken."""
 
     name: str
     kind: str
@@ -56,12 +49,18 @@ class ResourceView(msgspec.Struct, frozen=True):
     memory_mb: int
     memory_taken_mb: int
     memory_idle_mb: int = 0
+    """The part of what is taken that belongs to seats without a lease."""
     uuid: str = ""
+    """Which GPU it is, if it is one and that is known."""
     busy_percent: int | None = None
+    """The share of the last second, or less, in which that GPU computed, for any process.
+
+    By its driver; None where no driver measures it.
+    """
 
 
 class HolderView(msgspec.Struct, frozen=True):
-    """A lease. ``left_seconds`` is negative if it is late; None: it has no deadline."""
+    """A lease that runs."""
 
     resource: str
     workload: str
@@ -69,15 +68,14 @@ class HolderView(msgspec.Struct, frozen=True):
     process: str
     held_seconds: float
     left_seconds: float | None
+    """Negative if it is overdue; None: it has no deadline."""
 
 
 class WaitingView(msgspec.Struct, frozen=True):
-    """A contender that waits, for any ``what`` (a kind) or the one that is named.
-
-    ``why`` is ``turn`` or ``memory``; then it lacks ``lacks_mb``, which those in ``held_by`` have.
-    """
+    """A contender that waits."""
 
     what: str
+    """The resource that it names, or a kind if it takes any."""
     workload: str
     pid: int
     process: str
@@ -86,61 +84,65 @@ class WaitingView(msgspec.Struct, frozen=True):
     memory_mb: int
     waited_seconds: float
     why: str
+    """``turn`` or ``memory``."""
     lacks_mb: int = 0
+    """How much memory it lacks, where that is why."""
     held_by: list[str] = []
+    """Workload, process and MB of those that have it."""
 
 
 class PoolView(msgspec.Struct, frozen=True):
-    """The pool of a machine: resources, who holds, who waits (longest first), and all accounts."""
+    """The pool of a machine."""
 
     folder: str
     resources: list[ResourceView] = []
     holders: list[HolderView] = []
     queue: list[WaitingView] = []
+    """Those that wait, the longest first."""
     workloads: list[HeldUsage] = []
 
 
-def look(folder: Path | None = None, clock: Clock | None = None) -> PoolView:
-    """The pool of this machine and user; empty if there is none. What the dead had is freed.
+def read_pool(folder: Path | None = None, clock: Clock | None = None) -> PoolView:
+    """The pool of this machine and user; empty if there is none. What ended members had is freed.
 
     Raises:
-        PoolVersion, PoolDamaged, PoolStuck, NotOurs: see there.
+        PoolVersion, PoolDamaged, PoolStuck, NotOurs: as ``Pool.join``.
     """
     folder, now = folder or pool_folder(), int((clock or SystemClock()).now() * NANO)
     try:
         table = Table.open(folder, create=False)
     except FileNotFoundError:
         return PoolView(str(folder))
-    with table, Bells(table.folder) as bells:
+    with table, WakeUps(table.folder) as wake_ups:
         with table.change():
-            clerk = Clerk(table, now)
-            clerk.bury()
+            scheduler = LeaseScheduler(table, now)
+            scheduler.reclaim()
             lives = bool(len(table.members))
-            view = _view(table, folder, now) if lives else PoolView(str(folder))
+            view = view_of(table, folder, now) if lives else PoolView(str(folder))
             if not lives:
                 table.remove()
-        for number in clerk.news.wake:
+        for number in scheduler.effects.wake:
             if number in table.members:
-                bells.ring(number, table.members[number])
-    return msgspec.structs.replace(view, resources=[_measured(each) for each in view.resources])
-
-
-def _measured(resource: ResourceView) -> ResourceView:
-    busy = gpus.busy_percent(0, resource.uuid) if resource.uuid else None
-    return msgspec.structs.replace(resource, busy_percent=busy)
+                wake_ups.wake(number, table.members[number])
+    busy = [gpus.busy_percent(0, each.uuid) if each.uuid else None for each in view.resources]
+    resources = [
+        msgspec.structs.replace(each, busy_percent=percent)
+        for each, percent in zip(view.resources, busy, strict=True)
+    ]
+    return msgspec.structs.replace(view, resources=resources)
 
 
 def clean() -> list[Path]:
     """Remove the pool that killed processes left, or a damaged one; returns what was removed.
 
     Raises:
-        PoolDamaged: it is, and living processes use it.
-        PoolVersion, PoolStuck, NotOurs: see there.
+        PoolDamaged: it is damaged, and living processes use it.
+        PoolVersion, PoolStuck, NotOurs: as ``Pool.join``.
     """
     folder = pool_folder()
     there, table = os.path.lexists(folder), os.path.lexists(folder / TABLE)
     try:
-        look(folder)
+        read_pool(folder)
     except PoolDamaged:
         with suppress(FileNotFoundError), PoolFolder.open(folder, create=False) as opened:
             discard(opened)
@@ -149,22 +151,30 @@ def clean() -> list[Path]:
     return [folder / TABLE] if table and not os.path.lexists(folder / TABLE) else []
 
 
-def _view(table: Table, folder: Path, now: int) -> PoolView:
+def view_of(table: Table, folder: Path, now: int) -> PoolView:
+    """What a table says at ``now`` (ns); within ``Table.change``."""
     seats = table.seats.values()
     waiting = sorted((each for each in seats if each.state == WAITING), key=lambda s: s.since)
     held = [(number, each) for number, each in table.seats.items() if _is_held(table, number)]
+    running = []
+    for number, seat in held:
+        until, member = table.lease_word(number, UNTIL), table.members[seat.member]
+        left = (until - now) / NANO if until else None
+        workload, since = table.accounts[seat.account].workload, table.lease_word(number, SINCE)
+        name, held_seconds = table.resources[seat.resource].name, (now - since) / NANO
+        running.append(HolderView(name, workload, member.pid, member.name, held_seconds, left))
     return PoolView(
         str(folder),
         _resources(table, [each for _, each in held]),
-        [_holder(table, number, each, now) for number, each in held],
+        running,
         [_waiting(table, each, now) for each in waiting],
         held_usage(table, now),
     )
 
 
 def _is_held(table: Table, seat: int) -> bool:
-    """Not if it only keeps what it had last: anybody can have that."""
-    return table.seats[seat].state == HELD and bool(table.live_word(seat, METER) & 1)
+    """Whether a lease of a seat runs; not if it only keeps what it had: others can have that."""
+    return table.seats[seat].state == HELD and bool(table.lease_word(seat, METER) & 1)
 
 
 def _resources(table: Table, held: list[SeatRecord]) -> list[ResourceView]:
@@ -180,18 +190,6 @@ def _resources(table: Table, held: list[SeatRecord]) -> list[ResourceView]:
             )
         )
     return found
-
-
-def _holder(table: Table, number: int, seat: SeatRecord, now: int) -> HolderView:
-    until, member = table.live_word(number, UNTIL), table.members[seat.member]
-    return HolderView(
-        table.resources[seat.resource].name,
-        table.accounts[seat.account].workload,
-        member.pid,
-        member.name,
-        (now - table.live_word(number, SINCE)) / NANO,
-        (until - now) / NANO if until else None,
-    )
 
 
 def _waiting(table: Table, seat: SeatRecord, now: int) -> WaitingView:
@@ -217,7 +215,7 @@ def held_usage(table: Table, now: int) -> list[HeldUsage]:
     running = dict[int, int]()
     for number, each in table.seats.items():
         if each.state == HELD:
-            held = held_at(table.live_word(number, METER), now)
+            held = held_at(table.lease_word(number, METER), now)
             running[each.account] = running.get(each.account, 0) + held
     return [
         HeldUsage(
@@ -235,7 +233,7 @@ def held_usage(table: Table, now: int) -> list[HeldUsage]:
 
 
 def holders(table: Table, kind: int) -> list[str]:
-    """Who has what of a kind, in words."""
+    """Who has what of a kind: resource, workload and process of each."""
     return [
         f"{table.resources[seat.resource].name} by {table.accounts[seat.account].workload!r} "
         f"(process {table.members[seat.member].pid})"

@@ -4,7 +4,7 @@ A message on a socket is one frame of MessagePack. Never more: between two frame
 libzmq 4.3.5 may abort the process when a connection ends (``!_more (src/fq.cpp:80)``), on a calling
 socket or on one with ROUTER_HANDOVER. The content of a ``Bulk`` message is not packed: its frame is
 0xC1 (which begins no MessagePack), two bytes with the length of the header, the header, the
-content. A message that does not fit its type or the ranges of ``artos.protocol.fields`` raises
+content. A message that does not fit its type or the ranges of ``artos.specs.fields`` raises
 ``BadMessage``: it is counted, answered with ``Refusal``, and changes nothing.
 """
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, field
 
-from artos.protocol.fields import (
+from artos.protocol.message import Bulk, Message
+from artos.protocol.views import ClusterView, RunFacts, RunView
+from artos.specs.fields import (
     Count,
     Digest,
     Few,
@@ -20,9 +23,8 @@ from artos.protocol.fields import (
     Text,
     check_plain,
 )
-from artos.protocol.message import Bulk, Message
 
-PROTOCOL = 6
+PROTOCOL = 7
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -122,6 +124,21 @@ class Answer(Message, frozen=True, tag=True):
 
     def __post_init__(self) -> None:
         check_plain(self.data)
+
+
+class RunAnswer(Answer, frozen=True, tag=True, kw_only=True):
+    """Head → user: one run, in full to ``ReadStatus`` and in short to ``StopRun``."""
+
+    run: RunView
+
+    def __post_init__(self) -> None:
+        check_plain(self.run.ending)
+
+
+class ClusterAnswer(Answer, frozen=True, tag=True, kw_only=True):
+    """Head → user: nodes and runs to ``ReadStatus``; to ``ListRuns`` only runs, in short."""
+
+    cluster: ClusterView
 
 
 # -- worker daemon <-> head daemon -----------------------------------------------------------------
@@ -277,14 +294,14 @@ class Placed(Message, frozen=True, tag=True):
 class RunNews(Message, frozen=True, tag=True):
     """Run → head, a few times a second: the run's progress, as in ``artos status --json``.
 
-    ``facts`` are the fields of ``head.records.status.Status``. The last one that a run sends has
-    the state done, interrupted, failed or refused, and the reasons in ``waits_for``.
+    The last one that a run sends has the state done, interrupted, failed or refused, and the
+    reasons in ``waits_for``.
     """
 
     run: Name
     state: Line
     waits_for: Text = ""
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: RunFacts | None = None
 
     def __post_init__(self) -> None:
-        check_plain(self.facts)
+        check_plain(msgspec.to_builtins(self.facts))

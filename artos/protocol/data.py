@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from msgspec import field
 
-from artos.protocol.fields import Count, Line, Name, Seconds, Small, Version, Word
 from artos.protocol.message import NOTHING, Bulk, Message
+from artos.specs.fields import Count, Line, Name, Seconds, Small, Version, Word
 
 # -- transfer agent <-> replay buffer: experience and weights --------------------------------------
 

@@ -6,9 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from artos.lag import ActorLag
-from artos.protocol.fields import Count, Line, Name, Seconds, Text, Version
 from artos.protocol.unpacking import Unpacker
+from artos.specs.fields import Count, Line, Name, Seconds, Text, Version
 
 StartKind = Literal["cold", "fork", "clone", "moved"]
 """How a member's process was made: from scratch, as a fork or a clone of a template, or restored
@@ -67,6 +66,19 @@ class Waits(msgspec.Struct, frozen=True, tag=True):
     """Learner → node: its invocation waits for ``what``, with ``""`` no longer: now it is begun."""
 
     what: Line
+
+
+class ActorLag(msgspec.Struct, frozen=True, array_like=True):
+    """Lags (versions) of ``rows`` rows of one actor: their sum, the largest, and their classes.
+
+    ``classes[0]`` counts rows of lag 0, ``classes[k]`` those of lag 2**(k-1) to 2**k - 1.
+    """
+
+    actor: Count
+    rows: Count
+    total: Count
+    largest: Count
+    classes: tuple[Count, ...]
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from artos.protocol.fields import Text
+from artos.specs.fields import Text
 
 NOTHING = memoryview(b"")
 MARK = 0xC1

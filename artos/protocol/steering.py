@@ -6,9 +6,10 @@ from typing import Any
 
 from msgspec import field
 
-from artos.protocol.fields import Count, Few, Line, Name, Seconds, Small, Text, Version, check_plain
 from artos.protocol.invocations import Done, Failed, Invoke, Ready
 from artos.protocol.message import Bulk, Message
+from artos.specs.fields import Count, Few, Line, Name, Seconds, Small, Text, Version, check_plain
+from artos.specs.members import Member
 
 
 class ExecutorUp(Message, frozen=True, tag=True):
@@ -28,7 +29,7 @@ class Start(Message, frozen=True, tag=True):
     fetched and restored, the actor goes on as it was on its last node.
     """
 
-    member: Small
+    member: Member
     term: Count
     base: Count
     bundle: Count = 0
@@ -37,7 +38,7 @@ class Start(Message, frozen=True, tag=True):
 class Call(Message, frozen=True, tag=True):
     """Run → executor: pass ``call`` on to the member once weights of ``version`` are there."""
 
-    member: Small
+    member: Member
     call: Invoke
     version: Version = -1
 
@@ -45,14 +46,14 @@ class Call(Message, frozen=True, tag=True):
 class End(Message, frozen=True, tag=True):
     """Run → executor: kill the member; if it ``leaves`` the node, its block may go, too."""
 
-    member: Small
+    member: Member
     leaves: bool = False
 
 
 class Prepare(Message, frozen=True, tag=True):
     """Run → executor: see ``Members.prepare``; the other fields as in ``Start``."""
 
-    member: Small
+    member: Member
     term: Count
     base: Count
     bundle: Count = 0
@@ -62,7 +63,7 @@ class Prepare(Message, frozen=True, tag=True):
 class Retire(Message, frozen=True, tag=True):
     """Run → executor: see ``Members.retire``."""
 
-    member: Small
+    member: Member
 
 
 class CloseExecutor(Message, frozen=True, tag=True):
@@ -72,7 +73,7 @@ class CloseExecutor(Message, frozen=True, tag=True):
 class ActorReport(Message, frozen=True, tag=True):
     """Executor → run: an actor's report (``told``), and how many rows it had written by then."""
 
-    member: Small
+    member: Member
     term: Count
     told: Ready | Done | Failed
     written: Count
@@ -81,7 +82,7 @@ class ActorReport(Message, frozen=True, tag=True):
 class Died(Message, frozen=True, tag=True):
     """Executor → run: an actor's process is gone; the fields are those of an ``ExitReport``."""
 
-    member: Small
+    member: Member
     term: Count
     why: Text
     step: Version | None
@@ -93,7 +94,7 @@ class Died(Message, frozen=True, tag=True):
 class Pack(Message, frozen=True, tag=True):
     """Run → executor: the idle member is to move: make bundle ``number`` of its image."""
 
-    member: Small
+    member: Member
     number: Count
 
 
@@ -130,12 +131,13 @@ class BundleRejected(Message, frozen=True, tag=True):
 class ExecutorNews(Message, frozen=True, tag=True):
     """Executor → run, a few times a second: usage, counts, and members that wait for a slot.
 
-    ``usage`` are the fields of ``artos.usage.Usage``; ``written`` counts rows committed per actor;
-    ``faults`` and ``malformed`` are as in ``Load``, of the executor and its transfer agent.
+    ``usage`` are the fields of ``artos.protocol.usage.Usage``; ``written`` counts rows committed
+    per actor; ``faults`` and ``malformed`` are as in ``Load``, of the executor and its transfer
+    agent.
     """
 
     usage: dict[str, Any]
-    waits_for_slot: tuple[Small, ...] = ()
+    waits_for_slot: tuple[Member, ...] = ()
     written: dict[Small, Count] = field(default_factory=dict)
     wire_bytes: Count = 0
     faults: Small = 0

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from artos.buffer.mailbox import Board, control_member
+from artos.buffer.mailbox import Board
 from artos.errors import BadMessage, DeadlineExceeded, MailboxFull, NotRunning, Refused
-from artos.plan import Site
 from artos.protocol import codec, control
-from artos.protocol.unreadable import UNREADABLE
-from artos.run_state import RUNNING
+from artos.protocol.run_state import RUNNING
+from artos.runs.plan import Site
+from artos.specs.members import CONTROL, Member, Members
+from artos.specs.unreadable import UNREADABLE
 from artos.system.durable import write_durably
 from artos.system.locks import FileLock
 from artos.system.regular_file import contents
@@ -22,20 +23,24 @@ from artos.version import VERSION
 
 _log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 10.0
+_CONTROL = Member(CONTROL)
 
 
 class BoardAddress(msgspec.Struct, frozen=True):
     """Where a live run can be reached: the content of ``live.json`` in its folder.
 
-    ``state`` is running or stopping. ``protocol`` and ``version`` are those of the run's code; code
-    before protocol 4 writes neither. A run that is killed leaves the file behind.
+    A run that is killed leaves the file behind.
     """
 
     board: str
-    members: int
     state: str = RUNNING
+    """Running or stopping."""
     protocol: int = 0
+    """That of the run's code; code before protocol 4 writes none."""
     version: str = ""
+    """That of the run's code; code before protocol 4 writes none."""
+    table: Members = Members(())
+    """Code before protocol 7 writes none."""
 
 
 def address_file(run: Path) -> Path:
@@ -52,7 +57,8 @@ def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
     file = address_file(run)
 
     def tell(state: str) -> None:
-        address = BoardAddress(str(site.board_path), site.members, state, control.PROTOCOL, VERSION)
+        board, table = str(site.board_path), site.members
+        address = BoardAddress(board, state, control.PROTOCOL, VERSION, table)
         try:
             write_durably(file, msgspec.json.encode(address))
         except OSError as error:
@@ -77,16 +83,20 @@ def state_told(run: Path) -> str:
 class ControlServer:
     """The run's end: answers the requests of ``artos scale``."""
 
-    def __init__(self, board: Board, members: int) -> None:
-        self.member = control_member(members)
-        self._asked, self._answers = board.up(self.member), board.down(self.member)
+    def __init__(self, board: Board) -> None:
+        self.member = _CONTROL
+        self._asked, self._answers = board.up(_CONTROL), board.down(_CONTROL)
 
     def serve(self, scale: Callable[[control.ScaleRun], control.RunScaled]) -> int:
         """Answer every request there is; returns how many were malformed and dropped."""
         malformed = 0
         while (data := self._asked.take()) is not None:
             try:
-                self._answers.put(codec.encode(scale(_request(data))))
+                asked = codec.decode(data)
+                if isinstance(asked, control.ScaleRun):
+                    self._answers.put(codec.encode(scale(asked)))
+                else:
+                    malformed += 1
             except (BadMessage, MailboxFull):  # or nobody reads the answers
                 malformed += 1
         return malformed
@@ -102,11 +112,22 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.R
         BadMessage: the answer of the run cannot be read.
     """
     try:
-        with _asker_lock(run, seconds):
+        lock = FileLock.take(address_file(run), create=False, seconds=seconds)
+        if lock is None:
+            raise DeadlineExceeded("another `artos scale` of this run", seconds)
+        with lock:  # one process asks at a time
             address = msgspec.json.decode(contents(address_file(run)), type=BoardAddress)
             if address.state != RUNNING:
                 raise NotRunning(str(run))
-            _check_version(address)
+            if (address.protocol, address.version) != (control.PROTOCOL, VERSION):
+                theirs = f"ARTOS {address.version} (protocol {address.protocol})"
+                ours = f"ARTOS {VERSION} (protocol {control.PROTOCOL})"
+                raise Refused(
+                    [
+                        f"the run was started by {theirs if address.version else 'an older ARTOS'},"
+                        f" and this command is of {ours}: use the `artos` that started the run"
+                    ]
+                )
             answer = _asked(address, control.ScaleRun(run.name, actors), seconds)
     except (FileNotFoundError, *UNREADABLE):
         raise NotRunning(str(run)) from None
@@ -115,41 +136,12 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.R
     return answer
 
 
-def _check_version(address: BoardAddress) -> None:
-    if (address.protocol, address.version) == (control.PROTOCOL, VERSION):
-        return
-    theirs = f"ARTOS {address.version} (protocol {address.protocol})"
-    ours = f"ARTOS {VERSION} (protocol {control.PROTOCOL})"
-    raise Refused(
-        [
-            f"the run was started by {theirs if address.version else 'an older ARTOS'}, and this "
-            f"command is of {ours}: use the `artos` that started the run"
-        ]
-    )
-
-
-def _asker_lock(run: Path, seconds: float) -> FileLock:
-    """The lock that lets one process ask at a time."""
-    lock = FileLock.take(address_file(run), create=False, seconds=seconds)
-    if lock is None:
-        raise DeadlineExceeded("another `artos scale` of this run", seconds)
-    return lock
-
-
-def _request(data: bytes) -> control.ScaleRun:
-    message = codec.decode(data)
-    if not isinstance(message, control.ScaleRun):
-        raise BadMessage(f"`artos scale` sends ScaleRun, not {type(message).__name__}")
-    return message
-
-
 def _asked(address: BoardAddress, request: control.ScaleRun, seconds: float) -> control.RunScaled:
-    board = Board.attach(Path(address.board), address.members)
-    member = control_member(address.members)
-    answers = board.down(member)
+    board = Board.attach(Path(address.board), address.table)
+    answers = board.down(_CONTROL)
     answers.clear()  # of a process that gave up waiting
-    board.up(member).put(codec.encode(request))
-    board.notify(member)
+    board.up(_CONTROL).put(codec.encode(request))
+    board.notify(_CONTROL)
     data = answers.get(seconds)
     if data is None:
         raise DeadlineExceeded("the run's answer to `artos scale`", seconds)

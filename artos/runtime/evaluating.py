@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from artos.buffer.model_block import ObjectRegion
+from artos.buffer.object_region import ObjectRegion
 from artos.envs.spec import EnvSpec
-from artos.plan import Plan
-from artos.policies.acting import BoundPolicy, Declared
+from artos.policies.acting import BoundPolicy
 from artos.protocol.invocations import Done, Invoke
-from artos.runtime.reference import user_imports
-from artos.spec import DataKey
+from artos.runs.loader import user_imports
+from artos.runs.plan import Plan
+from artos.specs.contracts import Actor
+from artos.specs.keys import DataKey
 from artos.trained.evaluation import SEED
 from artos.trained.playing import Wanted, evaluate
 
@@ -26,14 +27,15 @@ class EvaluatorRole:
     """Plays as ``artos eval`` does, with the same seeds each time; a ``Player``.
 
     ``handed`` holds the weights to be played, ``episode_over`` is called after each episode. The
-    environments are made anew for each evaluation, so the last one leaves no trace in them.
+    environments are made again for each evaluation, so the last one leaves no trace in them.
     """
 
     def __init__(
-        self, actor: Any, plan: Plan, handed: ObjectRegion, episode_over: Callable[[], None]
+        self, actor: Actor, plan: Plan, handed: ObjectRegion, episode_over: Callable[[], None]
     ) -> None:
         self._actor, self._plan, self._handed = actor, plan, handed
         self._episode_over = episode_over
+        assert actor.spec is not None  # or registration would have refused to evaluate it
         self.spec: EnvSpec = actor.spec
         self.progress, self.steps, self._told = 0.0, 0, 0
         self._module = actor.build_module(plan.seed)
@@ -41,17 +43,17 @@ class EvaluatorRole:
     @property
     def environments(self) -> int:
         """As many as an actor has."""
-        return int(self._actor.envs)
+        return self._actor.envs
 
     @property
     def memory(self) -> tuple[DataKey, ...]:
         """The recurrent state that the policy keeps of each environment."""
-        declared: Declared = getattr(self._actor, "declared", Declared())
-        return declared.state
+        declared = self._actor.declared
+        return declared.state if declared else ()
 
     def policy(self, seed: int) -> BoundPolicy:
         """What actors act with, with the weights that were handed over."""
-        policy: BoundPolicy = self._actor.make_policy(self._module, seed)
+        policy = self._actor.make_policy(self._module, seed)
         policy.bind(np.copy(self._handed.newest.arrays["params"]))
         return policy
 
@@ -63,7 +65,7 @@ class EvaluatorRole:
         """Nothing to close: environments live as long as an evaluation."""
 
     def snapshot(self) -> dict[str, Any]:
-        """Nothing: each evaluation begins anew."""
+        """Nothing: each evaluation begins from nothing."""
         return {}
 
     def go_on(self, found: dict[str, Any]) -> None:
@@ -85,8 +87,15 @@ class EvaluatorRole:
             video=None,
             deadline=_PATIENCE * self._plan.deadline,
         )
+
+        def note(episodes: int, steps: int) -> None:
+            del steps
+            if episodes != self._told:
+                self._told = episodes
+                self._episode_over()
+
         with user_imports(self._plan.reference.folder):
-            played = evaluate(self, wanted, self._note)
+            played = evaluate(self, wanted, note)
         seconds = time.perf_counter() - began
         return Done(
             call.firing,
@@ -96,9 +105,3 @@ class EvaluatorRole:
             lengths=played.lengths,
             seconds=seconds,
         )
-
-    def _note(self, episodes: int, steps: int) -> None:
-        del steps
-        if episodes != self._told:
-            self._told = episodes
-            self._episode_over()

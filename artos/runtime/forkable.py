@@ -35,7 +35,21 @@ def survives_a_fork(make: Callable[[], object]) -> bool:
     """
     pid = os.fork()
     if not pid:
-        _end_with(make)
+        status = _LOST
+        try:
+            os.setsid()
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            for descriptor in (1, 2):
+                os.dup2(nowhere, descriptor)
+            before = _held()
+            made = make()
+            status = _KEPT if _held() == before else _LOST
+            if hasattr(made, "close"):
+                made.close()
+        finally:  # whatever was raised, even SystemExit
+            os._exit(status)
     trial = Child(pid, Path(os.devnull))
     trial.end(_SECONDS)
     with suppress(ProcessLookupError):
@@ -43,36 +57,11 @@ def survives_a_fork(make: Callable[[], object]) -> bool:
     return trial.died() == _KEPT
 
 
-def _end_with(make: Callable[[], object]) -> None:
-    status = _LOST
-    try:
-        os.setsid()
-        _say_nothing()
-        before = _held()
-        made = make()
-        status = _KEPT if _held() == before else _LOST
-        if hasattr(made, "close"):
-            made.close()
-    finally:  # whatever was raised, even SystemExit
-        os._exit(status)
-
-
-def _say_nothing() -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    for descriptor in (1, 2):
-        os.dup2(nowhere, descriptor)
-
-
 def _held() -> _Held:
     me = psutil.Process()
-    numbers = os.listdir("/proc/self/fd")  # noqa: PTH208 (names)
-    return _Held(me.num_threads(), len(me.children()), dict(filter(None, map(_target, numbers))))
-
-
-def _target(number: str) -> tuple[str, str] | None:
-    try:
-        return number, os.readlink(f"/proc/self/fd/{number}")  # noqa: PTH115 (sockets, pipes)
-    except FileNotFoundError:
-        return None  # that of the listing itself
+    descriptors = {}
+    for number in os.listdir("/proc/self/fd"):  # noqa: PTH208 (names)
+        with suppress(FileNotFoundError):  # that of the listing itself
+            # It may be a socket or a pipe.
+            descriptors[number] = os.readlink(f"/proc/self/fd/{number}")  # noqa: PTH115
+    return _Held(me.num_threads(), len(me.children()), descriptors)

@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
-from artos.plan import Plan, Site
+from artos.errors import CannotReturn
 from artos.pool.devices import DEVICE
-from artos.pool.faults import CannotReturn, LeaseRevoked, NoMemoryInTime, PoolRefused
+from artos.pool.faults import LeaseRevoked, NoMemoryInTime, PoolRefused
 from artos.pool.pool import Pool
 from artos.pool.seat import Lease, Seat
 from artos.protocol.invocations import Done, Invoke, Waits
+from artos.runs.plan import Plan, Site
 from artos.runtime.leased_memory import LeasedMemory, MemoryWait
 from artos.runtime.member import LearnerRole, Stopped, no_duties
 
@@ -60,7 +61,7 @@ class LeasedRole:
         return self._seat.what
 
     def run(self, call: Invoke) -> Done:
-        """See ``LearnerRole.run``.
+        """Carry out one invocation while it has a lease of the device.
 
         Raises:
             Stopped: the member was told to stop before the device was free.
@@ -71,15 +72,24 @@ class LeasedRole:
         asked = time.perf_counter()
         self._pauses.append(asked - self._ended)
         times: dict[str, float] = {}
-        lease = self._seat.ask(self._length(call)) or self._wait(times)
+        length, took = self._deadline, self._took.setdefault(call.method, deque(maxlen=_NEWEST))
+        if took:
+            length = min(length, max(_SHORTEST, _TIMES_LONGEST * max(took)))
+        lease = self._seat.ask_for_lease(length) or self._wait(times)
         began, kept = time.perf_counter(), True
         try:
             done = self._updated(call, lease, times)
         finally:
-            kept = _given_back(lease)
+            try:
+                lease.close()
+            except LeaseRevoked:  # it had been taken away
+                kept = False
             self._ended = time.perf_counter()
-        self._learned(call, self._ended - began)
-        return _told(done, times, "" if kept else lease.resource)
+        took.append(self._ended - began)
+        if kept and not times:
+            return done
+        lost_lease = "" if kept else lease.resource
+        return msgspec.structs.replace(done, times=done.times | times, lost_lease=lost_lease)
 
     def idle(self) -> float:
         """While no invocation comes: make room if others wait for it; seconds until the next look.
@@ -105,11 +115,6 @@ class LeasedRole:
             times["clear_device"] = time.perf_counter() - began
         return done
 
-    def _length(self, call: Invoke) -> float:
-        if took := self._took.get(call.method):
-            return min(self._deadline, max(_SHORTEST, _TIMES_LONGEST * max(took)))
-        return self._deadline
-
     def _wait(self, times: dict[str, float]) -> Lease:
         began = time.perf_counter()
         self._report(Waits(WAITS_FOR))
@@ -133,21 +138,18 @@ class LeasedRole:
             self.idle()  # or two might wait for memory that the other has left there
         return lease
 
-    def _learned(self, call: Invoke, seconds: float) -> None:
-        self._took.setdefault(call.method, deque(maxlen=_NEWEST)).append(seconds)
-
     # -- as the learner's role -----------------------------------------------------------------
 
     def step(self) -> int:
-        """See ``LearnerRole.step``."""
+        """The version published last."""
         return self._role.step()
 
     def snapshot(self) -> dict[str, Any]:
-        """See ``LearnerRole.snapshot``."""
+        """What the learner holds between two invocations; to be pickled at once."""
         return self._role.snapshot()
 
     def go_on(self, found: dict[str, Any]) -> None:
-        """See ``LearnerRole.go_on``."""
+        """Learn on from a snapshot, as the process would that it is of."""
         self._role.go_on(found)
 
     def close(self) -> None:
@@ -171,7 +173,7 @@ def leased(
     Raises:
         PoolRefused: torch can use none of the devices of the pool.
     """
-    from artos.learners.device import name_of, own_resources  # noqa: PLC0415
+    from artos.runtime.leasable import name_of, own_resources  # noqa: PLC0415
 
     pool = Pool.join(otherwise=own_resources(), name="learner")
     try:
@@ -186,24 +188,9 @@ def leased(
 
 def _names(pool: Pool) -> list[str]:
     """The devices of the pool that torch can use here."""
-    from artos.learners.device import unusable, usable  # noqa: PLC0415
+    from artos.runtime.leasable import unusable, usable  # noqa: PLC0415
 
     there = [each for each in pool.resources if each.kind == DEVICE]
     if not (names := usable(there)):
         raise PoolRefused([unusable(there)])
     return names
-
-
-def _given_back(lease: Lease) -> bool:
-    """Give it back; False if it had been taken away."""
-    try:
-        lease.close()
-    except LeaseRevoked:
-        return False
-    return True
-
-
-def _told(done: Done, times: dict[str, float], lost_lease: str) -> Done:
-    if not (times or lost_lease):
-        return done
-    return msgspec.structs.replace(done, times=done.times | times, lost_lease=lost_lease)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from artos.levels import Level, level
 from artos.pool.faults import DeviceFull, DeviceTooSmall, NoMemoryInTime
 from artos.pool.pool import Pool
 from artos.pool.seat import NANO, Lease, Seat
+from artos.specs.levels import Level, level
 
 if TYPE_CHECKING:
     from artos.learners.residency import Residency
@@ -70,7 +70,7 @@ class LeasedMemory:
 
     def make_room(self) -> None:
         """Clear the device, between two updates, if somebody waits for nothing but memory."""
-        if not (self.left and self._seat.shut_out):
+        if not (self.left and self._seat.may_be_wanted):
             return
         if lacking := self._pool.lacking_mb(self._seat.what, now=True):
             self._clear(lacking, waits=True)

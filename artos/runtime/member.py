@@ -10,6 +10,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,12 +19,12 @@ from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.copying import copy_into
 from artos.buffer.mailbox import Board
-from artos.buffer.model_block import ObjectRegion, ObjectSlot, copy_into
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, drawn
 from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample
-from artos.lag import Drawn
 from artos.pool.faults import DeviceTooSmall
 from artos.protocol.invocations import (
     Done,
@@ -35,11 +36,13 @@ from artos.protocol.invocations import (
     decode_to_member,
     encode,
 )
-from artos.snapshot import NotKept, put_back, taken
-from artos.spec import VERSION_KEY
+from artos.protocol.lag import Drawn
+from artos.specs.contracts import Actor, Learner, fired_method
+from artos.specs.keys import VERSION_KEY
+from artos.specs.members import Member
+from artos.system.snapshot import put_back, taken, taken_whole
 
 if TYPE_CHECKING:  # with torch, which the learners of others do without
-    from artos.learners.residency import Residency
     from artos.runtime.device_meter import DeviceMeter
     from artos.runtime.shared_cores import SharedCores
 
@@ -61,7 +64,7 @@ class ActorRole:
     It waits for room before it binds, so that rows are sampled with the newest weights.
     """
 
-    def __init__(self, actor: Any, context: ActorContext, model: ObjectRegion) -> None:
+    def __init__(self, actor: Actor, context: ActorContext, model: ObjectRegion) -> None:
         self._actor, self._block, self._model = actor, context.block, model
         self._reader = context.actor
         self._private: dict[str, NDArray[Any]] = {}
@@ -72,12 +75,11 @@ class ActorRole:
 
     def step(self) -> int:
         """The step being sampled, if the actor says so, else rows committed so far."""
-        return max(self._block.written, int(getattr(self._actor, "step_number", 0)))
+        return max(self._block.written, self._actor.step_number)
 
     def close(self) -> None:
-        """Close the environments."""
-        if hasattr(self._actor, "close"):
-            self._actor.close()
+        """Close what the actor holds open."""
+        self._actor.close()
 
     def snapshot(self) -> dict[str, Any]:
         """What the actor holds between two invocations; to be pickled at once.
@@ -85,10 +87,8 @@ class ActorRole:
         Raises:
             NotKept: its class does not say what it holds.
         """
-        if not (hasattr(self._actor, "kept") or hasattr(self._actor, "snapshot")):
-            raise NotKept(f"class {type(self._actor).__name__} has no `kept`")
         return {
-            "own": taken(self._actor),
+            "own": taken_whole(self._actor),
             "incarnation": self._block.incarnation,
             "version": self._slot and self._slot.version,
             "params": self._slot and self._slot.arrays["params"].copy(),
@@ -113,13 +113,14 @@ class ActorRole:
             self._block.allocate(rows, self._patience)
             began = _until_now(times, "wait_for_room", began)
         if call.bind or self._slot is None:
-            self._bind()
+            self._slot = slot = self._model.bind(self._reader, self._private)
+            self._actor.bind(slot.arrays["params"], slot.version)
             began = _until_now(times, "bind", began)
         if rows:
             unwritten = self._block.views(VERSION_KEY, start, call.stop)
             for versions in unwritten:
                 versions[...] = _UNWRITTEN
-            own = getattr(self._actor, call.method)(start, rows, call)
+            own = fired_method(self._actor, call.method)(start, rows, call)
             if lacking := sum(int((versions == _UNWRITTEN).sum()) for versions in unwritten):
                 raise BadRow(VERSION_KEY, self._reader, start, _LACKING.format(lacking, rows))
             self._block.commit(call.stop)
@@ -136,10 +137,6 @@ class ActorRole:
             tuple(lengths[newest]),
             seconds,
         )
-
-    def _bind(self) -> None:
-        self._slot = slot = self._model.bind(self._reader, self._private)
-        self._actor.bind(slot.arrays["params"], slot.version)
 
 
 def complete_times(told: Mapping[str, float], seconds: float, rest: str) -> dict[str, float]:
@@ -164,7 +161,7 @@ class LearnerRole:
 
     def __init__(
         self,
-        learner: Any,
+        learner: Learner,
         model: ObjectRegion,
         blocks: Mapping[int, ActorBlock],
         samplers: Mapping[str, Sampler] = MappingProxyType({}),
@@ -177,14 +174,13 @@ class LearnerRole:
         self._store, self._drawn = BatchStore(), Drawn()
         for block in blocks.values():
             block.drawn = self._drawn
-        self._non_publishing = frozenset(getattr(learner, "non_publishing", ()))
-        self.residency: Residency | None = getattr(learner, "residency", None)
+        self._non_publishing = frozenset(learner.non_publishing)
+        self.residency = learner.residency
         if model.version < 0:
             model.publish(learner.live())
             return
         model.restore(learner.live())
-        if hasattr(learner, "restored"):
-            learner.restored()
+        learner.restored()
 
     def _enter(self) -> None:
         if self.residency is not None:
@@ -196,15 +192,14 @@ class LearnerRole:
         live = {name: np.empty_like(part) for name, part in self._model.newest.arrays.items()}
         copy_into(live, self._learner.live())
         samplers = {name: taken(sampler) for name, sampler in self._samplers.items()}
-        own = self._learner.snapshot() if hasattr(self._learner, "snapshot") else None
-        return {"live": live, "samplers": samplers, "own": own, "fresh": self._learner.fresh}
+        own, fresh = self._learner.snapshot(), self._learner.fresh
+        return {"live": live, "samplers": samplers, "own": own, "fresh": fresh}
 
     def go_on(self, found: dict[str, Any]) -> None:
         """Learn on from a snapshot, as the process would that it is of."""
         self._enter()
         copy_into(self._learner.live(), found["live"])
-        if hasattr(self._learner, "restored"):
-            self._learner.restored()
+        self._learner.restored()
         if found["own"] is not None:
             self._learner.go_on(found["own"])
         self._learner.fresh = found["fresh"]
@@ -232,13 +227,19 @@ class LearnerRole:
             self._cores.begin()
         self._enter()
         self._drawn.begin(self._model.version)
+        batch: Batch | DrawnBatch | None = None
         try:
-            batch = self._batch(call)
+            if call.claims:
+                batch = Batch(self._blocks, call.claims, self._store)
+            elif sampler := self._samplers.get(call.trigger):
+                batch = drawn(sampler, self._model.version, call.progress)
         except NothingToSample as nothing:
             version, stale = self._model.version, self._drawn.stale
             return Done(call.firing, version, stale=stale, nothing=str(nothing))
-        metrics = getattr(self._learner, call.method)(batch, call) or {}
-        self._check(metrics)
+        metrics = fired_method(self._learner, call.method)(batch, call) or {}
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                raise NotFinite(name, value, self._model.version)
         lags = self._drawn.take()
         unread = bool(lags) and isinstance(batch, Batch) and not batch.was_read
         ended = time.perf_counter()
@@ -261,18 +262,6 @@ class LearnerRole:
             stale=self._drawn.stale,
             device_idle=self._meter.updated(seconds) if self._meter else 0.0,
         )
-
-    def _batch(self, call: Invoke) -> Batch | DrawnBatch | None:
-        if call.claims:
-            return Batch(self._blocks, call.claims, self._store)
-        if sampler := self._samplers.get(call.trigger):
-            return drawn(sampler, self._model.version, call.progress)
-        return None
-
-    def _check(self, metrics: Mapping[str, float]) -> None:
-        for name, value in metrics.items():
-            if not math.isfinite(value):
-                raise NotFinite(name, value, self._model.version)
 
 
 class Role(Protocol):
@@ -301,7 +290,7 @@ class Stopped(BaseException):
 class Line:
     """A member's connection to its node: a mailbox down, a mailbox up, and the board's doorbell."""
 
-    def __init__(self, board: Board, member: int) -> None:
+    def __init__(self, board: Board, member: Member) -> None:
         self._board, self._member = board, member
         self._down, self._up = board.down(member), board.up(member)
         self._later: deque[ToMember] = deque()
@@ -322,6 +311,10 @@ class Line:
     def send(self, message: FromMember) -> None:
         """Report to the node."""
         self._up.put(encode(message))
+        self.notify()
+
+    def notify(self) -> None:
+        """Have the node look at what this member changed in shared memory."""
         self._board.notify(self._member)
 
 
@@ -346,18 +339,14 @@ def serve(role: Role, line: Line, idle: Callable[[], float] = no_duties) -> int:
             return 0
         waited = time.perf_counter() - began
         try:
-            if not _attempt(role, line, call, waited):
-                return 3
+            done = guarded(partial(role.run, call), call, role)
         except Stopped:
             return 0
-
-
-def _attempt(role: Role, line: Line, call: Invoke, waited: float) -> bool:
-    done = guarded(lambda: role.run(call), call, role)
-    if isinstance(done, Done):
+        if isinstance(done, Failed):
+            line.send(done)
+            return 3
         done.times["wait"] = done.times.get("wait", 0.0) + waited
-    line.send(done)
-    return isinstance(done, Done)
+        line.send(done)
 
 
 def guarded(run: Callable[[], Done], call: Invoke, role: Role) -> Done | Failed:

@@ -21,14 +21,15 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple, NoReturn
+from typing import IO, NamedTuple
 
 import msgspec
 
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
-from artos.reference import Reference
+from artos.specs.reference import Reference
 from artos.system import child, heap
 from artos.system.child import Child, ProcessSpec, adopt_orphans, adopts_orphans, fork_aside
 from artos.system.child_modules import ChildModule
@@ -52,63 +53,20 @@ def main() -> int:
     """Import, then fork on request until the other end is closed."""
     child.begin_member()
     server = socket.socket(fileno=int(sys.argv[2]))
-    _preload(msgspec.json.decode(sys.argv[1], type=Reference))
-    sys.stdout.flush()  # or every forked process would print user code's output again
-    gc.freeze()  # or the collector would touch, and so copy, every page in every process
-    spec = _served(server)
-    if spec is not None:
-        _end(_go_on_as(spec))
-    return 0
-
-
-def _preload(reference: Reference) -> None:
+    reference = msgspec.json.decode(sys.argv[1], type=Reference)
     # Slow imports only now: if the parent dies meanwhile, this process ends too.
     import artos.runtime.register  # noqa: PLC0415
     import artos.runtime.serving  # noqa: F401, PLC0415
-    from artos.runtime.reference import load_object  # noqa: PLC0415
+    from artos.runs.loader import load_object  # noqa: PLC0415
 
     # Else code that asks torch for GPUs when it is imported would keep them from every fork.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
-    try:
+    with suppress(Refused):
         load_object(reference.source, reference.folder)
-    except Refused:
-        return
-
-
-def _served(server: socket.socket) -> ProcessSpec | None:
-    """Serve requests. Returns its spec in every new process, and None in this one at the end."""
-    while True:
-        packet, descriptors, _, _ = socket.recv_fds(server, _MOST, STREAMS)
-        if not packet:
-            return None
-        spec = msgspec.json.decode(packet, type=ProcessSpec)
-        answer = _answer(spec)
-        if answer is None:
-            server.close()
-            _take_streams(descriptors)
-            return spec
-        for descriptor in descriptors:
-            os.close(descriptor)
-        server.send(msgspec.json.encode(answer))
-
-
-def _answer(spec: ProcessSpec) -> Forked | None:
-    if others := len(os.listdir("/proc/self/task")) - 1:  # noqa: PTH208 (names)
-        return Forked(why=f"user code started {others} threads when it was imported")
-    try:
-        pid = fork_aside(apart=spec.apart)
-    except OSError as error:
-        return Forked(why=str(error))
-    return Forked(pid) if pid else None
-
-
-def _take_streams(descriptors: list[int]) -> None:
-    for number, descriptor in enumerate(descriptors):
-        os.dup2(descriptor, number)
-        os.close(descriptor)
-
-
-def _go_on_as(spec: ProcessSpec) -> int:
+    sys.stdout.flush()  # or every forked process would print user code's output again
+    gc.freeze()  # or the collector would touch, and so copy, every page in every process
+    if (spec := _served(server)) is None:
+        return 0
     child.forked = True
     sys.argv = [spec.module, *spec.arguments]
     os.environ.update(child.computing(spec.threads))
@@ -119,19 +77,41 @@ def _go_on_as(spec: ProcessSpec) -> int:
     if spec.keeps_heap:
         heap.begin()
     status: int = importlib.import_module(spec.module).main()
-    return status
-
-
-def _end(status: int) -> NoReturn:
-    """End in order without tear-down, which would touch, and so copy, all of the memory.
-
-    ``multiprocessing`` ends the processes that it forks in the same way.
-    """
+    # As ``multiprocessing`` does it: in order, but without tear-down, which would touch, and so
+    # copy, all of the memory.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def _served(server: socket.socket) -> ProcessSpec | None:
+    """Serve requests. Returns its spec in every new process, and None in this one at the end."""
+    while True:
+        packet, descriptors, _, _ = socket.recv_fds(server, _MOST, STREAMS)
+        if not packet:
+            return None
+        spec = msgspec.json.decode(packet, type=ProcessSpec)
+        is_new = False
+        if others := len(os.listdir("/proc/self/task")) - 1:  # noqa: PTH208 (names)
+            answer = Forked(why=f"user code started {others} threads when it was imported")
+        else:
+            try:
+                pid = fork_aside(apart=spec.apart)
+            except OSError as error:
+                answer = Forked(why=str(error))
+            else:
+                answer, is_new = Forked(pid), not pid
+        if is_new:
+            server.close()
+            for number, descriptor in enumerate(descriptors):
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            return spec
+        for descriptor in descriptors:
+            os.close(descriptor)
+        server.send(msgspec.json.encode(answer))
 
 
 class ProcessAnswer(NamedTuple):
@@ -177,7 +157,7 @@ class Preloaded(Closing):
         stdin: IO[bytes] | None = None,
         stdout: IO[bytes] | None = None,
     ) -> Child:
-        """See ``child.Starter``: forked, or else started from scratch.
+        """Start a process: forked, or else from scratch.
 
         Raises:
             DeadlineExceeded: the import of the code takes too long.

@@ -11,29 +11,26 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, get_args
 
 import msgspec
 
 from artos.buffer.model_block import ObjectSpec
-from artos.closest import closest
 from artos.errors import Refused
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
-from artos.plan import CPU, POOL, Plan
-from artos.policies.acting import Seen
-from artos.reference import Reference
-from artos.runtime.member import MOST_EPISODES
-from artos.runtime.reference import (
+from artos.runs.loader import (
     UNLIMITED,
     build_workload,
     last_lines,
     settings_of_workload,
 )
+from artos.runs.plan import CPU, POOL, Plan
+from artos.runtime.member import MOST_EPISODES
 from artos.runtime.resolved import resolved_settings, versions
-from artos.settings import Setting
-from artos.spec import (
+from artos.specs.contracts import Actor, Learner, broken, methods, own
+from artos.specs.keys import (
     EVALUATION,
     MODEL_PARAM,
     VALUE,
@@ -41,16 +38,18 @@ from artos.spec import (
     CheckpointSetting,
     DataKey,
     OnFull,
-    Workload,
 )
+from artos.specs.reference import Reference
+from artos.specs.settings import Setting
+from artos.specs.workload import Workload
 from artos.system.child import end_with_parent
+from artos.system.closest import closest
 from artos.system.under_way import tell
 from artos.system.usable_cpus import usable_cpus
 
 T = TypeVar("T")
 _PLAYS = ("env", "spec", "build_module", "make_policy")
 """What an evaluation needs of an actor."""
-_NO_DEVICE = ("auto", "cpu")
 _MOST_PRIORITY = 1000
 
 
@@ -79,9 +78,24 @@ def register(reference: Reference, seed: int) -> Registered:
     workload = build_workload(reference, faults)
     if workload is None:
         return Registered(faults=tuple(faults))
+    fired: dict[str, list[str]] = {"actors": [], "learner": []}
+    for target in workload.triggers:
+        role, _, method = target.partition(".")
+        fired.get(role, []).append(method)
+    # What the actor or the learner lacks to be one; before, nothing of them can be called.
+    amiss = [*broken(workload.actor, Actor, fired["actors"])]
+    amiss += broken(workload.learner, Learner, fired["learner"])
+    if "silent" in dir(workload.learner):
+        amiss.append("the learner's `silent` is called `non_publishing` now: rename it")
+    if amiss:
+        return Registered(faults=(*faults, *amiss))
     unusable = _declaration_faults(workload)
     faults += [fault for fault in unusable if fault not in faults]
-    faults += _turn_faults(workload)
+    if not (workload.weight > 0 and math.isfinite(workload.weight)):
+        faults.append(f"weight must be positive, 1 is usual, not {workload.weight:g}")
+    if abs(found := workload.priority) > _MOST_PRIORITY:
+        bounds = f"{-_MOST_PRIORITY} and {_MOST_PRIORITY}"
+        faults.append(f"priority must be within {bounds}, not {found}")
     keys = _attempt(faults, "the actor's data keys", lambda: _data_keys(workload, faults))
     module = _attempt(faults, "the policy", lambda: _module(workload, seed, faults))
     if unusable or keys is None:
@@ -128,12 +142,23 @@ def _declaration_faults(workload: Workload) -> list[str]:
         known = get_args(OnFull)
         hint = closest(workload.on_full, known) or f": use {' or '.join(known)}"
         faults.append(f"on_full is {workload.on_full!r}{hint}")
-    faults += _evaluation_faults(workload)
+    if not 1 <= (episodes := workload.evaluation_episodes) <= MOST_EPISODES:
+        faults.append(f"evaluation_episodes must be within 1 and {MOST_EPISODES}, not {episodes}")
+    in_table = EVALUATION in workload.triggers
+    if in_table and workload.evaluate_every:
+        faults.append(
+            f"evaluate_every={workload.evaluate_every}, and the table has {EVALUATION!r}: leave "
+            "out one of them"
+        )
+    lacks = [name for name in _PLAYS if not own(workload.actor, Actor, name)]
+    if (in_table or workload.evaluate_every) and lacks:
+        faults.append(
+            f"{type(workload.actor).__name__} cannot be evaluated, as it has no "
+            f"{', '.join(lacks)}: derive it from RolloutActor, or set evaluate_every=0"
+        )
     if workload.checkpoint not in (known := get_args(CheckpointSetting)):
         hint = closest(workload.checkpoint, known) or f": use {' or '.join(known)}"
         faults.append(f"checkpoint is {workload.checkpoint!r}{hint}")
-    if hasattr(workload.learner, "silent"):
-        faults.append("the learner's `silent` is called `non_publishing` now: rename it")
     faults += [fault for key in published(workload) for fault in key.faults()]
     faults += [
         f"triggers[{target!r}] is a {type(trigger).__name__}, not a Trigger"
@@ -141,32 +166,6 @@ def _declaration_faults(workload: Workload) -> list[str]:
         if not hasattr(trigger, "encode")
     ]
     return faults
-
-
-def _turn_faults(workload: Workload) -> Iterator[str]:
-    if not (workload.weight > 0 and math.isfinite(workload.weight)):
-        yield f"weight must be positive, 1 is usual, not {workload.weight:g}"
-    if abs(workload.priority) > _MOST_PRIORITY:
-        found = workload.priority
-        yield f"priority must be within {-_MOST_PRIORITY} and {_MOST_PRIORITY}, not {found}"
-
-
-def _evaluation_faults(workload: Workload) -> Iterator[str]:
-    if not 1 <= workload.evaluation_episodes <= MOST_EPISODES:
-        found = workload.evaluation_episodes
-        yield f"evaluation_episodes must be within 1 and {MOST_EPISODES}, not {found}"
-    in_table = EVALUATION in workload.triggers
-    if in_table and workload.evaluate_every:
-        yield (
-            f"evaluate_every={workload.evaluate_every}, and the table has {EVALUATION!r}: leave "
-            "out one of them"
-        )
-    lacks = [name for name in _PLAYS if name not in dir(workload.actor)]
-    if (in_table or workload.evaluate_every) and lacks:
-        yield (
-            f"{type(workload.actor).__name__} cannot be evaluated, as it has no "
-            f"{', '.join(lacks)}: derive it from RolloutActor, or set evaluate_every=0"
-        )
 
 
 def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
@@ -188,20 +187,21 @@ def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
 
 
 def _module(workload: Workload, seed: int, faults: list[str]) -> Any:
-    actor: Any = workload.actor
-    module = actor.build_module(seed)
-    if hasattr(actor, "faults"):
-        faults += actor.faults(module)
+    module = workload.actor.build_module(seed)
+    faults += workload.actor.faults(module)
     return module
 
 
 def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[DataKey]) -> Plan:
-    actor: Any = workload.actor
-    spec, declared = getattr(actor, "spec", None), getattr(actor, "declared", None)
+    actor, declared = workload.actor, workload.actor.declared
+    # Objects that the workload, its triggers or its scaling policy read.
+    wanted = [key.name for key in workload.object_keys]
+    wanted += [key for trigger in workload.triggers.values() for key in trigger.objects_read()]
+    wanted += getattr(workload.scaling, "objects", ())
     return Plan(
         reference=reference,
         name=workload.name,
-        env=str(getattr(actor, "env", "")),
+        env=actor.env,
         seed=seed,
         actors=workload.scaling.most,
         envs=actor.envs,
@@ -213,12 +213,12 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         checkpoint=workload.checkpoint,
         data_keys=tuple(keys),
         objects=_objects(workload, (), 1),
-        wanted=_wanted(workload),
+        wanted=tuple(dict.fromkeys(wanted)),
         layout=(),
         triggers={target: trigger.encode() for target, trigger in workload.triggers.items()},
-        methods={"actors": _methods(actor), "learner": _methods(workload.learner)},
-        non_publishing=tuple(getattr(workload.learner, "non_publishing", ())),
-        env_spec=msgspec.to_builtins(spec) if spec is not None else None,
+        methods={"actors": methods(actor), "learner": methods(workload.learner)},
+        non_publishing=tuple(workload.learner.non_publishing),
+        env_spec=msgspec.to_builtins(actor.spec) if actor.spec is not None else None,
         state_keys=tuple(key.name for key in declared.state) if declared else (),
         elastic=workload.elastic,
         evaluate_every=workload.evaluate_every,
@@ -240,78 +240,53 @@ def _objects(
     return (ObjectSpec.sized(MODEL_PARAM, weights, readers), *others)
 
 
-def _wanted(workload: Workload) -> tuple[str, ...]:
-    """Objects that the workload, its triggers or its scaling policy read."""
-    named = [key.name for key in workload.object_keys]
-    named += [key for trigger in workload.triggers.values() for key in trigger.objects_read()]
-    return tuple(dict.fromkeys((*named, *getattr(workload.scaling, "objects", ()))))
-
-
-def _methods(role: Any) -> tuple[str, ...]:
-    kind = type(role)
-    return tuple(n for n in dir(kind) if not n.startswith("_") and callable(getattr(kind, n)))
-
-
 def _learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
-    learner: Any = workload.learner
+    learner = workload.learner
     who, there = type(learner).__name__, {key.name for key in plan.data_keys}
     found = [
         f"{who} calls {name}(...) of the policy, but {type(module).__name__} has no such method"
-        for name in getattr(learner, "calls", ())
+        for name in learner.calls
         if module is not None and not callable(getattr(module, name, None))
     ]
     found += [
         f"{who} reads {name!r}, which no row has: the policy must name it among its outputs, or "
         "data_keys must not leave it out"
-        for name in getattr(learner, "reads", ())
+        for name in learner.reads
         if name not in there
     ]
-    found += _device_faults(workload)
-    return found + (list(learner.faults(plan)) if hasattr(learner, "faults") else [])
+    if device := [*learner.device_faults(workload.device)]:
+        found += device
+    elif workload.device == POOL:
+        from artos.runtime.leasable import pool_faults  # noqa: PLC0415  # others lease nothing
 
-
-def _device_faults(workload: Workload) -> list[str]:
-    learner: Any = workload.learner
-    if hasattr(learner, "device_faults"):
-        return list(learner.device_faults(workload.device))
-    if workload.device in _NO_DEVICE:
-        return []
-    return [
-        f"device is {workload.device!r}, but {type(learner).__name__} computes on the CPU only: "
-        "derive it from TorchLearner, or leave out the device"
-    ]
+        found += pool_faults()
+    return [*found, *learner.faults(plan)]
 
 
 def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
-    learner: Any = workload.learner
-    device = (
-        learner.device_for(workload.device, module) if hasattr(learner, "device_for") else "cpu"
-    )
-    cores = len(usable_cpus()) if _on_cpu(device) else 1
+    learner = workload.learner
+    device = learner.device_for(workload.device, module)
+    computes_on_cpu = device == CPU
+    if device == POOL:
+        from artos.learners.device import on_cpu  # noqa: PLC0415  # others do without torch
+
+        computes_on_cpu = on_cpu(device)
+    cores = len(usable_cpus()) if computes_on_cpu else 1
     threads = learner.threads(module, cores)
-    follow = threads > 1 and getattr(learner, "threads_follow", False)
+    follow = threads > 1 and learner.threads_follow
     publish = Publisher(published(workload))
     learner.setup(LearnerContext(plan, module, plan.seed, threads, publish=publish))
-    arrays = [ArraySpec(n, tuple(a.shape), _dtype(a)) for n, a in learner.live().items()]
+    arrays = [
+        # Tensors have dtypes of torch; a spec has NumPy's name.
+        ArraySpec(name, tuple(array.shape), str(array.dtype).removeprefix("torch."))
+        for name, array in learner.live().items()
+    ]
     objects = _objects(workload, arrays, plan.actors + 1)
-    seen = workload.actor.seen(module) if hasattr(workload.actor, "seen") else Seen()
+    seen = workload.actor.seen(module)
     return msgspec.structs.replace(
         plan, objects=objects, layout=learner.layout(), threads=threads, threads_follow=follow,
         device=device, networks=seen.networks, doubts=seen.doubts,
     )  # fmt: skip
-
-
-def _on_cpu(device: str) -> bool:
-    if device != POOL:
-        return device == CPU
-    from artos.learners.device import on_cpu  # noqa: PLC0415  # others do without torch
-
-    return on_cpu(device)
-
-
-def _dtype(value: Any) -> str:
-    """The NumPy name of an array's or a tensor's dtype."""
-    return str(value.dtype).removeprefix("torch.")
 
 
 def main() -> int:

@@ -6,14 +6,14 @@ import functools
 import inspect
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from artos.protocol.fields import check_plain
-from artos.reference import Reference
-from artos.runtime.reference import CHANGEABLE, EVERY, fit_settings, load_object, with_address
-from artos.spec import Workload
+from artos.runs.loader import CHANGEABLE, EVERY, fit_settings, load_object, with_address
+from artos.specs.fields import check_plain
+from artos.specs.reference import Reference
+from artos.specs.workload import Workload
 from artos.version import VERSION
 
 
@@ -31,24 +31,22 @@ def resolved_settings(reference: Reference, workload: Workload) -> dict[str, Any
     if isinstance(found, Workload):
         defaults = {name: getattr(workload, name) for name in CHANGEABLE}
         return {n: v for n, v in defaults.items() if _is_plain(v)} | settings
-    actor: Any = workload.actor
-    if settings.get("env") == getattr(actor, "asked", "") != "":
+    actor = workload.actor
+    if settings.get("env") == actor.asked != "":
         settings = settings | {"env": actor.env}
     given = fit_settings(found, settings, [])
     typed = {n: _json(v) for n, v in given.items() if _is_plain(v)}
     every = {name: getattr(workload, name) for name in EVERY}
-    known = dict(_defaults(found)) | settings | every | typed
-    decided = {n: _json(v) for n, v in workload.settings.items() if _is_plain(v)}
-    return known | {n: v for n, v in decided.items() if n in known and known[n] is None}
-
-
-def _defaults(builder: Any) -> Iterator[tuple[str, Any]]:
-    for name, parameter in inspect.signature(builder).parameters.items():
+    defaults = {}
+    for name, parameter in inspect.signature(found).parameters.items():
         value, faults = parameter.default, list[str]()
         if value is not parameter.empty and _is_plain(value):
-            fit_settings(builder, {name: _json(value)}, faults)
+            fit_settings(found, {name: _json(value)}, faults)
             if not faults:  # a default may be refused as a setting
-                yield name, _json(value)
+                defaults[name] = _json(value)
+    known = defaults | settings | every | typed
+    decided = {n: _json(v) for n, v in workload.settings.items() if _is_plain(v)}
+    return known | {n: v for n, v in decided.items() if n in known and known[n] is None}
 
 
 def _is_plain(value: Any) -> bool:

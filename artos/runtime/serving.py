@@ -13,22 +13,23 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import LEARNER, Board, actor_of
+from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
 from artos.buffer.samplers.drawn_batch import sampler_of
 from artos.envs.known import KNOWN
 from artos.errors import BadRow
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
-from artos.plan import Plan, Site
 from artos.protocol.invocations import Failed, Ready, StartKind, Waits
+from artos.runs.loader import load_workload
+from artos.runs.plan import Plan, Site
 from artos.runtime.device_meter import meter_of
 from artos.runtime.forkable import survives_a_fork
 from artos.runtime.member import (
@@ -40,9 +41,10 @@ from artos.runtime.member import (
     no_duties,
     serve,
 )
-from artos.runtime.reference import load_workload
 from artos.runtime.shared_cores import SharedCores
-from artos.spec import Workload
+from artos.specs.contracts import Actor
+from artos.specs.members import ACTORS, EVALUATOR, LEARNER
+from artos.specs.workload import Workload
 from artos.system import child
 from artos.system.regular_file import contents
 
@@ -65,24 +67,21 @@ def actor_role(plan: Plan, site: Site, model: ModelBlock) -> tuple[ActorRole, in
 
 def actor_context(plan: Plan, site: Site) -> ActorContext:
     """Take over the block of the actor that ``site`` names, as its next incarnation."""
-    number = actor_of(site.member)
+    number = site.member.rank
     block = ActorBlock.attach(site.block_path(number))
     incarnation = block.begin_incarnation()
     seed = seed_of(plan.seed, number, incarnation, plan.resumes)
     return ActorContext(plan, number, incarnation, block, seed)
 
 
-def prepared_actor(plan: Plan, *, environments: bool = True) -> Any:
+def prepared_actor(plan: Plan, *, environments: bool = True) -> Actor:
     """Do all of an actor's set-up that needs no identity, so that clones can share it.
 
-    An actor may have ``prepare(plan, environments=…)``, called once before ``setup``: imports, the
-    network and, if asked for, environments that are made the same for every actor. Without
-    environments the process is going to be forked: no threads or open files may remain, as with
-    environments they would.
+    Without environments the process is going to be forked: no threads or open files may remain, as
+    with environments they would.
     """
-    actor: Any = _workload(plan).actor
-    if hasattr(actor, "prepare"):
-        actor.prepare(plan, environments=environments)
+    actor = _workload(plan).actor
+    actor.prepare(plan, environments=environments)
     return actor
 
 
@@ -104,8 +103,7 @@ def learner_role(
     """Set up this process (or inline part) as the learner; ``device`` as torch names it."""
     device = device or plan.device
     workload = _workload(plan)
-    actor: Any = workload.actor
-    learner: Any = workload.learner
+    actor, learner = workload.actor, workload.learner
     blocks = {a: ActorBlock.attach(site.block_path(a)) for a in range(plan.actors)}
     # Actors are set up at the same time: more threads here would spin while they wait for CPUs.
     _settle_torch(plan, 1)
@@ -167,9 +165,8 @@ def _settle_torch(plan: Plan, threads: int) -> None:
 
 def _workload(plan: Plan) -> Workload:
     workload = load_workload(plan.reference)
-    actor: Any = workload.actor
-    if hasattr(actor, "adopt") and plan.env_spec is not None:
-        actor.adopt(plan.env_spec)
+    if plan.env_spec is not None:
+        workload.actor.adopt(plan.env_spec)
     return workload
 
 
@@ -178,14 +175,15 @@ class PreparedActor:
     """A workload's actor after all set-up that is the same for every actor."""
 
     plan: Plan
-    actor: Any
+    actor: Actor
 
 
 def serve_site(site_text: str, plan_file: str) -> int:
     """Set up the member that ``site_text`` (JSON) names, report, serve; returns the exit status."""
     site = msgspec.json.decode(site_text, type=Site)
     start: StartKind = "fork" if child.forked else "cold"
-    return _serve(site, start, lambda line: _role(plan_in(plan_file), site, line))
+    set_up = _SET_UP[site.member.role]
+    return _serve(site, start, lambda line: set_up(plan_in(plan_file), site, line))
 
 
 def prepare_site(site_text: str, plan_file: str, *, forks: bool) -> PreparedActor | None:
@@ -203,27 +201,19 @@ def prepare_site(site_text: str, plan_file: str, *, forks: bool) -> PreparedActo
     except (Exception, SystemExit) as error:
         line.send(failed_to_start(error))
         return None
-    _name_threads()
-    _settle()
-    line.send(Ready(time.perf_counter() - began, start="fork" if forks else "clone", whole=whole))
-    return prepared
-
-
-def _name_threads() -> None:
-    """Give threads their Python names in the kernel: messages about CRIU's refusals use them."""
+    # Threads get their Python names in the kernel: messages about CRIU's refusals use them.
     for thread in threading.enumerate():
         if thread is not threading.main_thread():
             with suppress(OSError):
                 Path(f"/proc/self/task/{thread.native_id}/comm").write_text(thread.name)
-
-
-def _settle() -> None:
     # Objects made so far stay: the collector need not touch, and so copy, their pages in clones.
     gc.collect()
     gc.freeze()
     # Or every clone would print again what was printed so far.
     sys.stdout.flush()
     sys.stderr.flush()
+    line.send(Ready(time.perf_counter() - began, start="fork" if forks else "clone", whole=whole))
+    return prepared
 
 
 def serve_prepared(prepared: PreparedActor, site: Site, start: StartKind) -> int:
@@ -264,15 +254,9 @@ def _line(site: Site) -> Line:
     return Line(Board.attach(site.board_path, site.members), site.member)
 
 
-def _role(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
-    if site.member == LEARNER:
-        model = ModelBlock.attach(site.model_path)
-        return any_learner_role(plan, site, model, line.send, line.told_to_stop), 0
-    if site.member == plan.evaluator:
-        own_streams(plan.seed)
-        board = Board.attach(site.board_path, site.members)
-        return evaluator_role(plan, site, lambda: board.notify(site.member)), 0
-    return _actor(PreparedActor(plan, prepared_actor(plan)), site)
+def _evaluator(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
+    own_streams(plan.seed)
+    return evaluator_role(plan, site, line.notify), 0
 
 
 def _actor(prepared: PreparedActor, site: Site) -> tuple[Role, int]:
@@ -281,3 +265,16 @@ def _actor(prepared: PreparedActor, site: Site) -> tuple[Role, int]:
     own_streams(context.seed)
     model = ModelBlock.attach(site.model_path)
     return ActorRole(prepared.actor, context, model[MODEL]), context.incarnation
+
+
+_SET_UP: dict[str, Callable[[Plan, Site, Line], tuple[Role, int]]] = {
+    LEARNER: lambda plan, site, line: (
+        any_learner_role(
+            plan, site, ModelBlock.attach(site.model_path), line.send, line.told_to_stop
+        ),
+        0,
+    ),
+    EVALUATOR: _evaluator,
+    ACTORS: lambda plan, site, _: _actor(PreparedActor(plan, prepared_actor(plan)), site),
+}
+"""How the process of a member is set up, by role."""

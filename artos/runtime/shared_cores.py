@@ -17,7 +17,7 @@ from artos.system.free_cpus import CpuMeter, Measured, left_by_others
 _LOOK_SECONDS = 0.05
 """Between two looks, which take about 0.1 ms: the kernel counts in steps of 0.01 s."""
 _DECIDE_SECONDS = 0.2
-"""Of updates, after which the number is decided anew."""
+"""Of updates, after which the number is decided again."""
 _TO_BEGIN, _TO_GO_ON = 0.2, 0.4
 """The share of a core that others may use where a thread is to have it, or has it already."""
 

@@ -9,7 +9,7 @@
 (or, without images, the template itself) becomes an actor when it is told its identity. ``fork``
 forks on request; it leaves the environments out where a fork would lose their threads or share
 their files. Its forks are ``apart`` if images are to be made of them, see ``fork_aside``. SITE
-names the template's own member number, under which it reports ``Ready`` or ``Failed``.
+names the template itself, as which it reports ``Ready`` or ``Failed``.
 
 An identity is given at the last moment: the owner of the process writes an ``Identity`` to the file
 behind ``IDENTITY_FD`` and then sends ``WAKE``. A clone of an image is given a file of its own there
@@ -26,8 +26,8 @@ from pathlib import Path
 import msgspec
 
 from artos.errors import NoIdentity
-from artos.plan import Site
-from artos.protocol.unreadable import UNREADABLE
+from artos.runs.plan import Site
+from artos.specs.unreadable import UNREADABLE
 from artos.system.child import begin_member, fork_aside
 from artos.system.regular_file import opened
 

@@ -13,20 +13,23 @@ from artos.errors import Refused
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """What a policy knows when the round of an update begins (updates are counted from 0).
-
-    ``actors`` is the number decided last, ``rows`` is what one actor adds to a batch, ``metrics``
-    are those of the learner's last update, ``mean_return`` is that of the last 100 episodes.
-    ``objects`` are the newest values of what the learner publishes beside the weights: numbers, or
-    arrays if they have a shape.
-    """
+    """What a policy knows when the round of an update begins."""
 
     update: int
+    """The number of the update, from 0."""
     actors: int
+    """The number of actors that was decided last."""
     rows: int
+    """How many rows one actor adds to a batch."""
     metrics: Mapping[str, float] = {}
+    """From the learner's last update."""
     mean_return: float | None = None
+    """Over the last 100 episodes; None before any has ended."""
     objects: Mapping[str, Any] = {}
+    """The newest values of what the learner publishes besides the weights.
+
+    Numbers, or arrays if they have a shape.
+    """
 
 
 class ScalingPolicy:
@@ -45,10 +48,10 @@ class ScalingPolicy:
 
     and give it to a workload: ``actors=MoreOnceGood()``. Like a trigger it runs in the supervisor
     and is pure: no sockets, clocks or processes inside, and arguments that are plain data.
-    ``objects`` names the learner's objects that it reads; the learner must publish them.
     """
 
     objects: ClassVar[tuple[str, ...]] = ()
+    """The learner's objects that it reads; the learner must publish them."""
     least: int
     most: int
 
@@ -71,25 +74,26 @@ class ScalingPolicy:
         raise NotImplementedError
 
     def words(self) -> str:
-        """What changes the number, in words."""
+        """What changes the number, for people."""
         return f"{self.least} to {self.most} actors as {type(self).__name__} decides"
 
     def faults(self) -> list[str]:
-        """Everything wrong with it, in words."""
+        """Everything wrong with it."""
         return range_faults(type(self).__name__, self.least, self.most)
 
 
 class Custom(msgspec.Struct, frozen=True, tag="own"):
-    """A user's policy as plain data: its class, its arguments, and what its methods returned.
-
-    ``source`` is ``file.py:Class``, ``choices`` are its ``numbers()``, ``text`` its ``words()``.
-    """
+    """A user's policy as plain data: its class, its arguments, and what its methods returned."""
 
     source: str
+    """``file.py:Class``."""
     fields: dict[str, Any]
+    """Its arguments."""
     first: int
     choices: tuple[int, ...]
+    """Its ``numbers()``."""
     text: str
+    """Its ``words()``."""
     objects: tuple[str, ...] = ()
 
     @classmethod
@@ -97,9 +101,23 @@ class Custom(msgspec.Struct, frozen=True, tag="own"):
         """A policy as plain data, once it has decided for the first time without a fault.
 
         Raises:
-            Refused: it cannot be plain data, or decides nothing; lists all faults.
+            Refused: it is not plain data, or cannot decide; lists all faults.
         """
-        if found := [*_class_faults(policy)] or [*policy.faults()] or [*_choice_faults(policy)]:
+        found = [*_class_faults(policy)] or [*policy.faults()]
+        if not found:
+            numbers = policy.numbers()
+            if not numbers or numbers != tuple(sorted(set(numbers))) or numbers[0] < 1:
+                found.append(
+                    f"numbers() must be a tuple of rising numbers from 1 on, not {numbers!r}"
+                )
+            elif policy.first not in numbers:
+                found.append(f"first is {policy.first!r}, which is none of its numbers()")
+            else:
+                try:  # the first question that a run asks, too
+                    decided(policy, Observation(0, policy.first, 1), {})
+                except Exception as error:
+                    found.append(f"decide raised {type(error).__name__}: {error}")
+        if found:
             raise Refused([f"actors={type(policy).__name__}(…): {fault}" for fault in found])
         source = f"{inspect.getfile(type(policy))}:{type(policy).__name__}"
         fields = msgspec.json.decode(msgspec.json.encode(_arguments(policy)))
@@ -110,7 +128,7 @@ class Custom(msgspec.Struct, frozen=True, tag="own"):
         """The policy itself; ``load`` imports its class.
 
         Raises:
-            Refused: the class is no policy, or cannot be built from these arguments.
+            Refused: the class is not a policy, or cannot be built from these arguments.
         """
         kind = load(self.source)
         # JSON only has lists; as for triggers, arguments come back as tuples.
@@ -130,7 +148,7 @@ class Custom(msgspec.Struct, frozen=True, tag="own"):
 
     @property
     def most(self) -> int:
-        """The largest number: so many are registered."""
+        """The largest number, which is how many are registered."""
         return self.choices[-1]
 
     def numbers(self) -> tuple[int, ...]:
@@ -138,20 +156,20 @@ class Custom(msgspec.Struct, frozen=True, tag="own"):
         return self.choices
 
     def words(self) -> str:
-        """What changes the number, in words."""
+        """What changes the number, for people."""
         return self.text
 
     def faults(self) -> list[str]:
-        """None: ``of`` has looked for them."""
+        """None: ``of`` has refused a policy that has any."""
         return []
 
 
 def decided(policy: ScalingPolicy, seen: Observation, memory: dict[str, Any]) -> int:
-    """What the policy answers, as one of its numbers.
+    """The policy's answer, as one of its numbers.
 
     Raises:
         TypeError: the answer is not a whole number, or the memory is not plain data.
-        Exception: whatever user code raised.
+        Exception: any that the user's code raised.
     """
     answer = policy.decide(seen, memory)
     if not isinstance(answer, int) or isinstance(answer, bool):
@@ -163,7 +181,7 @@ def decided(policy: ScalingPolicy, seen: Observation, memory: dict[str, Any]) ->
 
 
 def range_faults(name: str, least: int, most: int) -> list[str]:
-    """What is wrong with bounds, in words."""
+    """What is wrong with bounds."""
     found = []
     if least < 1:
         found.append(f"{name}: there must be at least 1 actor, not {least}")
@@ -190,26 +208,12 @@ def _class_faults(policy: ScalingPolicy) -> Iterator[str]:
             yield f"{name} must be a whole number"
 
 
-def _choice_faults(policy: ScalingPolicy) -> Iterator[str]:
-    numbers = policy.numbers()
-    if not numbers or numbers != tuple(sorted(set(numbers))) or numbers[0] < 1:
-        yield f"numbers() must be a tuple of rising numbers from 1 on, not {numbers!r}"
-    elif policy.first not in numbers:
-        yield f"first is {policy.first!r}, which is none of its numbers()"
-    else:
-        # This is also the first question that a run asks.
-        try:
-            decided(policy, Observation(0, policy.first, 1), {})
-        except Exception as error:
-            yield f"decide raised {type(error).__name__}: {error}"
-
-
 def _arguments(policy: Any) -> dict[str, Any]:
     return {f.name: getattr(policy, f.name) for f in dataclasses.fields(policy) if f.init}
 
 
 def _not_plain(data: dict[str, Any]) -> str:
-    """Why the data would not come back from a file as it is; empty if it would."""
+    """Why data would not be the same when it is read from a file again; empty if it would."""
     try:
         same = msgspec.json.decode(msgspec.json.encode(data)) == _listed(data)
     except (TypeError, ValueError) as error:
@@ -218,7 +222,7 @@ def _not_plain(data: dict[str, Any]) -> str:
 
 
 def _listed(data: Any) -> Any:
-    """The same with lists for tuples."""
+    """The same with lists instead of tuples."""
     if isinstance(data, list | tuple):
         return [*map(_listed, data)]
     return {key: _listed(v) for key, v in data.items()} if isinstance(data, dict) else data

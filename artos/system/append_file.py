@@ -44,7 +44,7 @@ class AppendFile(Closing):
         return before + len(piece)
 
     def drop_partial_line(self) -> int:
-        """Cut off a line that a killed writer left unfinished; returns the number of whole ones."""
+        """Cut off a line that a killed writer left unfinished; returns how many whole ones stay."""
         with os.fdopen(os.dup(self._file), "rb") as file:
             file.seek(0)
             lines, end = whole_lines(file)
@@ -62,7 +62,7 @@ class AppendFile(Closing):
 
 
 def whole_lines(file: BinaryIO) -> tuple[int, int]:
-    """How many whole lines a file has from where it is, and how many bytes these have."""
+    """How many whole lines a file has from its current position on, and their bytes."""
     lines = read = end = 0
     while block := file.read(_BLOCK):
         if found := block.count(b"\n"):

@@ -36,7 +36,7 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 _SHOWN = 5
 _MOST = 16
 _UNUSED = 30 * 86_400.0
-"""Seconds; of more than ``_MOST`` archives, those unused for so long are removed."""
+"""Where there are more than ``_MOST`` archives, those unused for this many seconds are removed."""
 
 
 # -- packing ---------------------------------------------------------------------------------------
@@ -50,32 +50,44 @@ def pack(folder: Path, limit_mb: float = LIMIT_MB) -> tuple[str, bytes]:
 
     Raises:
         Refused: the folder is too large (lists the largest files), has links that lead out of it,
-            special files, entries that no node would unpack (all faults at once), or such as
-            cannot be read.
+            special files, or entries that no node would unpack (it names all faults at once), or
+            something in it cannot be read.
     """
     try:
-        return _packed(folder, limit_mb)
+        paths = sorted(_kept(folder, _ignored(folder), PurePosixPath()))
+        faults = [*_unfit(folder, paths)]
+        sizes = {path: (folder / path).lstat().st_size for path in paths}
+        if (total := sum(sizes.values())) > limit_mb * 1e6:
+            largest = sorted(paths, key=lambda path: -sizes[path])[:_SHOWN]
+            shown = ", ".join(f"{path} ({sizes[path] / 1e6:.1f} MB)" for path in largest)
+            faults.append(
+                f"{folder} holds {total / 1e6:.1f} MB, {limit_mb:g} MB may be sent to the nodes: "
+                f"list what is not needed there in {IGNORE_FILE}; the largest are {shown}"
+            )
+        if faults:
+            raise Refused(faults)
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
+            for path in paths:
+                entry = tarfile.TarInfo(str(path))  # without owner or time: neither is code
+                found = (folder / path).lstat()
+                if stat.S_ISLNK(found.st_mode):
+                    entry.type, entry.linkname = tarfile.SYMTYPE, str((folder / path).readlink())
+                    archive.addfile(entry)
+                    continue
+                data = contents(folder / path)
+                entry.size, entry.mode = len(data), 0o755 if found.st_mode & 0o100 else 0o644
+                archive.addfile(entry, io.BytesIO(data))
     except OSError as error:
         what = f"{error.filename} cannot be read ({error.strerror})"
         raise Refused([f"{what}: list it in {IGNORE_FILE}"]) from error
-
-
-def _packed(folder: Path, limit_mb: float) -> tuple[str, bytes]:
-    paths = sorted(_kept(folder, _ignored(folder), PurePosixPath()))
-    faults = [*_unfit(folder, paths), *_too_large(folder, paths, limit_mb)]
-    if faults:
-        raise Refused(faults)
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        for path in paths:
-            _add(archive, folder, path)
     content = buffer.getvalue()
     read(content)
     return name_of(content), content
 
 
 def name_of(content: bytes) -> str:
-    """The name of an archive."""
+    """The name of an archive: its SHA-256 in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -91,7 +103,7 @@ def _ignored(folder: Path) -> GitIgnoreSpec:
 
 
 def _kept(folder: Path, ignored: GitIgnoreSpec, inside: PurePosixPath) -> Iterator[PurePosixPath]:
-    """Paths below ``inside`` that travel; ignored folders are not looked into."""
+    """Paths below ``inside`` that travel; ignored folders are not entered."""
     with os.scandir(folder / inside) as entries:
         for entry in entries:
             path, is_folder = inside / entry.name, entry.is_dir(follow_symlinks=False)
@@ -115,56 +127,30 @@ def _unfit(folder: Path, paths: list[PurePosixPath]) -> Iterator[str]:
             yield f"{path} is not a regular file: list it in {IGNORE_FILE}"
 
 
-def _too_large(folder: Path, paths: list[PurePosixPath], limit_mb: float) -> Iterator[str]:
-    sizes = {path: (folder / path).lstat().st_size for path in paths}
-    if (total := sum(sizes.values())) > limit_mb * 1e6:
-        largest = sorted(paths, key=lambda path: -sizes[path])[:_SHOWN]
-        shown = ", ".join(f"{path} ({sizes[path] / 1e6:.1f} MB)" for path in largest)
-        yield (
-            f"{folder} holds {total / 1e6:.1f} MB, {limit_mb:g} MB may be sent to the nodes: list "
-            f"what is not needed there in {IGNORE_FILE}; the largest are {shown}"
-        )
-
-
-def _add(archive: tarfile.TarFile, folder: Path, path: PurePosixPath) -> None:
-    entry = tarfile.TarInfo(str(path))  # neither owner nor time: they are not part of the code
-    found = (folder / path).lstat()
-    if stat.S_ISLNK(found.st_mode):
-        entry.type, entry.linkname = tarfile.SYMTYPE, str((folder / path).readlink())
-        archive.addfile(entry)
-        return
-    content = contents(folder / path)
-    entry.size, entry.mode = len(content), 0o755 if found.st_mode & 0o100 else 0o644
-    archive.addfile(entry, io.BytesIO(content))
-
-
 # -- keeping ---------------------------------------------------------------------------------------
 
 
 def holds_just_its_archive(folder: Path) -> bool:
     """Whether a folder, or one that it is in, was unpacked by ``Archives`` and is as it was then.
 
-    What Python compiled there is removed: it would be run in the place of what was compiled.
+    What Python compiled there is removed: Python would run that instead of the source.
     """
     root = next((each for each in (folder, *folder.parents) if _NAME.fullmatch(each.name)), None)
     if root is None:
         return False
     try:
-        content = Archives(root.parent).content(root.name)
-        return bool(content) and _holds_just(root, content)
+        if not (content := Archives(root.parent).content(root.name)):
+            return False
+        for cache in sorted(root.rglob("__pycache__")):
+            shutil.rmtree(cache)
+        entries = {entry.path: entry for entry in read(content)}
+        found = {path.relative_to(root): path for path in root.rglob("*")}
+        theirs = {path for path, each in found.items() if each.is_symlink() or not each.is_dir()}
+        return {*map(Path, entries)} == theirs and all(
+            is_right(entry, root / path) for path, entry in entries.items()
+        )
     except (OSError, Refused):
         return False
-
-
-def _holds_just(root: Path, content: bytes) -> bool:
-    for cache in sorted(root.rglob("__pycache__")):
-        shutil.rmtree(cache)
-    entries = {entry.path: entry for entry in read(content)}
-    found = {path.relative_to(root): path for path in root.rglob("*")}
-    theirs = {path for path, each in found.items() if each.is_symlink() or not each.is_dir()}
-    return {*map(Path, entries)} == theirs and all(
-        is_right(entry, root / path) for path, entry in entries.items()
-    )
 
 
 class Archives:
@@ -177,7 +163,7 @@ class Archives:
         return self._file(name).is_file()
 
     def content(self, name: str) -> bytes:
-        """The archive's bytes, b"" if it is not here or damaged (then it is removed)."""
+        """The archive's bytes; b"" if it is not here, or damaged (then it is removed)."""
         try:
             content = contents(self._file(name))
         except FileNotFoundError:
@@ -188,7 +174,7 @@ class Archives:
         return content
 
     def put(self, name: str, content: bytes) -> None:
-        """Keep an archive, also over a power cut; those that were unused for longest make room.
+        """Keep an archive, even through a power cut; those unused for longest make room for it.
 
         Raises:
             Refused: the content is not what the name says.
@@ -198,13 +184,17 @@ class Archives:
             raise Refused([f"the archive {name[:12]} is damaged: submit it again"])
         keep(self.folder)
         write_durably(self._file(name), content)
-        self._make_room()
+        used = sorted(self.folder.glob("[!.]*.tar"), key=lambda path: -path.stat().st_mtime)
+        for path in used[_MOST:]:
+            if time.time() - path.stat().st_mtime > _UNUSED:
+                shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+                path.unlink(missing_ok=True)
 
     def unpacked(self, name: str) -> Path:
         """The folder with the content of the archive, checked file by file.
 
         Raises:
-            Refused: the archive is not here, damaged or unsafe.
+            Refused: the archive is not here, is damaged or unsafe.
             OSError: the folder cannot be written.
         """
         if not (content := self.content(name)):
@@ -217,10 +207,3 @@ class Archives:
     def _file(self, name: str) -> Path:
         # The name comes from a peer: it must not act as a path.
         return self.folder / f"{Path(name).name}.tar"
-
-    def _make_room(self) -> None:
-        used = sorted(self.folder.glob("[!.]*.tar"), key=lambda path: -path.stat().st_mtime)
-        for path in used[_MOST:]:
-            if time.time() - path.stat().st_mtime > _UNUSED:
-                shutil.rmtree(path.with_suffix(""), ignore_errors=True)
-                path.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from artos.system.pidfd import PidFd
 from artos.system.regular_file import opened
 
 _PR_SET_PDEATHSIG = 1
-_NOISE = "Extension modules:"  # a line of the fault handler's, long and of no use
+_NOISE = "Extension modules:"  # a line that Python's fault handler prints, long and of no use
 _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 # First process of a PID namespace and of a session; setpriv has the kernel end it with us.
@@ -36,21 +36,21 @@ forked = False
 """Whether this process was forked by the preload process, not started from scratch."""
 _CLONE_NEWPID = 0x20000000
 _SPINS = 20_000
-"""Looks, about 1 ms, of a thread of libgomp (torch's OpenMP) for the others before it sleeps.
+"""Iterations, about 1 ms, for which a thread of libgomp (torch's OpenMP) spins before it sleeps.
 
-Its own 300,000 keep a CPU from others for 15 ms wherever one of them takes another thread's, and no
-looks at all cost a small network more than its second thread gains.
+By default these are 300,000: a thread whose peers were preempted keeps its CPU from others for
+15 ms. With none at all, a small network loses more than its second thread gains.
 """
 _OWN_WAITS = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}
-"""How a user says it."""
+"""Variables by which users set this themselves."""
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 
 class Child:
-    """A process of ours with its log file; knows when it died and of what.
+    """A process of ours with its log file; knows when it ended and how.
 
     ``made`` is the process as it was started here, or the process id of a child that was made
-    otherwise: restored from an image, or forked by another process and then adopted.
+    in another way: restored from an image, or forked by another process and then adopted.
     """
 
     def __init__(self, made: subprocess.Popen[bytes] | int, log: Path) -> None:
@@ -60,7 +60,7 @@ class Child:
         self._status: int | None = None
 
     def has_ended(self) -> bool:
-        """Whether it is gone; unlike ``died`` does not reap it, so its times can still be read."""
+        """Whether it has ended; unlike ``died`` does not reap it, so its times can be read."""
         if self._status is not None:
             return True
         try:
@@ -69,7 +69,7 @@ class Child:
             return True
 
     def died(self) -> int | None:
-        """Its exit status if it is gone (negative: killed by that signal), else None. Reaps it."""
+        """Its exit status if it has ended (negative: by that signal), else None. Reaps it."""
         if self._popen is not None:
             return self._popen.poll()
         if self._status is None:
@@ -84,7 +84,7 @@ class Child:
         return os.waitstatus_to_exitcode(status) if pid else None
 
     def end(self, seconds: float) -> None:
-        """Give it ``seconds`` to end by itself, then kill it; it is reaped in any case."""
+        """Give it ``seconds`` to end by itself, then kill it; it is reaped either way."""
         if not self.ends_within(seconds):
             self.kill()
 
@@ -111,7 +111,7 @@ class Child:
         return "\n".join([line for line in last if not line.startswith(_NOISE)])
 
     def cap_log(self) -> None:
-        """See ``rotate``; to be called a few times a second by the owner of the process."""
+        """Rotate its log once that is long; its owner calls this a few times a second."""
         rotate(self.log)
 
     def __repr__(self) -> str:
@@ -119,18 +119,19 @@ class Child:
 
 
 class ProcessSpec(msgspec.Struct, frozen=True):
-    """A process to make: one that goes on as ``python -m module arguments``.
-
-    It has ``threads`` compute threads. With ``keeps_heap`` it gives no memory back before its end,
-    see ``heap``. ``apart`` makes it the first process of a PID namespace and of a session, so that
-    its image can be restored many times.
-    """
+    """A process to make: one that runs as ``python -m module arguments``."""
 
     module: str
     arguments: tuple[str, ...]
     threads: int = 1
+    """How many compute threads it has."""
     keeps_heap: bool = False
+    """Whether it gives no memory back before its end (``heap``)."""
     apart: bool = False
+    """Makes it the first process of a PID namespace and of a session.
+
+    Then its image can be restored many times.
+    """
 
 
 class Starter(Protocol):
@@ -160,7 +161,7 @@ def start(
     prefix: Sequence[str] = (),
     inherits: Sequence[int] = (),
 ) -> Child:
-    """See ``Starter``: a process that imports everything itself; see ``spawn``."""
+    """Start a process, with its log, that imports everything itself: a ``Starter``."""
     with streams_to(log, stdin, stdout) as streams:
         return Child(spawn(spec, streams, prefix, inherits), log)
 
@@ -178,7 +179,7 @@ def streams_to(
 def spawn(
     spec: ProcessSpec, streams: Streams, prefix: Sequence[str] = (), inherits: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
-    """A process that imports everything itself, with these standard streams.
+    """Start a process that imports everything itself, with these standard streams.
 
     ``prefix`` is a command that runs it, such as ``numactl --physcpubind=1``; descriptors that it
     ``inherits`` keep their numbers.
@@ -204,7 +205,7 @@ def command(module: str, *arguments: str) -> list[str]:
 
 
 def environment(threads: int, *, keeps_heap: bool = False) -> Mapping[str, str]:
-    """Environment variables of a process of ours: compute threads, and who its parent is."""
+    """Environment variables of a process of ours: compute threads, and its parent's process id."""
     parent = {"ARTOS_PARENT": str(os.getpid())}
     tuned = heap.ENVIRONMENT if keeps_heap else {}
     return {**os.environ, **computing(threads), **parent, **tuned}
@@ -218,10 +219,10 @@ def computing(threads: int) -> Mapping[str, str]:
 
 
 def begin_member() -> None:
-    """Called first thing in a member: end with the parent, write to the log where a crash was.
+    """The first call in a member: end with the parent, and have a crash leave its stack in the log.
 
     The exit status alone may mislead: the first process of a PID namespace, as every clone is,
-    dies of another signal than it was sent.
+    ends by a signal other than the one that it was sent.
     """
     end_with_parent()
     print_whatever_happens()
@@ -229,14 +230,14 @@ def begin_member() -> None:
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:
-    """Ask the kernel to send this process signal ``number`` when its parent dies.
+    """Ask the kernel to send this process signal ``number`` when its parent ends.
 
     In a PID namespace of its own the parent has no process id: then only the kernel can tell.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
     expected = os.environ.get("ARTOS_PARENT")
     if expected and os.getppid() not in (0, int(expected)):
-        os._exit(1)  # the parent died before the request took effect
+        os._exit(1)  # the parent ended before the request took effect
 
 
 def adopts_orphans() -> bool:
@@ -259,10 +260,10 @@ def _prctl(option: int, argument: int) -> None:
 def fork_aside(*, apart: bool = False) -> int:
     """Fork a process that is our parent's child, not ours, in a session of its own.
 
-    A helper process forks it and ends, so the kernel hands it on to the next ancestor that adopts
-    orphans. The new process waits for that, because the signal at its parent's death is bound to
-    the parent it has when it asks. ``apart`` makes it the first of a PID namespace, so that its
-    image can be restored many times.
+    A helper process forks it and ends, so the kernel gives it to the next ancestor that adopts
+    orphans. The new process waits for that, because the signal at its parent's end is bound to
+    the parent that it has when it asks. ``apart`` makes it the first of a PID namespace, so that
+    its image can be restored many times.
 
     Returns 0 in the new process, its process id here.
 
@@ -276,7 +277,11 @@ def fork_aside(*, apart: bool = False) -> int:
         _fork_and_end(tell, apart)
         for descriptor in (told, tell, opener):
             os.close(descriptor)
-        _become_own(gate)
+        if not os.read(gate, 1):
+            os._exit(1)  # the forking process ended before we were adopted
+        os.close(gate)
+        os.setsid()
+        end_with_parent()
         return 0
     os.close(gate)
     os.close(tell)
@@ -294,26 +299,14 @@ def fork_aside(*, apart: bool = False) -> int:
 
 def _fork_and_end(tell: int, apart: bool) -> None:
     """Run in the helper process; returns only in the process that it forks."""
-    try:
-        if apart:
-            _leave_pid_namespace()
-        child = os.fork()
-    except OSError as error:
-        child = -(error.errno or errno.EAGAIN)
+    # Makes the next process we fork the first of a namespace (os.unshare came with Python 3.12).
+    if apart and ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWPID) == -1:
+        child = -(ctypes.get_errno() or errno.EAGAIN)
+    else:
+        try:
+            child = os.fork()
+        except OSError as error:
+            child = -(error.errno or errno.EAGAIN)
     if child:
         os.write(tell, b"%d" % child)
         os._exit(0)
-
-
-def _leave_pid_namespace() -> None:
-    """Make the next process we fork the first of a new one (``os.unshare`` came with 3.12)."""
-    if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWPID) == -1:
-        raise OSError(ctypes.get_errno(), "no PID namespace")
-
-
-def _become_own(gate: int) -> None:
-    if not os.read(gate, 1):
-        os._exit(1)  # the forking process died before we were adopted
-    os.close(gate)
-    os.setsid()
-    end_with_parent()

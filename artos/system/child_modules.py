@@ -19,6 +19,7 @@ class ChildModule(StrEnum):
     REPLAY = "head.replay"
     EXECUTOR = "workers.executor"
     AGENT = "workers.agent"
+    BENCHMARKS = "evaluation.core.registry"
 
 
 OF_A_WORKER = frozenset(
@@ -30,4 +31,4 @@ OF_A_WORKER = frozenset(
         ChildModule.PRELOAD,
     }
 )
-"""Those that a worker daemon, or another process of a worker, starts."""
+"""The modules that a worker daemon, or another process of a worker, starts."""

@@ -1,4 +1,4 @@
-"""Replaces files: each is whole, either old or new, whatever process dies in between."""
+"""Replaces files: each is whole, either old or new, even if the process is killed in between."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Replace ``path`` by ``data`` in one step that survives a crash and a power cut.
+    """Replace ``path`` with ``data`` in one step that survives a crash and a power cut.
 
-    Written under another name in the same folder, synced, renamed, and the folder synced.
+    It is written under another name in the same folder, synced and renamed; the folder is synced.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        draft.unlink(missing_ok=True)  # of a process that had our number, or put there by others
+        draft.unlink(missing_ok=True)  # left by a process that had our id, or put there by others
         with draft.open("xb") as file:
             file.write(data)
             file.flush()

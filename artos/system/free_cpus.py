@@ -1,11 +1,11 @@
-"""How many CPUs others leave to this process, as the kernel counts what all of them use."""
+"""How many CPUs others leave to this process, by what the kernel counts of all of them."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,28 +14,31 @@ from artos.system.usable_cpus import quota_of
 
 _HERTZ = os.sysconf("SC_CLK_TCK")
 _IDLE = (3, 4)
-"""Fields of /proc/stat in which nobody computes: idle, and waiting for a disk."""
+"""Fields of /proc/stat in which no process computes: idle, and waiting for a disk."""
 _COUNTED = 8
-"""So many fields come before those of guests, whose time is in the others, too."""
+"""So many fields come before those of guests, whose time is contained in the others."""
 
 
 class Share(NamedTuple):
-    """CPUs that may be used together, and the seconds for which all who may have used them."""
+    """CPUs that several processes may use together."""
 
     cpus: float
     used: float
+    """CPU-seconds that all of these processes have used."""
 
 
 class Measured(NamedTuple):
-    """What was used until ``at`` (seconds): by this process itself, and of each of its shares."""
+    """What was used until a moment."""
 
     at: float
+    """The moment, in seconds."""
     own: float
+    """CPU-seconds of this process."""
     shares: tuple[Share, ...]
 
 
 def left_by_others(before: Measured, after: Measured) -> float:
-    """CPU-seconds that others did not use between the two; infinite where nothing is counted."""
+    """CPU-seconds that others left between two moments; infinite where nothing is counted."""
     seconds, own = after.at - before.at, after.own - before.own
     return min(
         (
@@ -47,9 +50,9 @@ def left_by_others(before: Measured, after: Measured) -> float:
 
 
 class CpuMeter:
-    """Measures the CPUs of the affinity mask (by default this process's), and groups with a quota.
+    """Measures the CPUs in the affinity mask (by default this process's) and groups with a quota.
 
-    Which these are is read once; a look takes about 0.1 ms.
+    Which these are is read once; each measurement takes about 0.1 ms.
     """
 
     def __init__(self, root: Path = ROOT, affinity: Iterable[int] | None = None) -> None:
@@ -60,11 +63,7 @@ class CpuMeter:
 
     def __call__(self) -> Measured:
         """What was used until now."""
-        shares = (*self._of_mask(), *self._of_groups())
-        return Measured(time.perf_counter(), time.process_time(), shares)
-
-    def _of_mask(self) -> Iterator[Share]:
-        ticks = 0
+        ticks, shares = 0, list[Share]()
         for line in text(self._stat).splitlines()[1:]:
             name, *fields = line.split()
             if not name.startswith("cpu"):
@@ -72,12 +71,11 @@ class CpuMeter:
             if name in self._mask:
                 ticks += sum(int(f) for n, f in enumerate(fields[:_COUNTED]) if n not in _IDLE)
         if ticks:
-            yield Share(len(self._mask), ticks / _HERTZ)
-
-    def _of_groups(self) -> Iterator[Share]:
+            shares.append(Share(len(self._mask), ticks / _HERTZ))
         for folder, cpus in self._groups:
             if (used := _used(folder)) is not None:
-                yield Share(cpus, used)
+                shares.append(Share(cpus, used))
+        return Measured(time.perf_counter(), time.process_time(), tuple(shares))
 
 
 def _used(group: Path) -> float | None:

@@ -1,8 +1,8 @@
-"""NVIDIA's GPUs of this machine, by the library of their driver (NVML): for those without torch.
+"""NVIDIA's GPUs of this machine, by their driver's library (NVML): for processes without torch.
 
 NVML counts GPUs by PCI bus. ``cuda:N`` counts those that ``CUDA_VISIBLE_DEVICES`` names, in the
-order of ``CUDA_DEVICE_ORDER``: unless that says ``PCI_BUS_ID``, the fastest come first, and which
-of unlike GPUs is faster only CUDA knows. Who has CUDA loaded gives the GPU's UUID.
+order of ``CUDA_DEVICE_ORDER``: unless that says ``PCI_BUS_ID``, the fastest come first, and only
+CUDA knows which of several models is faster. A process that has CUDA loaded gives the GPU's UUID.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Answer = TypeVar("_Answer")
 
 
 def count() -> int | None:
-    """How many GPUs this process may use, as ``cuda:N`` counts them; None if nobody knows."""
+    """How many GPUs this process may use, as ``cuda:N`` counts them; None if that is unknown."""
     if (found := _asked(lambda nvml: len(_visible(nvml)))) is not None:
         return found
     named = _named()
@@ -27,12 +27,12 @@ def count() -> int | None:
 
 
 def told_apart() -> bool:
-    """False if nobody but CUDA knows which GPU each ``cuda:N`` is."""
+    """False if only CUDA knows which GPU each ``cuda:N`` is."""
     return None not in (_asked(_visible) or [])
 
 
 def memory_mb(number: int, uuid: str = "") -> int:
-    """The memory of ``cuda:number`` in MB, or of the GPU with that UUID; 0 if nobody knows."""
+    """The memory of ``cuda:number`` in MB, or of the GPU with that UUID; 0 if that is unknown."""
 
     def total(nvml: Any) -> int:
         handle = _handle(nvml, number, uuid)
@@ -42,7 +42,7 @@ def memory_mb(number: int, uuid: str = "") -> int:
 
 
 def uuid_of(number: int) -> str:
-    """The UUID of ``cuda:number``, "" if nobody knows."""
+    """The UUID of ``cuda:number``, "" if that is unknown."""
 
     def asked(nvml: Any) -> str:
         handle = _handle(nvml, number, "")
@@ -52,7 +52,7 @@ def uuid_of(number: int) -> str:
 
 
 def own_bytes(uuid: str) -> int | None:
-    """What this process has of a GPU's memory, its CUDA context included; None if nobody knows.
+    """Bytes that this process has of a GPU's memory, with its CUDA context; None if unknown.
 
     In a container NVML may not know processes by the numbers that they have there.
     """
@@ -65,7 +65,7 @@ def own_bytes(uuid: str) -> int | None:
 
 
 def busy_percent(number: int, uuid: str = "") -> int | None:
-    """For how much of the last moments (a second at most) a GPU computed; None if nobody knows."""
+    """For how much of the last second, or less, a GPU computed; None if that is unknown."""
 
     def share(nvml: Any) -> int | None:
         handle = _handle(nvml, number, uuid)
@@ -75,9 +75,9 @@ def busy_percent(number: int, uuid: str = "") -> int | None:
 
 
 def busy_samples(uuid: str, since: float) -> list[tuple[float, float]]:
-    """When the driver looked at a GPU after ``since``, and for which share it had computed.
+    """When the driver sampled a GPU after ``since``, and for which share of the time it computed.
 
-    In seconds since the epoch, and between 0 and 1. Empty if nobody knows.
+    In seconds since the epoch, and between 0 and 1. Empty if that is unknown.
     """
 
     def asked(nvml: Any) -> list[tuple[float, float]]:
@@ -109,7 +109,7 @@ def _all(nvml: Any) -> list[Any]:
 
 
 def _visible(nvml: Any) -> list[Any]:
-    """Handles as ``cuda:N`` counts them; None is one that cannot be told from others."""
+    """Handles in the order of ``cuda:N``; None is one that cannot be told from others."""
     there = _all(nvml)
     alike = len({nvml.nvmlDeviceGetName(each) for each in there}) < 2
     ordered = there if alike or os.environ.get(_ORDER) == _BY_BUS else [None] * len(there)
@@ -120,7 +120,7 @@ def _visible(nvml: Any) -> list[Any]:
         if not name.isdecimal():
             found.append(_by_uuid(nvml, there, name))
             if found[-1] is None:
-                return found[:-1]  # as CUDA does: what comes after an unknown name is not used
+                return found[:-1]  # as in CUDA, names after an unknown one are not used
         elif int(name) < len(there):
             found.append(ordered[int(name)])
         else:
@@ -144,7 +144,7 @@ def _by_uuid(nvml: Any, there: list[Any], name: str) -> Any:
 
 
 def _named() -> list[str] | None:
-    """Numbers and UUIDs of GPUs that this process is restricted to; None: it is not."""
+    """Numbers and UUIDs of the GPUs that this process is restricted to; None if it is not."""
     text = os.environ.get(_VISIBLE)
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 

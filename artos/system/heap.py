@@ -7,7 +7,6 @@ fresh pages in, which makes a CNN learner a fifth faster.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
 from pathlib import Path
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
@@ -28,7 +27,7 @@ ENVIRONMENT = {
 
 
 def begin() -> None:
-    """As ``ENVIRONMENT``, for a process that runs already; does nothing without glibc."""
+    """What ``ENVIRONMENT`` does, for a process that runs already; nothing without glibc."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "mallopt"):
         return
@@ -39,12 +38,7 @@ def begin() -> None:
     libc.free.argtypes = [ctypes.c_void_p]
     libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     libc.free(libc.malloc(_ARENA))  # never touched, so it takes no memory yet
-    for start, stop in _heap():
-        libc.madvise(start, stop - start, _MADV_HUGEPAGE)
-
-
-def _heap() -> Iterator[tuple[int, int]]:
     for line in Path("/proc/self/maps").read_text().splitlines():
         if line.endswith("[heap]"):
-            start, _, stop = line.split(maxsplit=1)[0].partition("-")
-            yield int(start, 16), int(stop, 16)
+            start, stop = (int(each, 16) for each in line.split(maxsplit=1)[0].split("-"))
+            libc.madvise(start, stop - start, _MADV_HUGEPAGE)

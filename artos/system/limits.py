@@ -15,7 +15,7 @@ def check() -> None:
     """Make sure that a run can be begun at all.
 
     Raises:
-        Refused: a limit is so low that not even its failure could be told.
+        Refused: a limit is so low that a run could not even report its failure.
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     size, _ = resource.getrlimit(resource.RLIMIT_FSIZE)

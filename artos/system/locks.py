@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -13,16 +14,16 @@ from artos.system.closing import Closing
 
 _FLAGS = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 _PAUSE_SECONDS = 0.005
-"""Between two tries of a process that waits: ``flock`` has no deadline of its own."""
+"""Between two attempts of a process that waits: ``flock`` has no deadline of its own."""
 _CHECK_SECONDS = 5.0
-"""A check that takes so long counts as holding the lock: checks take microseconds."""
+"""A check that takes this long counts as holding the lock: checks take microseconds."""
 
 
 class FileLock(Closing):
     """An exclusive lock (``flock``) of a file, which stays when the lock is released.
 
     It belongs to the open file, so a process that inherits the descriptor holds it too, and it is
-    released when the last of them has closed it. ``is_held`` checks without being in the way.
+    released when the last of them has closed it. ``is_held`` checks without keeping others from it.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -41,19 +42,14 @@ class FileLock(Closing):
         while True:
             lock = cls(os.open(path, flags, 0o600))
             if _locked(lock.fileno(), fcntl.LOCK_EX):
-                if lock._is_of(path):
-                    return lock
+                with suppress(FileNotFoundError):
+                    if os.path.samestat(path.lstat(), os.fstat(lock.fileno())):
+                        return lock
             elif deadline.passed and (patience.passed or not _locked(lock.fileno(), fcntl.LOCK_SH)):
                 lock.close()
                 return None
-            lock.close()  # the file was replaced meanwhile, or another process was just checking
+            lock.close()  # the file has just been replaced, or another process was checking it
             time.sleep(_PAUSE_SECONDS)
-
-    def _is_of(self, path: Path) -> bool:
-        try:
-            return os.path.samestat(path.lstat(), os.fstat(self._descriptor))
-        except FileNotFoundError:
-            return False
 
     def fileno(self) -> int:
         """The descriptor, -1 once closed; started programs do not inherit it unless told to."""

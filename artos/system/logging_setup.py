@@ -27,7 +27,7 @@ class LineHandler(logging.Handler):
         self._write = write
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See ``logging.Handler``."""
+        """Write a message, or lose it."""
         try:
             text = self.format(record)
             with suppress(OSError, ValueError):  # full, closed, or a pipe without a reader

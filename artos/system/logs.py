@@ -19,10 +19,10 @@ _TAIL_BYTES = 64 << 10
 
 
 def rotate(log: Path, most: int = MOST_BYTES) -> bool:
-    """Move the end of the content aside once it exceeds ``most`` bytes; returns whether it did.
+    """Move the end of a log aside once it exceeds ``most`` bytes; returns whether it did.
 
     ``actor-0.log`` goes to ``actor-0.log.1``, that to ``.2``. The file itself stays and is emptied,
-    so a process that appends to it goes on without noticing. On a full disk the content is lost.
+    so a process that appends to it does not notice. On a full disk the content is lost.
     """
     try:
         if log.stat().st_size <= most:
@@ -31,7 +31,10 @@ def rotate(log: Path, most: int = MOST_BYTES) -> bool:
         for source, target in zip(reversed(older[:-1]), reversed(older[1:]), strict=True):
             if source.exists():
                 source.replace(target)
-        _copy_end(log, older[0], most)
+        try:
+            older[0].write_bytes(end(log, most))
+        except OSError:
+            older[0].unlink(missing_ok=True)  # the disk is full, maybe because of this log
         os.truncate(log, 0)
     except FileNotFoundError:
         return False
@@ -39,7 +42,7 @@ def rotate(log: Path, most: int = MOST_BYTES) -> bool:
 
 
 def piece(log: Path, offset: int, most: int) -> tuple[bytes, int]:
-    """At most so many bytes of a log from ``offset`` on, and where the next ones begin.
+    """At most ``most`` bytes of a log from ``offset`` on, and where the next ones begin.
 
     A negative offset counts from the end. An offset beyond the end dates from before the log was
     emptied: then it is read from its start. A log that does not exist (yet) has no bytes.
@@ -86,15 +89,8 @@ def print_whatever_happens() -> None:
         setattr(sys, name, stream)
 
 
-def _copy_end(log: Path, target: Path, most: int) -> None:
-    try:
-        target.write_bytes(end(log, most))
-    except OSError:
-        target.unlink(missing_ok=True)  # the disk is full, maybe because of this log
-
-
 def end(log: Path, most: int) -> bytes:
-    """The last bytes of a log."""
+    """The last bytes of a log, ``most`` at most."""
     with opened(log) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - most))
         return file.read(most)

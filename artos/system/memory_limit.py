@@ -1,4 +1,4 @@
-"""How much memory the control groups of this process still allow it, shared memory included."""
+"""How much more memory the control groups of this process allow it, shared memory included."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ def memory_left(root: Path = ROOT) -> int | None:
 
     Beyond the limit the kernel kills a process of the group; no allocation fails.
     """
-    lefts = (_left(folder) for folder in groups("memory", root))
-    return min((left for left in lefts if left is not None), default=None)
-
-
-def _left(folder: Path) -> int | None:
-    limit = text(folder / "memory.max") or text(folder / "memory.limit_in_bytes")
-    if not limit.isdecimal():
-        return None
-    lines = (line.split() for line in text(folder / "memory.stat").splitlines())
-    found = {name: int(value) for name, value in lines}
-    return max(0, int(limit) - max(sum(found.get(name, 0) for name in names) for names in _TAKEN))
+    lefts = []
+    for folder in groups("memory", root):
+        limit = text(folder / "memory.max") or text(folder / "memory.limit_in_bytes")
+        if limit.isdecimal():
+            lines = (line.split() for line in text(folder / "memory.stat").splitlines())
+            found = {name: int(value) for name, value in lines}
+            taken = max(sum(found.get(name, 0) for name in names) for names in _TAKEN)
+            lefts.append(max(0, int(limit) - taken))
+    return min(lefts, default=None)

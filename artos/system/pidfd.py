@@ -31,7 +31,7 @@ class PidFd(Closing):
         return self._descriptor
 
     def has_ended(self) -> bool:
-        """Whether the process is gone. Never waits."""
+        """Whether the process has ended. Never waits."""
         return self.wait(0.0)
 
     def wait(self, seconds: float) -> bool:

@@ -1,4 +1,4 @@
-"""Text of others on a terminal: nothing in it moves the cursor, colours or clears anything."""
+"""Others' text on a terminal: nothing in it moves the cursor, or colours or clears anything."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ def printable(text: str) -> str:
     """The same text with everything escaped that a terminal would obey instead of show."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() or each in _KEPT else _escaped(each) for each in text)
+    return "".join(
+        each
+        if each.isprintable() or each in _KEPT
+        else each.encode("unicode_escape", "surrogatepass").decode()
+        for each in text
+    )
 
 
 def one_line(text: str) -> str:
     """As ``printable``, on one line, so that a message cannot forge a line of another process."""
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode()

@@ -30,12 +30,12 @@ def fresh(parent: Path, prefix: str) -> Path:
 
 
 def is_fresh(path: Path, prefix: str) -> bool:
-    """Whether ``fresh`` has made such a name: what users name themselves is not ours to remove."""
+    """Whether ``fresh`` makes such names: what users named themselves is not ours to remove."""
     return re.fullmatch(rf"{re.escape(prefix)}.*{_HEX}", path.name) is not None
 
 
 def make(parent: Path, prefix: str) -> Path:
-    """A new folder in ``parent`` whose name cannot be guessed, for us alone.
+    """Make a folder in ``parent`` whose name cannot be guessed, for us alone; returns its path.
 
     Raises:
         OSError: it cannot be made.
@@ -62,7 +62,7 @@ def keep(path: Path) -> Path:
 
 
 def open_own(path: Path) -> int:
-    """A descriptor of a folder of ours; it stays that folder whatever happens to the name.
+    """A descriptor of a folder of ours; it stays that folder whatever its name becomes.
 
     Raises:
         NotOurs: it is a link or a file, belongs to another user, or others may write to it.
@@ -70,7 +70,10 @@ def open_own(path: Path) -> int:
     """
     descriptor = open_folder(path)
     about = os.fstat(descriptor)
-    if about.st_uid == os.geteuid() and not about.st_mode & _others_may_write(about.st_gid):
+    # The user's own group may write: many systems give each user a group of their own, and a umask
+    # that lets it.
+    others = stat.S_IWOTH if about.st_gid == os.getegid() else stat.S_IWOTH | stat.S_IWGRP
+    if about.st_uid == os.geteuid() and not about.st_mode & others:
         return descriptor
     os.close(descriptor)
     mode, owner = stat.filemode(about.st_mode), about.st_uid
@@ -78,7 +81,7 @@ def open_own(path: Path) -> int:
 
 
 def open_folder(path: Path) -> int:
-    """A descriptor of a folder, whoever owns it: that is to be checked by ``os.fstat``.
+    """A descriptor of a folder of any owner, which the caller checks by ``os.fstat``.
 
     Raises:
         NotOurs: it is a link or a file, or may not be entered.
@@ -92,17 +95,9 @@ def open_folder(path: Path) -> int:
         raise NotOurs(str(path), "it may not be entered") from None
 
 
-def _others_may_write(group: int) -> int:
-    """The rights that nobody else has in a folder of ours.
-
-    One's own group may have them: many systems give each user a group, and ask for that by umask.
-    """
-    return stat.S_IWOTH if group == os.getegid() else stat.S_IWOTH | stat.S_IWGRP
-
-
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """``open_own`` for as long as a ``with`` block lasts."""
+    """``open_own``, closed at the end of the ``with`` block."""
     descriptor = open_own(path)
     try:
         yield descriptor
@@ -120,14 +115,19 @@ def is_ours(path: Path) -> bool:
 
 
 def remove(path: Path) -> bool:
-    """Delete a folder of ours with all in it, as far as that can be done; False if it is not ours.
+    """Delete a folder of ours with all in it, as far as that is possible; False if it is not ours.
 
     Links in it are deleted, not followed, and its name does not matter once it is open.
     """
     try:
         with opened(path) as descriptor:
             for name in os.listdir(descriptor):  # noqa: PTH208 (of a descriptor)
-                _delete(name, descriptor)
+                with suppress(OSError):
+                    about = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                    if stat.S_ISDIR(about.st_mode):
+                        shutil.rmtree(name, ignore_errors=True, dir_fd=descriptor)
+                    else:
+                        os.unlink(name, dir_fd=descriptor)
     except OSError:
         return False
     with suppress(OSError):
@@ -135,16 +135,8 @@ def remove(path: Path) -> bool:
     return True
 
 
-def _delete(name: str, folder: int) -> None:
-    with suppress(OSError):
-        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
-        else:
-            os.unlink(name, dir_fd=folder)
-
-
 def planted(path: Path) -> str:
-    """Why another user may control ``path``, in words; "" if no other user can.
+    """Why another user may control ``path``; "" if no other user can.
 
     That is so if ``path``, or a folder above it, is another user's and lies where all may write.
     """
@@ -153,13 +145,13 @@ def planted(path: Path) -> str:
         with suppress(OSError):
             owner = each.lstat().st_uid
             if owner not in (0, os.geteuid()) and each.parent.stat().st_mode & stat.S_IWOTH:
-                return f"{each} belongs to user {owner}, and {each.parent} is open to everybody"
+                return f"{each} belongs to user {owner}, and {each.parent} is open to everyone"
     return ""
 
 
 def loose(folder: Path) -> str:
-    """Why others can rename or remove what we make in ``folder``, in words; "" if they cannot."""
+    """Why others can rename or remove what we make in ``folder``; "" if they cannot."""
     mode = folder.stat().st_mode
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        return f"everybody may rename what lies in {folder} (chmod +t {folder})"
+        return f"everyone may rename what lies in {folder} (chmod +t {folder})"
     return ""

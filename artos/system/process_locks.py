@@ -1,11 +1,11 @@
-"""Numbered locks of a file that tell whether a process lives: kept by the kernel, never inherited.
+"""Numbered locks on a file that show that a process lives: kept by the kernel, never inherited.
 
 These are POSIX record locks (``F_SETLK``), one byte each. Unlike ``flock`` and ``F_OFD_SETLK`` they
 belong to a process, not to an open file: a forked child does not keep them, whatever it inherits,
-and the kernel drops them when their process ends, however it ends. Anyone may ask who has one.
+and the kernel drops them when their process ends, however it ends. Any process may ask who has one.
 
-They have one trap: a process loses all its locks of a file as soon as it closes any descriptor of
-that file. So a process opens each such file here only, and once.
+They have one trap: a process loses all its locks on a file as soon as it closes any descriptor of
+that file. So a process opens each such file only here, and only once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _guard = threading.Lock()
 
 
 class ProcessLocks(Closing):
-    """The locks of one file. All users in a process share one object; the last closes it."""
+    """The locks on one file. All users in a process share one object; the last closes it."""
 
     def __init__(self, key: tuple[int, int], descriptor: int) -> None:
         self._key, self._descriptor, self._users = key, descriptor, 0
@@ -34,7 +34,7 @@ class ProcessLocks(Closing):
 
     @classmethod
     def of(cls, path: Path) -> ProcessLocks:
-        """The locks of the file at ``path``.
+        """The locks on the file at ``path``.
 
         Raises:
             OSError: it cannot be opened.
@@ -47,7 +47,7 @@ class ProcessLocks(Closing):
 
     @classmethod
     def over(cls, found: int) -> ProcessLocks:
-        """The locks of a file that was found (a descriptor made with ``O_PATH``).
+        """The locks on a file that was ``found`` (a descriptor opened with ``O_PATH``).
 
         Raises:
             OSError: it cannot be opened.
@@ -100,7 +100,7 @@ class ProcessLocks(Closing):
         self._mine.discard(number)
 
     def holder(self, number: int) -> int | None:
-        """The process that has a lock, None if nobody, 0 if it is in another PID namespace."""
+        """The process that has a lock; None if none has, 0 if it is in another PID namespace."""
         if number in self._mine:
             return os.getpid()
         asked = fcntl.fcntl(self._descriptor, fcntl.F_GETLK, self._request(fcntl.F_WRLCK, number))
@@ -108,7 +108,7 @@ class ProcessLocks(Closing):
         return None if kind == fcntl.F_UNLCK else max(0, pid)
 
     def close(self) -> None:
-        """One user fewer; the last one gives all locks of the process back."""
+        """Use it no longer; the last user of the process gives all its locks back."""
         with _guard:
             self._users -= 1
             if self._users == 0 and self._descriptor >= 0:
@@ -122,7 +122,7 @@ class ProcessLocks(Closing):
 
 
 def _after_fork() -> None:
-    """A child has none of its parent's locks, and what it closes does not concern the parent."""
+    """A child has none of its parent's locks, and what it closes does not affect the parent."""
     global _guard  # noqa: PLW0603 (another thread may have held it)
     _guard = threading.Lock()
     for locks in _opened.values():

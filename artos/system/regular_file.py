@@ -1,4 +1,4 @@
-"""Files of records are read as such: a FIFO or a device in their place would be waited for."""
+"""Opens regular files only: reading a FIFO or a device in place of a file might never end."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def opened(path: Path, mode: Literal["rb", "r+b", "ab"] = "rb") -> Iterator[Bina
     """Open a regular file, as ``open`` does.
 
     Raises:
-        OSError: it is not there, cannot be opened so, or is something else than a file.
+        OSError: it is not there, cannot be opened in that mode, or is not a regular file.
     """
     descriptor = os.open(path, _FLAGS[mode] | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     try:
         require_regular(descriptor, path)
-        os.set_blocking(descriptor, True)  # as whoever inherits it expects
+        os.set_blocking(descriptor, True)  # as a process that inherits it expects
     except OSError:
         os.close(descriptor)
         raise
@@ -34,17 +34,17 @@ def opened(path: Path, mode: Literal["rb", "r+b", "ab"] = "rb") -> Iterator[Bina
 
 
 def require_regular(descriptor: int, path: Path) -> None:
-    """Refuse what is something else than a file, and may be waited for or have no end.
+    """Refuse what is not a regular file, as reading it may block or never end.
 
     Raises:
-        OSError: it is.
+        OSError: it is not one.
     """
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
 
 
 def contents(path: Path) -> bytes:
-    """All of a regular file.
+    """All bytes of a regular file.
 
     Raises:
         OSError: as ``opened``.

@@ -1,4 +1,4 @@
-"""A mutex in shared memory that the kernel gives back when its owner dies."""
+"""A mutex in shared memory that the kernel releases when its owner ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import time
 
 BYTES = 64
-"""What it takes in the mapping, at any multiple of 8: a ``pthread_mutex_t`` has 40 or 48 bytes."""
+"""Room for it in the mapping, at any multiple of 8: a ``pthread_mutex_t`` has 40 or 48 bytes."""
 
 _SHARED, _ROBUST, _CHECKED = 1, 1, 2
 _CLOCK_MONOTONIC = 1
@@ -32,8 +32,8 @@ _try, _unlock = _quick.pthread_mutex_trylock, _quick.pthread_mutex_unlock
 class SharedMutex:
     """A robust mutex of the C library (``PTHREAD_MUTEX_ROBUST``): its owner is a thread.
 
-    A child made by fork does not own it, and it is given back when its owner ends, however that
-    ends. A process that is stopped (SIGSTOP) keeps it: waiting has a deadline.
+    A child made by fork does not own it, and it is released when its owner ends, however it ends.
+    A process that is stopped (SIGSTOP) keeps it, so waiting has a deadline.
     """
 
     def __init__(self, memory: memoryview, offset: int, *, create: bool = False) -> None:
@@ -46,12 +46,12 @@ class SharedMutex:
     def acquire(self, seconds: float) -> bool:
         """Take it, waiting at most ``seconds``; False if another thread kept it.
 
-        If the last owner died with it, what it protects may be half changed.
+        If the last owner ended while it had it, what it protects may be half changed.
 
         Raises:
             OSError: it is no such mutex.
         """
-        if self._numbers[_KIND_AT] != _KIND:  # the C library takes care with those it made only
+        if self._numbers[_KIND_AT] != _KIND:  # the C library is safe only with those it made
             raise OSError(errno.EINVAL, "no mutex")
         status = _try(self._address)
         if status == errno.EBUSY and seconds > 0:

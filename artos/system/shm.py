@@ -15,7 +15,7 @@ def shm_root() -> Path:
     """The shared-memory filesystem, /dev/shm unless ``ARTOS_SHM`` names another.
 
     Raises:
-        Refused: it is no folder that can be written, or others can rename what we make there.
+        Refused: it is not a folder that can be written, or others can rename what we make there.
     """
     root = named_root()
     if why := _unfit(root):

@@ -11,12 +11,12 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequests:
-    """Counts requests to stop and lets each phase of a run say what they do.
+    """Counts requests to stop, and lets each phase of a run decide what they do.
 
     While nothing has been created yet, any request raises ``KeyboardInterrupt``. Under ``held``
     requests are only counted. Under ``draining`` the first one drains and the second one raises.
     After two, none raises any more: the rest of the run is being removed. Work that must not be
-    interrupted, such as making a process and noting that it exists, is done ``undisturbed``:
+    interrupted, such as making a process and recording that it exists, is done ``undisturbed``:
     requests take effect when it is over.
     """
 
@@ -49,7 +49,7 @@ class StopRequests:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Do something to its end, then react to requests that came meanwhile."""
+        """Finish the block, then react to requests that came during it."""
         self._busy = True
         try:
             yield
@@ -57,7 +57,7 @@ class StopRequests:
             self._busy = False
             while self._postponed:
                 self._postponed -= 1
-                self._hear()
+                self._count_request()
 
     @contextmanager
     def _phase(self, react: Callable[[], None]) -> Iterator[None]:
@@ -90,9 +90,9 @@ class StopRequests:
         if self._busy:
             self._postponed += 1
         else:
-            self._hear()
+            self._count_request()
 
-    def _hear(self) -> None:
+    def _count_request(self) -> None:
         self.received += 1
         self._react()
 

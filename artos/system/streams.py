@@ -1,4 +1,4 @@
-"""Standard streams and names of files, whatever a process was started with."""
+"""Standard streams and file names that a process can rely on, however it was started."""
 
 from __future__ import annotations
 
@@ -19,29 +19,19 @@ def complete() -> None:
     """
     for number, (name, mode) in enumerate(_STREAMS):
         if getattr(sys, name) is None:
-            if not _is_open(number):
-                _open_null(number)
+            try:
+                os.fstat(number)
+            except OSError:  # it is closed
+                null = os.open(os.devnull, os.O_RDWR)
+                if null != number:
+                    os.dup2(null, number)
+                    os.close(null)
+                os.set_inheritable(number, True)
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
-def _is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
-
-
-def _open_null(number: int) -> None:
-    null = os.open(os.devnull, os.O_RDWR)
-    if null != number:
-        os.dup2(null, number)
-        os.close(null)
-    os.set_inheritable(number, True)
-
-
 def in_utf8(arguments: Sequence[str]) -> None:
-    """Start again in Python's UTF-8 mode if the locale encodes names of files in another way.
+    """Start again in Python's UTF-8 mode if the locale encodes file names in another way.
 
     Names are kept and sent as UTF-8, and all processes of a run must read them in the same way.
 
@@ -56,10 +46,7 @@ def in_utf8(arguments: Sequence[str]) -> None:
     except OSError as error:
         why = f"the working folder cannot be used ({error.strerror})"
         raise Refused([f"{why}: change to another one"]) from error
-    strange = [text for text in (*arguments, here) if not _is_utf8(text)]
+    texts = (*arguments, here)
+    strange = [text for text in texts if text.encode(errors="replace").decode() != text]
     if strange:
         raise Refused([f"{text!a} is not UTF-8: rename it" for text in strange])
-
-
-def _is_utf8(text: str) -> bool:
-    return text.encode(errors="replace").decode() == text

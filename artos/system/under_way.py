@@ -1,4 +1,4 @@
-"""What this process does that may never end, for whoever waits for it."""
+"""What this process does that may never end, reported to the process that waits for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _told: list[IO[bytes]] = []
 
 
 class NoAnswer(DeadlineExceeded):
-    """Code of the user's, ``who``, did not return from ``call`` within ``seconds``."""
+    """The user's code, ``who``, did not return from ``call`` within ``seconds``."""
 
     def __init__(self, who: str, call: str, seconds: float) -> None:
         super().__init__(f"{who} to answer to {call}", seconds)
@@ -24,21 +24,22 @@ class NoAnswer(DeadlineExceeded):
 
 
 class UnderWay(msgspec.Struct, frozen=True):
-    """What ``who`` was asked to do, since when on the machine's clock; nothing once it is done."""
+    """A call of the user's code that has begun; empty once it is over."""
 
     who: str = ""
     call: str = ""
     since: float = 0.0
+    """When it began, in seconds of the machine's monotonic clock."""
 
 
 def tell(file: IO[bytes]) -> None:
-    """From now on, write a line to ``file`` whenever something begins or ends."""
+    """From now on, write a line to ``file`` whenever a call begins or ends."""
     _told.append(file)
 
 
 @contextmanager
 def under_way(who: str, call: str) -> Iterator[None]:
-    """Call code of the user's, which may never return."""
+    """Report that the block calls the user's code, which may never return."""
     _write(UnderWay(who, call, time.monotonic()))
     try:
         yield
@@ -53,6 +54,6 @@ def _write(line: UnderWay) -> None:
 
 
 def last(written: bytes) -> UnderWay:
-    """The newest whole line of what was written."""
+    """The newest report among what was written; a line that is not whole does not count."""
     lines = written.rpartition(b"\n")[0].splitlines()
     return msgspec.json.decode(lines[-1], type=UnderWay) if lines else UnderWay()

@@ -1,4 +1,9 @@
-"""Unpacks archives of code, which come from a peer: all is checked before any is written."""
+"""Unpacks archives of code, which come from a peer: all of it is checked before any is written.
+
+``tarfile.data_filter`` checks much of this, too. It is not used: before Python 3.11.13 a link in an
+archive can lead it out of its folder (CVE-2025-4517), it stops at the first fault where we name all
+of them at once, and it lets pass what ``artos submit`` never writes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -25,36 +30,50 @@ _SHOWN = 100  # characters of a name in a message
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file, or a link to ``target``. ``content`` is a view of the archive."""
+    """A file, or a link."""
 
     path: PurePosixPath
     content: memoryview
+    """A view of the archive's bytes."""
     executable: bool = False
     target: str = ""
+    """What a link leads to; "" for a file."""
 
 
 def read(content: bytes) -> list[Entry]:
     """What an archive holds.
 
     Raises:
-        Refused: it is no archive of ours, or cannot be written as it is; lists every reason.
+        Refused: it is not an archive of ours, or cannot be written as it is; lists every reason.
     """
-    members = _members(content)
-    faults = list(islice(_faults(members, len(content)), _MOST_FAULTS))
-    entries = [] if faults else [_entry(member, memoryview(content)) for member in members]
-    faults += islice(_conflicts(entries), _MOST_FAULTS)
-    if faults:
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
+            members = list(islice(archive, _MOST_FILES + 1))
+    # A damaged header may raise anything: ValueError, OverflowError, RecursionError, ...
+    except Exception as error:
+        raise Refused([f"the archive of the code is damaged: {error}"[:_SHOWN]]) from error
+    if len(members) > _MOST_FILES:
+        raise Refused([f"the archive has more than {_MOST_FILES:,} files"])
+    if faults := list(islice(_faults(members, len(content)), _MOST_FAULTS)):
+        raise Refused(faults)
+    entries = []
+    for member in members:
+        data = memoryview(content)[member.offset_data : member.offset_data + member.size]
+        target = member.linkname if member.issym() else ""
+        path, executable = PurePosixPath(member.name), bool(member.mode & 0o100)
+        entries.append(Entry(path, data, executable, target))
+    if faults := list(islice(_conflicts(entries), _MOST_FAULTS)):
         raise Refused(faults)
     return entries
 
 
 def unpack(content: bytes, folder: Path) -> None:
-    """Make ``folder`` hold the content of the archive; files that are right are left alone.
+    """Make ``folder`` hold the content of the archive; files that are right already stay.
 
     A folder that is not there appears once it is complete, or not at all.
 
     Raises:
-        Refused: see ``read``; nothing is written.
+        Refused: as ``read``; nothing is written.
         OSError: it cannot be written; a new folder is not left half made.
     """
     entries = read(content)
@@ -64,26 +83,26 @@ def unpack(content: bytes, folder: Path) -> None:
         try:
             for entry in entries:
                 _write(entry, draft)
-            _rename(draft, folder)
+            try:
+                draft.rename(folder)
+            except OSError:
+                if not folder.is_dir():  # else another daemon of this user was faster
+                    raise
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     for entry in entries:
-        _mend(entry, folder)
+        if not is_right(entry, folder / entry.path):
+            # Written in one step: a process may be importing what was there.
+            draft = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
+            try:
+                _write(replace(entry, path=PurePosixPath("0")), draft)
+                (folder / entry.path).parent.mkdir(parents=True, exist_ok=True)
+                (draft / "0").replace(folder / entry.path)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
 
 
 # -- checking --------------------------------------------------------------------------------------
-
-
-def _members(content: bytes) -> list[tarfile.TarInfo]:
-    try:
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
-            members = list(islice(archive, _MOST_FILES + 1))
-    # A damaged header may raise anything: ValueError, OverflowError, RecursionError, ...
-    except Exception as error:
-        raise Refused([f"the archive of the code is damaged: {error}"[:_SHOWN]]) from error
-    if len(members) > _MOST_FILES:
-        raise Refused([f"the archive has more than {_MOST_FILES:,} files"])
-    return members
 
 
 def _faults(members: list[tarfile.TarInfo], size: int) -> Iterator[str]:
@@ -127,12 +146,6 @@ def _strange_size(member: tarfile.TarInfo, size: int) -> str:
     if not 0 <= member.size <= size - member.offset_data:
         return "less content than it says"
     return "a link with content" if member.issym() and member.size else ""
-
-
-def _entry(member: tarfile.TarInfo, content: memoryview) -> Entry:
-    part = content[member.offset_data : member.offset_data + member.size]
-    target = member.linkname if member.issym() else ""
-    return Entry(PurePosixPath(member.name), part, bool(member.mode & 0o100), target)
 
 
 def _conflicts(entries: list[Entry]) -> Iterator[str]:
@@ -182,30 +195,8 @@ def _write(entry: Entry, folder: Path) -> None:
     path.chmod(0o755 if entry.executable else 0o644)
 
 
-def _rename(draft: Path, folder: Path) -> None:
-    try:
-        draft.rename(folder)
-    except OSError:
-        if not folder.is_dir():  # else another daemon of this user was faster
-            raise
-
-
-def _mend(entry: Entry, folder: Path) -> None:
-    """Restore a file that is missing or changed, in one step: somebody may be importing it."""
-    path = folder / entry.path
-    if is_right(entry, path):
-        return
-    draft = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
-    try:
-        _write(Entry(PurePosixPath("0"), entry.content, entry.executable, entry.target), draft)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        (draft / "0").replace(path)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
 def is_right(entry: Entry, path: Path) -> bool:
-    """Whether what is at ``path`` is that of the archive."""
+    """Whether what is at ``path`` is what the archive has there."""
     if entry.target:
         return path.is_symlink() and str(path.readlink()) == entry.target
     return not path.is_symlink() and path.is_file() and contents(path) == entry.content

@@ -13,9 +13,9 @@ from artos.system.cgroups import ROOT, groups, text
 def usable_cpus(root: Path = ROOT, affinity: Iterable[int] | None = None) -> tuple[int, ...]:
     """CPUs that actors may be pinned to, in order.
 
-    These are the CPUs of the affinity mask (by default this process's), but no more than use up the
-    control groups' quota: a mask of eight CPUs under a quota of 1.5 gives the first two. One would
-    leave a third of the quota to nobody while actors are all that runs.
+    These are the CPUs in the affinity mask (by default this process's), but no more than it takes
+    to use up the control groups' quota: a mask of eight CPUs under a quota of 1.5 gives the first
+    two. With only one, a third of the quota would go unused while nothing but actors runs.
     """
     mask = sorted(os.sched_getaffinity(0) if affinity is None else affinity)
     quota = cpu_quota(root)

@@ -17,30 +17,33 @@ from artos.errors import DeadlineExceeded
 Act = Callable[[Parts], NDArray[Any]]
 """Observations of all environments, by data key, to actions as they are stored."""
 Note = Callable[[int, int], None]
-"""Told after every step how many episodes are over, and how many steps were taken."""
+"""Called after every step with the number of episodes that are over, and of steps so far."""
 See = Callable[[Step | Parts], None]
-"""Shown the first observations, and then every step."""
+"""Called with the first observations, and then with every step."""
 
 
 SEED = 1
-"""Of evaluations, unless another is given: those of all runs begin alike."""
+"""The seed of evaluations unless another is given: those of all runs begin in the same states."""
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """Episodes that were played: undiscounted sums of raw rewards, and lengths in steps.
+    """Episodes that were played.
 
     Episode k is the (k // n)-th of environment k % n, which was seeded once with ``seed + k % n``.
-    So each of the n environments plays a number of episodes that was fixed beforehand: taking the
-    first to end of all would favour short ones.
+    So each of the n environments plays a number of episodes that was fixed beforehand: taking those
+    that end first would favour short ones.
     """
 
     env: str
     seed: int
     greedy: bool
     returns: tuple[float, ...]
+    """Undiscounted sums of raw rewards, one for each episode."""
     lengths: tuple[int, ...]
+    """In steps, one for each episode."""
     environments: int
     videos: tuple[str, ...] = ()
+    """Files, where episodes were filmed."""
 
     @property
     def mean_return(self) -> float:
@@ -53,7 +56,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         return float(np.std(self.returns))
 
     def plain(self) -> dict[str, Any]:
-        """Everything, for JSON."""
+        """Everything as a dict for JSON."""
         return {
             "mean_return": self.mean_return,
             "std": self.std,
@@ -87,20 +90,18 @@ def play(
                 if episode < episodes:
                     found[episode], since = (total, length), time.monotonic()
         elif time.monotonic() - since > deadline:
-            raise DeadlineExceeded(_endless(stepper.spec.name), deadline)
+            raise DeadlineExceeded(
+                f"the end of an episode of {stepper.spec.name}: if it has no time limit, this "
+                "policy may never end it (wrap it in gymnasium.wrappers.TimeLimit); if its "
+                "episodes just take long, give more time",
+                deadline,
+            )
         note(len(found), steps)
     return [found[k][0] for k in range(episodes)], [found[k][1] for k in range(episodes)]
 
 
-def _endless(env: str) -> str:
-    return (
-        f"the end of an episode of {env}: if it has no time limit, this policy may never end it "
-        "(wrap it in gymnasium.wrappers.TimeLimit); if its episodes just take long, give more time"
-    )
-
-
 def misfits(ours: EnvSpec, theirs: EnvSpec) -> Iterator[str]:
-    """Why a policy for one environment cannot play in another, in words."""
+    """Why a policy for one environment cannot play in another."""
     mine, other = ({part.name: part for part in spec.parts} for spec in (ours, theirs))
     for name in sorted(mine.keys() | other.keys()):
         if _form(mine.get(name)) != _form(other.get(name)):

@@ -18,10 +18,10 @@ from artos.envs.spec import ActionSpec, EnvSpec
 from artos.errors import Refused
 from artos.policies.acting import ActInfo
 from artos.policies.build import fake_observations
-from artos.spec import OBSERVATIONS, DataKey
+from artos.specs.keys import OBSERVATIONS, DataKey
 
 _BATCH = 3
-"""Any size but 0 and 1, which torch.export takes for constants."""
+"""Any size but 0 and 1, which torch.export treats as constants."""
 
 
 class GreedyPolicy(nn.Module):
@@ -34,14 +34,18 @@ class GreedyPolicy(nn.Module):
     def __init__(self, module: nn.Module, spec: EnvSpec) -> None:
         super().__init__()
         self.module, self._spec = module, spec
-        self._to_env = _action_layer(spec.actions)
+        actions = spec.actions  # the layers do what ``action_writer`` does
+        self._to_env = _Clipped(actions) if actions.kind == "box" else _Shifted(actions)
 
     def forward(
         self, observations: Tensor | dict[str, Tensor], state: dict[str, Tensor] | None = None
     ) -> Tensor | tuple[Tensor, dict[str, Tensor]]:
-        """See the class; with ``state`` also the new state."""
+        """Greedy actions; with ``state`` also the new state, {name: (B, *shape)}."""
         if isinstance(observations, dict):
-            obs = {_key(name): part for name, part in observations.items()}
+            obs = {
+                name if name == OBSERVATIONS else f"{OBSERVATIONS}.{name}": part
+                for name, part in observations.items()
+            }
         else:
             obs = {OBSERVATIONS: observations}
         info = ActInfo(greedy=True, state=state or {})
@@ -52,12 +56,8 @@ class GreedyPolicy(nn.Module):
         return actions, {name: acted[name].detach() for name in state}
 
 
-def _key(name: str) -> str:
-    return name if name == OBSERVATIONS else f"{OBSERVATIONS}.{name}"
-
-
 class _Shifted(nn.Module):
-    """The environment's own numbers of actions that are stored from 0 on."""
+    """Actions that are stored from 0 on, as the environment numbers them."""
 
     def __init__(self, spec: ActionSpec) -> None:
         super().__init__()
@@ -93,13 +93,8 @@ class _Clipped(nn.Module):
         return inside.to(self._dtype)
 
 
-def _action_layer(spec: ActionSpec) -> nn.Module:
-    """What ``action_writer`` does, as a layer."""
-    return _Clipped(spec) if spec.kind == "box" else _Shifted(spec)
-
-
 def export(module: nn.Module, spec: EnvSpec, path: Path, memory: Sequence[DataKey] = ()) -> None:
-    """Write ``module`` as a program with any size of batch; see ``Trained.export``.
+    """Write ``module`` as a program for batches of any size (``Trained.export``).
 
     ``memory`` is the policy's recurrent state.
 
@@ -112,30 +107,30 @@ def export(module: nn.Module, spec: EnvSpec, path: Path, memory: Sequence[DataKe
         raise Refused([f"{path.name}: name a file that ends in {' or '.join(_FORMATS)}"])
     if not path.parent.is_dir():
         raise Refused([f"{path}: there is no folder {path.parent}"])
-    if path.suffix == ".onnx":
-        _check_onnx()
-    write(_program(GreedyPolicy(module.eval(), spec), _example(spec, memory)), path)
+    packages = ("onnx", "onnxscript") if path.suffix == ".onnx" else ()
+    if lacking := [name for name in packages if importlib.util.find_spec(name) is None]:
+        raise Refused([f"ONNX needs {' and '.join(lacking)}: pip install 'artos[onnx]'"])
+    # torch traces the module with a batch of observations, and of state if there is any.
+    obs: Any = fake_observations(spec, _BATCH)
+    if spec.dict_observations or spec.masked:
+        obs = {name.removeprefix(f"{OBSERVATIONS}."): part for name, part in obs.items()}
+    else:
+        obs = obs[OBSERVATIONS]
+    state = {
+        key.name: torch.from_numpy(np.zeros((_BATCH, *key.shape), key.dtype)) for key in memory
+    }
+    example = (obs, state) if state else (obs,)
+    program = _program(GreedyPolicy(module.eval(), spec), example)
+    with _quietly():
+        write(program, path)
 
 
 class Program(NamedTuple):
-    """An exported program, and what its inputs and outputs are called."""
+    """An exported program, and the names of its inputs and outputs."""
 
     exported: torch.export.ExportedProgram
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-
-
-def _example(spec: EnvSpec, memory: Sequence[DataKey]) -> tuple[Any, ...]:
-    """A batch of observations of the right shapes and dtypes, and state if there is any."""
-    parts: Any = fake_observations(spec, _BATCH)
-    if spec.dict_observations or spec.masked:
-        obs = {name.removeprefix(f"{OBSERVATIONS}."): part for name, part in parts.items()}
-    else:
-        obs = parts[OBSERVATIONS]
-    state = {
-        key.name: torch.from_numpy(np.zeros((_BATCH, *key.shape), key.dtype)) for key in memory
-    }
-    return (obs, state) if state else (obs,)
 
 
 def _program(policy: GreedyPolicy, inputs: tuple[Any, ...]) -> Program:
@@ -152,36 +147,27 @@ def _program(policy: GreedyPolicy, inputs: tuple[Any, ...]) -> Program:
     return Program(made, (*obs, *names), ("actions", *(f"next.{name}" for name in names)))
 
 
-def _write_pt2(program: Program, path: Path) -> None:
-    with _quietly():
-        torch.export.save(program.exported, path)
-
-
-def _check_onnx() -> None:
-    lacking = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
-    if lacking:
-        raise Refused([f"ONNX needs {' and '.join(lacking)}: pip install 'artos[onnx]'"])
-
-
 def _write_onnx(program: Program, path: Path) -> None:
-    with _quietly():
-        torch.onnx.export(
-            program.exported,
-            f=path,
-            dynamo=True,
-            verbose=False,
-            external_data=False,
-            input_names=program.inputs,
-            output_names=program.outputs,
-        )
+    torch.onnx.export(
+        program.exported,
+        f=path,
+        dynamo=True,
+        verbose=False,
+        external_data=False,
+        input_names=program.inputs,
+        output_names=program.outputs,
+    )
 
 
-_FORMATS: dict[str, Callable[[Program, Path], None]] = {".pt2": _write_pt2, ".onnx": _write_onnx}
+_FORMATS: dict[str, Callable[[Program, Path], None]] = {
+    ".pt2": lambda program, path: torch.export.save(program.exported, path),
+    ".onnx": _write_onnx,
+}
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Torch's exporters warn and log about themselves, which is of no use to those who export."""
+    """Hide what torch's exporters warn and log about themselves: users can do nothing about it."""
     levels = {log: log.level for log in map(logging.getLogger, ("torch.onnx", "onnxscript"))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

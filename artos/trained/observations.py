@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from artos.envs.masks import ActionMasks
 from artos.envs.spec import EnvSpec, Part
 from artos.errors import Refused
-from artos.spec import MASK_KEY, OBSERVATIONS, DataKey
+from artos.specs.keys import MASK_KEY, OBSERVATIONS, DataKey
 
 Array = NDArray[Any]
 
@@ -20,13 +20,13 @@ def batch_of(obs: Any, spec: EnvSpec, mask: Any = None) -> tuple[dict[str, Array
     """Observations as arrays (B, *value_shape) by data key, and whether it was a single one.
 
     ``obs`` is an array, or for a Dict space a dict of arrays, nested or by dotted names
-    (``camera.left``), for a Tuple space a tuple. Texts are left out, as ever. Numbers are cast as
-    ``Stepper`` casts them, and categories counted from 0. ``mask`` is what ``info`` says about the
-    actions that may be chosen, if it does.
+    (``camera.left``), for a Tuple space a tuple. Texts are left out, as actors do. Numbers are cast
+    as ``Stepper`` casts them, and categories counted from 0. ``mask`` is what ``info`` says about
+    the actions that may be chosen, if it says so.
 
     Raises:
         Refused: parts are missing or unknown, or do not have the shape, kind or range that the
-            environment has, or a mask allows nothing; all faults.
+            environment has, or a mask allows nothing; it names all faults.
     """
     names = {part.name for part in spec.parts}
     flat = _flat(obs, OBSERVATIONS, names)
@@ -44,15 +44,27 @@ def batch_of(obs: Any, spec: EnvSpec, mask: Any = None) -> tuple[dict[str, Array
             faults.append(f"{MASK_KEY} has other numbers than 1 and 0")
     faults += [fault for part in spec.parts if part.name in arrays
                for fault in _faults(part, arrays[part.name])]  # fmt: skip
-    counts = {_count(part, arrays[part.name]) for part in spec.parts if part.name in arrays}
+    there = [(part, arrays[part.name]) for part in spec.parts if part.name in arrays]
+    # The size of each part's batch; None where it is one observation.
+    counts = {
+        None if value.shape == part.value_shape else len(value) if value.ndim else None
+        for part, value in there
+    }
     if not faults and len(counts) > 1:
         faults.append("some parts are one observation and others a batch, or of another size")
-    if not faults and spec.masked and _empty(arrays[MASK_KEY], spec):
-        faults.append(f"{MASK_KEY} allows no action")
+    if not faults and spec.masked:
+        rows = arrays[MASK_KEY].reshape(-1, arrays[MASK_KEY].shape[-1])
+        if ActionMasks(spec, len(rows)).empty(rows).any():
+            faults.append(f"{MASK_KEY} allows no action")
     if faults:
         raise Refused([f"{spec.name}: {fault}" for fault in sorted(faults)])
     (count,) = counts
-    return {part.name: _batched(part, arrays[part.name]) for part in spec.parts}, count is None
+    batches = {}
+    for part, value in there:
+        rows = value.reshape(-1, *part.value_shape)
+        counted = rows - _start(part) if part.start else rows
+        batches[part.name] = np.ascontiguousarray(counted.astype(part.dtype, copy=False))
+    return batches, count is None
 
 
 def _flat(obs: Any, name: str, names: set[str]) -> Iterator[tuple[str, Any]]:
@@ -65,17 +77,6 @@ def _flat(obs: Any, name: str, names: set[str]) -> Iterator[tuple[str, Any]]:
         yield from _flat(value, f"{name}.{key}", names)
 
 
-def _count(part: Part, value: Array) -> int | None:
-    """The size of a batch; None: it is one observation."""
-    return None if value.shape == part.value_shape else len(value) if value.ndim else None
-
-
-def _batched(part: Part, value: Array) -> Array:
-    rows = value.reshape(-1, *part.value_shape)
-    counted = rows - _start(part) if part.start else rows
-    return np.ascontiguousarray(counted.astype(part.dtype, copy=False))
-
-
 def _faults(part: Part, value: Array) -> Iterator[str]:
     shape = part.value_shape
     if shape not in (value.shape, value.shape[1:]) or (value.ndim != len(shape) and not len(value)):
@@ -83,48 +84,24 @@ def _faults(part: Part, value: Array) -> Iterator[str]:
         yield f"{part.name} has shape {value.shape}; give {shape}, or ({batch}) for a batch"
     elif value.dtype.kind not in "biuf":
         yield f"{part.name} has dtype {value.dtype}; the environment shows {part.dtype}"
-    elif (bad := _changed(part, value)).any():
+    elif np.dtype(part.dtype).kind != "f" and (bad := _cast(part, value) != value).any():
         among = f"{value[bad].flat[0]} among them"
         yield f"{part.name} has dtype {value.dtype} ({among}); the environment shows {part.dtype}"
     elif not (kept := np.isfinite(_cast(part, value))).all():
         lost = f"{value[~kept].flat[0]}: NaN or infinity, or too large for {part.dtype}"
         yield f"{part.name} holds {lost}"
-    elif part.sizes and _beyond(part, value):
-        yield (
-            f"{part.name} goes from {value.min()} to {value.max()}; it has {part.sizes} choices"
-            + (f" from {part.start}" * bool(part.start))
-        )
-
-
-def _finite(part: Part, value: Array) -> bool:
-    """Whether numbers are finite, also as the part's floats."""
-    if np.dtype(part.dtype).kind != "f":
-        return True
-    with np.errstate(over="ignore"):
-        return bool(np.isfinite(value.astype(part.dtype)).all())
-
-
-def _empty(mask: Array, spec: EnvSpec) -> bool:
-    rows = mask.reshape(-1, mask.shape[-1])
-    return bool(ActionMasks(spec, len(rows)).empty(rows).any())
-
-
-def _beyond(part: Part, value: Array) -> bool:
-    counted, sizes = value - _start(part), np.array(part.sizes).reshape(part.shape)
-    return bool(((counted < 0) | (counted >= sizes)).any())
+    elif part.sizes:
+        counted, sizes = value - _start(part), np.array(part.sizes).reshape(part.shape)
+        if ((counted < 0) | (counted >= sizes)).any():
+            yield (
+                f"{part.name} goes from {value.min()} to {value.max()}; it has {part.sizes} choices"
+                + (f" from {part.start}" * bool(part.start))
+            )
 
 
 def _start(part: Part) -> Any:
     """The environment's first category, which policies see as 0; one for each element."""
     return np.array(part.start).reshape(part.shape) if part.start else np.int64(0)
-
-
-def _changed(part: Part, value: Array) -> NDArray[np.bool_]:
-    """Which numbers a cast to the part's integers would change."""
-    if np.dtype(part.dtype).kind == "f":
-        return np.zeros(value.shape, bool)
-    changed: NDArray[np.bool_] = _cast(part, value) != value
-    return changed
 
 
 def _cast(part: Part, value: Array) -> Array:
@@ -138,7 +115,7 @@ def state_of(
     """The recurrent state of ``count`` environments, (B, *shape) by name: zeros if it is empty.
 
     Raises:
-        Refused: there must be one, or it is that of another number of environments.
+        Refused: there must be one, or it is for another number of environments.
     """
     if keys and state is None:
         begin = "give act a dict as state, empty where episodes begin"

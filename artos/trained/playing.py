@@ -1,4 +1,4 @@
-"""Evaluates a trained policy: from the environments made to the evaluation."""
+"""Evaluates a trained policy: makes the environments, plays, and sums up."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from artos.envs.spec import EnvSpec
 from artos.envs.stepper import Parts, Stepper
 from artos.errors import Refused
 from artos.policies.acting import ActInfo, BoundPolicy
-from artos.spec import DataKey
-from artos.trained.evaluation import Act, Evaluation, Note, See, misfits, play
+from artos.specs.keys import DataKey
+from artos.trained.evaluation import Evaluation, Note, See, misfits, play
 
 if TYPE_CHECKING:
     from artos.envs.film import Studio
 
 
 class Player(Protocol):
-    """Who plays: ``Trained``, or the evaluator of a run."""
+    """A policy to play with: ``Trained``, or the evaluator of a run."""
 
     spec: EnvSpec
 
@@ -35,23 +35,23 @@ class Player(Protocol):
 
     @property
     def memory(self) -> tuple[DataKey, ...]:
-        """See ``Trained.memory``."""
+        """The recurrent state that the policy keeps of each environment; empty if it has none."""
 
     @property
     def progress(self) -> float:
-        """See ``Trained.progress``."""
+        """The share of the run's budget that was used, 0 to 1."""
 
     @property
     def steps(self) -> int:
-        """See ``Trained.steps``."""
+        """Environment steps that its weights are made of."""
 
     def policy(self, seed: int) -> BoundPolicy:
-        """See ``Trained.policy``."""
+        """The policy with these weights; ``seed`` is for sampling."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be played, see ``Trained.evaluate``."""
+    """The arguments of ``Trained.evaluate``: which episodes are to be played."""
 
     episodes: int
     greedy: bool
@@ -61,7 +61,7 @@ class Wanted:
     deadline: float
 
     def faults(self) -> Iterator[str]:
-        """Everything that is wrong with it, in words."""
+        """Everything that is wrong with it."""
         if self.episodes < 1:
             yield f"episodes must be at least 1, not {self.episodes}"
         if self.seed < 0:
@@ -71,19 +71,37 @@ class Wanted:
 
 
 def evaluate(player: Player, wanted: Wanted, note: Note) -> Evaluation:
-    """See ``Trained.evaluate``."""
+    """Play whole episodes, as ``Trained.evaluate`` describes, and raises, it."""
     if faults := list(wanted.faults()):
         raise Refused(faults)
-    envs, studio = player.environments, _studio(wanted, player.environments)
+    envs = player.environments
+    studio: Studio | None = None
+    if wanted.video is not None:
+        from artos.envs import film  # noqa: PLC0415
+
+        try:
+            wanted.video.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Refused([f"video folder {wanted.video}: {error.strerror}"]) from error
+        studio = film.Studio(wanted.video, wanted.episodes, envs)
     with _stage(player, wanted, studio) as (stepper, see):
+        policy, memory = player.policy(wanted.seed), RecurrentState(player.memory, stepper.envs)
+        info = ActInfo(
+            progress=player.progress,
+            steps=player.steps,
+            greedy=wanted.greedy,
+            state=memory.arrays,
+        )
+
+        def act(obs: Parts) -> NDArray[Any]:
+            memory.begin(stepper.ages)
+            acted = policy.act(obs, info)
+            memory.take(acted)
+            return np.asarray(acted["actions"])
+
+        deadline = wanted.deadline
         returns, lengths = play(
-            stepper,
-            _acting(player, wanted, stepper),
-            wanted.episodes,
-            wanted.seed,
-            deadline=wanted.deadline,
-            note=note,
-            see=see,
+            stepper, act, wanted.episodes, wanted.seed, deadline=deadline, note=note, see=see
         )
     return Evaluation(
         env=wanted.env,
@@ -96,40 +114,17 @@ def evaluate(player: Player, wanted: Wanted, note: Note) -> Evaluation:
     )
 
 
-def _acting(player: Player, wanted: Wanted, stepper: Stepper) -> Act:
-    policy, memory = player.policy(wanted.seed), RecurrentState(player.memory, stepper.envs)
-    info = ActInfo(
-        progress=player.progress,
-        steps=player.steps,
-        greedy=wanted.greedy,
-        state=memory.arrays,
-    )
-
-    def act(obs: Parts) -> NDArray[Any]:
-        memory.begin(stepper.ages)
-        acted = policy.act(obs, info)
-        memory.take(acted)
-        return np.asarray(acted["actions"])
-
-    return act
-
-
-def _studio(wanted: Wanted, envs: int) -> Studio | None:
-    if wanted.video is None:
-        return None
-    from artos.envs.film import Studio  # noqa: PLC0415
-
-    try:
-        wanted.video.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Refused([f"video folder {wanted.video}: {error.strerror}"]) from error
-    return Studio(wanted.video, wanted.episodes, envs)
-
-
 @contextmanager
 def _stage(player: Player, wanted: Wanted, studio: Studio | None) -> Iterator[tuple[Stepper, See]]:
-    """The environments, as actors step them; they are closed at the end."""
-    vector, see = _made(player, wanted, studio)
+    """The environments, as actors step them, and filmed if there is a studio; closed at the end."""
+    vector: AnyVectorEnv
+    if studio is None:
+        vector = make_vector(wanted.env, player.environments, wanted.seed)
+        see: See = lambda seen: None  # noqa: E731
+    else:
+        from artos.envs.film import filmed  # noqa: PLC0415
+
+        vector, see = filmed(wanted.env, wanted.seed, player.spec, studio, player.environments)
     try:
         stepper = Stepper(vector, wanted.env, masked=player.spec.masked == "info")
         if faults := list(misfits(player.spec, stepper.spec)):
@@ -137,11 +132,3 @@ def _stage(player: Player, wanted: Wanted, studio: Studio | None) -> Iterator[tu
         yield stepper, see
     finally:
         vector.close()
-
-
-def _made(player: Player, wanted: Wanted, studio: Studio | None) -> tuple[AnyVectorEnv, See]:
-    if studio is None:
-        return make_vector(wanted.env, player.environments, wanted.seed), lambda seen: None
-    from artos.envs.film import filmed  # noqa: PLC0415
-
-    return filmed(wanted.env, wanted.seed, player.spec, studio, player.environments)

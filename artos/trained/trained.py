@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +13,8 @@ from artos.envs.spec import EnvSpec
 from artos.envs.stepper import action_writer
 from artos.errors import ArtosError, CheckpointFault, Refused
 from artos.policies.acting import ActInfo, BoundPolicy, Declared
-from artos.runtime.reference import user_imports
-from artos.spec import DataKey
+from artos.runs.loader import user_imports
+from artos.specs.keys import DataKey
 from artos.trained.observations import batch_of, state_of
 from artos.trained.record import Record, read
 
@@ -33,12 +31,12 @@ def load(
 
     ``path`` is the run's folder. The policy is built by the run's own code, which is imported from
     where it was when the run began; ``code`` is the folder of the file if it has moved since. Where
-    that place may be somebody else's, as in a folder that was received, ``trust`` says to run what
-    is there.
+    others may have written to that place, as in a folder that was received, ``trust`` says to run
+    what is there.
     ``seed`` is for actions that are sampled. The environment is not needed.
 
     Raises:
-        NoSuchRun: the folder is no run's.
+        NoSuchRun: it is not the folder of a run.
         CheckpointFault: nothing is saved yet, it is damaged, or it does not fit the code.
         Refused: the code is not there any more, cannot be imported, or has no policy.
     """
@@ -54,9 +52,18 @@ class Trained:
         self._actor = workload.actor
         with user_imports(record.reference.folder):
             self.spec: EnvSpec = self._actor.spec
-        with self._building():
+        try:
             self._policy = self.policy(seed)
             self._to_env = action_writer(self.spec.actions)
+        except ArtosError:
+            raise
+        except Exception as error:  # by the run's own code
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            why = (
+                f"its policy cannot be built: {type(error).__name__}: {error} ({at.filename}, "
+                f"line {at.lineno}): its config.json is damaged, or the code has changed since"
+            )
+            raise CheckpointFault(self.name, why) from error
 
     @property
     def config(self) -> dict[str, Any]:
@@ -78,8 +85,8 @@ class Trained:
     @property
     def memory(self) -> tuple[DataKey, ...]:
         """The recurrent state that the policy keeps of each environment; empty if it has none."""
-        declared: Declared = getattr(self._actor, "declared", Declared())
-        return declared.state
+        declared: Declared | None = self._actor.declared
+        return declared.state if declared else ()
 
     def act(
         self, obs: Any, greedy: bool = True, state: dict[str, Any] | None = None, mask: Any = None
@@ -87,9 +94,9 @@ class Trained:
         """Actions for one observation or a batch, in the form that the environment takes.
 
         ``obs`` has the shape that the environment shows, or (B, *shape); for a Dict space it is a
-        dict of such arrays. Actions are shifted, clipped and cast to the environment's own, one of
-        them or (B, *shape). Without ``greedy`` they are drawn as during training. They are those
-        of the saved weights, even if ``module`` has been changed.
+        dict of such arrays. Actions are shifted, clipped and cast to the environment's own: one of
+        them or (B, *shape). Without ``greedy`` they are drawn as during training. They come from
+        the saved weights, even if ``module`` was changed.
 
         A recurrent policy needs a dict as ``state``: empty where episodes begin, and from then on
         as each call leaves it, (B, *shape) by name. ``mask`` is ``info["action_mask"]``, (choices,)
@@ -97,8 +104,8 @@ class Trained:
 
         Raises:
             Refused: the observations are not those of the run's environment, the mask is missing or
-                allows nothing, or a recurrent policy was given no ``state``, or that of a batch of
-                another size.
+                allows nothing, or a recurrent policy was given no ``state``, or the state of a
+                batch of another size.
         """
         parts, single = batch_of(obs, self.spec, mask)
         count = len(next(iter(parts.values())))
@@ -114,8 +121,8 @@ class Trained:
     def module(self) -> nn.Module:
         """The network with the trained weights, in evaluation mode: yours to use and to change.
 
-        It is the run's own class. The parts of built-in policies that are not made of ordinary
-        layers are replaced by such as give the same, see ``PlainActorCritic`` and ``PlainCnn``.
+        It is the run's own class. Parts of built-in policies that are not made of ordinary layers
+        are replaced by layers with the same results (``PlainActorCritic``, ``PlainCnn``).
         """
         from artos.policies.plain import plain  # noqa: PLC0415
 
@@ -130,8 +137,8 @@ class Trained:
 
         ``FILE.pt2`` is for ``torch.export.load(FILE).module()``, ``FILE.onnx`` for ONNX runtimes.
         It takes a batch of observations of any size, for a Dict space a dict by dotted names, and
-        gives actions as ``act`` does. That of a recurrent policy takes a dict of its state beside,
-        zeros where episodes begin, and gives actions and the new state.
+        gives actions as ``act`` does. The program of a recurrent policy also takes a dict of its
+        state, zeros where episodes begin, and gives actions and the new state.
 
         Raises:
             Refused: the file has another ending, the network cannot be exported, or ONNX's packages
@@ -154,9 +161,9 @@ class Trained:
     ) -> Evaluation:
         """Play whole episodes with raw rewards, in as many environments as an actor has.
 
-        ``env`` is another environment than the run's, ``video`` a folder for a GIF of each episode.
-        See ``Evaluation`` for the seeds. ``note`` is called after every step with the episodes that
-        are over, and the steps so far.
+        ``env`` is an environment other than the run's, ``video`` a folder for a GIF of each
+        episode. ``Evaluation`` says how environments are seeded. ``note`` is called after every
+        step with the number of episodes that are over, and of steps so far.
 
         Raises:
             Refused: the environment cannot be made or filmed, or is not like the run's.
@@ -175,7 +182,7 @@ class Trained:
         return int(self._actor.envs)
 
     def policy(self, seed: int) -> BoundPolicy:
-        """What the run's actors act with, with the trained weights; ``seed`` is for sampling.
+        """The policy of the run's actors, with the trained weights; ``seed`` is for sampling.
 
         It takes observations by data key, and gives actions as they are stored.
         """
@@ -185,44 +192,31 @@ class Trained:
         return policy
 
     def _build(self) -> Any:
+        """The run's own module with the trained weights."""
+        import torch  # noqa: PLC0415
         from torch import nn  # noqa: PLC0415
+
+        from artos.policies.flat import named_tensors  # noqa: PLC0415
 
         with user_imports(self._record.reference.folder):
             module = self._actor.build_module(self._record.manifest.seed)
         if not isinstance(module, nn.Module):
             who = f"{type(self._actor).__name__}.build_module"
             raise Refused([f"{who} returned a {type(module).__name__}, not a torch.nn.Module"])
-        self._fill(module)
-        return module
-
-    @contextmanager
-    def _building(self) -> Iterator[None]:
-        """Whatever the run's code raises while it builds the policy is told as the run's fault."""
-        try:
-            yield
-        except ArtosError:
-            raise
-        except Exception as error:
-            at = traceback.extract_tb(error.__traceback__)[-1]
-            why = (
-                f"its policy cannot be built: {type(error).__name__}: {error} ({at.filename}, "
-                f"line {at.lineno}): its config.json is damaged, or the code has changed since"
-            )
-            raise CheckpointFault(self.name, why) from error
-
-    def _fill(self, module: nn.Module) -> None:
-        """Copy the trained weights into a module."""
-        import torch  # noqa: PLC0415
-
-        from artos.policies.flat import named_tensors  # noqa: PLC0415
-
         tensors, state = named_tensors(module), self._record.state
-        theirs = {name: tuple(array.shape) for name, array in state.items()}
-        if theirs != dict(_layout(module)):
-            raise CheckpointFault(self.name, _misfit(theirs, dict(_layout(module))))
+        saved = {name: tuple(array.shape) for name, array in state.items()}
+        built = dict(_layout(module))
+        if saved != built:
+            names = sorted(name for name in saved | built if saved.get(name) != built.get(name))
+            changes = "; ".join(
+                f"{n} is {saved.get(n)}, the code builds {built.get(n)}" for n in names[:8]
+            )
+            why = f"the network has changed since ({changes}): use the code that the run began with"
+            raise CheckpointFault(self.name, why)
         with torch.no_grad():
             for name, array in state.items():
                 tensors[name].copy_(torch.from_numpy(array))
+        return module
 
     def __repr__(self) -> str:
         what = f"{self.config.get('algorithm')} on {self.spec.name}"
@@ -233,12 +227,3 @@ def _layout(module: nn.Module) -> tuple[tuple[str, tuple[int, ...]], ...]:
     from artos.policies.flat import layout  # noqa: PLC0415
 
     return layout(module)
-
-
-Shapes = dict[str, tuple[int, ...]]
-
-
-def _misfit(saved: Shapes, built: Shapes) -> str:
-    names = sorted(name for name in saved | built if saved.get(name) != built.get(name))
-    shown = "; ".join(f"{n} is {saved.get(n)}, the code builds {built.get(n)}" for n in names[:8])
-    return f"the network has changed since ({shown}): use the code that the run began with"

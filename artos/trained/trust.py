@@ -1,9 +1,9 @@
-"""Whose code a run folder has this process run: its own user's, or somebody's who sent the folder.
+"""Whose code a run folder has this process run: its own user's, or that of the folder's sender.
 
 A run is read by its own code, from the place that its ``config.json`` names, which comes first on
-the import path. Whoever hands a folder over chooses the place. Code that was sent along with a
-submission is nobody else's, where this account's ARTOS wrote ``config.json`` (a seal in it shows
-that) and the code is that of its archive.
+the import path. The sender of a folder chooses the place. Code that came with a submission is
+trusted if this account's ARTOS wrote ``config.json`` (a seal in it shows that) and the code is just
+what its archive holds.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import logging
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from artos import checkpoint, run_config
 from artos.errors import Refused
-from artos.reference import Reference, names_object, package_of
+from artos.runs import checkpoint, run_config
+from artos.specs.reference import Reference, names_object, package_of
 from artos.system.archives import holds_just_its_archive
 
 _log = logging.getLogger(__name__)
@@ -26,8 +27,8 @@ def allow(run: Path, reference: Reference, *, trust: bool) -> None:
     """Say which code of the user's is run for the run in ``run``, if any is.
 
     Raises:
-        Refused: without ``trust``, where the code may be somebody else's; says why, and how to run
-            it all the same.
+        Refused: without ``trust``, if the code may be another user's; says why, and how to run it
+            nevertheless.
     """
     if (code := code_of(reference)) is None:
         return
@@ -46,7 +47,7 @@ def require_own_states(run: Path) -> None:
     """Refuse to unpickle what members of a run held, unless this user's ARTOS has saved it.
 
     Raises:
-        Refused: somebody else may have.
+        Refused: another user may have saved it.
         CheckpointFault: there is no checkpoint, or it is damaged.
     """
     manifest = checkpoint.read_manifest(run / "checkpoint")
@@ -61,7 +62,7 @@ def require_own_states(run: Path) -> None:
 
 
 def code_of(reference: Reference) -> Path | None:
-    """The file of a run's code, or the folder it is imported from; None: only what is installed."""
+    """The file of a run's code, or the folder it is imported from; None if it is all installed."""
     if _is_file(reference):
         return Path(reference.source.rpartition(":")[0])
     folder = Path(reference.folder)
@@ -73,12 +74,12 @@ def code_of(reference: Reference) -> Path | None:
 
 
 def _is_file(reference: Reference) -> bool:
-    """Whether the workload is in a file; else what settings name is imported from a folder."""
+    """Whether the workload is in a file; if not, what its settings name comes from a folder."""
     return reference.source.rpartition(":")[0].endswith(".py")
 
 
 def _doubts(code: Path, reference: Reference, run: Path) -> Iterator[str]:
-    """Why the code may be somebody else's."""
+    """Why the code may be another user's."""
     code = Path(os.path.abspath(code))  # noqa: PTH100 (a link must be seen, not followed)
     place = code.resolve().parent if _is_file(reference) else Path(reference.folder).resolve()
     if not place.is_dir():
@@ -88,17 +89,21 @@ def _doubts(code: Path, reference: Reference, run: Path) -> Iterator[str]:
         for each in (path, *path.parents):
             imported = each.is_relative_to(root) or each.is_relative_to(place)
             yield from _strangers(each, imported=imported)
+    own_folders = []
+    for find in (Path.home, Path.cwd):
+        with suppress(OSError, RuntimeError):  # no home, or this folder was deleted
+            own_folders.append(find().resolve())
     strange = ""
     if place.is_relative_to(run):
         strange = "which came with the run"
-    elif not any(place.is_relative_to(own) for own in _own_folders()):
+    elif not any(place.is_relative_to(own) for own in own_folders):
         strange = "which is neither in your home nor below this folder"
     if strange and not (run_config.is_own(run) and holds_just_its_archive(place)):
         yield strange
 
 
 def _strangers(path: Path, *, imported: bool) -> Iterator[str]:
-    """Who else may put something in the place of ``path``, or of what is in it."""
+    """Who else may replace ``path``, or what is in it."""
     try:
         there = path.lstat()
     except OSError:
@@ -109,14 +114,6 @@ def _strangers(path: Path, *, imported: bool) -> Iterator[str]:
     if stat.S_ISLNK(there.st_mode) or (there.st_mode & stat.S_ISVTX and not imported):
         return
     if there.st_mode & stat.S_IWOTH:
-        yield f"and everybody may write to {path}"
+        yield f"and everyone may write to {path}"
     if there.st_mode & stat.S_IWGRP and there.st_gid not in (os.getegid(), 0):
         yield f"and a group may write to {path}"
-
-
-def _own_folders() -> Iterator[Path]:
-    for find in (Path.home, Path.cwd):
-        try:
-            yield find().resolve()
-        except (OSError, RuntimeError):  # no home, or this folder is gone
-            continue

@@ -1,6 +1,6 @@
 """Decides which peers may talk on a socket, by the valid keys and the names in use. Pure.
 
-A name belongs to the key that first used it, until that key is revoked or falls silent.
+A name belongs to the key that first used it, until that key is revoked or its peer falls silent.
 """
 
 from __future__ import annotations
@@ -68,13 +68,14 @@ class Authorizer:
             return False
         owner = self._owners.get(name)
         if owner is None or owner.key != key:
-            self._owners[name] = _Owner(key, self._role(self._register, name, key, now), now)
+            role = self._admitted_role(self._register, name, key, now)
+            self._owners[name] = _Owner(key, role, now)
             return owner is not None
         owner.heard_at = now
         return False
 
     def permit(self, name: str, message: Message) -> None:
-        """The peer of this name sent that message.
+        """Make sure that the peer of this name may send this message.
 
         Raises:
             NotAllowed: its role may not send such messages.
@@ -85,25 +86,22 @@ class Authorizer:
             raise NotAllowed(why)
 
     def forget(self, name: str) -> None:
-        """The name is free."""
+        """Have the name free for any key."""
         self._owners.pop(name, None)
 
-    def _role(self, register: Register, name: str, key: str, now: float) -> KeyRole:
+    def _admitted_role(self, register: Register, name: str, key: str, now: float) -> KeyRole:
         if why := register.misnamed(key, name):
             raise NotAllowed(why)
         owner = self._owners.get(name)
         if owner and owner.key in register.holders and now - owner.heard_at < _LIVES:
             raise NotAllowed(f"a live peer with another key is called {name}: wait, or stop it")
         if len(self._owners) >= min(_MOST_NAMES, _MOST_OF_A_KEY):
-            self._forget_the_silent(now)
+            for silent, owner in [*self._owners.items()]:
+                if now - owner.heard_at >= _LIVES:
+                    del self._owners[silent]
             mine = sum(owner.key == key for owner in self._owners.values())
             if mine >= _MOST_OF_A_KEY:
                 raise NotAllowed(f"this key has {_MOST_OF_A_KEY} names in use here already")
         if len(self._owners) >= _MOST_NAMES:
             raise NotAllowed(f"{_MOST_NAMES} names are in use here already")
         return register.holders[key].role
-
-    def _forget_the_silent(self, now: float) -> None:
-        for name, owner in [*self._owners.items()]:
-            if now - owner.heard_at >= _LIVES:
-                del self._owners[name]

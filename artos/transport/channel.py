@@ -14,8 +14,8 @@ import msgspec
 
 from artos.errors import BadMessage, MailboxFull
 from artos.protocol import codec
-from artos.protocol.fields import MOST, SESSIONS, Count, SessionNumber
 from artos.protocol.message import MARK, NOTHING, Message
+from artos.specs.fields import MOST, SESSIONS, Count, SessionNumber
 
 BEAT = 1.0
 """Seconds after which an end with nothing to send reports that it is alive."""
@@ -33,18 +33,18 @@ _BEGINS = bytes((MARK, 0, 0))
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """What surrounds every piece of a message: the two sessions, and the number of the piece.
-
-    ``content`` is piece ``number`` (from 1) of what ``session`` sends to the peer's session ``of``;
-    with ``more`` the next piece belongs to the same message. ``number`` 0: a beat, without content.
-    ``took`` pieces of session ``of`` have been taken. ``of`` 0: the peer was not heard yet.
-    """
+    """What surrounds every piece of a message: the two sessions, and the number of the piece."""
 
     session: SessionNumber
+    """The sender's session."""
     of: SessionNumber
+    """The peer's session that this is for; 0 if the peer was not heard yet."""
     number: Count = 0
+    """The number of the piece, from 1, in what is sent to that session; 0: a beat, no content."""
     took: Count = 0
+    """How many pieces of session ``of`` have been taken."""
     more: bool = False
+    """Whether the next piece belongs to the same message."""
     content: memoryview = NOTHING
 
     def packed(self) -> bytes:
@@ -94,20 +94,19 @@ class Fragment:
 
 
 class Channel:
-    """One end of a channel: a message given to ``put`` is returned by ``hear`` at the other end.
-
-    ``usurped``: another process talks to the peer under our name.
-    """
+    """One end of a channel: a message given to ``put`` is returned by ``hear`` at the other end."""
 
     def __init__(self, session: int, peer: str, most: int = _MOST_QUEUED) -> None:
         self.session, self.peer = session, peer
         self.usurped = False
+        """Whether another process talks to the peer under our name."""
         self._most = most
         self._theirs = 0
         self._known = False  # whether this session of the peer knows ours
         self._queue: deque[Fragment] = deque()
         self._bytes = 0
         self._part = bytearray()  # pieces taken of an incomplete message
+        self._next = 1
         self._renumber()
         self._spoke_at = self._moved_at = float("-inf")
         self._heard = False  # whether the peer was heard since ``_moved_at``
@@ -128,7 +127,8 @@ class Channel:
         Raises:
             MailboxFull: the peer has taken nothing for too long, or the message is too large.
         """
-        pieces = _cut(message)
+        whole, starts = memoryview(message), range(0, max(1, len(message)), PIECE)
+        pieces = [Fragment(whole[at : at + PIECE], at + PIECE < len(message)) for at in starts]
         cost = len(message) + _OVERHEAD * len(pieces)
         if self._bytes + cost > self._most:
             raise MailboxFull(f"to {self.peer}", self._bytes)
@@ -136,7 +136,7 @@ class Channel:
         self._queue.extend(pieces)
 
     def meet(self, envelope: Envelope) -> bool:
-        """Look at the sender's session; True if it is later than the one known so far.
+        """Take note of the sender's session; True if it is later than the one known so far.
 
         Raises:
             BadMessage: it names our last possible session, after which we could begin no other.
@@ -144,7 +144,12 @@ class Channel:
         if envelope.of >= _LAST_SESSION:
             raise BadMessage(f"no end has had as many sessions as {envelope.of}")
         if envelope.session >= self._theirs and envelope.of > self.session:
-            self._raise_session(envelope.of)
+            # The peer knows a session larger than ours: an earlier one, or another process's.
+            if self._known:
+                self.usurped = True
+            else:
+                self.session = envelope.of + 1
+                self._renumber()
         if envelope.session <= self._theirs:
             return False
         later = self._theirs != 0
@@ -175,19 +180,27 @@ class Channel:
             self._owes = True
             return None
         self._known = self._heard = True
-        self._acknowledge(envelope.took, now)
-        return self._take(envelope) if envelope.number and room else None
+        if envelope.took > self._acknowledged + len(self._queue):
+            raise BadMessage(f"piece {envelope.took} was acknowledged and never sent")
+        while self._acknowledged < envelope.took:
+            self._bytes -= len(self._queue.popleft().content) + _OVERHEAD
+            self._acknowledged += 1
+            self._moved_at = now
+        self._next = max(self._next, self._acknowledged + 1)
+        return self._completed(envelope) if envelope.number and room else None
 
     def speak(self, now: float) -> list[Envelope]:
         """The envelopes to send now; [] if none are due."""
         if self.usurped:
             return []
-        if self._stuck(now):
+        if self._is_stuck(now):
             self._next = self._acknowledged + 1
         envelopes = []
-        while self._theirs and (piece := self._due()):
-            if self._next == self._acknowledged + 1:
+        ahead, due = self._next - self._acknowledged - 1, min(len(self._queue), _PIECES_AHEAD)
+        for place in range(ahead, due if self._theirs else 0):
+            if place == 0:
                 self._moved_at, self._heard = now, False
+            piece = self._queue[place]
             envelopes.append(self._envelope(self._next, piece.more, piece.content))
             self._next += 1
         if not envelopes and (self._owes or now - self._spoke_at >= BEAT):
@@ -202,27 +215,15 @@ class Channel:
         if envelope.number:
             self._next = min(self._next, max(envelope.number, self._acknowledged + 1))
 
-    def _due(self) -> Fragment | None:
-        ahead = self._next - self._acknowledged - 1
-        return self._queue[ahead] if ahead < min(len(self._queue), _PIECES_AHEAD) else None
-
     def _envelope(self, number: int, more: bool = False, content: memoryview = NOTHING) -> Envelope:
         return Envelope(self.session, self._theirs, number, self._took, more, content)
 
-    def _stuck(self, now: float) -> bool:
+    def _is_stuck(self, now: float) -> bool:
         # Only if the peer is heard: nothing is sent twice into a cut link.
         return self._heard and now - self._moved_at >= _RESEND
 
-    def _acknowledge(self, took: int, now: float) -> None:
-        if took > self._acknowledged + len(self._queue):
-            raise BadMessage(f"piece {took} was acknowledged and never sent")
-        while self._acknowledged < took:
-            self._bytes -= len(self._queue.popleft().content) + _OVERHEAD
-            self._acknowledged += 1
-            self._moved_at = now
-        self._next = max(self._next, self._acknowledged + 1)
-
-    def _take(self, envelope: Envelope) -> bytes | None:
+    def _completed(self, envelope: Envelope) -> bytes | None:
+        """The message that this piece completes, None if it completes none."""
         self._owes = True
         if envelope.number != self._took + 1:
             return None
@@ -240,17 +241,3 @@ class Channel:
         self._acknowledged, self._next, self._took = 0, 1, 0
         self._part.clear()
         self._owes = True
-
-    def _raise_session(self, known: int) -> None:
-        """The peer knows a session larger than ours: an earlier one, or another process's."""
-        if self._known:
-            self.usurped = True
-        else:
-            self.session = known + 1
-            self._renumber()
-
-
-def _cut(message: bytes) -> list[Fragment]:
-    whole = memoryview(message)
-    starts = range(0, max(1, len(message)), PIECE)
-    return [Fragment(whole[at : at + PIECE], at + PIECE < len(message)) for at in starts]

@@ -22,10 +22,10 @@ from artos.protocol.data import Chunk
 
 Bytes = NDArray[np.uint8]
 Packer = Callable[[str, Bytes], bytes | None]
-"""Compresses the rows of a key, or decides (None) that they are sent uncompressed."""
+"""Compresses the rows of a key; None: it decides that they are sent uncompressed."""
 
 PIECE = 1 << 20
-"""Bytes of a chunk, about: larger chunks fit no cache, and LZ4 reads large blocks slowly."""
+"""Approximate bytes of a chunk: larger chunks fit no cache, and LZ4 reads large blocks slowly."""
 
 
 def parts_of(bulk: memoryview, sizes: Sequence[int]) -> list[memoryview]:
@@ -64,7 +64,7 @@ class Rings:
 def load(
     rings: Rings, term: int, keys: Sequence[str], rows: range, pack: Packer, *, ends: bool
 ) -> tuple[Chunk, list[Any]]:
-    """A chunk of rows that do not wrap, and its parts: views of the rows, or ``pack``'s results.
+    """A chunk of rows that do not wrap, and its parts: views of the rows, or results of ``pack``.
 
     Views are not copies: the rows must not change until the parts have been joined.
     """

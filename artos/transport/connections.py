@@ -6,8 +6,8 @@ from __future__ import annotations
 class Connections:
     """Connections by their descriptors. A connection that has sent nothing yet is a stranger's.
 
-    Of too many ``strangers``, the connection that has waited longest is closed (a real peer needs
-    only a moment). If there are more than ``most`` in all, the newest is closed.
+    If there are more than ``strangers`` of these, the one that has waited longest is closed (a real
+    peer needs only a moment). If there are more than ``most`` connections, the newest is closed.
     """
 
     def __init__(self, strangers: int, most: int) -> None:
@@ -30,7 +30,7 @@ class Connections:
         return None
 
     def closed(self, descriptor: int) -> None:
-        """This connection is gone; may be called twice."""
+        """This connection is closed; may be called twice."""
         self._strangers.pop(descriptor, None)
         route = self._routes.pop(descriptor, None)
         if route is not None and self._descriptors.get(route) == descriptor:
@@ -48,5 +48,5 @@ class Connections:
             self._descriptors[route] = descriptor
 
     def of(self, route: bytes) -> int | None:
-        """The connection of a route; None if it is gone."""
+        """The connection of a route; None if it is closed."""
         return self._descriptors.get(route)

@@ -29,12 +29,13 @@ _REPORTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
 class Doorkeeper(Closing):
     """Watches the connections of ``listener``, a TCP socket with frames of up to ``largest`` bytes.
 
-    Poll ``socket``; call ``look`` when it can be read. Use it in the thread of ``listener``.
+    Poll ``socket``; call ``read_reports`` when it is readable. Use it in ``listener``'s thread.
     """
 
     def __init__(self, listener: Socket, largest: int) -> None:
         strangers = max(_NEVER_FEWER, _FOR_STRANGERS // (largest + _OVERHEAD))
-        most = _descriptors()
+        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        most = allowed - min(_FOR_OTHERS, allowed // 2)
         self._connections = Connections(min(strangers, most), most)
         self._addresses: dict[int, Any] = {}
         self._monitor = SocketMonitor(listener, _REPORTS)
@@ -43,21 +44,27 @@ class Doorkeeper(Closing):
     def __repr__(self) -> str:
         return f"<Doorkeeper connections={len(self._connections)}>"
 
-    def look(self) -> None:
-        """Take note of new and closed connections."""
-        for report in self._monitor.reports():
-            self._handle(*report)
+    def read_reports(self) -> None:
+        """Take note of new and closed connections, and close those that are too many."""
+        for event, descriptor in self._monitor.reports():
+            if event == zmq.EVENT_DISCONNECTED:
+                self._connections.closed(descriptor)
+                self._addresses.pop(descriptor, None)
+                continue
+            self._addresses[descriptor] = _address_of(descriptor)
+            if (too_many := self._connections.opened(descriptor)) is not None:
+                self._break(too_many)
 
     def heard(self, frame: zmq.Frame, route: bytes) -> None:
         """A frame came from the peer at this route."""
         descriptor = int(frame.get(zmq.SRCFD))
         if not self._connections.leads(descriptor, route):
-            self.look()
+            self.read_reports()
             self._connections.heard(descriptor, route)
 
     def hang_up(self, route: bytes) -> None:
         """Close the connection of this route; messages on their way there are lost."""
-        self.look()
+        self.read_reports()
         if (descriptor := self._connections.of(route)) is not None:
             self._break(descriptor)
 
@@ -65,17 +72,8 @@ class Doorkeeper(Closing):
         """Stop watching; connections stay."""
         self._monitor.close()
 
-    def _handle(self, event: int, descriptor: int) -> None:
-        if event == zmq.EVENT_DISCONNECTED:
-            self._connections.closed(descriptor)
-            self._addresses.pop(descriptor, None)
-            return
-        self._addresses[descriptor] = _address_of(descriptor)
-        if (too_many := self._connections.opened(descriptor)) is not None:
-            self._break(too_many)
-
     def _break(self, descriptor: int) -> None:
-        """Shut the connection down beneath ZeroMQ, which notices and cleans up."""
+        """Shut the connection down below ZeroMQ, which notices and cleans up."""
         self._connections.closed(descriptor)
         address = self._addresses.pop(descriptor, None)
         with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as copy:
@@ -83,14 +81,8 @@ class Doorkeeper(Closing):
                 copy.shutdown(socket.SHUT_RDWR)
 
 
-def _descriptors() -> int:
-    """How many connections may be open, so that descriptors are left for other uses."""
-    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return allowed - min(_FOR_OTHERS, allowed // 2)
-
-
 def _address_of(descriptor: int) -> Any:
-    """The peer's address of a connection; None if the connection is gone."""
+    """The peer's address of a connection; None if the connection is closed."""
     with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as copy:
         return copy.getpeername()
     return None

@@ -16,8 +16,8 @@ REPORTS = (
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 )
-_MOST_TRIES = 4  # four refused tries take 0.7 s, by the intervals in ``sockets``
-_SECONDS = 1.5  # after that one failed try is enough: nothing there even refuses the connection
+_MOST_TRIES = 4  # four refused attempts take 0.7 s, by the intervals in ``sockets``
+_SECONDS = 1.5  # after that one failed attempt is enough: nothing there even refuses it
 _HANGS_UP = 2  # a head that is killed during a handshake hangs up, too, but only once
 _HUNG_UP = (errno.EPIPE, errno.ECONNRESET)
 
@@ -41,19 +41,19 @@ class LinkFault(enum.Enum):
 
 
 class Handshakes:
-    """The result of the tries to connect so far.
-
-    ``fault`` is None while nothing is known and when all is well. A silent head is not a fault of
-    the link: the head may be busy.
-    """
+    """What came of the attempts to connect so far."""
 
     def __init__(self) -> None:
         self.fault: LinkFault | None = None
+        """None while nothing is known, and when all is well.
+
+        A silent head is not a fault of the link: the head may be busy.
+        """
         self._tries = self._hung_up = 0
         self._connected = self._shaken = False
 
     def happened(self, kind: int, number: int) -> None:
-        """Take a report of ZeroMQ (see ``Monitor.reports``)."""
+        """Take a report of ZeroMQ, as ``SocketMonitor.reports`` gives them."""
         match kind:
             case zmq.EVENT_CONNECTED:
                 self._tries, self._connected, self._shaken = 0, True, False
@@ -82,6 +82,6 @@ class Handshakes:
         return None
 
     def waited(self, seconds: float) -> None:
-        """Nothing was heard for so many seconds."""
+        """Nothing was heard for this many seconds."""
         if self._tries and seconds >= _SECONDS:
             self.fault = LinkFault.NOBODY

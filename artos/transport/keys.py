@@ -29,7 +29,7 @@ _SETTLED = 1e9  # ns: coarser than any file system's clock
 
 
 def make_keys(folder: Path, *holders: Holder) -> list[Path]:
-    """Make the head's key pair and one for each holder (none named: the owner and any node).
+    """Make the head's key pair and one for each holder (by default the owner and any node).
 
     Existing files stay. Returns the new files.
 
@@ -42,13 +42,22 @@ def make_keys(folder: Path, *holders: Holder) -> list[Path]:
         raise Refused(faults)
     if _is_old(folder):
         raise Refused([_new_ones(folder)])
+    new: list[Path] = []
     try:
         for each in (folder, *(folder / name for name in FOLDERS.values())):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
         bases = [folder / "head", *(_base(folder, holder) for holder in holders or (OWNER, ANY))]
-        return [path for base in bases for path in _make_pair(base)]
+        for base in bases:
+            public, secret = (base.with_name(f"{base.name}.{end}") for end in ("key", "key_secret"))
+            if public.exists():
+                continue
+            pair = zmq.curve_keypair()
+            _write(secret, pair[1], 0o600)
+            _write(public, pair[0], 0o644)
+            new += [public, secret]
     except OSError as error:
         raise Refused([f"cannot make keys in {folder}: {error.strerror}"]) from error
+    return new
 
 
 def revoke(folder: Path, holder: Holder) -> None:
@@ -87,7 +96,7 @@ class Keys:
 
         Raises:
             Refused: files are missing, damaged, of a version without roles, or secrets that others
-                can read; all at once.
+                can read; it names all of them.
         """
         keys = cls(folder)
         if faults := keys._faults():
@@ -153,7 +162,7 @@ class Keys:
                     key.decode(): Holder(role, path.stem)
                     for role in KeyRole
                     for path in self._of(role).glob("*.key")
-                    if (key := _look(path))
+                    if (key := _key_in(path))
                 }
             )
             # A second change within one tick of the file system's clock would go unnoticed.
@@ -169,7 +178,7 @@ class Keys:
             return [_new_ones(self.folder)]
         secrets = [*self.folder.glob("head.key_secret"), *self.folder.glob("*/*.key_secret")]
         here = [self.folder / "head.key", *secrets, *self.folder.glob("*/*.key")]
-        faults = [f"{path} is not a key: run `artos keys`" for path in here if not _look(path)]
+        faults = [f"{path} is not a key: run `artos keys`" for path in here if not _key_in(path)]
         if not secrets:
             faults.append(f"{self.folder} holds no secret key: run `artos keys {self.folder}`")
         return faults + [
@@ -196,16 +205,6 @@ def _base(folder: Path, holder: Holder, suffix: str = "") -> Path:
     return folder / FOLDERS[holder.role] / f"{holder.name}{suffix}"
 
 
-def _make_pair(base: Path) -> list[Path]:
-    public, secret = base.with_name(f"{base.name}.key"), base.with_name(f"{base.name}.key_secret")
-    if public.exists():
-        return []
-    pair = zmq.curve_keypair()
-    _write(secret, pair[1], 0o600)
-    _write(public, pair[0], 0o644)
-    return [public, secret]
-
-
 def _write(path: Path, key: bytes, mode: int) -> None:
     new = path.with_name(f".{path.name}.new")
     new.unlink(missing_ok=True)
@@ -217,7 +216,7 @@ def _write(path: Path, key: bytes, mode: int) -> None:
     sync_folder(path.parent)
 
 
-def _look(path: Path) -> bytes:
+def _key_in(path: Path) -> bytes:
     """The key in a file; b"" if there is none (any more)."""
     try:
         key = contents(path).strip()
@@ -228,6 +227,6 @@ def _look(path: Path) -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    if not (key := _look(path)):
+    if not (key := _key_in(path)):
         raise Refused([f"{path} is not a key or cannot be read: run `artos keys`"])
     return key

@@ -1,4 +1,4 @@
-"""Why a head cannot be reached, in words: there is none, or the keys do not fit."""
+"""Why a head cannot be reached, as errors: there is none, or the keys do not fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from artos.transport.handshakes import LinkFault
 
 
 def unreachable(fault: LinkFault, head: str, keys: Path, me: str) -> NoHead | WrongKeys:
-    """Why ``me`` (a user or a node, in words) cannot reach the head with the keys in ``keys``."""
+    """Why ``me`` (such as "user ann") cannot reach the head with the keys in ``keys``."""
     match fault:
         case LinkFault.NOBODY:
             return NoHead(head, "nothing listens there")

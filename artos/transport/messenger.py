@@ -14,9 +14,9 @@ import zmq
 
 from artos.clock import Clock, SystemClock
 from artos.errors import DeadlineExceeded, Refused
-from artos.faults import Faults
 from artos.protocol.message import Message
 from artos.system.closing import Closing
+from artos.system.faults import Faults
 from artos.transport import sockets
 from artos.transport.authorizer import Authorizer
 from artos.transport.channel import PIECE, framed
@@ -37,7 +37,7 @@ Heard = tuple[FrameSource, list[bytes]]
 """A peer and its frames."""
 _ROUND = 0.5  # seconds from one look at every peer to the next
 _BATCH = 1_000  # messages read before any are answered
-_JOIN_SECONDS = 10.0  # for the thread to end; it only ever waits for ``ring``
+_JOIN_SECONDS = 10.0  # for the thread to end; it never waits for anything but ``ring``
 
 
 class Endpoint(Closing):
@@ -88,7 +88,7 @@ class Endpoint(Closing):
 
     @abstractmethod
     def maintain(self, silent: float, usurped: bool) -> None:
-        """Keep the link up, given seconds of silence and whether our name is taken; call often."""
+        """Keep the link up, given the seconds of silence and whether our name is taken."""
 
     def close(self) -> None:
         """Write queued frames, for a moment at most, and release everything."""
@@ -142,7 +142,7 @@ class ServingEndpoint(Endpoint):
             poller.register(each.socket, zmq.POLLIN)
         ready = dict(poller.poll(milliseconds))
         if self._doorkeeper.socket in ready:
-            self._doorkeeper.look()
+            self._doorkeeper.read_reports()
         if self._zap.socket in ready:
             self._zap.answer()
 
@@ -174,7 +174,7 @@ class CallingEndpoint(Endpoint):
         return self._handshakes.fault
 
     def maintain(self, silent: float, usurped: bool) -> None:
-        """Connect anew: ZeroMQ itself never retries a peer that once refused our key."""
+        """Connect again: ZeroMQ itself never retries a peer that has refused our key."""
         self._handshakes.waited(silent)
         if usurped:
             self._monitor.close()
@@ -183,13 +183,10 @@ class CallingEndpoint(Endpoint):
             self._patience = _RENEW
         elif silent >= self._patience:
             self._patience = silent + _RENEW
-            self._renew()
-
-    def _renew(self) -> None:
-        with suppress(Refused):
-            monitor, old, self._socket = self._monitor, self._socket, self._open()
-            monitor.close()
-            old.close()
+            with suppress(Refused):
+                monitor, old, self._socket = self._monitor, self._socket, self._open()
+                monitor.close()
+                old.close()
 
     def _open(self) -> sockets.Socket:
         return sockets.connect(
@@ -216,8 +213,7 @@ class Messenger(Closing):
 
     A message reaches the peer's ``take`` once and in order, however often the link breaks, as long
     as both ends live and neither forgets the other. Otherwise the remaining end takes
-    ``Restarted``, and messages under way are lost. ``faults`` counts failures of single peers,
-    whose channels begin anew.
+    ``Restarted``, and messages under way are lost.
     """
 
     def __init__(
@@ -231,6 +227,7 @@ class Messenger(Closing):
         self._over = self._ended = False
         self._fault: BaseException | None = None
         self.faults = Faults()
+        """Failures of single peers, whose channels begin again."""
         self._always = frozenset(peers.names)
         self.endpoint = line.endpoint
         self._thread = threading.Thread(
@@ -245,7 +242,7 @@ class Messenger(Closing):
         """Listen (``tcp://IP:*`` for any port); the thread calls ``ring`` when messages have come.
 
         Raises:
-            Refused: see ``sockets.serve``.
+            Refused: the address is taken or wrong, or TCP was asked for without keys.
         """
         authorizer = Authorizer(keys.register if keys else None)
         return cls(ServingEndpoint(endpoint, keys), Peers(time.time_ns, authorizer), ring, clock)
@@ -262,7 +259,8 @@ class Messenger(Closing):
         """Connect to a serving messenger; it knows us as ``me``, we know it as ``"head"``.
 
         Raises:
-            Refused: see ``sockets.connect``.
+            Refused: the address is wrong, no key is here for ``me``, or TCP was asked for without
+                keys.
         """
         peers = Peers(time.time_ns, forget_after=math.inf)
         peers.meet(HEAD, (clock or SystemClock()).now())
@@ -291,7 +289,7 @@ class Messenger(Closing):
             self._wake()
 
     def take(self, most: int | None = None) -> list[tuple[str, Message]]:
-        """Messages since the last call, with the peers' names; see ``Peers.take``. Never blocks."""
+        """Messages since the last call, with the peers' names, as ``Peers.take``. Never blocks."""
         with self._change:
             came = self._peers.take(most)
             if not came:
@@ -306,10 +304,10 @@ class Messenger(Closing):
     def forget(self, peer: str) -> None:
         """Drop what is queued for a peer; if it is heard again, it takes ``Restarted``."""
         with self._change:
-            self._begin_anew(peer)
+            self._begin_again(peer)
 
     def close(self, seconds: float = 2.0) -> None:
-        """Wait at most ``seconds`` until all peers have taken everything; then end."""
+        """End, after at most ``seconds`` in which all peers may take everything."""
         with self._change:
             self._change.wait_for(lambda: self._over or self._peers.idle, seconds)
             self._over = True
@@ -338,31 +336,29 @@ class Messenger(Closing):
         with self._change:
             now = self._clock.now()
             self._peers.refresh()
-            came = self._listen(now)
-            self._speak(now)
+            before = self._peers.untaken
+            for sender, frames in self._line.heard(_BATCH):
+                try:
+                    if answer := self._peers.hear(sender, frames, now):
+                        self._line.send(sender.route, framed(answer))
+                except Exception as error:
+                    self._failed(sender.name, error)
+                self._waiting.add(sender.name)
+            came = self._peers.untaken > before
+            if now >= self._next_round:
+                self._next_round = now + _ROUND
+                silent = min(self._peers.silent(now).values(), default=0.0)
+                self._line.maintain(silent, self._peers.usurped(HEAD))
+                self._peers.forget_silent(now)
+                self._waiting.update(self._peers.names)
+            unsent = {name for name in self._waiting if not self._sent_all_to(name, now)}
+            for route in self._peers.cut():
+                self._line.hang_up(route)
+            # A listening socket does not notice when a peer comes back; the next round tries again.
+            self._waiting = unsent.intersection(self._always)
             self._change.notify_all()
         if came or self._line.link_fault is not known:
             self._ring()
-
-    def _listen(self, now: float) -> bool:
-        before = self._peers.untaken
-        for sender, frames in self._line.heard(_BATCH):
-            try:
-                if answer := self._peers.hear(sender, frames, now):
-                    self._line.send(sender.route, framed(answer))
-            except Exception as error:
-                self._failed(sender.name, error)
-            self._waiting.add(sender.name)
-        return self._peers.untaken > before
-
-    def _speak(self, now: float) -> None:
-        if now >= self._next_round:
-            self._check_peers(now)
-        unsent = {name for name in self._waiting if not self._sent_all_to(name, now)}
-        for route in self._peers.cut():
-            self._line.hang_up(route)
-        # A listening socket does not notice when a peer comes back; the next round tries again.
-        self._waiting = unsent.intersection(self._always)
 
     def _sent_all_to(self, name: str, now: float) -> bool:
         """Whether a peer has been sent all that is due."""
@@ -373,22 +369,15 @@ class Messenger(Closing):
             return True
 
     def _failed(self, name: str, error: Exception) -> None:
-        """Handling one peer failed: only that peer's channel begins anew."""
+        """Handling one peer failed: only that peer's channel begins again."""
         self.faults.add(f"the channel to {name!r}", error)
-        self._begin_anew(name)
+        self._begin_again(name)
 
-    def _begin_anew(self, name: str) -> None:
+    def _begin_again(self, name: str) -> None:
         """Drop a peer's queued messages and its channel."""
         self._peers.forget(name)
         if name in self._always:
             self._peers.meet(name, self._clock.now())
-
-    def _check_peers(self, now: float) -> None:
-        self._next_round = now + _ROUND
-        silent = min(self._peers.silent(now).values(), default=0.0)
-        self._line.maintain(silent, self._peers.usurped(HEAD))
-        self._peers.forget_silent(now)
-        self._waiting.update(self._peers.names)
 
     def _wake(self) -> None:
         if not self._ended:

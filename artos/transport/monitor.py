@@ -34,7 +34,7 @@ class SocketMonitor(Closing):
     def reports(self) -> Iterator[tuple[int, int]]:
         """Reports since the last call, oldest first: the kind, and a number.
 
-        The number is the descriptor of a connection, or an error (see zmq_socket_monitor(3)).
+        The number is the descriptor of a connection, or an error, by zmq_socket_monitor(3).
         """
         while not self.socket.closed:
             try:

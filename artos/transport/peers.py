@@ -1,4 +1,4 @@
-"""The state of a messenger: a channel per peer, received messages, authorization. No sockets."""
+"""The state of a messenger: a channel for each peer, received messages, permits. No sockets."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Peers:
     def take(self, most: int | None = None) -> list[tuple[str, Message]]:
         """Messages since the last call, with their senders; holders of keys take turns.
 
-        ``most`` of them at most, if it is given, and then of those alone who read what they are
-        sent: who asks and does not hear the answers is asked to wait.
+        With ``most``, at most that many, and only of peers that read what they are sent: one that
+        asks and does not read the answers has to wait.
         """
         return self._came.take() if most is None else self._came.take(most, self._reads)
 
@@ -112,7 +112,7 @@ class Peers:
         self._authorizer.forget(name)
 
     def forget_silent(self, now: float) -> None:
-        """Forget peers that have not been heard for minutes, or if they are many for seconds."""
+        """Forget peers that were not heard for minutes, or for seconds if there are many."""
         few = len(self._peers) <= _MANY
         longest = self._forget_after if few else min(self._forget_after, _FORGET_OF_MANY)
         for name, seconds in self.silent(now).items():
@@ -133,11 +133,15 @@ class Peers:
             self._cut.append(sender.route)
             return None
         try:
-            first = _opening(sender.name, frames)
-            if self._authorizer.claim(sender.name, sender.key, now):
-                self._reassign(sender.name, now)
+            first = _content_of(sender.name, frames)
+            if (
+                self._authorizer.claim(sender.name, sender.key, now)
+                and self._peers.pop(sender.name, None) is not None
+            ):  # from now on the name belongs to a peer with another key
+                self._peer(sender.name, now)
+                self._came.put(sender.name, Restarted())
             if not isinstance(first, Refusal):
-                return self._listen(sender, first, now)
+                return self._hear_envelope(sender, first, now)
             if self._came.has_room(sender.name):
                 self._came.put(sender.name, first)
         except BadMessage as error:
@@ -169,17 +173,13 @@ class Peers:
             self._peers[name].channel = Channel(self._sessions(), name)
             self._cut.append(self._peers[name].route)
 
-    def _reassign(self, name: str, now: float) -> None:
-        """The name belongs to a peer with another key from now on."""
-        if self._peers.pop(name, None):
-            self._peer(name, now)
-            self._came.put(name, Restarted())
-
     def _refused(self, error: BadMessage) -> Refusal:
         self.malformed += 1
         return Refusal(str(error))
 
-    def _listen(self, sender: FrameSource, envelope: Envelope, now: float) -> Envelope | None:
+    def _hear_envelope(
+        self, sender: FrameSource, envelope: Envelope, now: float
+    ) -> Envelope | None:
         name, peer = sender.name, self._peer(sender.name, now)
         if peer.channel.meet(envelope):
             self._came.put(name, Restarted())
@@ -192,13 +192,13 @@ class Peers:
         try:
             whole = peer.channel.hear(envelope, now, self._came.has_room(name))
             if whole is not None:
-                self._came.put(name, self._opened(name, whole), len(whole))
+                self._came.put(name, self._permitted(name, whole), len(whole))
         except BadMessage as error:
             with suppress(MailboxFull):
                 peer.channel.put(codec.encode(self._refused(error)))
         return None
 
-    def _opened(self, name: str, whole: bytes) -> Message:
+    def _permitted(self, name: str, whole: bytes) -> Message:
         if len(whole) > _MOST_PACKED and whole[0] != MARK:
             raise BadMessage(f"{len(whole)} bytes, and no bulk message")
         message = codec.decode(whole)
@@ -206,7 +206,7 @@ class Peers:
         return message
 
 
-def _opening(name: str, frames: list[bytes]) -> Envelope | Refusal:
+def _content_of(name: str, frames: list[bytes]) -> Envelope | Refusal:
     if len(frames) != 1 or not name or not name.isprintable():
         raise BadMessage(f"{len(frames)} frames, or a routing id that is not a name")
     first = opened(frames[0])

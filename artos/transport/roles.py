@@ -9,8 +9,8 @@ from enum import Enum
 
 from artos.protocol import control, steering
 from artos.protocol.data import Chunk, Greet, Pull
-from artos.protocol.fields import NAME
 from artos.protocol.message import Message, Refusal
+from artos.specs.fields import NAME
 
 Kind = type[Message]
 
@@ -19,7 +19,7 @@ _NODE, _USER = re.compile(_PEER), re.compile(f"user:{_PEER}")
 
 
 class KeyRole(Enum):
-    """What a key is for; the value is the word for it."""
+    """What a key is for; the value is its name in messages and commands."""
 
     USER = "user"
     NODE = "node"
@@ -86,8 +86,8 @@ SAYS: Mapping[KeyRole, frozenset[Kind]] = {
     ),
 }
 """What each role may send to a head, a run or a replay process. All else is forbidden."""
-_ANYBODY = frozenset({Refusal})
-_MAY = {role: kinds | _ANYBODY for role, kinds in SAYS.items()}
+_BOTH_MAY = frozenset({Refusal})
+_MAY = {role: kinds | _BOTH_MAY for role, kinds in SAYS.items()}
 
 
 def forbidden(role: KeyRole, kind: Kind) -> str:

@@ -48,16 +48,16 @@ class Incoming(Closing):
 
     @property
     def whole(self) -> bool:
-        """Whether the whole file is here."""
+        """Whether all of the file is here."""
         return 0 < self._size == self._came
 
     @property
     def wish(self) -> ReadPiece:
-        """The request for the next piece."""
+        """The request for the next missing piece."""
         return ReadPiece(self.number, self._came)
 
     def take(self, piece: BundlePiece) -> None:
-        """A piece came.
+        """Write a piece that has come.
 
         Raises:
             BadBundle: it is not the piece that was asked for, or there is no such file or no room.

@@ -1,8 +1,8 @@
 """A sidecar: a process that moves data for the process that started it, and the pipe between them.
 
 A sidecar's first two arguments are its orders, as JSON, and the descriptor of its control pipe.
-Messages go either way; the pipe breaks when one of the two processes dies. A sidecar that dies is
-started again.
+Messages go either way; the pipe breaks when one of the two processes ends. A sidecar that was
+killed or has failed is started again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LARGEST = 1 << 20  # bytes of a message
 class ControlPipe(Closing):
     """One end of a pair of connected sockets; only ``get`` blocks.
 
-    The kernel closes the other end when its process dies, so ``cut`` shows that at once.
+    The kernel closes the other end when its process ends, so ``cut`` shows that at once.
     Malformed messages are dropped.
     """
 
@@ -37,6 +37,7 @@ class ControlPipe(Closing):
         self._end = end
         end.setblocking(False)
         self.cut = False
+        """Whether the other end is gone."""
 
     @classmethod
     def pair(cls) -> tuple[ControlPipe, socket.socket]:
@@ -56,7 +57,7 @@ class ControlPipe(Closing):
         return self._end.fileno()
 
     def send(self, message: Message) -> bool:
-        """Send; False if the other end is gone or has not read for long."""
+        """Send; False if the other end is gone or has not read for a long time."""
         try:
             self._end.send(codec.encode(message))
         except (BlockingIOError, OSError):
@@ -98,18 +99,18 @@ class ControlPipe(Closing):
 
 @dataclass
 class Retries:
-    """When a process that died is started again: at once, then after pauses that grow.
-
-    A process that lived for ``calm`` seconds counts as healthy. ``failures`` limits its own
-    failures in a row, ``kills`` the deaths in a row that may have been caused from outside. Pauses
-    begin with ``pause`` seconds and are doubled up to ``longest``.
-    """
+    """When a process that has ended is started again: at once, then after pauses that grow."""
 
     failures: int = 5
+    """How many of its own failures in a row are allowed."""
     kills: int = 25
+    """How many ends in a row are allowed that may have been caused from outside."""
     calm: float = 30.0
+    """A process that lived for this many seconds counts as healthy: both rows begin again."""
     pause: float = 0.1
+    """The first pause, in seconds; each one after it is twice as long."""
     longest: float = 5.0
+    """The longest pause, in seconds."""
     _rows: dict[bool, int] = field(default_factory=dict, repr=False)
 
     def after(self, death: ExitReport, lived: float) -> float | None:
@@ -126,7 +127,7 @@ class Sidecar:
     """A sidecar process, started again as often as needed.
 
     ``tell`` never blocks. A restarted process knows nothing of earlier messages, so the message
-    ``first`` has to contain all it must know. ``log_tail`` are the last lines of its log.
+    ``first`` has to contain all that it must know.
     """
 
     def __init__(self, module: str, log: Path, clock: Clock) -> None:
@@ -135,6 +136,7 @@ class Sidecar:
         self._child: Child | None = None
         self._control_pipe: ControlPipe | None = None
         self.log_tail = ""
+        """The last lines of its log, once it has ended."""
         self._began = 0.0
         self._again: float | None = None
 
@@ -158,28 +160,26 @@ class Sidecar:
         return self._control_pipe is not None and self._control_pipe.send(message)
 
     def answer(self, seconds: float) -> Message | None:
-        """The sidecar's next message; None if it died or none came in time."""
+        """The sidecar's next message; None if it has ended or none came in time."""
         return None if self._control_pipe is None else self._control_pipe.get(seconds)
 
     def due(self) -> bool:
-        """Reap the sidecar if it died; returns whether it is to be started again now.
+        """Reap the sidecar if it has ended; returns whether it is to be started again now.
 
         Raises:
-            DataPathFailed: it died too often in a row.
+            DataPathFailed: it failed, or was killed, too often in a row.
         """
         if (child := self._child) is not None:
             child.cap_log()
             if (status := child.died()) is not None:
-                self._died(ExitReport.of_process(child.pid, status, child.log_tail()))
+                death = ExitReport.of_process(child.pid, status, child.log_tail())
+                self._release()
+                now = self._clock.now()
+                pause = self._retries.after(death, now - self._began)
+                if pause is None:
+                    raise DataPathFailed(self._module, death.why)
+                self._again = now + pause
         return self._again is not None and self._clock.now() >= self._again
-
-    def _died(self, death: ExitReport) -> None:
-        self._release()
-        now = self._clock.now()
-        pause = self._retries.after(death, now - self._began)
-        if pause is None:
-            raise DataPathFailed(self._module, death.why)
-        self._again = now + pause
 
     def hang_up(self) -> None:
         """Close the control pipe, which tells the sidecar to end. Call ``end`` next."""

@@ -47,7 +47,7 @@ _KEEPALIVE: Options = {
 
 
 class ZapHandler(Closing):
-    """Tells ZeroMQ which peers to admit, for every serving socket of a context.
+    """Tells ZeroMQ which peers to admit to any serving socket of a context.
 
     Poll ``socket``; call ``answer`` when it can be read. Close the handler before the context.
     """
@@ -82,7 +82,7 @@ def serve(
     """A ROUTER that listens at ``endpoint`` (``tcp://IP:*`` for any port, ``ipc://PATH``).
 
     A frame of more than ``largest`` bytes ends its connection. Up to ``queue`` messages are queued
-    each way (``unsent``, if given, is the limit of those to one peer).
+    each way for each peer (``unsent``, if given, is the limit of those that go out).
     Sending to an absent peer raises ``zmq.ZMQError`` (``push`` turns that into False).
 
     Raises:
@@ -120,11 +120,11 @@ def connect(
     Its route (ZeroMQ's routing id) is that name and a secret: a peer that connects with another
     peer's route takes that peer's place, so routes must not be guessable.
 
-    ``watch`` is called with the socket before it connects (e.g. to make a ``Monitor``).
+    ``watch`` is called with the socket before it connects (e.g. to make a ``SocketMonitor``).
 
-    Nothing is queued while there is no connection. A message to this socket must be one frame
-    (see ``artos.protocol.codec``). ZeroMQ does not retry a peer that refused the key: if nothing is
-    heard for some seconds, connect anew.
+    Nothing is queued while there is no connection. A message to this socket must be one frame, as
+    ``artos.protocol.codec`` makes them. ZeroMQ does not retry a peer that refused the key: if
+    nothing is heard for some seconds, connect again.
 
     Raises:
         Refused: the address is wrong, no key is here for ``me``, or TCP was asked for without keys.

@@ -1,4 +1,4 @@
-"""Messages that came in and that nobody has taken yet; holders of keys take turns. Pure."""
+"""Messages that came in and were not taken yet; holders of keys take turns. Pure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class _Queue:
 
 
 class Untaken:
-    """A queue for each holder, whatever number of connections it has.
+    """A queue for each holder of a key, however many connections it has.
 
-    So nobody waits longer because another one says a lot, and nobody fills the memory.
+    So no holder waits longer because another one sends a lot, and none fills the memory.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Untaken:
         queue = self._queues.setdefault(_holder(name), _Queue())
         if queue.messages and isinstance(message, Restarted):
             last, said, _ = queue.messages[-1]
-            if (last, said) == (name, message):  # it began anew twice: once is all there is to know
+            if (last, said) == (name, message):  # restarted twice: once is all there is to know
                 return
         queue.messages.append((name, message, size))
         queue.size += size

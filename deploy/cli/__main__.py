@@ -6,22 +6,20 @@ Exit status: 0 done, 1 error, 2 refused before anything was started, 130 interru
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from artos.errors import ArtosError, Refused
-from artos.exit_status import REFUSALS, ExitStatus
+from artos.runs.exit_status import REFUSALS, ExitStatus
 from artos.system import limits, streams
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.printable import printable
 from artos.system.shm import shm_root
-from deploy.cli import check, cluster, completion, daemons, evaluate, pool, setup, simulate
+from deploy.cli import bench, check, cluster, completion, daemons, evaluate, pool, setup, simulate
 from deploy.cli.common import (
     add_trust,
     add_workload,
@@ -29,35 +27,48 @@ from deploy.cli.common import (
     settings_of,
     workload_of,
 )
-from deploy.cli.parser import Parser, ShowVersion, parse, whole
-
-if TYPE_CHECKING:
-    from head.records.status import Summary
-    from head.run.request import Request
-
-_PRINTED = Path("-")
+from deploy.cli.parser import Parser, ShowVersion, parse
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    return reported(_parsed, arguments)
+
+
+def reported(
+    parsed: Callable[[Sequence[str]], argparse.Namespace], arguments: Sequence[str] | None = None
+) -> int:
+    """Run the ``command`` of the parsed arguments; returns its exit status, and says its errors.
+
+    ``arguments`` are by default those of this process. The options' ``starts`` tells whether the
+    command starts something, so that a refusal says that it did not.
+    """
     options = argparse.Namespace()
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     streams.complete()
     try:
         if arguments is None:
             streams.in_utf8(sys.argv)
-        options = _options(sys.argv[1:] if arguments is None else arguments)
+        options = parsed(sys.argv[1:] if arguments is None else arguments)
         command: Callable[[argparse.Namespace], int] = options.command
         with logging_to(to_stderr):
-            return _flushed(command(options))
+            status = command(options)
+            sys.stdout.flush()
+            return status
     except REFUSALS as error:
-        _complain(*_refusal(error, starts=getattr(options, "starts", False)))
+        faults = error.faults if isinstance(error, Refused) else (str(error),)
+        starts = getattr(options, "starts", False)
+        if len(faults) == 1 and not starts:
+            _complain(*faults)
+        else:  # commands that start nothing need not say that nothing started
+            title = "refused, nothing was started:" if starts else "refused:"
+            _complain(title, *(f"  - {fault}" for fault in faults))
         return ExitStatus.REFUSED
     except ArtosError as error:
         _complain(f"{type(error).__name__}: {error}")
         return ExitStatus.FAILED
     except BrokenPipeError:
-        # The reader of our output has closed it; the interpreter's last flush must not fail too.
+        # The reader of our output has closed it; the interpreter's last flush must not fail, too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitStatus.DONE
     except OSError as error:  # a full disk, a limit, rights: no fault of the code's
@@ -70,38 +81,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, before)
 
 
-def _flushed(status: int) -> int:
-    sys.stdout.flush()
-    return status
-
-
-def _refusal(error: ArtosError, *, starts: bool) -> list[str]:
-    """All reasons, below a title; commands that start nothing need not say that nothing started."""
-    faults = error.faults if isinstance(error, Refused) else (str(error),)
-    if len(faults) == 1 and not starts:
-        return [*faults]
-    title = "refused, nothing was started:" if starts else "refused:"
-    return [title, *(f"  - {fault}" for fault in faults)]
-
-
 def _complain(*lines: str) -> None:
     print("artos: " + printable("\n".join(lines)), file=sys.stderr)
 
 
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser(
         prog="artos", description="Buffer-centric, trigger-driven reinforcement learning."
     )
     parser.add_argument("--version", action=ShowVersion)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_commands(commands)
-    completion.add_to(commands, parser)
-    return parse(parser, commands.choices, arguments)
-
-
-def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_run(commands.add_parser("run", help="train, on this machine"))
-    _add_explain(commands.add_parser("explain", help="print a workload's wiring; runs nothing"))
+    explain = commands.add_parser("explain", help="print a workload's wiring; runs nothing")
+    add_workload(explain)
+    explain.set_defaults(command=explain_workload)
     check.add_to(commands.add_parser("check", help="try an environment out; trains nothing"))
     evaluate.add_to(commands.add_parser("eval", help="play episodes with what a run has learned"))
     clean = commands.add_parser("clean", help="remove shared memory and images of killed runs")
@@ -113,10 +106,10 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         help="a run's folder: remove its images even if the machine was restarted since",
     )
     clean.add_argument("--json", action="store_true", help="print the result as JSON")
-    clean.set_defaults(command=_clean)
+    clean.set_defaults(command=clean_up)
     doctor = commands.add_parser("doctor", help="show what this machine can do for elastic actors")
     doctor.add_argument("--json", action="store_true", help="print the result as JSON")
-    doctor.set_defaults(command=_doctor)
+    doctor.set_defaults(command=examine_machine)
     pool.add_to(commands.add_parser("pool", help="show who holds this machine's devices and slots"))
     simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
     cluster.add_to(commands)
@@ -124,25 +117,11 @@ def _add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     daemons.add_worker(commands.add_parser("worker", help="run a worker node of a cluster"))
     _add_keys(commands.add_parser("keys", help="make, add or revoke the keys of a cluster"))
     setup.add_to(commands.add_parser("setup", help="install CRIU, or make this node a service"))
-    bench = commands.add_parser("bench", help="measure ARTOS and other libraries in the same run")
-    bench.add_argument(
-        "name",
-        help="buffer, triggers, throughput, replay, startup, sharing, gpu, elasticity, "
-        "prewarm, pipelining, learning, scheduler, simulation, all",
+    bench.add_to(
+        commands.add_parser("bench", help="measure ARTOS and other libraries in the same run")
     )
-    bench.add_argument(
-        "--json",
-        type=Path,
-        metavar="FILE",
-        nargs="?",
-        const=_PRINTED,
-        help="write rows and ratios to FILE; without one, print them",
-    )
-    bench.add_argument("--repeats", type=whole, metavar="N", help="repetitions of each case")
-    bench.add_argument(
-        "--quick", action="store_true", help="a smoke test; its figures mean nothing"
-    )
-    bench.set_defaults(command=_bench, starts=True)
+    completion.add_to(commands, parser)
+    return parse(parser, commands.choices, arguments)
 
 
 def _add_run(parser: Parser) -> None:
@@ -155,7 +134,7 @@ def _add_run(parser: Parser) -> None:
         "--resume", type=Path, metavar="RUN", help="continue the run in this folder"
     )
     add_trust(parser)
-    parser.set_defaults(command=_run, starts=True)
+    parser.set_defaults(command=train, starts=True)
 
 
 def _add_keys(parser: Parser) -> None:
@@ -170,59 +149,41 @@ def _add_keys(parser: Parser) -> None:
         )
     parser.add_argument("--revoke", action="store_true", help="revoke these keys, do not make them")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.set_defaults(command=_keys)
+    parser.set_defaults(command=change_keys)
 
 
-def _add_explain(parser: Parser) -> None:
-    add_workload(parser)
-    parser.set_defaults(command=_explain)
-
-
-def _run(options: argparse.Namespace) -> int:
+def train(options: argparse.Namespace) -> int:
+    """``artos run``: a new run, or one that is continued, on this machine."""
     limits.check()
     shm_root()  # refused at once, not after the workload's import
     settings = settings_of(options)
     # Output of user code in this process must not mix with the result.
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
-        summary = _summary(options, settings)
+        if options.resume is None:
+            from head.run.request import Request  # noqa: PLC0415
+
+            request = Request(
+                workload_of(options), settings, options.seed, options.run_dir, options.inline,
+                options.json, deadline=options.deadline,
+            )  # fmt: skip
+            with request.preload() as preloaded:
+                # Imported only now, while another process imports the workload's code.
+                from deploy.local.run import run  # noqa: PLC0415
+
+                summary = run(request, preloaded)
+        else:
+            if options.workload or options.run_dir:
+                raise Refused(["--resume takes no workload and no --run-dir: the run has its own"])
+            from deploy.local.run import resume  # noqa: PLC0415
+
+            summary = resume(options.resume, settings, quiet=options.json, trust=options.trust)
     if options.json:
         print_json(summary.plain())
     return ExitStatus.of_outcome(summary.outcome)
 
 
-def _summary(options: argparse.Namespace, settings: dict[str, Any]) -> Any:
-    if options.resume is None:
-        return _started(_request(options, settings))
-    if options.workload or options.run_dir:
-        raise Refused(["--resume takes no workload and no --run-dir: the run has its own"])
-    from deploy.local.run import resume  # noqa: PLC0415
-
-    return resume(options.resume, settings, quiet=options.json, trust=options.trust)
-
-
-def _started(request: Request) -> Summary:
-    with request.preload() as preloaded:
-        # Only now, while another process imports the workload's code.
-        from deploy.local.run import run  # noqa: PLC0415
-
-        return run(request, preloaded)
-
-
-def _request(options: argparse.Namespace, settings: dict[str, Any]) -> Request:
-    from head.run.request import Request  # noqa: PLC0415
-
-    return Request(
-        workload_of(options),
-        settings,
-        options.seed,
-        options.run_dir,
-        options.inline,
-        options.json,
-        deadline=options.deadline,
-    )
-
-
-def _explain(options: argparse.Namespace) -> int:
+def explain_workload(options: argparse.Namespace) -> int:
+    """``artos explain``: how a workload is wired; runs nothing."""
     import msgspec  # noqa: PLC0415
 
     from head.run.request import reference_of  # noqa: PLC0415
@@ -241,14 +202,15 @@ def _explain(options: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
-def _clean(options: argparse.Namespace) -> int:
+def clean_up(options: argparse.Namespace) -> int:
+    """``artos clean``: remove what killed runs have left behind."""
     from artos.pool import view  # noqa: PLC0415
-    from artos.system import cleanup  # noqa: PLC0415
+    from artos.runs import cleanup  # noqa: PLC0415
 
     removed = cleanup.clean(options.runs)
     try:
         removed += view.clean()
-    finally:  # if the pool cannot be removed, what was is told even so
+    finally:  # even if the pool cannot be removed, say what was
         if options.json:
             print_json({"removed": [str(path) for path in removed]})
         else:
@@ -256,7 +218,8 @@ def _clean(options: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
-def _doctor(options: argparse.Namespace) -> int:
+def examine_machine(options: argparse.Namespace) -> int:
+    """``artos doctor``: what this machine can do for elastic actors."""
     from workers.host import doctor  # noqa: PLC0415
 
     report = doctor.examine()
@@ -267,7 +230,8 @@ def _doctor(options: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
-def _keys(options: argparse.Namespace) -> int:
+def change_keys(options: argparse.Namespace) -> int:
+    """``artos keys``: make or revoke keys."""
     from deploy.cli import keys  # noqa: PLC0415
 
     report = keys.change(options.folder, options.user, options.node, revoke=options.revoke)
@@ -276,18 +240,6 @@ def _keys(options: argparse.Namespace) -> int:
     else:
         print(keys.text(report))
     return ExitStatus.DONE
-
-
-def _bench(options: argparse.Namespace) -> int:
-    # By name: the benchmarks are a floor above and may not be installed.
-    registry = importlib.import_module("evaluation.core.registry")
-    repeats = {} if options.repeats is None else {"repeats": options.repeats}
-    if options.json != _PRINTED:
-        return int(registry.run(options.name, options.json, options.quick, **repeats))
-    with redirect_stdout(sys.stderr):
-        status = int(registry.run(options.name, None, options.quick, **repeats))
-    print_json(registry.written(options.name))
-    return status
 
 
 if __name__ == "__main__":

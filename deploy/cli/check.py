@@ -8,14 +8,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from artos.errors import DeadlineExceeded, Refused
-from artos.exit_status import ExitStatus
+from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
 from deploy.cli.common import add_env_args, add_json, env_args_of, print_json
 from deploy.cli.parser import Parser
 
 if TYPE_CHECKING:
-    from artos.envs.examination import Examination
     from artos.envs.spec import ActionSpec, Part
+    from artos.runtime.examination import Examination
 
 _LOOP = 1.0
 """Seconds that each of the loops of an examination takes, at most."""
@@ -33,10 +33,11 @@ def add_to(parser: Parser) -> None:
         help="give up after this long; default: 60",
     )
     add_json(parser)
-    parser.set_defaults(command=_check)
+    parser.set_defaults(command=check_env)
 
 
-def _check(options: argparse.Namespace) -> int:
+def check_env(options: argparse.Namespace) -> int:
+    """``artos check``: try an environment out; trains nothing."""
     from artos.envs.address import address  # noqa: PLC0415
 
     found = examined(address(options.env, env_args_of(options)), options.deadline)
@@ -56,12 +57,12 @@ def examined(env: str, deadline: float) -> Examination:
     """
     import msgspec  # noqa: PLC0415
 
-    from artos.envs.examination import Examination  # noqa: PLC0415
+    from artos.runtime.examination import Examination  # noqa: PLC0415
 
     if not deadline > 0:
         raise Refused([f"deadline must be positive, not {deadline:g}"])
     seconds = min(_LOOP, deadline / 10)
-    words = [sys.executable, "-P", "-m", "artos.envs.examination", env, str(seconds)]
+    words = [sys.executable, "-P", "-m", "artos.runtime.examination", env, str(seconds)]
     try:
         done = subprocess.run(words, stdout=subprocess.PIPE, timeout=deadline, check=False)
     except subprocess.TimeoutExpired as late:
@@ -79,7 +80,7 @@ def examined(env: str, deadline: float) -> Examination:
 
 
 def text(found: Examination) -> str:
-    """An examination, for people."""
+    """An examination as text for people."""
     from artos.envs.goals import goal_words  # noqa: PLC0415
 
     spec = found.spec
@@ -89,7 +90,23 @@ def text(found: Examination) -> str:
     if goals := goal_words(part.name for part in spec.parts):
         lines.append(f"  goals: {goals}")
     lines += ["takes", f"  {_actions(spec.actions)}", "behaves"]
-    lines += [f"  {line}" for line in _behaviour(found)]
+    if found.differs:
+        lines.append(f"  not decided by its seed: {found.differs}")
+    else:
+        lines.append(f"  decided by its seed: the same over {found.compared} steps, three times")
+    if found.own_resets:
+        lines.append(f"  resets itself: {found.own_resets}")
+    if found.reuses:
+        again = ", ".join(found.reuses)
+        lines.append(f"  hands over the same array again: {again} (it is copied)")
+    if found.keeps_actions:
+        lines.append("  keeps the arrays of actions that it is given")
+    lines += [
+        f"  shows numbers that float32, in which networks compute, does not tell apart: {name}, "
+        f"{example}; let a wrapper subtract an offset"
+        for name, example in found.rounded.items()
+    ]
+    lines.append(f"  {found.bare:,.0f} steps/s alone, {found.stepped:,.0f} as actors step it")
     lines += [f"note: {note}" for note in found.notes]
     return "\n".join(lines)
 
@@ -121,22 +138,3 @@ def _short(values: tuple[Any, ...]) -> str:
         if len(several) == 1
         else ", ".join(map(str, values[:8])) + " ..." * (len(values) > 8)
     )
-
-
-def _behaviour(found: Examination) -> list[str]:
-    if found.differs:
-        lines = [f"not decided by its seed: {found.differs}"]
-    else:
-        lines = [f"decided by its seed: the same over {found.compared} steps, three times"]
-    if found.own_resets:
-        lines.append(f"resets itself: {found.own_resets}")
-    if found.reuses:
-        lines.append(f"hands over the same array again: {', '.join(found.reuses)} (it is copied)")
-    if found.keeps_actions:
-        lines.append("keeps the arrays of actions that it is given")
-    lines += [
-        f"shows numbers that float32, in which networks compute, does not tell apart: {name}, "
-        f"{example}; let a wrapper subtract an offset"
-        for name, example in found.rounded.items()
-    ]
-    return [*lines, f"{found.bare:,.0f} steps/s alone, {found.stepped:,.0f} as actors step it"]

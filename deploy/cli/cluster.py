@@ -1,7 +1,7 @@
 """Commands about the runs of a head or of this machine: list, status, logs, stop, scale, top, ...
 
 RUN is a run's folder on this machine, or the name of a run: on the head if a head is given
-(``--head``, ``ARTOS_HEAD``), else in ``--runs``.
+(``--head`` or ``ARTOS_HEAD``), else in ``--runs``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from artos.errors import Refused
-from artos.exit_status import ExitStatus
+from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
 from deploy.cli.common import (
     add_json,
@@ -56,19 +56,18 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
         "--wait", action="store_true", help="wait until the run is over; Ctrl-C stops the run"
     )
     submit.set_defaults(starts=True)
-    _towards_head(submit, _submit, json=False)
-    _towards_runs(
-        commands.add_parser("list", help="list the runs of this machine or a cluster"), _list
-    )
+    _towards_head(submit, submit_run, json=False)
+    listing = commands.add_parser("list", help="list the runs of this machine or a cluster")
+    _towards_runs(listing, list_runs)
     status = commands.add_parser("status", help="show nodes and runs, or one run")
     status.add_argument("run", nargs="?", default="", metavar="RUN", help=_RUN)
-    _towards_runs(status, _status)
+    _towards_runs(status, show_status)
     usage = commands.add_parser("usage", help="show what runs have held and used, and its cost")
     usage.add_argument("run", nargs="?", default="", metavar="RUN", help=_RUN)
     usage.add_argument(
         "--prices", type=Path, metavar="FILE", help="a table of prices (TOML), for the cost"
     )
-    _towards_runs(usage, _usage)
+    _towards_runs(usage, show_usage)
     logs = commands.add_parser("logs", help="print the messages of a run")
     logs.add_argument("run", metavar="RUN", help=_RUN)
     logs.add_argument(
@@ -78,24 +77,24 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     whose.add_argument("--actor", type=whole, metavar="N", help="the output of actor N")
     whose.add_argument("--learner", action="store_true", help="the output of the learner")
     whose.add_argument("--log", default="", metavar="NAME", help="e.g. template, or NODE/executor")
-    _towards_runs(logs, _logs)
+    _towards_runs(logs, print_logs)
     stop = commands.add_parser(
         "stop", help="ask a run to finish and save; asked again, it ends at once"
     )
     stop.add_argument("run", metavar="RUN", help=_RUN)
-    _towards_runs(stop, _stop)
+    _towards_runs(stop, stop_run)
     drain = commands.add_parser("drain", help="move the actors of a node to other nodes")
     drain.add_argument("node", metavar="NODE")
-    _towards_head(drain, _drain)
+    _towards_head(drain, drain_node)
     top = commands.add_parser("top", help="show nodes and runs live")
     top.set_defaults(run="")
-    _towards_runs(top, _top)
+    _towards_runs(top, show_top)
     scale = commands.add_parser("scale", help="change how many actors a live run has")
     scale.add_argument("run", metavar="RUN", help=_RUN)
     scale.add_argument(
         "actors", type=whole, metavar="N", help="number of actors from the next version on"
     )
-    _towards_runs(scale, _scale)
+    _towards_runs(scale, scale_run)
 
 
 def _towards_runs(parser: Parser, command: Any) -> None:
@@ -116,7 +115,7 @@ def _towards_head(parser: Parser, command: Any, *, json: bool = True) -> None:
     parser.set_defaults(command=command)
 
 
-def _client(options: argparse.Namespace, *, patient: bool = True) -> HeadClient:
+def _head_of(options: argparse.Namespace, *, patient: bool = True) -> HeadClient:
     from deploy.client.head_client import HeadClient  # noqa: PLC0415
 
     head = options.head or os.environ.get("ARTOS_HEAD")
@@ -130,16 +129,17 @@ def _client(options: argparse.Namespace, *, patient: bool = True) -> HeadClient:
 def _runs(
     options: argparse.Namespace, run: str = "", *, patient: bool = True
 ) -> HeadClient | LocalRuns:
-    """The client for questions about that run, or about all runs: of a head or this machine."""
+    """What answers questions about that run, or about all runs: a head or this machine."""
     from deploy.local.local_runs import LocalRuns, is_run  # noqa: PLC0415
 
     here = options.runs or is_run(Path(run)) or not os.environ.get("ARTOS_HEAD")
     if options.head is None and here:
         return LocalRuns(options.runs or Path("runs"))
-    return _client(options, patient=patient)
+    return _head_of(options, patient=patient)
 
 
-def _submit(options: argparse.Namespace) -> int:
+def submit_run(options: argparse.Namespace) -> int:
+    """``artos submit``: train on a cluster; with ``--wait`` until the run is over."""
     from deploy.client import submit  # noqa: PLC0415
 
     wanted = submit.Wanted(
@@ -153,26 +153,21 @@ def _submit(options: argparse.Namespace) -> int:
     )
     if options.resume and (options.workload or options.run_dir):
         raise Refused(["--resume takes no workload and no --run-dir: the run has its own"])
-    with _client(options) as client:
-        run = submit.submit(client, wanted)
+    with _head_of(options) as client:
+        sent = submit.submit(client, wanted)
         if not options.wait:
-            _show(options, run, f"submitted {run['run']}; its folder on the head: {run['folder']}")
+            said = f"submitted {sent['run']}; its folder on the head: {sent['folder']}"
+            _show(options, sent, said)
             return ExitStatus.DONE
         note = submit.quiet if options.json else submit.note
-        return _waited(options, submit.follow(client, run["run"], note))
-
-
-def _waited(options: argparse.Namespace, status: dict[str, Any]) -> int:
-    from deploy.client import submit  # noqa: PLC0415
-
-    outcome, why = status["outcome"], status["why"]
-    if options.json and status["summary"] is not None:
-        print_json(status["summary"])
-    if outcome not in ("done", "interrupted"):
-        submit.note(f"artos: run {status['name']} {outcome}: {why}")
+        run = submit.follow(client, sent["run"], note)
+    if options.json and run.ending:
+        print_json(run.ending)
+    if run.outcome not in ("done", "interrupted"):
+        submit.note(f"artos: run {run.name} {run.outcome}: {run.why}")
     elif not options.json:
-        print(printable(submit.outcome_text(status)))
-    return ExitStatus.of_outcome(outcome)
+        print(printable(submit.outcome_text(run)))
+    return ExitStatus.of_outcome(run.outcome)
 
 
 def _show(options: argparse.Namespace, data: Any, text: str) -> None:
@@ -182,34 +177,44 @@ def _show(options: argparse.Namespace, data: Any, text: str) -> None:
         print(printable(text))
 
 
-def _list(options: argparse.Namespace) -> int:
+def list_runs(options: argparse.Namespace) -> int:
+    """``artos list``: the runs of this machine or a cluster."""
     from deploy.client import overview  # noqa: PLC0415
 
     with _runs(options) as client:
-        answer = client.list_runs()
-    _show(options, answer, overview.text(overview.runs(answer["runs"], client.nothing)))
+        runs = client.list_runs()
+    answer = {"runs": [run.plain for run in runs]}
+    _show(options, answer, overview.text(overview.runs(runs, client.nothing)))
     return ExitStatus.DONE
 
 
-def _status(options: argparse.Namespace) -> int:
+def show_status(options: argparse.Namespace) -> int:
+    """``artos status``: nodes and runs, or one run."""
     from deploy.client import overview  # noqa: PLC0415
 
     with _runs(options, options.run) as client:
-        answer = client.status(options.run)
-    one = bool(options.run)
-    picture = overview.run(answer) if one else overview.cluster(answer, client.nothing)
+        if options.run:
+            run = client.status(options.run)
+            answer, picture = run.plain, overview.run(run)
+        else:
+            cluster = client.cluster()
+            answer, picture = cluster.plain, overview.cluster(cluster, client.nothing)
     _show(options, answer, overview.text(picture))
     return ExitStatus.DONE
 
 
-def _usage(options: argparse.Namespace) -> int:
+def show_usage(options: argparse.Namespace) -> int:
+    """``artos usage``: what runs have held and used.
+
+    Raises:
+        Refused: the records of a run are damaged.
+    """
     from deploy.client import bills, overview  # noqa: PLC0415
 
     prices = bills.Prices.load(options.prices) if options.prices else None
     with _runs(options, options.run) as client:
-        status = client.status(options.run)
-    runs = [status] if options.run else status["runs"]
-    if damage := [run["damage"] for run in runs if run.get("damage")]:
+        runs = (client.status(options.run),) if options.run else client.cluster().runs
+    if damage := [run.damage for run in runs if isinstance(run.damage, str) and run.damage]:
         raise Refused(damage)
     found = [bills.bill(run, prices) for run in runs]
     sums = {"users": bills.by_user(found), "total": bills.total(found)}
@@ -218,7 +223,8 @@ def _usage(options: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
-def _logs(options: argparse.Namespace) -> int:
+def print_logs(options: argparse.Namespace) -> int:
+    """``artos logs``: the messages of a run or of one of its processes."""
     offset = 0 if options.follow or options.json else _LAST_OF_LOG
     log = "learner" if options.learner else options.log
     log = log if options.actor is None else f"actor-{options.actor}"
@@ -236,15 +242,17 @@ def _logs(options: argparse.Namespace) -> int:
                 time.sleep(_FOLLOW_SECONDS)
 
 
-def _stop(options: argparse.Namespace) -> int:
+def stop_run(options: argparse.Namespace) -> int:
+    """``artos stop``: have a run finish and save; asked again, it ends at once."""
     with _runs(options, options.run) as client:
         run = client.stop(options.run)
-    _show(options, run, f"{run['name']}: {run['state']}")
+    _show(options, run.plain, f"{run.name}: {run.state}")
     return ExitStatus.DONE
 
 
-def _drain(options: argparse.Namespace) -> int:
-    with _client(options) as client:
+def drain_node(options: argparse.Namespace) -> int:
+    """``artos drain``: move the actors of a node to other nodes."""
+    with _head_of(options) as client:
         answer = client.drain(options.node)
     text = (
         f"{answer['actors']} actors of {answer['node']} move to other nodes; it gets no new actors"
@@ -253,7 +261,8 @@ def _drain(options: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
-def _scale(options: argparse.Namespace) -> int:
+def scale_run(options: argparse.Namespace) -> int:
+    """``artos scale``: change how many actors a live run has."""
     with _runs(options, options.run) as client:
         answer = client.scale(options.run, options.actors)
     text = f"{answer['actors']} of {answer['most']} registered actors from the next version on"
@@ -261,11 +270,12 @@ def _scale(options: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
-def _top(options: argparse.Namespace) -> int:
+def show_top(options: argparse.Namespace) -> int:
+    """``artos top``: nodes and runs, live in a terminal."""
     from deploy.client import overview  # noqa: PLC0415
 
     if options.json or not sys.stdout.isatty():
-        return _status(options)
+        return show_status(options)
     with _runs(options, patient=False) as client:
-        overview.live(client.status, _TOP_SECONDS, client.nothing)
+        overview.live(client.cluster, _TOP_SECONDS, client.nothing)
     return ExitStatus.DONE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from artos.errors import Refused
@@ -44,14 +44,14 @@ def env_args_of(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         Refused: one without a key or ``=``.
     """
-    from artos.settings import convert  # noqa: PLC0415
+    from artos.specs.settings import convert  # noqa: PLC0415
 
     given = pairs("--env-arg", options.env_args)
     return {name: convert(name, value, Any) for name, value in given.items()}
 
 
 def add_workload(parser: Parser) -> None:
-    """Add the arguments of every command about a workload."""
+    """Add the arguments that every command about a workload has."""
     parser.add_argument("workload", nargs="?", help="an algorithm (ppo) or FILE.py:OBJECT")
     parser.add_argument("--env", help="a Gymnasium id or module:factory")
     add_env_args(parser)
@@ -126,6 +126,14 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
         "--trust", action="store_true",
         help="run the code that a run's folder names wherever it is, and read its pickled states",
     )  # fmt: skip
+
+
+def columns(
+    rows: Sequence[Sequence[str]], aligned: Callable[[str, int], str] = str.ljust
+) -> list[str]:
+    """The rows of a table as lines, with columns of equal width; each cell is ``aligned``."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(aligned, row, widths)).rstrip() for row in rows]
 
 
 def print_json(value: Any, *, indent: int = 1) -> None:

@@ -19,10 +19,13 @@ def add_to(commands: argparse._SubParsersAction[Parser], parser: Parser) -> None
     """Add the command, whose script completes the commands of ``parser``."""
     completion = commands.add_parser("completion", help="print a completion script for a shell")
     completion.add_argument("shell", choices=SHELLS, help='bash: eval "$(artos completion bash)"')
-    completion.set_defaults(command=functools.partial(_completion, parser, commands.choices))
+    completion.set_defaults(command=functools.partial(print_script, parser, commands.choices))
 
 
-def _completion(parser: Parser, commands: Mapping[str, Parser], options: argparse.Namespace) -> int:
+def print_script(
+    parser: Parser, commands: Mapping[str, Parser], options: argparse.Namespace
+) -> int:
+    """``artos completion``: print the script for a shell."""
     import shtab  # noqa: PLC0415
 
     for each in commands.values():

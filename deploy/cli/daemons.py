@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from artos.errors import Refused
-from artos.exit_status import ExitStatus
+from artos.runs.exit_status import ExitStatus
 from artos.system.logging_setup import logging_to, to_stderr
 from deploy.cli.common import print_json
 from deploy.cli.parser import Parser, whole
@@ -32,7 +32,7 @@ def add_head(parser: Parser) -> None:
     )
     _add_devices(parser)
     _add_json(parser)
-    parser.set_defaults(command=_head, starts=True)
+    parser.set_defaults(command=run_head, starts=True)
 
 
 def add_worker(parser: Parser) -> None:
@@ -58,7 +58,7 @@ def add_worker(parser: Parser) -> None:
     )
     _add_devices(parser)
     _add_json(parser)
-    parser.set_defaults(command=_worker, starts=True)
+    parser.set_defaults(command=run_worker, starts=True)
 
 
 def _add_devices(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +76,8 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _head(options: argparse.Namespace) -> int:
+def run_head(options: argparse.Namespace) -> int:
+    """``artos head``: the head of a cluster, until a signal ends it."""
     from artos.pool.devices import lent  # noqa: PLC0415
     from head.daemon.daemon import HeadDaemon  # noqa: PLC0415
     from head.daemon.options import head_options  # noqa: PLC0415
@@ -92,7 +93,12 @@ def _head(options: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
-def _worker(options: argparse.Namespace) -> int:
+def run_worker(options: argparse.Namespace) -> int:
+    """``artos worker``: a worker node, until a signal or its head ends it.
+
+    Raises:
+        Refused: the head or the keys are not named.
+    """
     from artos.pool.devices import lent  # noqa: PLC0415
     from workers.daemon.daemon import WorkerDaemon, WorkerOptions  # noqa: PLC0415
 
@@ -117,14 +123,12 @@ def _worker(options: argparse.Namespace) -> int:
 
 
 def _form(options: argparse.Namespace) -> Callable[[str], None]:
-    return _in_json if options.json else _in_words
+    def as_json(text: str) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        print_json({"time": now, "text": text}, indent=-1)
 
+    def as_text(text: str) -> None:
+        # It may quote peers: later lines are indented, so that none looks like a message of ours.
+        to_stderr(f"artos: {text}".replace("\n", "\n       "))
 
-def _in_json(text: str) -> None:
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    print_json({"time": now, "text": text}, indent=-1)
-
-
-def _in_words(text: str) -> None:
-    # The text may quote peers: later lines are indented, so that none looks like a message of ours.
-    to_stderr(f"artos: {text}".replace("\n", "\n       "))
+    return as_json if options.json else as_text

@@ -6,16 +6,11 @@ import argparse
 import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from artos.exit_status import ExitStatus
+from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
 from deploy.cli.common import add_env_args, add_json, add_trust, env_args_of, print_json
 from deploy.cli.parser import Parser, whole
-
-if TYPE_CHECKING:
-    from artos.trained.evaluation import Evaluation
-    from artos.trained.trained import Trained
 
 
 def add_to(parser: Parser) -> None:
@@ -47,10 +42,11 @@ def add_to(parser: Parser) -> None:
     )
     add_trust(parser)
     add_json(parser)
-    parser.set_defaults(command=_eval)
+    parser.set_defaults(command=play)
 
 
-def _eval(options: argparse.Namespace) -> int:
+def play(options: argparse.Namespace) -> int:
+    """``artos eval``: play episodes with what a run has learned."""
     from artos.trained.trained import load  # noqa: PLC0415
     from deploy.local.local_runs import folder_of  # noqa: PLC0415
 
@@ -58,32 +54,24 @@ def _eval(options: argparse.Namespace) -> int:
     # Output of user code in this process must not mix with the result.
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
         trained = load(folder, trust=options.trust)
-        evaluation = _played(trained, options)
-    _show(trained, evaluation, json=options.json)
-    return ExitStatus.DONE
+        from artos.envs.address import address  # noqa: PLC0415
+        from deploy.display.counted_view import CountedView  # noqa: PLC0415
 
-
-def _played(trained: Trained, options: argparse.Namespace) -> Evaluation:
-    from artos.envs.address import address  # noqa: PLC0415
-    from deploy.display.counted_view import CountedView  # noqa: PLC0415
-
-    env = address(options.env or trained.spec.name, env_args_of(options))
-    with CountedView(sys.stderr, "episodes", options.episodes, quiet=options.json) as view:
-        return trained.evaluate(
-            options.episodes,
-            greedy=options.greedy,
-            seed=options.seed,
-            env=env,
-            video=options.video,
-            deadline=options.deadline,
-            note=view.show,
-        )
-
-
-def _show(trained: Trained, evaluation: Evaluation, *, json: bool) -> None:
+        env = address(options.env or trained.spec.name, env_args_of(options))
+        with CountedView(sys.stderr, "episodes", options.episodes, quiet=options.json) as view:
+            evaluation = trained.evaluate(
+                options.episodes,
+                greedy=options.greedy,
+                seed=options.seed,
+                env=env,
+                video=options.video,
+                deadline=options.deadline,
+                note=view.show,
+            )
     from deploy.display import evaluation_table  # noqa: PLC0415
 
-    if json:
+    if options.json:
         print_json({"run": trained.name, "steps": trained.steps, **evaluation.plain()})
     else:
         print(printable(evaluation_table.text(trained, evaluation)))
+    return ExitStatus.DONE

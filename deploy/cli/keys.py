@@ -50,7 +50,7 @@ def change(
 
 
 def text(report: KeysReport) -> str:
-    """The report in words."""
+    """The report as text."""
     lines = [f"made {path}" for path in report.made]
     lines += [f"revoked {holder}: it is refused from now on" for holder in report.revoked]
     lines.append(f"users with a key: {', '.join(report.users) or 'none'}")

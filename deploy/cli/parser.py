@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NoReturn
 
-from artos.counts import count
-from artos.exit_status import ExitStatus
+from artos.runs.exit_status import ExitStatus
+from artos.specs.counts import count
 from artos.system.printable import printable
 
 

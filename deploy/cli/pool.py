@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from artos.exit_status import ExitStatus
+from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
-from deploy.cli.common import add_json, print_json
+from deploy.cli.common import add_json, columns, print_json
 from deploy.cli.parser import Parser
 
 if TYPE_CHECKING:
@@ -18,13 +17,14 @@ if TYPE_CHECKING:
 def add_to(parser: Parser) -> None:
     """Add the flags of ``artos pool``."""
     add_json(parser)
-    parser.set_defaults(command=_pool)
+    parser.set_defaults(command=show_pool)
 
 
-def _pool(options: argparse.Namespace) -> int:
-    from artos.pool.view import look  # noqa: PLC0415
+def show_pool(options: argparse.Namespace) -> int:
+    """``artos pool``: who holds this machine's devices and slots."""
+    from artos.pool.view import read_pool  # noqa: PLC0415
 
-    view = look()
+    view = read_pool()
     if options.json:
         print_json(view)
     else:
@@ -33,7 +33,7 @@ def _pool(options: argparse.Namespace) -> int:
 
 
 def text(view: PoolView) -> str:
-    """The pool in words: resources and holders, the queue, and what workloads have held."""
+    """The pool as text: resources and holders, the queue, and what workloads have held."""
     if not view.resources:
         return "nothing is leased on this machine"
     resources = [("resource", "held", "memory", "by")]
@@ -69,7 +69,8 @@ def text(view: PoolView) -> str:
         )
         for each in view.workloads
     ]
-    return "\n\n".join(_columns(rows) for rows in (resources, queue, workloads) if len(rows) > 1)
+    tables = (rows for rows in (resources, queue, workloads) if len(rows) > 1)
+    return "\n\n".join("\n".join(columns(rows)) for rows in tables)
 
 
 def _holder(who: HolderView) -> str:
@@ -81,11 +82,3 @@ def _holder(who: HolderView) -> str:
 def _lacks(who: WaitingView) -> str:
     by = f", held by {'; '.join(who.held_by)}" if who.held_by else ""
     return f"{who.lacks_mb} MB of memory{by}" if who.lacks_mb else who.why
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )

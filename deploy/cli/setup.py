@@ -24,10 +24,11 @@ def add_to(parser: Parser) -> None:
     parser.epilog, parser.formatter_class = _HELP, argparse.RawDescriptionHelpFormatter
     parser.add_argument("what", choices=("criu", "head", "worker"))
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
-    parser.set_defaults(command=_setup)
+    parser.set_defaults(command=set_up)
 
 
-def _setup(options: argparse.Namespace) -> int:
+def set_up(options: argparse.Namespace) -> int:
+    """``artos setup``: run the script; its exit status is the command's."""
     if options.what == "criu":
         command = ["bash", f"{_SCRIPTS}/setup/criu.sh", "--again"]
     else:
@@ -37,11 +38,8 @@ def _setup(options: argparse.Namespace) -> int:
             options.what,
             *options.arguments,
         ]
-    return subprocess.run(command, env={**os.environ, **_own()}, check=False).returncode
-
-
-def _own() -> dict[str, str]:
-    """Environment variables that tell the scripts about this installation."""
     artos = Path(sysconfig.get_path("scripts")) / "artos"
     packages = sysconfig.get_path("purelib")
-    return {"ARTOS": str(artos), "ARTOS_PYTHON": sys.executable, "ARTOS_PACKAGES": packages}
+    # Tells the scripts about this installation.
+    own = {"ARTOS": str(artos), "ARTOS_PYTHON": sys.executable, "ARTOS_PACKAGES": packages}
+    return subprocess.run(command, env={**os.environ, **own}, check=False).returncode

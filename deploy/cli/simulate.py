@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from artos.errors import Refused
-from artos.exit_status import ExitStatus
+from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
-from deploy.cli.common import add_json, print_json
+from deploy.cli.common import add_json, columns, print_json
 from deploy.cli.parser import Parser, whole
 
 if TYPE_CHECKING:
-    from head.simulation.report import Forecast
+    from deploy.simulation.report import Forecast
 
 _MOST_SHOWN = 20
 
@@ -51,14 +50,15 @@ def add_to(parser: Parser) -> None:
     )
     parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
     add_json(parser)
-    parser.set_defaults(command=_simulate)
+    parser.set_defaults(command=simulate)
 
 
-def _simulate(options: argparse.Namespace) -> int:
-    from head.simulation.cluster import Cluster  # noqa: PLC0415
-    from head.simulation.mix import mix  # noqa: PLC0415
-    from head.simulation.recorded import recorded  # noqa: PLC0415
-    from head.simulation.toml_tables import quotas_in  # noqa: PLC0415
+def simulate(options: argparse.Namespace) -> int:
+    """``artos simulate``: try a cluster that is not there."""
+    from deploy.simulation.cluster import Cluster  # noqa: PLC0415
+    from deploy.simulation.mix import mix  # noqa: PLC0415
+    from deploy.simulation.recorded import recorded  # noqa: PLC0415
+    from deploy.simulation.toml_tables import quotas_in  # noqa: PLC0415
 
     folders = [folder for group in options.journal for folder in group]
     if bool(folders) == (options.mix is not None):
@@ -102,18 +102,10 @@ def text(forecast: Forecast) -> str:
         )
         for each in forecast.usage[:_MOST_SHOWN]
     ]
-    lines += ["", *_columns(rows)]
+    lines += ["", *columns(rows, str.rjust)]
     if len(forecast.usage) > _MOST_SHOWN:
         lines.append(f"... and {len(forecast.usage) - _MOST_SHOWN:,} more: --json has all")
     lines += [f"{run} ended early: {why}" for run, why in forecast.ended_early.items()]
     lines += [f"{run} does not end: {why}" for run, why in forecast.unfinished.items()]
     took = f"{forecast.events:,} events in {forecast.simulated_in:.1f} s"
     return "\n".join([*lines, "", f"simulated {took}"])
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]

@@ -1,4 +1,4 @@
-"""What runs have held and used, and what that costs by a table of prices."""
+"""What runs have held and used, and what that costs at given prices."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 from rich.console import RenderableType
 
-from artos.closest import closest
 from artos.errors import Refused
+from artos.protocol.usage import BILL, Usage, added, nested
+from artos.protocol.views import RunView
+from artos.system.closest import closest
 from artos.system.regular_file import contents
-from artos.usage import BILL, Usage, added, nested
 from deploy.client.overview import table_of
 
 _PRICED = tuple(name for name in BILL if name != "waits")
@@ -29,10 +30,10 @@ class Prices(msgspec.Struct, frozen=True):
 
     @classmethod
     def load(cls, file: Path) -> Prices:
-        """From a TOML file: a price for each name, and the ``currency``.
+        """Read a TOML file that has a price for each name, and the ``currency``.
 
         Raises:
-            Refused: it cannot be read, or everything that is wrong in it.
+            Refused: it cannot be read, or has faults, all of which are named.
         """
         try:
             found = tomllib.loads(contents(file).decode())
@@ -53,17 +54,16 @@ class Prices(msgspec.Struct, frozen=True):
         return cls(currency, {name: float(price) for name, price in found.items()})
 
     def cost(self, bill: Mapping[str, Any]) -> float:
-        """What a bill costs."""
+        """The cost of a bill, in ``currency``."""
         return sum(price * float(bill[name]) for name, price in self.units.items())
 
 
-def bill(run: Mapping[str, Any], prices: Prices | None) -> dict[str, Any]:
-    """A run's name, user, state and ``usage``, from its status; with prices also its ``cost``."""
-    summary, facts = run.get("summary") or {}, run.get("facts") or {}
-    usage = summary.get("usage") or nested(facts.get("usage") or {})
+def bill(run: RunView, prices: Prices | None) -> dict[str, Any]:
+    """A run's name, user, state and ``usage``; with prices also its ``cost``."""
+    usage = run.ending.get("usage") or nested(run.progress.usage if run.progress else {})
     complete = Usage().bill | usage
     complete["bytes_moved"] = int(complete["bytes_moved"])
-    found = {name: run.get(name, "") for name in ("name", "user", "state")} | {"usage": complete}
+    found = {"name": run.name, "user": run.user, "state": run.state, "usage": complete}
     return found | ({} if prices is None else {"cost": prices.cost(complete)})
 
 
@@ -100,16 +100,11 @@ def table(bills: Sequence[Mapping[str, Any]], prices: Prices | None) -> Renderab
         lines.append({"name": "all", "user": "", "state": ""} | total(bills))
     for each in lines:
         names = (each[name] for name in ("name", "user", "state"))
-        found.add_row(*names, *_cells(each["usage"]), *_cost(each))
+        usage = each["usage"]
+        seconds = [f"{usage[name]:,.1f} s" for name in _PRICED[:4]]
+        waits = ", ".join(f"{c} {s:,.1f} s" for c, s in usage["waits"].items() if round(s, 1))
+        parked, moved = usage["parked_mb_seconds"], usage["bytes_moved"] / _MB
+        amounts = (*seconds, f"{parked:,.0f} MB·s", f"{moved:,.1f} MB", waits)
+        costs = [f"{each['cost']:,.4f}"] if "cost" in each else []
+        found.add_row(*names, *amounts, *costs)
     return found
-
-
-def _cells(usage: Mapping[str, Any]) -> list[str]:
-    seconds = [f"{usage[name]:,.1f} s" for name in _PRICED[:4]]
-    waits = ", ".join(f"{c} {s:,.1f} s" for c, s in usage["waits"].items() if round(s, 1))
-    parked, moved = usage["parked_mb_seconds"], usage["bytes_moved"] / _MB
-    return [*seconds, f"{parked:,.0f} MB·s", f"{moved:,.1f} MB", waits]
-
-
-def _cost(each: Mapping[str, Any]) -> list[str]:
-    return [f"{each['cost']:,.4f}"] if "cost" in each else []

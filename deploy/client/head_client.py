@@ -10,20 +10,23 @@ from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
+from artos.protocol.views import ClusterView, RunView
+from artos.runtime.loop import Waker
 from artos.system.closing import Closing
-from artos.system.loop import Waker
 from artos.transport.keys import Keys
 from artos.transport.link_faults import unreachable
 from artos.transport.messenger import HEAD, Messenger
 
 _SECONDS = 15.0
+_OTHER = "the head's answer is one to another question: use the ARTOS that the head has"
 _BUSY = "it can be reached, but is busy or stopped, and may still do what was asked; ask again"
 
 
 class HeadClient(Closing):
     """Sends a request to a head and waits for the answer; sends it again if the head restarts.
 
-    ``patient``: a head that has answered before may be unreachable until the answer is due.
+    A ``patient`` client waits, until the answer is due, for a head that has answered before and is
+    unreachable now.
     """
 
     nothing = "no run was submitted"
@@ -44,43 +47,47 @@ class HeadClient(Closing):
             raise
 
     def limits(self) -> dict[str, Any]:
-        """The limits of a submission; raises what ``ask`` raises."""
-        return self.ask(control.ReadLimits())
+        """The limits of a submission; raises what ``request`` raises."""
+        return self.request(control.ReadLimits())
 
-    def list_runs(self) -> dict[str, Any]:
-        """All runs in short; raises what ``ask`` raises."""
-        return self.ask(control.ListRuns())
+    def list_runs(self) -> tuple[RunView, ...]:
+        """All runs in short; raises what ``request`` raises."""
+        return self._cluster_in(self.exchange(control.ListRuns())).runs
 
-    def status(self, run: str = "") -> dict[str, Any]:
-        """One run in full, or all nodes and runs; raises what ``ask`` raises."""
-        return self.ask(control.ReadStatus(run))
+    def status(self, run: str) -> RunView:
+        """One run in full; raises what ``request`` raises."""
+        return self._run_in(self.exchange(control.ReadStatus(run)))
+
+    def cluster(self) -> ClusterView:
+        """All nodes and runs; raises what ``request`` raises."""
+        return self._cluster_in(self.exchange(control.ReadStatus()))
 
     def logs(self, run: str, offset: int = 0, log: str = "") -> dict[str, Any]:
-        """A piece of a log (see ``ReadLogs``); raises what ``ask`` raises."""
-        return self.ask(control.ReadLogs(run, offset, log))
+        """A piece of a log, from an offset in bytes; raises what ``request`` raises."""
+        return self.request(control.ReadLogs(run, offset, log))
 
     def scale(self, run: str, actors: int) -> dict[str, Any]:
-        """Change a run's number of actors; raises what ``ask`` raises."""
-        return self.ask(control.ScaleRun(run, actors))
+        """Change a run's number of actors; raises what ``request`` raises."""
+        return self.request(control.ScaleRun(run, actors))
 
-    def stop(self, run: str) -> dict[str, Any]:
-        """Have a run finish and save; raises what ``ask`` raises."""
-        return self.ask(control.StopRun(run))
+    def stop(self, run: str) -> RunView:
+        """Have a run finish and save; returns it in short; raises what ``request`` raises."""
+        return self._run_in(self.exchange(control.StopRun(run)))
 
     def drain(self, node: str) -> dict[str, Any]:
-        """Have the actors of a node move elsewhere; raises what ``ask`` raises."""
-        return self.ask(control.DrainNode(node))
+        """Move the actors of a node to other nodes; raises what ``request`` raises."""
+        return self.request(control.DrainNode(node))
 
-    def ask(self, request: control.UserRequest) -> dict[str, Any]:
-        """The head's answer to a request.
+    def request(self, message: control.UserRequest) -> dict[str, Any]:
+        """The data of the head's answer to a request.
 
         Raises:
             Refused: the head refuses, and says why.
-            NoHead, WrongKeys, DeadlineExceeded: see ``tell``.
+            NoHead, WrongKeys, DeadlineExceeded: see ``exchange``.
         """
-        return self._plain(self.tell(request))
+        return self._data_of(self.exchange(message))
 
-    def tell(self, message: Message, seconds: float = _SECONDS) -> control.Answer:
+    def exchange(self, message: Message, seconds: float = _SECONDS) -> control.Answer:
         """Send any message and wait for the answer.
 
         Raises:
@@ -93,7 +100,11 @@ class HeadClient(Closing):
         self._owed += 1
         self._messenger.send(HEAD, message)
         while not deadline.passed:
-            self._look_at_link()  # it may have broken since the last request
+            # The link may have broken since the last request.
+            fault = self._messenger.link_fault
+            may_come_back = self._patient and self._answered
+            if fault is not None and (fault.of_keys or not may_come_back):
+                raise unreachable(fault, self._head, self._keys, str(self._me))
             self._waker.wait(deadline.left)
             for _, heard in self._messenger.take():
                 match heard:
@@ -110,34 +121,41 @@ class HeadClient(Closing):
         what = "come back" if lost else f"answer: {_BUSY}"
         raise DeadlineExceeded(f"the head at {self._head} to {what}", seconds)
 
-    def _look_at_link(self) -> None:
-        fault = self._messenger.link_fault
-        away = self._patient and self._answered
-        if fault is not None and (fault.of_keys or not away):
-            raise unreachable(fault, self._head, self._keys, str(self._me))
-
     def submit(
         self, request: dict[str, Any], archive: str, content: bytes, placement: str
     ) -> dict[str, Any]:
         """Submit a run; returns its name and folder. The code is sent only if the head lacks it.
 
         Raises:
-            Refused, NoHead, WrongKeys, DeadlineExceeded: see ``tell``.
+            Refused, NoHead, WrongKeys, DeadlineExceeded: see ``exchange``.
         """
         submit = control.Submit(request, archive, placement)
-        answer = self.tell(submit)
+        answer = self.exchange(submit)
         if answer.missing:
-            self._plain(self.tell(control.Archive(archive, content), 60 + len(content) / 1e6))
-            answer = self.tell(submit)
-        return self._plain(answer)
+            seconds = 60 + len(content) / 1e6
+            self._data_of(self.exchange(control.Archive(archive, content), seconds))
+            answer = self.exchange(submit)
+        return self._data_of(answer)
 
     @staticmethod
-    def _plain(answer: control.Answer) -> dict[str, Any]:
+    def _data_of(answer: control.Answer) -> dict[str, Any]:
         if answer.fault:
             raise Refused(answer.fault.split("\n"))
         return answer.data
 
+    @staticmethod
+    def _run_in(answer: control.Answer) -> RunView:
+        if isinstance(answer, control.RunAnswer):
+            return answer.run
+        raise Refused(answer.fault.split("\n") if answer.fault else [_OTHER])
+
+    @staticmethod
+    def _cluster_in(answer: control.Answer) -> ClusterView:
+        if isinstance(answer, control.ClusterAnswer):
+            return answer.cluster
+        raise Refused(answer.fault.split("\n") if answer.fault else [_OTHER])
+
     def close(self) -> None:
-        """Close the connection; closing twice is fine."""
+        """Close the connection. May be called twice."""
         self._messenger.close(0.0)
         self._waker.close()

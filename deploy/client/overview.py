@@ -8,124 +8,130 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
 
+from msgspec import UNSET
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from artos.protocol.views import ClusterView, NodeView, QuotaView, RunView
 from artos.system.printable import one_line, printable
 from deploy.client.submit import progress
 from head.daemon.quotas import WORDS
 
 _WIDTH = 120
 _NOTHING = "no run was submitted"
-_FACTS = (
+_SHOWN = (
     "name", "user", "state", "outcome", "waits_for", "why", "placement", "restarts", "folder",
 )  # fmt: skip
 
 
-def cluster(status: Mapping[str, Any], nothing: str = _NOTHING) -> RenderableType:
+def cluster(found: ClusterView, nothing: str = _NOTHING) -> RenderableType:
     """Nodes and runs, and the faults survived; ``nothing`` is shown if there are no runs."""
-    parts = [nodes(status["nodes"]), Text(), runs(status["runs"], nothing)]
-    if found := status.get("quotas"):
-        parts += [Text(), quotas(found)]
-    if survived := _survived(status):
+    parts = [nodes(found.nodes), Text(), runs(found.runs, nothing)]
+    if found.quotas:
+        parts += [Text(), quotas(found.quotas)]
+    if survived := _survived(found):
         parts += [Text(), Text(survived)]
     return Group(*parts)
 
 
-def _survived(status: Mapping[str, Any]) -> str:
+def _survived(found: ClusterView) -> str:
     """A line for each process that had faults or refused messages, "" if there were none."""
-    who = {"the head": status}
-    who |= {f"worker {node['name']}": node for node in status["nodes"]}
-    who |= {f"run {run['name']}": run.get("facts", {}) for run in status["runs"]}
-    words = {
-        name: f"{each.get('faults') or 0} faults, {each.get('malformed') or 0} malformed messages"
-        for name, each in who.items()
-        if each.get("faults") or each.get("malformed")
-    }
-    lines = [one_line(f"{name} survived {what}; see its log") for name, what in words.items()]
-    return "\n".join(lines)
+    counts = {"the head": (found.faults, found.malformed)}
+    counts |= {f"worker {node.name}": (node.faults, node.malformed) for node in found.nodes}
+    counts |= {f"run {run.name}": _faults(run) for run in found.runs}
+    lines = [
+        f"{who} survived {faults} faults, {malformed} malformed messages; see its log"
+        for who, (faults, malformed) in counts.items()
+        if faults or malformed
+    ]
+    return "\n".join(map(one_line, lines))
 
 
-def nodes(found: Iterable[Mapping[str, Any]]) -> RenderableType:
+def _faults(run: RunView) -> tuple[int, int]:
+    """How many faults its processes survived, and how many messages they refused."""
+    if (facts := run.progress) is None:
+        return 0, 0
+    return (
+        0 if facts.faults is UNSET else facts.faults,
+        0 if facts.malformed is UNSET else facts.malformed,
+    )
+
+
+def nodes(found: Iterable[NodeView]) -> RenderableType:
     """A line per node."""
     table = table_of("node", "state", "slots", "actors", "CPU", "memory", "runs")
     for node in found:
-        state = "alive" if node["alive"] else f"gone for {node['silent_seconds']:.0f} s"
-        if node["alive"] and node["leaves"]:
-            state = node["leaves"]
-        shares = (f"{node['cpu']:.0%}", f"{node['memory']:.0%}") if node["alive"] else ("", "")
-        counts = ", ".join(f"{run} {count}" for run, count in node["runs"].items())
-        _add(table, node["name"], state, _slots(node), node["actors"], *shares, counts)
+        state = "alive" if node.alive else f"gone for {node.silent_seconds:.0f} s"
+        if node.alive and node.leaves:
+            state = node.leaves
+        shares = (f"{node.cpu:.0%}", f"{node.memory:.0%}") if node.alive else ("", "")
+        counts = ", ".join(f"{run} {count}" for run, count in node.runs.items())
+        _add(table, node.name, state, _slots(node), node.actors, *shares, counts)
     return table if table.row_count else Text("there are no workers")
 
 
-def _slots(node: Mapping[str, Any]) -> str:
-    slots, runs = node["slots"], node["slots"] * node.get("runs_per_slot", 1)
+def _slots(node: NodeView) -> str:
+    slots, runs = node.slots, node.slots * node.runs_per_slot
     return f"{slots}" if runs == slots else f"{slots} for {runs} runs"
 
 
-def runs(found: Iterable[Mapping[str, Any]], nothing: str = _NOTHING) -> RenderableType:
+def runs(found: Iterable[RunView], nothing: str = _NOTHING) -> RenderableType:
     """A line per run."""
     table = table_of("run", "user", "state", "actors", "nodes", "restarts", "about")
     for each in found:
-        state = each["state"] if each["outcome"] in ("", each["state"]) else each["outcome"]
+        state = each.state if each.outcome in ("", each.state) else each.outcome
         _add(
             table,
-            each["name"],
-            each.get("user", ""),
+            each.name,
+            each.user,
             state,
-            each["actors"] or "",
-            ", ".join(each["nodes"]),
-            each["restarts"] or "",
+            each.actors or "",
+            ", ".join(each.nodes),
+            each.restarts or "",
             _about(each),
         )
     return table if table.row_count else Text(nothing)
 
 
-def quotas(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> RenderableType:
+def quotas(found: Mapping[str, Mapping[str, QuotaView]]) -> RenderableType:
     """A line per user or workload under a quota: what it holds, of how much."""
     table = table_of("quota", *WORDS.values())
     for whose, limits in found.items():
         cells = [
-            f"{each['held']:,.10g} of {each['limit']:,.10g}" if (each := limits.get(name)) else ""
+            f"{each.held:,.10g} of {each.limit:,.10g}" if (each := limits.get(name)) else ""
             for name in WORDS
         ]
         _add(table, whose, *cells)
     return table
 
 
-def _about(run: Mapping[str, Any]) -> str:
-    if run["waits_for"]:
-        return f"waits for {run['waits_for']}"
-    if run["why"]:
-        return str(run["why"]).splitlines()[0]
-    return _progress(run) if run.get("facts") else ""
+def _about(run: RunView) -> str:
+    if run.waits_for:
+        return f"waits for {run.waits_for}"
+    if run.why:
+        return run.why.splitlines()[0]
+    return progress(run.progress, over=bool(run.outcome)) if run.progress else ""
 
 
-def _progress(run: Mapping[str, Any]) -> str:
-    return progress(run["facts"], over=bool(run["outcome"]))
-
-
-def run(status: Mapping[str, Any]) -> RenderableType:
+def run(found: RunView) -> RenderableType:
     """Everything about one run."""
     table = Table.grid(padding=(0, 2))
-    for name in _FACTS:
-        if status.get(name):
-            table.add_row(Text(name.replace("_", " "), "dim"), Text(printable(str(status[name]))))
-    where = ", ".join(f"{count} on {node}" for node, count in status["nodes"].items())
-    if where or not status["outcome"]:
-        where = where or str(status["actors"] or "nowhere")
+    for name in _SHOWN:
+        if value := getattr(found, name):
+            table.add_row(Text(name.replace("_", " "), "dim"), Text(printable(str(value))))
+    where = ", ".join(f"{count} on {node}" for node, count in found.nodes.items())
+    if where or not found.outcome:
+        where = where or str(found.actors or "nowhere")
         table.add_row(Text("actors", "dim"), Text(one_line(where)))
-    if status["facts"]:
-        table.add_row(Text("progress", "dim"), Text(one_line(_progress(status))))
-    facts = status["facts"]
-    for name in ("faults", "malformed"):
-        if facts.get(name):
-            table.add_row(Text(name, "dim"), Text(one_line(str(facts[name]))))
+    if found.progress:
+        said = progress(found.progress, over=bool(found.outcome))
+        table.add_row(Text("progress", "dim"), Text(one_line(said)))
+    for name, count in zip(("faults", "malformed"), _faults(found), strict=True):
+        if count:
+            table.add_row(Text(name, "dim"), Text(str(count)))
     return table
 
 
@@ -137,11 +143,11 @@ def text(picture: RenderableType) -> str:
         return stream.getvalue().rstrip()
 
 
-def live(ask: Callable[[], Mapping[str, Any]], seconds: float, nothing: str) -> None:
+def live(look: Callable[[], ClusterView], seconds: float, nothing: str) -> None:
     """Show nodes and runs until Ctrl-C."""
     with suppress(KeyboardInterrupt), Live(auto_refresh=False, screen=True) as view:
         while True:
-            view.update(cluster(ask(), nothing), refresh=True)
+            view.update(cluster(look(), nothing), refresh=True)
             time.sleep(seconds)
 
 

@@ -11,18 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
-from artos.reference import file_and_object, package_of
+from artos.protocol.run_state import OVER
+from artos.protocol.views import RunView, Status
 from artos.runtime.preload import Preloaded
+from artos.specs.reference import file_and_object, package_of
 from artos.system.archives import pack
 from artos.system.printable import printable
 from deploy.client.head_client import HeadClient
 from deploy.display import screen
 from head.records.provenance import origin
-from head.records.status import Status
 from head.run.request import reference_of
 from triggers.registration import register_apart
 
@@ -81,8 +80,10 @@ def code_of(wanted: Wanted) -> tuple[str, Path | None]:
         file = (wanted.folder / place).resolve()
         if not file.is_file():
             raise Refused([f"there is no file {file}"])
-        if not name:
-            raise Refused(_objects_of(wanted.workload, wanted.folder))
+        if not name:  # refused, with the names of the workloads in the file
+            reference = reference_of(wanted.workload, {}, wanted.folder)
+            with Preloaded(reference) as preloaded:
+                raise Refused(register_apart(reference, 0, preloaded).faults)
         root = package_of(file)[1]  # whose other modules it may import
         return f"{file.relative_to(root)}:{name}", root
     # A built-in algorithm needs the user's folder only if a setting names an object there.
@@ -92,15 +93,8 @@ def code_of(wanted: Wanted) -> tuple[str, Path | None]:
     return wanted.workload, wanted.folder if named else None
 
 
-def _objects_of(workload: str, folder: Path) -> list[str]:
-    """The reasons of a refusal, which ask for one of the workloads in a file."""
-    reference = reference_of(workload, {}, folder)
-    with Preloaded(reference) as preloaded:
-        return list(register_apart(reference, 0, preloaded).faults)
-
-
-def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> dict[str, Any]:
-    """Wait until a run is over and note its progress; returns its last status, with the summary.
+def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> RunView:
+    """Wait until a run is over, showing its progress; returns its last view, with the summary.
 
     Ctrl-C has the run finish and save; a second Ctrl-C raises KeyboardInterrupt.
 
@@ -111,8 +105,8 @@ def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> dict[st
     stopped = False
     while True:
         try:
-            status = _status(client, run)
-            if status["outcome"] and status["state"] in ("done", "failed"):
+            status = _patient_status(client, run)
+            if status.outcome and status.state in OVER:
                 return status
             follower.show(status)
             time.sleep(_PERIOD)
@@ -124,7 +118,7 @@ def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> dict[st
             client.stop(run)
 
 
-def _status(client: HeadClient, run: str) -> dict[str, Any]:
+def _patient_status(client: HeadClient, run: str) -> RunView:
     deadline = Deadline(_AWAY)
     while True:
         try:
@@ -135,41 +129,36 @@ def _status(client: HeadClient, run: str) -> dict[str, Any]:
 
 
 class _Follower:
-    """Notes changes at once, and progress every few seconds."""
+    """Passes changes of state to ``note`` at once, and progress every few seconds."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note, self._said, self._due = note, "", time.monotonic()
 
-    def show(self, status: dict[str, Any]) -> None:
-        waits = status["waits_for"]
-        said = f"{status['name']}: {status['state']}" + (f", waits for {waits}" if waits else "")
+    def show(self, run: RunView) -> None:
+        said = f"{run.name}: {run.state}" + (f", waits for {run.waits_for}" * bool(run.waits_for))
         if said != self._said:
             self._said = said
             self._note(said)
-        if status["facts"] and time.monotonic() >= self._due:
+        if run.progress and time.monotonic() >= self._due:
             self._due = time.monotonic() + _SHOWN
-            self._note(progress(status["facts"]))
+            self._note(progress(run.progress))
 
 
-def progress(facts: dict[str, Any], *, over: bool = False) -> str:
+def progress(status: Status, *, over: bool = False) -> str:
     """One line about a run."""
-    try:
-        status = msgspec.convert(facts, Status)
-    except msgspec.ValidationError:
-        return "  ".join(f"{name} {value}" for name, value in facts.items())
     name = "" if over else screen.phase(status)
     return f"starting: {name}" if name else screen.line(status, over=over)
 
 
-def outcome_text(status: dict[str, Any]) -> str:
+def outcome_text(run: RunView) -> str:
     """The outcome of a finished run, in a line or two, and its folder."""
-    summary = status["summary"] or {}
-    parts = [f"{status['name']}: {status['outcome']}"]
+    summary = run.ending
+    parts = [f"{run.name}: {run.outcome}"]
     if (mean := summary.get("mean_return_100")) is not None:
         parts.append(f"mean return {mean:.1f} over the last 100 episodes")
     if summary:
         parts.append(f"{summary['steps']:,} steps in {summary['seconds']:.0f} s")
-    return f"{', '.join(parts)}\nrun folder on the head: {status['folder']}"
+    return f"{', '.join(parts)}\nrun folder on the head: {run.folder}"
 
 
 def quiet(text: str) -> None:

@@ -5,22 +5,26 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from artos.protocol.views import Status
 from artos.system.append_file import AppendFile
 from artos.system.logs import rotate
 from deploy.display.view import LiveView
 from head.records.run_folder import RunFolder
-from head.records.status import Status, Summary
+from head.records.status import Summary
 
 
 class LoggedView:
-    """Passes everything on to ``view``. (On a cluster the log is the run process's output.)"""
+    """A ``head.run.session.View`` that passes everything on to ``view`` and logs the messages.
+
+    On a cluster there is no need for it: the log is the output of the run process.
+    """
 
     def __init__(self, view: LiveView, log: Path) -> None:
         self._view, self._log = view, log
 
     @property
     def due(self) -> bool:
-        """See ``head.run.session.View``, as for all methods here."""
+        """Whether ``show`` would draw now."""
         return self._view.due
 
     def show(self, status: Status) -> None:
@@ -33,7 +37,7 @@ class LoggedView:
         self._view.note(text)
 
     def last(self, status: Status) -> None:
-        """Show the last status; not logged either."""
+        """Show the last status. It is not logged."""
         self._view.last(status)
 
     def finish(self, summary: Summary, folder: RunFolder) -> None:

@@ -1,4 +1,4 @@
-"""A run's screens in a terminal: turns statuses and summaries into text, without effects."""
+"""A run's screens in a terminal: statuses and summaries as text. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from artos.protocol.views import Status
 from deploy.display import text_curve
 from head.records.episodes import Episodes
-from head.records.status import Status, Summary
+from head.records.status import Summary
 
 _BAR, _FILL_BAR = 10, 6
 _MOST_NOTES = 8
@@ -36,8 +37,21 @@ def panel(
     grid.add_column()
     for label, text in _rows(status, width - _FRAME, ascii_only):
         grid.add_row(label, text)
-    name = phase(status)
-    top = _starting(name) if name else _progress(status, width - _BORDER, ascii_only)
+    if name := phase(status):
+        top = _starting(name)
+    else:
+        done = share(status)
+        most = f" of {status.total_steps:,}" if status.total_steps else ""
+        counts = Text.assemble(
+            (f" {done:>4.0%}  {status.steps:,}", "bold"), (f"{most} steps", "dim")
+        )
+        top = Text(no_wrap=True)
+        top.append_text(_bar(done, max(_BAR, width - _BORDER - counts.cell_len), ascii_only))
+        top.append_text(counts)
+        top.append("\n")
+        top.append(f"{status.steps_per_second:,.0f} steps/s", "bold green")
+        top.append(f"   {clock_text(status.seconds)} so far", "dim")
+        top.append(f"   {clock_text(seconds_left(status))} left", "dim")
     title = f"{status.algorithm} on {status.env}"
     return _framed(title, notes, top, Text(), grid)
 
@@ -95,7 +109,31 @@ def final(
     summary: Summary, episodes: Episodes, paths: Mapping[str, str], *, ascii_only: bool
 ) -> RenderableType:
     """The last screen of a run: a summary, a small learning curve and the paths of its files."""
-    parts: list[RenderableType] = [Text(_headline(summary), "bold"), _summary_table(summary)]
+    status = summary.status
+    headline = (
+        f"{status.algorithm} on {status.env}: {summary.outcome}, "
+        f"mean return {_number(status.mean_return_100)} over the last 100 episodes"
+    )
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    steps = f"{status.steps:,} in {clock_text(status.seconds)} ({status.steps_per_second:,.0f}/s)"
+    table.add_row("steps", Text(steps))
+    table.add_row("updates", Text(f"{status.updates:,}"))
+    table.add_row("policy lag", Text(f"mean {_lag(status.lag_mean)}, max {_lag(status.lag_max)}"))
+    if status.rows_stale or status.empty_draws:
+        table.add_row("max_lag", Text(_left_out(status)))
+    if status.evaluation:
+        table.add_row("evaluation", Text(_evaluation(status)))
+    if summary.evaluations_failed:
+        why = summary.evaluations_failed.strip().splitlines()[-1]
+        table.add_row("evaluation", Text(f"given up: {why}", "bold yellow"))
+    table.add_row("restarts", Text(f"{status.restarts}, rows lost {status.rows_lost:,}"))
+    if status.shares:
+        table.add_row("time", _times(status.shares, _NARROW))
+    if summary.not_restored:
+        table.add_row("not resumed", Text("\n".join(summary.not_restored)))
+    parts: list[RenderableType] = [Text(headline, "bold"), table]
     drawn = text_curve.draw(episodes, ascii_only=ascii_only)
     if drawn:
         caption = Text(f"\nmean return over {min(100, len(episodes))} episodes", "dim")
@@ -111,23 +149,19 @@ def share(status: Status) -> float:
 
 def seconds_left(status: Status) -> float:
     """Seconds until the budget is used up at the present speed; infinite at speed 0."""
-    return min(
-        (_seconds(max(0, most - made), pace) for made, most, pace in _limits(status)), default=0
-    )
+    seconds = [
+        0.0 if made >= most else (most - made) / pace if pace > 0 else math.inf
+        for made, most, pace in _limits(status)
+    ]
+    return min(seconds, default=0.0)
 
 
 def _limits(status: Status) -> Iterable[tuple[int, int, float]]:
-    """What limits the run: how many are made, how many there may be, how many are made a second."""
+    """The budgets of steps and updates: how many are made, how many may be, how many a second."""
     if status.total_steps > 0:
         yield status.steps, status.total_steps, status.steps_per_second
     if status.total_updates > 0:
         yield status.updates, status.total_updates, status.updates / max(status.seconds, 1e-9)
-
-
-def _seconds(left: int, pace: float) -> float:
-    if not left:
-        return 0.0
-    return left / pace if pace > 0 else math.inf
 
 
 def _of(made: int, most: int, joint: str) -> str:
@@ -157,12 +191,18 @@ def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, T
         lag |= {"too old": f"{status.rows_stale:,} rows", "empty draws": f"{status.empty_draws:,}"}
     yield "policy lag", _facts(lag, width)
     if status.fill:
-        yield "buffer", _fills(status.fill, width, ascii_only)
+        some = list(status.fill.items())[:_MOST_KEYS]
+        longest = max(len(name) for name, _ in some)
+        parts = []
+        for name, value in some:
+            bar = _bar(value, _FILL_BAR, ascii_only)
+            parts.append(Text.assemble((f"{name:<{longest}} ", "dim"), bar, f" {value:>4.0%}"))
+        yield "buffer", _flow(parts, width)
     for label, doings in _doings(status.waits).items():
         yield label, _facts(doings, width, ": ")
     if status.metrics:
-        some = list(status.metrics.items())[:_MOST_METRICS]
-        yield "learner", _facts({name: _number(value) for name, value in some}, width)
+        first = list(status.metrics.items())[:_MOST_METRICS]
+        yield "learner", _facts({name: _number(value) for name, value in first}, width)
     if status.shares:
         yield "time", _times(status.shares, width)
     if status.restarts or status.rows_lost:
@@ -171,7 +211,7 @@ def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, T
 
 
 def _doings(waits: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The members by what they work at, and by what they wait for."""
+    """The members, grouped by what they work at and by what they wait for."""
     found: dict[str, dict[str, list[str]]] = {"works": {}, "waits for": {}}
     for who, what in waits.items():
         works = _WORKS.fullmatch(what)
@@ -208,34 +248,10 @@ def _times(shares: Mapping[str, float], width: int) -> Text:
     return Text("\n").join(_facts({f"{role}:": "", **part}, width) for role, part in roles.items())
 
 
-def _progress(status: Status, width: int, ascii_only: bool) -> Text:
-    done = share(status)
-    most = f" of {status.total_steps:,}" if status.total_steps else ""
-    counts = Text.assemble((f" {done:>4.0%}  {status.steps:,}", "bold"), (f"{most} steps", "dim"))
-    text = Text(no_wrap=True)
-    text.append_text(_bar(done, max(_BAR, width - counts.cell_len), ascii_only))
-    text.append_text(counts)
-    text.append("\n")
-    text.append(f"{status.steps_per_second:,.0f} steps/s", "bold green")
-    text.append(f"   {clock_text(status.seconds)} so far", "dim")
-    text.append(f"   {clock_text(seconds_left(status))} left", "dim")
-    return text
-
-
 def _bar(value: float, width: int, ascii_only: bool) -> Text:
     on, off = ("#", ".") if ascii_only else ("━", "─")
     cells = round(min(1.0, max(0.0, value)) * width)
     return Text.assemble((on * cells, "cyan"), (off * (width - cells), "dim"))
-
-
-def _fills(fill: Mapping[str, float], width: int, ascii_only: bool) -> Text:
-    some = list(fill.items())[:_MOST_KEYS]
-    longest = max(len(name) for name, _ in some)
-    parts = []
-    for name, value in some:
-        bar = _bar(value, _FILL_BAR, ascii_only)
-        parts.append(Text.assemble((f"{name:<{longest}} ", "dim"), bar, f" {value:>4.0%}"))
-    return _flow(parts, width)
 
 
 def _facts(facts: Mapping[str, str], width: int, joint: str = " ", style: str = "") -> Text:
@@ -244,7 +260,7 @@ def _facts(facts: Mapping[str, str], width: int, joint: str = " ", style: str = 
 
 
 def _flow(parts: Sequence[Text], width: int) -> Text:
-    """Parts side by side; a part that does not fit begins a new line."""
+    """The parts next to each other; one that does not fit begins a new line."""
     text, used = Text(no_wrap=True, overflow="ellipsis"), 0
     for part in parts:
         if used and used + _GAP + part.cell_len > width:
@@ -257,44 +273,12 @@ def _flow(parts: Sequence[Text], width: int) -> Text:
     return text
 
 
-def _headline(summary: Summary) -> str:
-    mean = _number(summary.status.mean_return_100)
-    return (
-        f"{summary.status.algorithm} on {summary.status.env}: {summary.outcome}, "
-        f"mean return {mean} over the last 100 episodes"
-    )
-
-
-def _summary_table(summary: Summary) -> Table:
-    status = summary.status
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column()
-    steps = f"{status.steps:,} in {clock_text(status.seconds)} ({status.steps_per_second:,.0f}/s)"
-    table.add_row("steps", Text(steps))
-    table.add_row("updates", Text(f"{status.updates:,}"))
-    table.add_row("policy lag", Text(f"mean {_lag(status.lag_mean)}, max {_lag(status.lag_max)}"))
-    if status.rows_stale or status.empty_draws:
-        table.add_row("max_lag", Text(_left_out(status)))
-    if status.evaluation:
-        table.add_row("evaluation", Text(_evaluation(status)))
-    if summary.evaluations_failed:
-        why = summary.evaluations_failed.strip().splitlines()[-1]
-        table.add_row("evaluation", Text(f"given up: {why}", "bold yellow"))
-    table.add_row("restarts", Text(f"{status.restarts}, rows lost {status.rows_lost:,}"))
-    if status.shares:
-        table.add_row("time", _times(status.shares, _NARROW))
-    if summary.not_restored:
-        table.add_row("not resumed", Text("\n".join(summary.not_restored)))
-    return table
-
-
 def _evaluation(status: Status) -> str:
     """``481.6 +- 36.8 at version 10 (2 skipped)``: what the newest evaluation gave."""
     newest = status.evaluation
     skipped = f" ({newest['skipped']:.0f} skipped)" if newest["skipped"] else ""
     spread = f"{_number(newest['mean_return'])} +- {_number(newest['std'])}"
-    return f"{spread} at version {newest['version']:,.0f}{skipped}"
+    return f"{spread} at version {newest['version'] or 0:,.0f}{skipped}"
 
 
 def _lag(value: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from head.records.episodes import Episodes, Floats
+from head.records.episodes import Episodes
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bits of a braille character by row and column of its dots (Unicode block U+2800)."""
@@ -19,58 +19,42 @@ def draw(episodes: Episodes, width: int = 60, height: int = 8, *, ascii_only: bo
     if not len(episodes):
         return []
     columns, rows = (width, height) if ascii_only else (2 * width, 4 * height)
-    means = _resample(episodes, columns)
+    # The running mean at evenly spaced steps; between episodes it stays what it was.
+    at = np.linspace(episodes.steps[0], episodes.steps[-1], columns)
+    means = episodes.running_mean()[np.searchsorted(episodes.steps, at, side="right") - 1]
     low, high = float(means.min()), float(means.max())
     levels = np.rint((means - low) / ((high - low) or 1.0) * (rows - 1)).astype(int)
-    grid = _trace(levels, rows)
-    lines = _ascii(grid) if ascii_only else _braille(grid)
-    return [*_with_labels(lines, low, high, "|" if ascii_only else "│"), _axis(episodes, width)]
-
-
-def _resample(episodes: Episodes, columns: int) -> Floats:
-    """The running mean at evenly spaced steps, shape ``(columns,)``; holds the last value known."""
-    at = np.linspace(episodes.steps[0], episodes.steps[-1], columns)
-    last = np.searchsorted(episodes.steps, at, side="right") - 1
-    return episodes.running_mean()[last]
-
-
-def _trace(levels: np.ndarray[tuple[int], np.dtype[np.int_]], rows: int) -> list[list[bool]]:
-    """The dots that are set, top row first; each column is joined to the column before it."""
-    grid = [[False] * len(levels) for _ in range(rows)]
+    # The dots that are set, top row first; each column is joined to the column before it.
+    grid = [[False] * columns for _ in range(rows)]
     for column, level in enumerate(levels):
         before = levels[max(0, column - 1)]
         near = before + np.sign(level - before)
         for filled in range(min(near, level), max(near, level) + 1):
             grid[rows - 1 - filled][column] = True
-    return grid
-
-
-def _braille(grid: list[list[bool]]) -> list[str]:
+    if ascii_only:
+        lines, rule = ["".join("*" if dot else " " for dot in row) for row in grid], "|"
+    else:
+        lines, rule = _braille(grid), "│"
+    labels = [f"{high:.4g}", *[""] * (len(lines) - 2), f"{low:.4g}"]
+    first, last = f"{int(episodes.steps[0]):,}", f"{int(episodes.steps[-1]):,} steps"
     return [
-        "".join(_cell(grid, row, column) for column in range(0, len(grid[0]), 2))
-        for row in range(0, len(grid), 4)
+        *(f"{label:>8} {rule}{line}" for label, line in zip(labels, lines, strict=True)),
+        " " * 10 + first + last.rjust(width - len(first)),
     ]
 
 
-def _cell(grid: list[list[bool]], row: int, column: int) -> str:
-    bits = sum(
-        bit
-        for down, pair in enumerate(_DOTS)
-        for right, bit in enumerate(pair)
-        if grid[row + down][column + right]
-    )
-    return chr(0x2800 + bits) if bits else " "
-
-
-def _ascii(grid: list[list[bool]]) -> list[str]:
-    return ["".join("*" if dot else " " for dot in row) for row in grid]
-
-
-def _with_labels(lines: list[str], low: float, high: float, rule: str) -> list[str]:
-    labels = [f"{high:.4g}", *[""] * (len(lines) - 2), f"{low:.4g}"]
-    return [f"{label:>8} {rule}{line}" for label, line in zip(labels, lines, strict=True)]
-
-
-def _axis(episodes: Episodes, width: int) -> str:
-    first, last = f"{int(episodes.steps[0]):,}", f"{int(episodes.steps[-1]):,} steps"
-    return " " * 10 + first + last.rjust(width - len(first))
+def _braille(grid: list[list[bool]]) -> list[str]:
+    """The dots of a grid, 2 × 4 in each character."""
+    lines = []
+    for row in range(0, len(grid), 4):
+        line = ""
+        for column in range(0, len(grid[0]), 2):
+            bits = sum(
+                bit
+                for down, pair in enumerate(_DOTS)
+                for right, bit in enumerate(pair)
+                if grid[row + down][column + right]
+            )
+            line += chr(0x2800 + bits) if bits else " "
+        lines.append(line)
+    return lines

@@ -7,19 +7,20 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
 from types import TracebackType
-from typing import IO, Literal, TextIO
+from typing import Literal, TextIO
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from artos.clock import Clock, SystemClock
+from artos.protocol.views import Status
 from deploy.display import screen
 from head.records.episodes import Episodes
 from head.records.run_folder import RunFolder
-from head.records.status import Status, Summary
+from head.records.status import Summary
 
 Mode = Literal["live", "lines", "quiet", "silent"]
 """``quiet`` prints only messages; ``silent`` prints nothing, as the stream is broken."""
@@ -39,9 +40,9 @@ class _Console(Console):
 class LiveView:
     """Shows the progress of a run on ``stream`` while its ``with`` block lasts.
 
-    In a terminal the view uses the alternate screen, and prints messages when it leaves that
-    screen. Without a ``panel`` it prints lines there too, and does not redirect other output.
-    A stream that breaks (``artos run … | head``) silences the view, but never stops the run.
+    In a terminal the view uses the alternate screen, and prints the messages when it leaves that
+    screen. Without a ``panel`` it prints lines there as well, and does not redirect other output.
+    A stream that breaks (``artos run … | head``) silences the view but never stops the run.
     """
 
     def __init__(
@@ -50,7 +51,8 @@ class LiveView:
         self._clock = clock or SystemClock()
         self._console = _Console(file=stream, force_terminal=stream.isatty(), highlight=False)
         self._ascii = not (stream.encoding or "ascii").lower().replace("-", "").startswith("utf")
-        self.mode: Mode = "quiet" if quiet else _mode(self._console, panel)
+        is_screen = self._console.is_terminal and not self._console.is_dumb_terminal
+        self.mode: Mode = "quiet" if quiet else "live" if panel and is_screen else "lines"
         self._due = self._clock.now()
         self._live: Live | None = None
         self._opened = ExitStack()
@@ -143,13 +145,13 @@ class LiveView:
 
     def _draw(self) -> None:
         if self._live is not None:
-            self._live.update(self._picture(), refresh=True)
-
-    def _picture(self) -> RenderableType:
-        notes = [*self._notes]
-        if self._status is None:
-            return screen.start(self._phase, notes)
-        return screen.panel(self._status, self._console.width, notes, ascii_only=self._ascii)
+            status, notes = self._status, [*self._notes]
+            if status is None:
+                picture = screen.start(self._phase, notes)
+            else:
+                width = self._console.width
+                picture = screen.panel(status, width, notes, ascii_only=self._ascii)
+            self._live.update(picture, refresh=True)
 
     def _stop(self) -> None:
         self._opened.close()
@@ -165,7 +167,13 @@ class LiveView:
             effect()
         except BrokenPipeError:
             self.mode = "silent"
-            _drain(self._console.file)
+            # Nobody reads the rest, so it goes nowhere, else its flush at exit fails again.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            try:
+                with suppress(OSError):  # the stream is no real file
+                    os.dup2(nowhere, self._console.file.fileno())
+            finally:
+                os.close(nowhere)
         except OSError:
             self.mode = "silent"
 
@@ -189,22 +197,7 @@ class _Notes(io.TextIOBase):
         return len(text)
 
     def close(self) -> None:
-        """Pass on the last line, too."""
+        """Pass on the last line, even if it is incomplete."""
         if self._begun:
             self.write("\n")
         super().close()
-
-
-def _drain(stream: IO[str]) -> None:
-    """Discard the rest of a stream that has no reader, else its flush at exit fails again."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, stream.fileno())
-    except OSError:
-        return  # the stream is no real file
-    finally:
-        os.close(nowhere)
-
-
-def _mode(console: Console, panel: bool) -> Mode:
-    return "live" if panel and console.is_terminal and not console.is_dumb_terminal else "lines"

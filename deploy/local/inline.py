@@ -8,20 +8,22 @@ from collections.abc import Callable
 
 import msgspec
 
-from artos.buffer.mailbox import LEARNER, actor_member, actor_of
-from artos.buffer.run_memory import RunMemory
 from artos.errors import CheckpointFault
 from artos.protocol.invocations import Done, Invoke, Ready, Waits
+from artos.protocol.usage import Usage
+from artos.runs.loader import user_imports
+from artos.runs.plan import Site
+from artos.runs.run_memory import RunMemory
 from artos.runtime.leased import LeasedRole
 from artos.runtime.member import Role, Stopped, guarded
-from artos.runtime.reference import user_imports
 from artos.runtime.serving import (
     actor_role,
     any_learner_role,
     evaluator_role,
     failed_to_start,
 )
-from artos.snapshot import (
+from artos.specs.members import ACTORS, EVALUATOR, LEARNER, Member
+from artos.system.snapshot import (
     NotKept,
     Snapshot,
     global_streams,
@@ -29,78 +31,104 @@ from artos.snapshot import (
     set_global_streams,
     unpickled,
 )
-from artos.usage import Usage
-from head.run.coordination.coordinator import Coordinator
+from artos.version import VERSION
+from head.run.run import Run
+from head.run.saved_books import resumed, saved
 from triggers.engine import direct_passers
 
 _IDLE_SECONDS = 0.05
 
 
 class _States(msgspec.Struct):
-    """Pickles of the books with the queue, of members that can go on, and of global streams."""
+    """What a snapshot of the run holds, pickled."""
 
     run: bytes
-    set_up: tuple[int, ...]
-    members: dict[int, bytes]
+    """The queue, and the books of the coordinator."""
+    set_up: tuple[Member, ...]
+    """The members that were set up."""
+    members: dict[Member, bytes]
+    """The states of those that can go on from them."""
     streams: bytes
+    """The global random streams."""
+    version: str = ""
+    """The version of ARTOS that saved them."""
 
 
 class Inline:
     """The members of a run as objects in this process, run in the order they were invoked.
 
-    Implements ``Members``.
+    Implements ``Processes``.
     """
 
     def __init__(self, node: RunMemory, states: bytes = b"") -> None:
         self._node, self._states = node, states
-        self._coordinator: Coordinator | None = None
+        self._coordinator: Run | None = None
         self._halted = False
-        self._roles: dict[int, Role] = {}
-        self._queue: deque[tuple[int, Invoke]] = deque()
-        self._to_set_up: deque[int] = deque()
-        self._free_since: dict[int, float] = {}
-        self._beside = [m for m in (LEARNER, node.plan.evaluator) if m is not None]
-        members = (*self._beside, *map(actor_member, node.blocks))
-        self.passers = direct_passers(self.queue, members)
+        self._roles: dict[Member, Role] = {}
+        self._queue: deque[tuple[Member, Invoke]] = deque()
+        self._to_set_up: deque[Member] = deque()
+        self._free_since: dict[Member, float] = {}
+        self._members = node.plan.members
+        everyone = (*self._members.hosted, *self._members.of(ACTORS))
+        self.passers = direct_passers(self.queue, everyone)
+        self._make: dict[str, Callable[[Site], Role]] = {
+            LEARNER: lambda site: any_learner_role(
+                node.plan, site, node.model, self._report, self._told_to_stop
+            ),
+            EVALUATOR: lambda site: evaluator_role(node.plan, site, lambda: None),
+            ACTORS: lambda site: actor_role(node.plan, site, node.model)[0],
+        }
 
-    def queue(self, member: int, call: Invoke) -> None:
+    def queue(self, member: Member, call: Invoke) -> None:
         """Queue an invocation."""
         self._queue.append((member, call))
 
-    def waits_for_slot(self, member: int) -> bool:
+    def waits_for_slot(self, member: Member) -> bool:
         """False: there are no slots."""
         return False
 
-    def unplaced(self, member: int) -> str:
-        """ "Return "": every member lives in this process."""
+    def unplaced(self, member: Member) -> str:
+        """Return "": every member lives in this process."""
         return ""
 
-    def end(self, member: int) -> None:
+    def end(self, member: Member) -> None:
         """Drop the member and its queued invocations."""
         self._queue = deque(entry for entry in self._queue if entry[0] != member)
         if isinstance(role := self._roles.pop(member, None), LeasedRole):
             role.close()
-        if member not in self._beside:
-            self._node.blocks[actor_of(member)].recover()
-            self._node.weights.unpin(actor_of(member))
+        if self._members.role(member).samples:
+            self._node.blocks[member.rank].recover()
+            self._node.weights.unpin(member.rank)
 
-    def start(self, member: int) -> None:
+    def start(self, member: Member) -> None:
         """Set the member up again before anything else runs."""
         self._to_set_up.append(member)
 
-    def prepare(self, member: int, within: float = 0.0) -> None:
-        """Set the actor up, unless it is set up already; there is no better time than now."""
+    def prepare(self, member: Member, within: float = 0.0) -> None:
+        """Set the actor up, unless it is already; there is no better time than now."""
         del within
         if member not in self._roles and member not in self._to_set_up:
             self._to_set_up.append(member)
 
-    def retire(self, member: int) -> None:
+    def retire(self, member: Member) -> None:
         """Do nothing: the actor holds no resource that others wait for, and keeps its episode."""
 
-    def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
+    def run(self, coordinator: Run, after: Callable[[], None]) -> None:
         """Set all members up and run one invocation after another until the run is finished."""
         self._coordinator = coordinator
-        self._begin(coordinator)
+        if self._states:
+            try:
+                self._go_on(coordinator, msgspec.msgpack.decode(self._states, type=_States))
+            except (NotKept, ValueError, LookupError, TypeError, AttributeError) as error:
+                why = (
+                    f"its states are not those of this code and these settings ({error}): resume "
+                    "with the same, or go on without them by --set checkpoint=model"
+                )
+                raise CheckpointFault("of the run", why) from error
+        else:
+            coordinator.begin()
+            actors = (Member(ACTORS, actor) for actor in coordinator.actors)
+            self._to_set_up.extend([*self._members.hosted, *actors])
         while not (coordinator.finished or self._halted):
             while self._to_set_up:
                 self._set_up(coordinator, self._to_set_up.popleft())
@@ -111,7 +139,7 @@ class Inline:
             coordinator.tick()
             after()
         if self._halted:
-            coordinator.drain()
+            coordinator.ending.drain()
 
     def halt(self) -> bool:
         """Stop after the present invocation, with the others still to come. Safe in a handler."""
@@ -121,63 +149,49 @@ class Inline:
     # -- snapshots -----------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot | None:
-        """What everybody holds between two invocations."""
-        if self._coordinator is None or LEARNER not in self._roles:
+        """What all members hold between two invocations."""
+        if self._coordinator is None or self._members.publisher not in self._roles:
             return None
         members, lost = {}, []
         for member, role in self._roles.items():
             try:
                 members[member] = pickled(role.snapshot())
             except NotKept as why:
-                lost.append(f"{self._coordinator.name_of(member)} starts anew: {why}")
-        run = {"queue": self._queue, "books": self._coordinator.snapshot()}
-        states = _States(pickled(run), tuple(self._roles), members, pickled(global_streams()))
+                lost.append(f"{member} starts again: {why}")
+        run, streams = saved(self._coordinator, self._queue), pickled(global_streams())
+        states = _States(run, tuple(self._roles), members, streams, VERSION)
         return Snapshot(msgspec.msgpack.encode(states), tuple(lost))
 
-    def _begin(self, coordinator: Coordinator) -> None:
-        if not self._states:
-            coordinator.begin()
-            self._to_set_up.extend([*self._beside, *map(actor_member, coordinator.actors)])
-            return
-        try:
-            self._go_on(coordinator, msgspec.msgpack.decode(self._states, type=_States))
-        except (NotKept, ValueError, LookupError, TypeError, AttributeError) as error:
-            why = (
-                f"its states are not those of this code and these settings ({error}): resume with "
-                "the same, or go on without them by --set checkpoint=model"
-            )
-            raise CheckpointFault("of the run", why) from error
-
-    def _go_on(self, coordinator: Coordinator, found: _States) -> None:
-        run = unpickled(found.run)
-        self._queue = run["queue"]
-        coordinator.go_on(run["books"])
+    def _go_on(self, coordinator: Run, found: _States) -> None:
+        if found.version != VERSION:
+            raise NotKept(f"of ARTOS {found.version or 'of earlier days'}, this is {VERSION}")
+        left = resumed(coordinator, found.run)
+        self._queue = left + self._queue  # where it goes on, withheld firings were queued already
         for member in found.set_up:
             self._set_up(coordinator, member)
         for member, state in found.members.items():
             self._roles[member].go_on(unpickled(state))
         set_global_streams(unpickled(found.streams))
 
-    def _next(self) -> tuple[int, Invoke] | None:
-        """The next invocation that need not wait for room: a waiting one would block all others."""
-        waiting: set[int] = set()
+    def _next(self) -> tuple[Member, Invoke] | None:
+        """Take the next invocation that need not wait for room: one that waits would block all."""
+        waiting: set[Member] = set()
         for at, (member, call) in enumerate(self._queue):
-            if member not in waiting and self._has_room(member, call):
+            if member in waiting:
+                continue
+            waits = self._members.role(member).samples and self._node.plan.on_full == "wait"
+            block = self._node.blocks[member.rank] if waits else None
+            if block is None or call.stop - block.written <= block.free():
                 del self._queue[at]
                 return member, call
             waiting.add(member)  # its later invocations keep their order
         return None
 
-    def _has_room(self, member: int, call: Invoke) -> bool:
-        if member in self._beside or self._node.plan.on_full != "wait":
-            return True
-        block = self._node.blocks[actor_of(member)]
-        return call.stop - block.written <= block.free()
-
-    def _set_up(self, coordinator: Coordinator, member: int) -> None:
+    def _set_up(self, coordinator: Run, member: Member) -> None:
         try:
             with user_imports(self._node.plan.reference.folder):
-                self._roles[member] = self._role(member)
+                site = msgspec.structs.replace(self._node.site, member=member)
+                self._roles[member] = self._make[member.role](site)
                 self._free_since[member] = time.perf_counter()
         except (Exception, SystemExit) as error:
             coordinator.receive(member, failed_to_start(error))
@@ -186,23 +200,14 @@ class Inline:
         coordinator.receive(member, Ready(0.0, device=device))
         coordinator.look(member)
 
-    def _role(self, member: int) -> Role:
-        plan, model = self._node.plan, self._node.model
-        site = msgspec.structs.replace(self._node.site, member=member)
-        if member == LEARNER:
-            return any_learner_role(plan, site, model, self._report, self._told_to_stop)
-        if member == plan.evaluator:
-            return evaluator_role(plan, site, lambda: None)
-        return actor_role(plan, site, model)[0]
-
     def _report(self, waits: Waits) -> None:
         if self._coordinator is not None:
-            self._coordinator.receive(LEARNER, waits)
+            self._coordinator.receive(self._members.publisher, waits)
 
     def _told_to_stop(self) -> bool:
-        return self._halted or (self._coordinator is not None and self._coordinator.draining)
+        return self._halted or (self._coordinator is not None and self._coordinator.ending.draining)
 
-    def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
+    def _run_one(self, coordinator: Run, member: Member, call: Invoke) -> None:
         role = self._roles[member]
         waited = time.perf_counter() - self._free_since[member]
         try:
@@ -231,7 +236,8 @@ class Inline:
 
     def kill(self) -> None:
         """Drop every member."""
-        if isinstance(role := self._roles.get(LEARNER), LeasedRole):
-            role.close()
+        for role in self._roles.values():
+            if isinstance(role, LeasedRole):
+                role.close()
         self._roles.clear()
         self._queue.clear()

@@ -1,4 +1,4 @@
-"""The runs of this machine, without a head: answers have the form of a head's answers."""
+"""The runs of this machine, without a head: answers are the views that a head answers with."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import Any
 
 import msgspec
 import psutil
+from msgspec import UNSET
 
-from artos.checkpoint import MANIFEST
-from artos.closest import closest
 from artos.errors import NoSuchRun, Refused
-from artos.run_state import FAILED, RUNNING, STARTING, STOPPING, at_the_end
+from artos.protocol.run_state import FAILED, RUNNING, STARTING, STOPPING, at_the_end
+from artos.protocol.usage import flat
+from artos.protocol.views import ClusterView, NodeView, RunFacts, RunView
+from artos.runs.checkpoint import MANIFEST
 from artos.runtime import control
+from artos.system.closest import closest
 from artos.system.closing import Closing
 from artos.system.usable_cpus import usable_cpus
-from artos.usage import flat
 from artos.version import VERSION
 from head.daemon import status_api
 from head.records import summary_file
@@ -31,7 +33,7 @@ _HEADS = "for a cluster's runs: --head and --keys, or set ARTOS_HEAD and ARTOS_K
 
 
 class LocalRuns(Closing):
-    """Answers as a head does (see ``HeadClient``), for the runs in ``root``.
+    """Answers for the runs in ``root`` as a ``HeadClient`` does for those of a head.
 
     A run is named by the path of its folder, or by its name in ``root``.
     """
@@ -40,23 +42,41 @@ class LocalRuns(Closing):
         self._root = root
         self.nothing = f"there are no runs in {root}; {_HEADS}"
 
-    def list_runs(self) -> dict[str, Any]:
+    def list_runs(self) -> tuple[RunView, ...]:
         """All runs in short."""
-        return {"runs": [line(run) for run in self._runs()]}
+        return tuple(line(run) for run in self._runs())
 
-    def status(self, run: str = "") -> dict[str, Any]:
-        """One run in full, or this machine and all its runs.
+    def status(self, run: str) -> RunView:
+        """One run in full.
 
         Raises:
             NoSuchRun: there is no run of that name.
         """
-        if not run:
-            return self._everything()
         found = self._find(run)
-        return _one(found) | ({} if is_live(found) else {"summary": status_api.summary(found)})
+        view = _one(found)
+        if is_live(found):
+            return view
+        return msgspec.structs.replace(view, summary=status_api.summary(found))
+
+    def cluster(self) -> ClusterView:
+        """This machine and all its runs."""
+        runs = tuple(_one(run) for run in self._runs())
+        actors = {run.name: run.actors for run in runs if run.actors}
+        memory = psutil.virtual_memory()
+        node = NodeView(
+            name=socket.gethostname(),
+            alive=True,
+            slots=len(usable_cpus()),
+            actors=sum(actors.values()),
+            runs=actors,
+            cpu=psutil.cpu_percent(_LOOK) / 100,
+            memory=memory.percent / 100,
+            memory_mb=int(memory.total // 2**20),
+        )
+        return ClusterView(nodes=(node,), runs=runs, version=VERSION)
 
     def logs(self, run: str, offset: int = 0, log: str = "") -> dict[str, Any]:
-        """A piece of a log of a run; below 0 ``offset`` counts from the end.
+        """A piece of a log of a run; a negative ``offset`` counts from the end.
 
         Raises:
             NoSuchRun: there is no run of that name.
@@ -70,19 +90,35 @@ class LocalRuns(Closing):
 
         Raises:
             NoSuchRun: there is no run of that name.
-            NotRunning, Refused, DeadlineExceeded: see ``control.scale``.
+            NotRunning: the run is not live.
+            Refused: the run says why it cannot, or is of another version of ARTOS.
+            DeadlineExceeded: the run did not answer in time.
         """
         scaled = control.scale(self._find(run), actors)
         return {"actors": scaled.actors, "most": scaled.most}
 
-    def stop(self, run: str) -> dict[str, Any]:
-        """Have a run finish and save; a second call has it end at once.
+    def stop(self, run: str) -> RunView:
+        """Have a run finish and save; a second call has it end at once. Returns it in short.
 
         Raises:
             NoSuchRun: there is no run of that name.
             Refused: its process cannot be signalled.
         """
-        return _stop(self._find(run))
+        folder = self._find(run)
+        if not is_live(folder):
+            return line(folder)
+        why = "its process is not visible from here: stop it where it was started"
+        if (pid := owner(folder)) is not None:
+            try:
+                process = psutil.Process(pid)
+                if owner(folder) == pid:  # the descriptor is not that of a later process
+                    process.terminate()
+                return msgspec.structs.replace(line(folder), state=STOPPING)
+            except psutil.NoSuchProcess:
+                return line(folder)
+            except psutil.AccessDenied:
+                why = f"process {pid} is not yours"
+        raise Refused([f"run {folder.name} cannot be stopped: {why}"])
 
     def _runs(self) -> list[Path]:
         """All runs, the oldest first."""
@@ -92,22 +128,12 @@ class LocalRuns(Closing):
     def _find(self, name: str) -> Path:
         return folder_of(name, self._root, _HEADS)
 
-    def _everything(self) -> dict[str, Any]:
-        runs = [_one(run) for run in self._runs()]
-        return {
-            "nodes": [_this_node(runs)],
-            "runs": runs,
-            "version": VERSION,
-            "malformed": 0,
-            "faults": 0,
-        }
-
     def close(self) -> None:
         """Do nothing: no resources are held."""
 
 
 def folder_of(name: str, root: Path, elsewhere: str = "") -> Path:
-    """The folder of a run that is named by it, or by its name in ``root``.
+    """The folder of a run: ``name`` is its path, or its name in ``root``.
 
     Raises:
         NoSuchRun: there is no such run; ``elsewhere`` is further advice.
@@ -125,14 +151,13 @@ def is_run(folder: Path) -> bool:
     return (folder / _CONFIG).is_file()
 
 
-def line(run: Path) -> dict[str, Any]:
-    """A run in short, in the form of the head's ``ListRuns`` answer."""
-    found = _one(run)
-    return {name: value for name, value in found.items() if name not in ("facts", "damage")}
+def line(run: Path) -> RunView:
+    """A run in short."""
+    return msgspec.structs.replace(_one(run), facts=UNSET, damage=UNSET)
 
 
-def _one(run: Path) -> dict[str, Any]:
-    """A run and its newest facts; ``damage`` says why its usage is not known."""
+def _one(run: Path) -> RunView:
+    """A run and its newest facts."""
     state, outcome, why = _fate(run)
     status, ending, damage = None, None, ""
     try:
@@ -140,45 +165,35 @@ def _one(run: Path) -> dict[str, Any]:
         status = last_status(run / _PROGRESS)
     except DamagedRecord as error:
         damage = str(error)
-    facts = msgspec.structs.asdict(status) if status else {}
+    facts = RunFacts(**msgspec.structs.asdict(status)) if status else None
     if ending and "usage" in ending[0]:  # the whole bill: progress.csv may end before the run
-        facts["usage"] = flat(ending[1].usage)
+        facts = msgspec.structs.replace(facts or RunFacts(), usage=flat(ending[1].usage))
     waits = status.waits if status and state in (RUNNING, STOPPING) else ()
     actors = sum(who.startswith("actor") for who in waits)
-    return {
-        "name": run.resolve().name,
-        "user": _user(run),
-        "state": state,
-        "outcome": outcome,
-        "why": why or damage,
-        "waits_for": "",
-        "folder": str(run),
-        "placement": "",
-        "restarts": 0,
-        "actors": actors,
-        "nodes": {socket.gethostname(): actors} if actors and not _of_a_cluster(run) else {},
-        "facts": facts,
-        "damage": "" if ending else damage,
-    }
-
-
-def _user(run: Path) -> str:
-    """The owner of its folder, as the system knows them."""
+    # Only a cluster's run, whose actors are on other nodes, has the log of a replay process.
+    here = actors and not any((run / LOGS).glob("replay-*.log"))
     try:
-        return run.owner()
+        user = run.owner()
     except KeyError:  # it has no name here, as in a container
-        return str(run.stat().st_uid)
-
-
-def _of_a_cluster(run: Path) -> bool:
-    """Whether its actors are on other nodes: only then there is the log of a replay process."""
-    return any((run / LOGS).glob("replay-*.log"))
+        user = str(run.stat().st_uid)
+    return RunView(
+        name=run.resolve().name,
+        user=user,
+        state=state,
+        outcome=outcome,
+        why=why or damage,
+        folder=str(run),
+        actors=actors,
+        nodes={socket.gethostname(): actors} if here else {},
+        facts=facts,
+        damage="" if ending else damage,
+    )
 
 
 def _fate(run: Path) -> tuple[str, str, str]:
     """State, outcome, and the reason of a failure."""
     live, told = is_live(run), control.state_told(run)
-    if live and (told or is_live(run)):  # else it has ended meanwhile
+    if live and (told or is_live(run)):  # else it has ended since
         return told or STARTING, "", ""
     try:
         said = summary_file.read(run)
@@ -190,40 +205,3 @@ def _fate(run: Path) -> tuple[str, str, str]:
         return FAILED, "failed", f"its process was killed{go_on}"
     _, ending = said
     return at_the_end(ending.outcome), ending.outcome, ending.why
-
-
-def _this_node(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    memory, name = psutil.virtual_memory(), socket.gethostname()
-    actors = {run["name"]: run["actors"] for run in runs if run["actors"]}
-    return {
-        "name": name,
-        "alive": True,
-        "slots": len(usable_cpus()),
-        "actors": sum(actors.values()),
-        "runs": actors,
-        "leaves": "",
-        "cpu": psutil.cpu_percent(_LOOK) / 100,
-        "memory": memory.percent / 100,
-        "memory_mb": int(memory.total // 2**20),
-        "faults": 0,
-        "malformed": 0,
-        "silent_seconds": 0.0,
-    }
-
-
-def _stop(run: Path) -> dict[str, Any]:
-    """Ask a run to finish and save, as Ctrl-C does; asked a second time, it ends at once."""
-    if not is_live(run):
-        return line(run)
-    why = "its process is not visible from here: stop it where it was started"
-    if (pid := owner(run)) is not None:
-        try:
-            process = psutil.Process(pid)
-            if owner(run) == pid:  # the descriptor is that of the owner, not of a later process
-                process.terminate()
-            return line(run) | {"state": STOPPING}
-        except psutil.NoSuchProcess:
-            return line(run)
-        except psutil.AccessDenied:
-            why = f"process {pid} is not yours"
-    raise Refused([f"run {run.name} cannot be stopped: {why}"])

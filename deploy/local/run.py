@@ -21,7 +21,7 @@ from head.run.preparation import PreparedRun, begun, resumed, stored_request
 from head.run.request import Request
 from head.run.session import RunMembers, Session
 from head.run.supervisor import OneMachine
-from triggers.engine import Mailboxes
+from triggers.passers import Mailboxes
 from workers.executor.build import build, faults
 
 _REGISTRATION = "registration"
@@ -48,8 +48,7 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool, trust: bool = F
 
     Raises:
         CheckpointFault: there is nothing to continue, or it does not fit.
-        Refused: its code or its pickled states may be somebody else's, and nobody says to
-            ``trust`` it.
+        Refused: its code or its pickled states may be someone else's, and ``trust`` is not set.
         RunExists: the run is live.
     """
     with StopRequests() as requests, RunFolder.resume(path) as folder:
@@ -64,7 +63,7 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool, trust: bool = F
 
 
 def _view(request: Request) -> LiveView:
-    """The view; without a panel if all is in one process, as a debugger may need the terminal."""
+    """The view, without a panel if all is in one process: a debugger may need the terminal."""
     return LiveView(sys.stderr, quiet=request.quiet, panel=not request.inline)
 
 
@@ -73,16 +72,12 @@ def _seen_through(
 ) -> Summary:
     logged, clock = LoggedView(view, prepared.folder.log), WakingClock()
     with logging_to(logged.note):
-        members = _members(prepared, request, requests, clock)
+        members: RunMembers
+        node, preloaded = prepared.node, prepared.registration.preloaded
+        if request.inline:
+            members = Inline(node, prepared.states)
+        else:
+            mail = Mailboxes(node.board)
+            actors = build(node, prepared.folder.path, mail, clock, preloaded)
+            members = OneMachine(node, mail, actors, clock, requests.undisturbed, preloaded)
         return Session(prepared, requests, logged, members, clock).run()
-
-
-def _members(
-    prepared: PreparedRun, request: Request, requests: StopRequests, clock: WakingClock
-) -> RunMembers:
-    if request.inline:
-        return Inline(prepared.node, prepared.states)
-    node, preloaded = prepared.node, prepared.registration.preloaded
-    mail = Mailboxes(node.board)
-    actors = build(node, prepared.folder.path, mail, clock, preloaded)
-    return OneMachine(node, mail, actors, clock, requests.undisturbed, preloaded)

@@ -6,9 +6,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from artos import DrawnBatch, RolloutActor, Sequences, Workload
+from artos import DQN, DrawnBatch, RolloutActor, Sequences, Workload
 from artos.buffer.samplers.transitions import DISCOUNTS, NEXT, RETURNS
-from artos.learners.dqn import DQN
 from artos.policies.values import Epsilon, QNetwork
 from triggers import ReplayTrigger, RoundTrigger
 

@@ -100,26 +100,22 @@ def prepare(name: str, say: Say = print) -> Environment:
     if stamp.is_file() and stamp.read_text() == environment.stamp:
         return environment
     try:
-        _install(environment, say)
+        shutil.rmtree(environment.folder, ignore_errors=True)
+        pip = (str(environment.python), "-m", "pip", "install", "--quiet", "--no-input")
+        steps = (
+            ("a virtual environment", (sys.executable, "-m", "venv", str(environment.folder))),
+            (environment.torch, (*pip, environment.torch)),
+            (", ".join(environment.pins), (*pip, environment.torch, *environment.pins)),
+            ("a check that it works", (str(environment.python), "-c", environment.probe)),
+        )
+        for number, (what, command) in enumerate(steps, 1):
+            say(f"{environment.name}: {number}/{len(steps)} {what}")
+            run(command, STEP_SECONDS)
     except ArtosError as error:
         say(f"{name}: not installed: {error}")
         raise BaselineAbsent(name, str(error)) from error
     stamp.write_text(environment.stamp)
     return environment
-
-
-def _install(environment: Environment, say: Say) -> None:
-    shutil.rmtree(environment.folder, ignore_errors=True)
-    pip = (str(environment.python), "-m", "pip", "install", "--quiet", "--no-input")
-    steps = (
-        ("a virtual environment", (sys.executable, "-m", "venv", str(environment.folder))),
-        (environment.torch, (*pip, environment.torch)),
-        (", ".join(environment.pins), (*pip, environment.torch, *environment.pins)),
-        ("a check that it works", (str(environment.python), "-c", environment.probe)),
-    )
-    for number, (what, command) in enumerate(steps, 1):
-        say(f"{environment.name}: {number}/{len(steps)} {what}")
-        run(command, STEP_SECONDS)
 
 
 def main() -> int:

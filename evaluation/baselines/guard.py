@@ -26,7 +26,10 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 def guard(seconds: float, command: Sequence[str]) -> int:
     """Run ``command`` for at most ``seconds``; its exit status, once all its processes are gone."""
-    _become_reaper()
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    signal.signal(signal.SIGTERM, _leave)
     process = subprocess.Popen(command)
     ended = {process.pid}
     try:
@@ -38,7 +41,10 @@ def guard(seconds: float, command: Sequence[str]) -> int:
         return status
     finally:
         ended |= end_descendants()
-        _remove_shared_tensors(ended)
+        # Torch names shared tensors after their creator; its daemon unlinks them if it lives.
+        for owner in ended:
+            for path in Path("/dev/shm").glob(f"torch_{owner}_*"):
+                path.unlink(missing_ok=True)
 
 
 def end_descendants() -> set[int]:
@@ -55,20 +61,6 @@ def end_descendants() -> set[int]:
 
 def _descendants() -> list[psutil.Process]:
     return psutil.Process().children(recursive=True)
-
-
-def _remove_shared_tensors(owners: set[int]) -> None:
-    # Torch names shared tensors after their creator; its daemon unlinks them unless killed itself.
-    for owner in owners:
-        for path in Path("/dev/shm").glob(f"torch_{owner}_*"):
-            path.unlink(missing_ok=True)
-
-
-def _become_reaper() -> None:
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    signal.signal(signal.SIGTERM, _leave)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

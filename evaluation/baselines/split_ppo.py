@@ -78,16 +78,13 @@ class Learner(Loop):
         """Copy the rounds side by side into one rollout, from which ``learn`` then learns."""
         envs = sum(len(found.done) for found in rounds)
         if envs != self.settings.envs:
-            self._resize(envs)
+            self.settings = replace(self.settings, envs=envs)
+            shape = tuple(self.observation.shape[1:])
+            self.rollout = Rollout(self.settings, shape, self.rollout.observations.dtype)
         for name, tensor in vars(self.rollout).items():
             np.concatenate([found.rows[name] for found in rounds], 1, out=tensor.numpy())
         self.observation = _joined([found.observation for found in rounds])
         self.done = _joined([found.done for found in rounds])
-
-    def _resize(self, envs: int) -> None:
-        self.settings = replace(self.settings, envs=envs)
-        shape = tuple(self.observation.shape[1:])
-        self.rollout = Rollout(self.settings, shape, self.rollout.observations.dtype)
 
 
 def _joined(arrays: Sequence[Any]) -> torch.Tensor:

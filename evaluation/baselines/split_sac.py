@@ -180,7 +180,7 @@ class Replay:
         return min(self._added, len(self._rows))
 
     def add(self, rows: Array) -> None:
-        """Add transitions, in the place of the oldest ones if there is no room."""
+        """Add transitions, instead of the oldest ones if there is no room."""
         places = torch.arange(self._added, self._added + len(rows)) % len(self._rows)
         self._rows[places] = torch.tensor(rows)
         self._added += len(rows)

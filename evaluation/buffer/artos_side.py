@@ -28,9 +28,10 @@ from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.prioritised import PrioritisedSampler
 from artos.buffer.samplers.uniform import UniformSampler
-from artos.buffer.segment import Segment, ShmFolder
+from artos.buffer.segment import Segment
+from artos.buffer.shm_folder import ShmFolder
 from artos.protocol.invocations import Claim
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 from evaluation.baselines.timing import answer, one_core, rate
 from evaluation.buffer.workload import ALPHA, BATCH, BETA, OBSERVATION_BYTES, SHAPE, options
 

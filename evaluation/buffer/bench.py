@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evaluation.buffer.workload import CAPACITY, OBSERVATION_BYTES
+from evaluation.core.benchmark import Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Contestant, Say, alternate, baseline, ours
 
@@ -74,6 +75,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     for measured, against, goal in GOALS:
         results.compare(OUR_CASES[measured][0], against, goal)
     return results
+
+
+BENCHMARK = Benchmark(measure, ("artos/buffer",))
 
 
 def _baseline(name: str, arguments: Sequence[str], say: Say) -> Contestant:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from artos.errors import DeadlineExceeded
 from artos.protocol import control
@@ -132,12 +132,12 @@ class Fleet(Closing):
 
     def welcome(self) -> bool:
         """Whether the head knows all workers of the process."""
-        self._line.send(("welcome", 0))
+        self._order("welcome")
         return bool(self._answer())
 
     def report(self, times: int) -> None:
         """Have every worker report ``times`` times at once."""
-        self._line.send(("report", times))
+        self._order("report", times)
 
     def reported(self) -> None:
         """Wait until the head has read all of these reports."""
@@ -145,14 +145,28 @@ class Fleet(Closing):
 
     def kill(self) -> tuple[str, float]:
         """Let one worker fall silent; returns its name and its last message's time (monotonic)."""
-        self._line.send(("kill", 0))
+        self._order("kill")
         told: tuple[str, float] = self._answer()
         return told
+
+    def _order(self, order: str, value: int = 0) -> None:
+        try:
+            self._line.send((order, value))
+        except BrokenPipeError:
+            self._is_gone()
 
     def _answer(self) -> Any:
         if not self._line.poll(_PATIENCE):
             raise DeadlineExceeded("an answer of simulated workers", _PATIENCE)
-        return self._line.recv()
+        try:
+            return self._line.recv()
+        except EOFError:
+            self._is_gone()
+
+    def _is_gone(self) -> NoReturn:
+        self._process.join(1.0)
+        code = self._process.exitcode
+        raise SystemExit(f"a process of simulated workers ended by itself, with status {code}")
 
     def close(self) -> None:
         """End the process."""

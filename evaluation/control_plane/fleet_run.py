@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 
 from artos.protocol import control
-from artos.protocol.orders import RunOrder, read_order
-from artos.run_state import RUNNING
+from artos.protocol.run_state import RUNNING
+from artos.runs.orders import RunOrder, read_order
+from artos.runtime.loop import Waker
 from artos.system.child import begin_member
-from artos.system.loop import Waker
 from artos.transport.messenger import HEAD, Messenger
 
 MODULE = "evaluation.control_plane.fleet_run"

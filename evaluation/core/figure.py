@@ -20,7 +20,7 @@ _WIDTH_INCHES, _BAR_INCHES, _PANEL_INCHES = 8.0, 0.32, 0.75
 
 
 def redraw(draw_all: Callable[[Report, Path], list[Path]], paths: Iterable[str]) -> int:
-    """Draw the figures of reports again, beside their files; says where they are."""
+    """Draw the figures of reports again, next to their files, and print where they are."""
     for path in map(Path, paths):
         print(*draw_all(read_json(path), path), sep="\n")
     return 0
@@ -94,28 +94,24 @@ def draw_series(report: Report, path: Path) -> None:
     FigureCanvasAgg(figure)
     axes = figure.subplots(len(names), 1, squeeze=False, sharex=True)[:, 0]
     for panel, name in zip(axes, names, strict=True):
-        _lines(panel, name, report)
+        for who, series in report.series.items():
+            if name in series:
+                mine = who.startswith(OURS)
+                # Our line is on top and thinner, so that both are visible where they are equal.
+                colour, width = (_OURS, 1.3) if mine else (_THEIRS, 2.6)
+                panel.plot(
+                    series[name],
+                    drawstyle="steps-mid",
+                    color=colour,
+                    linewidth=width,
+                    label=who,
+                    zorder=3 if mine else 2,
+                )
+        panel.set_ylim(bottom=0)
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        panel.set_title(name, fontsize=9, loc="left", color=_INK)
+        panel.tick_params(labelsize=7, colors=_INK)
+        panel.spines[["top", "right"]].set_visible(False)
     axes[0].legend(fontsize=8, frameon=False)
     axes[-1].set_xlabel("update", fontsize=8, color=_INK)
     save(figure, report, path)
-
-
-def _lines(axes: Axes, name: str, report: Report) -> None:
-    for who, series in report.series.items():
-        if name in series:
-            mine = who.startswith(OURS)
-            # Our line is on top and thinner, so that both are visible where they are equal.
-            colour, width = (_OURS, 1.3) if mine else (_THEIRS, 2.6)
-            axes.plot(
-                series[name],
-                drawstyle="steps-mid",
-                color=colour,
-                linewidth=width,
-                label=who,
-                zorder=3 if mine else 2,
-            )
-    axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_title(name, fontsize=9, loc="left", color=_INK)
-    axes.tick_params(labelsize=7, colors=_INK)
-    axes.spines[["top", "right"]].set_visible(False)

@@ -1,8 +1,8 @@
 """Published results: the JSON in ``evaluation/results/``, and the tables made from it.
 
 ``python -m evaluation.core.publish [bench-results/NAME.json ...]`` publishes these reports with
-their figures, and writes the tables of ``README.md`` and ``docs/benchmarks.md`` anew. Without
-reports it only does the latter, for figures that a change of the code has made those of older code.
+their figures, and writes the tables of ``README.md`` and ``docs/benchmarks.md`` again. Without
+reports it only does the latter, to mark figures that a change of the code has made outdated.
 """
 
 from __future__ import annotations
@@ -90,13 +90,19 @@ def readme_table(chosen: Iterable[Line], reports: Reports) -> str:
                 f"publish a report that has it, or change {LINES.name}"
             )
             continue
-        marks = [_OLDER] * is_older(report) + [_FEW] * (_repetitions(line, report) < ENOUGH)
+        cases = {_case(line, name) for figure in line.figures for name in figure}
+        repetitions = min(row.n for row in report.rows if row.case in cases)
+        marks = [_OLDER] * is_older(report) + [_FEW] * (repetitions < ENOUGH)
         notes.update(marks)
         result = " ".join((line.result.format(*known), *marks))
         rows.append((line.measured, result, f"`artos bench {line.benchmark}`"))
     if faults:
         raise Refused(faults)
-    table = _table([("measured on " + _machines(reports), "result", "reproduce"), *rows])
+    machines = {f"{r.machine['cores']} cores ({r.machine['cpu']})" for r in reports.values()}
+    dates = sorted(report.date[:10] for report in reports.values())
+    span = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    measured = f"measured on {', '.join(sorted(machines))}, {span}"
+    table = _table([(measured, "result", "reproduce"), *rows])
     said = [f"{mark} {_NOTES[mark]}" for mark in _NOTES if mark in notes]
     return "\n\n".join([table, *said])
 
@@ -113,7 +119,7 @@ def _case(line: Line, name: str) -> str:
 
 
 def _figure(line: Line, figure: tuple[str, ...], report: Report) -> str | None:
-    """A figure in words; None if the report does not have it."""
+    """A figure as text; None if the report does not have it."""
     rows = {row.case: row for row in report.rows}
     case, other = _case(line, figure[0]), _case(line, figure[-1])
     if case not in rows or other not in rows:
@@ -145,18 +151,6 @@ def _ratio(row: Row, other: Row, report: Report) -> str | None:
     if low and high and high > _WIDE * low:
         return f"{_number(median)} × ({_number(low)} to {_number(high)})"
     return f"{_number(median)} ×"
-
-
-def _repetitions(line: Line, report: Report) -> int:
-    cases = {_case(line, name) for figure in line.figures for name in figure}
-    return min(row.n for row in report.rows if row.case in cases)
-
-
-def _machines(reports: Reports) -> str:
-    machines = {f"{r.machine['cores']} cores ({r.machine['cpu']})" for r in reports.values()}
-    dates = sorted(report.date[:10] for report in reports.values())
-    span = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
-    return f"{', '.join(sorted(machines))}, {span}"
 
 
 # -- the page ----------------------------------------------------------------------------------

@@ -1,92 +1,46 @@
-"""The registry of benchmarks; runs them for ``artos bench NAME``."""
+"""Finds the benchmarks of this package and runs them: what ``artos bench NAME`` becomes."""
 
 from __future__ import annotations
 
 import argparse
+import pkgutil
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
 
-from artos.closest import closest
+import evaluation
 from artos.errors import Refused
-from evaluation.buffer import bench as buffer
+from artos.runs.exit_status import ExitStatus
+from artos.system.closest import closest
+from deploy.cli import bench
+from deploy.cli.__main__ import reported
+from deploy.cli.common import print_json
+from deploy.cli.parser import Parser
 from evaluation.core import sources
-from evaluation.core.figure import draw, draw_series
-from evaluation.core.report import Report, Results, print_table, read_json, write_json
-from evaluation.core.runner import Say
-from evaluation.elasticity import bench as elasticity
-from evaluation.gpu import bench as gpu
-from evaluation.learning import bench as pipeline_learning
-from evaluation.pipelining import bench as pipelining
-from evaluation.pipelining import figures
-from evaluation.prewarm import bench as prewarm
-from evaluation.prewarm import figures as prewarm_figures
-from evaluation.replay import bench as replay
-from evaluation.scheduler import bench as scheduler
-from evaluation.sharing import bench as sharing
-from evaluation.sharing import figures as sharing_figures
-from evaluation.simulation import bench as simulation
-from evaluation.startup import bench as startup
-from evaluation.throughput import bench as throughput
-from evaluation.triggers import bench as triggers
+from evaluation.core.benchmark import Benchmark
+from evaluation.core.report import Report, print_table, read_json, write_json
 
 FOLDER = Path("bench-results")
 REPEATS = 3
 ALL = "all"
 
-_MEMBERS = (
-    "artos/actors", "artos/buffer", "artos/envs", "artos/learners", "artos/losses",
-    "artos/policies", "artos/runtime", "triggers", "head/run",
-)  # fmt: skip
-_POOL = ("artos/pool",)
-_ELASTIC = (*_POOL, "workers/actors", "workers/checkpoint")
-_CLUSTER = ("artos/protocol", "artos/transport", "head/replay", "workers/agent")
+
+def _discovered() -> dict[str, Benchmark]:
+    """The ``BENCHMARK`` of every package that has a module ``bench``, by the package's name."""
+    packages = [each.name for each in pkgutil.iter_modules(evaluation.__path__) if each.ispkg]
+    folder = Path(evaluation.__path__[0])
+    return {
+        name: import_module(f"evaluation.{name}.bench").BENCHMARK
+        for name in packages
+        if (folder / name / "bench.py").is_file()
+    }
 
 
-def _bars(report: Report, path: Path) -> list[Path]:
-    """One panel of bars for each group, and the series if there are any."""
-    figures = [path.with_suffix(".png")]
-    draw(report, figures[0])
-    if report.series:
-        figures.append(path.with_name(f"{path.stem}-series.png"))
-        draw_series(report, figures[1])
-    return figures
-
-
-@dataclass(frozen=True)
-class Benchmark:
-    """``measures``: folders and files whose change makes its figures those of older code.
-
-    ``draw`` writes the figures beside the path of a report's file, and says where they are.
-    """
-
-    measure: Callable[[int, bool, Say], Results]
-    measures: tuple[str, ...] = ()
-    draw: Callable[[Report, Path], list[Path]] = _bars
-
-
-BENCHMARKS: dict[str, Benchmark] = {
-    "buffer": Benchmark(buffer.measure, ("artos/buffer",)),
-    "triggers": Benchmark(triggers.measure, ("artos/buffer", "triggers", "head/run/coordination")),
-    "throughput": Benchmark(throughput.measure, _MEMBERS),
-    "replay": Benchmark(replay.measure, _MEMBERS),
-    "startup": Benchmark(startup.measure, (*_MEMBERS, *_POOL, "deploy/cli", "deploy/local")),
-    "sharing": Benchmark(sharing.measure, (*_MEMBERS, *_POOL), sharing_figures.draw_all),
-    "gpu": Benchmark(gpu.measure, ("artos/learners", *_POOL)),
-    "elasticity": Benchmark(elasticity.measure, (*_MEMBERS, *_ELASTIC)),
-    "prewarm": Benchmark(prewarm.measure, (*_MEMBERS, *_ELASTIC), prewarm_figures.draw_all),
-    "pipelining": Benchmark(
-        pipelining.measure,
-        ("artos/buffer", *_CLUSTER, "head/run", "head/daemon"),
-        figures.draw_all,
-    ),
-    "learning": Benchmark(pipeline_learning.measure, _MEMBERS),
-    "scheduler": Benchmark(scheduler.measure, (*_POOL, "head/daemon")),
-    "simulation": Benchmark(simulation.measure, ("head/simulation",)),
-}
+BENCHMARKS = _discovered()
 
 
 def run(
@@ -94,7 +48,7 @@ def run(
 ) -> int:
     """Run a benchmark: print its table, write JSON and figures; returns 0 if every goal holds.
 
-    The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``), the figures beside it as
+    The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``), the figures next to it as
     PNG. ``all`` runs every benchmark and adds each one's name to the file's name. A missed goal
     gives 1, except in a ``quick`` run, whose figures mean nothing.
 
@@ -110,7 +64,7 @@ def run(
         hint = closest(name, known)
         raise Refused([f"unknown benchmark {name!r}{hint} (have {', '.join(known)})"])
     benchmark = BENCHMARKS[name]
-    # Before it runs: what is edited meanwhile was not measured.
+    # Before it runs: what is edited during the run was not measured.
     commit, digests = sources.commit(), sources.digests(benchmark.measures)
     report = benchmark.measure(1 if quick else repeats, quick, _say).report()
     report = msgspec.structs.replace(report, commit=commit, sources=digests)
@@ -143,15 +97,33 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def main() -> int:
-    """Run the benchmarks named on the command line, or all of them."""
-    parser = argparse.ArgumentParser(prog="python -m evaluation.core.registry", description=__doc__)
-    parser.add_argument("names", nargs="*", default=[ALL])
-    parser.add_argument("--quick", action="store_true", help="only show that everything runs")
-    parser.add_argument("--repeats", type=int, default=REPEATS)
-    options = parser.parse_args()
-    codes = [run(name, None, options.quick, options.repeats) for name in options.names]
-    return max(codes)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """What ``artos bench`` becomes: runs a benchmark, or lists all."""
+    return reported(_options, arguments)
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = Parser(prog="artos bench", description="Benchmarks: ARTOS and other libraries.")
+    bench.add_arguments(parser)
+    parser.set_defaults(command=_bench, starts=True)
+    return parser.parse_args(arguments)
+
+
+def _bench(options: argparse.Namespace) -> int:
+    if options.name is None:
+        names = (*BENCHMARKS, ALL)
+        if options.json:
+            print_json({"benchmarks": names})
+        else:
+            print(*names, sep="\n")
+        return ExitStatus.DONE
+    repeats = REPEATS if options.repeats is None else options.repeats
+    if options.json != bench.PRINTED:
+        return run(options.name, options.json, options.quick, repeats)
+    with redirect_stdout(sys.stderr):
+        status = run(options.name, None, options.quick, repeats)
+    print_json(written(options.name))
+    return status
 
 
 if __name__ == "__main__":

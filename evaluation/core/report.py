@@ -157,7 +157,10 @@ class Results:
     ) -> None:
         """Add the ratio of two cases; if either has no values, the ratio has no figures."""
         found = quotients(self._values.get(case, ()), self._values.get(against or "", ()))
-        self._ratios.append(_ratio(case, against or "no baseline", found, goal, bound))
+        median, low, high = spread(found)
+        holds = _holds(median, goal, bound)
+        over = against or "no baseline"
+        self._ratios.append(Ratio(case, over, median, low, high, goal, holds, bound))
 
     def report(self) -> Report:
         """All rows and ratios so far."""
@@ -183,14 +186,6 @@ def quotients(mine: Sequence[float | None], theirs: Sequence[float | None]) -> l
     """One value over the other, for each repetition that gave both."""
     pairs = zip(mine, theirs, strict=False)
     return [a / b for a, b in pairs if a is not None and b is not None]
-
-
-def _ratio(
-    case: str, against: str, found: Sequence[float], goal: float | None, bound: Bound
-) -> Ratio:
-    median, low, high = spread(found)
-    holds = _holds(median, goal, bound)
-    return Ratio(case, against, median, low, high, goal, holds, bound)
 
 
 def _holds(median: float | None, goal: float | None, bound: Bound) -> bool | None:
@@ -229,7 +224,20 @@ def print_table(report: Report, console: Console | None = None) -> None:
     console = console or Console()
     console.print(_rows_table(report))
     if report.ratios:
-        console.print(_ratios_table(report.ratios))
+        table = _table(
+            "ratios, paired by repetition", "who", "ratio", "min – max", "goal", "holds", "over"
+        )
+        for group, members in groupby(report.ratios, lambda ratio: split(ratio.case)[0]):
+            table.add_section()
+            table.add_row(group, style="bold")
+            for ratio in members:
+                span = f"{number(ratio.min)} – {number(ratio.max)}"
+                over, against = split(ratio.against)
+                other = "" if over in {"", group} else f"{over}: "
+                who = f"  {split(ratio.case)[1]}"
+                verdict = (_goal(ratio), _VERDICTS[ratio.holds])
+                table.add_row(who, number(ratio.median), span, *verdict, other + against)
+        console.print(table)
     for row in report.rows:
         if row.n and row.note:
             console.print(f"[yellow]{escape(row.case)}: {escape(row.note)}[/yellow]")
@@ -249,7 +257,8 @@ def _rows_table(report: Report) -> Table:
         table.add_row(group, style="bold")
         for row in rows:
             verdict = (_goal(row), _VERDICTS[row.holds]) if goals else ()
-            table.add_row(*_cells(row), *verdict, style=_style(row))
+            colour = "cyan" if row.contestant.startswith(OURS) else ""
+            table.add_row(*_cells(row), *verdict, style=colour if row.n else "yellow")
     return table
 
 
@@ -258,31 +267,6 @@ def _cells(row: Row) -> tuple[str, ...]:
         return f"  {row.contestant}", "absent", row.note, row.unit, "0"
     spread = f"{number(row.min)} – {number(row.max)}"
     return f"  {row.contestant}", number(row.median), spread, row.unit, str(row.n)
-
-
-def _style(row: Row) -> str:
-    return "yellow" if row.n == 0 else "cyan" if row.contestant.startswith(OURS) else ""
-
-
-def _ratios_table(ratios: Sequence[Ratio]) -> Table:
-    table = _table(
-        "ratios, paired by repetition", "who", "ratio", "min – max", "goal", "holds", "over"
-    )
-    for group, members in groupby(ratios, lambda ratio: split(ratio.case)[0]):
-        table.add_section()
-        table.add_row(group, style="bold")
-        for ratio in members:
-            table.add_row(*_ratio_cells(ratio))
-    return table
-
-
-def _ratio_cells(ratio: Ratio) -> tuple[str, ...]:
-    spread = f"{number(ratio.min)} – {number(ratio.max)}"
-    against = split(ratio.against)
-    other = "" if against[0] in {"", split(ratio.case)[0]} else f"{against[0]}: "
-    who = f"  {split(ratio.case)[1]}"
-    verdict = (_goal(ratio), _VERDICTS[ratio.holds])
-    return who, number(ratio.median), spread, *verdict, other + against[1]
 
 
 def _goal(judged: Row | Ratio) -> str:

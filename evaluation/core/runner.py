@@ -52,7 +52,8 @@ def alternate(
                 _record(results, contestant, contestant.measure())
             except ArtosError as error:
                 say(f"{contestant.name}: {error}")
-                _note_absence(results, contestant, str(error))
+                for case, unit in contestant.cases.values():
+                    results.absent(case, unit, str(error))
                 running.remove(contestant)
 
 
@@ -67,11 +68,6 @@ def _record(results: Results, contestant: Contestant, answer: Answer) -> None:
     times = {name: value for name, value in answer.rates.items() if name.startswith(TIMES)}
     for case, _ in contestant.cases.values() if times else ():
         results.spent(case, {name.removeprefix(TIMES): value for name, value in times.items()})
-
-
-def _note_absence(results: Results, contestant: Contestant, why: str) -> None:
-    for case, unit in contestant.cases.values():
-        results.absent(case, unit, why)
 
 
 def baseline(

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from artos.plan import Plan
+from artos.runs.plan import Plan
 from evaluation.baselines.timing import answer
 from evaluation.elasticity.workplace import Workplace, pong
 from workers.actors.actor_record import State
@@ -55,7 +55,11 @@ def starts(plan: Plan, folder: Path, options: argparse.Namespace) -> dict[str, f
         found = {"first_s": place.start(0)}
         found["one_s"] = statistics.median(_one(place) for _ in range(options.repeats))
         for number in options.together:
-            found |= _together(place, number)
+            actors = range(1, number + 1)
+            seconds = place.start(*actors)
+            megabytes = statistics.median(private_mb(place.pid(actor)) for actor in actors)
+            place.end(*actors)
+            found |= {f"together_s.{number}": seconds, f"mb.{number}": megabytes}
     return found
 
 
@@ -63,14 +67,6 @@ def _one(place: Workplace) -> float:
     seconds = place.start(1)
     place.end(1)
     return seconds
-
-
-def _together(place: Workplace, number: int) -> dict[str, float]:
-    actors = range(1, number + 1)
-    seconds = place.start(*actors)
-    megabytes = statistics.median(private_mb(place.pid(actor)) for actor in actors)
-    place.end(*actors)
-    return {f"together_s.{number}": seconds, f"mb.{number}": megabytes}
 
 
 # -- parked actors -----------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 
 from artos.system import heap
+from evaluation.core.benchmark import ELASTIC, MEMBERS, Benchmark
 from evaluation.core.report import OURS, Bound, Results
 from evaluation.core.runner import TIMES, Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.elasticity import adaptive
@@ -99,6 +100,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
+BENCHMARK = Benchmark(measure, (*MEMBERS, *ELASTIC))
+
+
 def judge(results: Results, scale: Scale) -> None:
     """Compare the results with their goals."""
 
@@ -152,7 +156,14 @@ class Contestants:
             yield Contestant(_our(name), cases, self._start(way))
         together = ",".join(map(str, self._scale.together))
         call = self._start("clone", "--together", together)
-        yield Contestant(_our(CLONE), self._clone_cases(), call)
+        cases = {
+            "one_s": (f"{START}: {_our(CLONE)}", "s"),
+            "first_s": (f"{START}: {_our(CLONE)}, the first with its template", "s"),
+        }
+        for number in self._scale.together:
+            cases[f"together_s.{number}"] = (f"{TOGETHER}: {_our(_clones(number))}", "s")
+            cases[f"mb.{number}"] = (f"{MEMORY}: {_our(_clones(number))}", "MB")
+        yield Contestant(_our(CLONE), cases, call)
         most = self._scale.together[-1]
         cases = {
             "one_s": (f"{START}: {RAY}", "s"),
@@ -161,16 +172,6 @@ class Contestants:
         }
         numbers = ("--repeats", str(self._scale.starts), "--together", str(most), "--envs", "1")
         yield Contestant(RAY, cases, self._idle_too(self._ray("elasticity.ray_start", *numbers)))
-
-    def _clone_cases(self) -> dict[str, tuple[str, str]]:
-        cases = {
-            "one_s": (f"{START}: {_our(CLONE)}", "s"),
-            "first_s": (f"{START}: {_our(CLONE)}, the first with its template", "s"),
-        }
-        for number in self._scale.together:
-            cases[f"together_s.{number}"] = (f"{TOGETHER}: {_our(_clones(number))}", "s")
-            cases[f"mb.{number}"] = (f"{MEMORY}: {_our(_clones(number))}", "MB")
-        return cases
 
     def parked(self) -> Iterator[Contestant]:
         """Parking one actor and bringing it back."""

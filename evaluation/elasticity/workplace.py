@@ -15,16 +15,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from artos.buffer.mailbox import LEARNER, actor_member
-from artos.buffer.run_memory import RunMemory, check_space
 from artos.clock import Deadline, SystemClock
 from artos.errors import ArtosError, DeadlineExceeded
-from artos.plan import Plan
 from artos.protocol.invocations import Done, Failed, FromMember, Invoke, Ready
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory, check_space
+from artos.specs.members import ACTORS, TEMPLATE, Member
 from artos.system.logging_setup import logging_to
 from artos.system.signals import child_deaths
 from head.run.request import reference_of
-from triggers.engine import Mailboxes
+from triggers.passers import Mailboxes
 from triggers.registration import prepare
 from workers.actors.actor_record import State
 from workers.executor.build import build
@@ -38,9 +38,9 @@ _STOP_SECONDS = 5.0
 class ActorLost(ArtosError):
     """An actor or the template failed. ``why`` is the end of its output."""
 
-    def __init__(self, member: int, why: str) -> None:
+    def __init__(self, member: Member, why: str) -> None:
         self.member, self.why = member, why
-        super().__init__(f"member {member} ended: {why or 'it said nothing'}")
+        super().__init__(f"{member} ended: {why or 'it said nothing'}")
 
 
 def pong(actors: int, envs: int, steps: int) -> Plan:
@@ -66,7 +66,7 @@ class Workplace:
         self._folder, self._stack = folder, ExitStack()
         self._firing, self._ended = 0, False
         self._warnings: list[str] = []
-        self._ready: dict[int, float] = {}
+        self._ready: dict[Member, float] = {}
         self._done: dict[int, float] = {}
         self.on_answer: Callable[[], None] = lambda: None
 
@@ -75,7 +75,8 @@ class Workplace:
             check_space(self._plan)
             stack.enter_context(logging_to(self._warnings.append))
             self.node = stack.enter_context(RunMemory(self._plan, "bench", self._folder / "logs"))
-            self._publish()
+            arrays = self._plan.objects[0].arrays
+            self.node.restore({spec.name: np.zeros(spec.shape, spec.dtype) for spec in arrays}, 0)
             images, clock = self._folder / "images", SystemClock()
             self.manager = build(self.node, images, Mailboxes(self.node.board), clock)
             stack.enter_context(child_deaths(self._child_ended))
@@ -90,10 +91,6 @@ class Workplace:
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
-
-    def _publish(self) -> None:
-        arrays = self._plan.objects[0].arrays
-        self.node.restore({spec.name: np.zeros(spec.shape, spec.dtype) for spec in arrays}, 0)
 
     def _stop(self) -> None:
         for member in self.manager.pids():
@@ -113,7 +110,7 @@ class Workplace:
             ActorLost: an actor failed.
             DeadlineExceeded: some were not ready in time.
         """
-        members, began = [*map(actor_member, actors)], time.perf_counter()
+        members, began = [*(Member(ACTORS, a) for a in actors)], time.perf_counter()
         self._ready.clear()
         for member in members:
             self.manager.start(member)
@@ -123,11 +120,11 @@ class Workplace:
     def end(self, *actors: int) -> None:
         """End actors; their processes are gone when this returns."""
         for actor in actors:
-            self.manager.end(actor_member(actor))
+            self.manager.end(Member(ACTORS, actor))
 
     def invoke(self, actor: int, rows: int = 0) -> float:
         """Have an actor bind the weights and sample ``rows``; seconds until its answer."""
-        member, call = actor_member(actor), self.call(actor, rows)
+        member, call = Member(ACTORS, actor), self.call(actor, rows)
         began = time.perf_counter()
         self.manager.send(member, call)
         return self.answered(call) - began
@@ -145,13 +142,13 @@ class Workplace:
 
     def rests(self, actor: int, state: State) -> float:
         """Wait until an actor is in a state; seconds since the newest answer of any actor."""
-        member = actor_member(actor)
+        member = Member(ACTORS, actor)
         self.until(f"actor {actor} {state}", lambda: self.manager.states()[member] is state)
         return time.perf_counter() - self._done[self._firing]
 
     def pid(self, actor: int) -> int:
         """The process id of a live actor."""
-        return self.manager.pids()[actor_member(actor)]
+        return self.manager.pids()[Member(ACTORS, actor)]
 
     # -- the loop ------------------------------------------------------------------------------
 
@@ -178,9 +175,9 @@ class Workplace:
             for member, death in self.manager.deaths():
                 raise ActorLost(member, death.why)
         if self._warnings:  # a fallback to another way to start would falsify the measurement
-            raise ActorLost(LEARNER, self._warnings[0])
+            raise ActorLost(Member(TEMPLATE), self._warnings[0])
 
-    def _heard(self, member: int, message: FromMember) -> None:
+    def _heard(self, member: Member, message: FromMember) -> None:
         if isinstance(message, Failed):
             raise ActorLost(member, message.trace)
         # Before the process manager handles the message, as it then parks the actor.

@@ -31,7 +31,7 @@ _GROWTH = 48 << 20  # bytes; some growth is allowed, as allocators keep freed me
 
 
 def attack(target: Target, cases: int, hostile: Hostile) -> list[str]:
-    """Send ``cases`` messages; returns the faults found, in words."""
+    """Send ``cases`` messages; returns descriptions of the faults found."""
     (before, refused), first, grown = target.state(), 0, 0
     for done in range(0, cases, _BATCH):
         for _ in range(min(_BATCH, cases - done)):

@@ -27,7 +27,7 @@ FLOATS = (0.0, 0.5, 1.0, -1.0, 1e308, -1e308, 5e-324, math.nan, math.inf, -math.
 WORDS = (
     "", "a", "w1", "run-1", "0" * 64, "..", "../x", "/etc/passwd", "a\0b", "a\nb", "\x1b[2J",
     "\u202e", "\x9b31m", "{}", "[/x]", "tcp://127.0.0.1:1", "ipc:///nowhere",
-    "observations", "float32", "running", "done", "actor-0", "w1/actor-0",
+    "observations", "float32", "running", "done", "learner", "actors", "actor-0", "w1/actor-0",
     "n" * 127, "n" * 5000, "é" * 300,
 )  # fmt: skip
 _STRANGE: tuple[Any, ...] = (
@@ -61,7 +61,9 @@ class Hostile:
         if way < 0.04:
             return random.randbytes(random.randrange(1, 80))
         if way < 0.08:
-            return self._nested()
+            depth = random.choice((10, 100, 1000, 5000))
+            opening = random.choice((b"\x91", b"\x81\xa1a", b"\x82\xa4type\xa4Load\xa1a"))
+            return opening * depth + b"\xc0"
         whole = self._packed(random.choice(kinds))
         return self._mutated(whole) if way < 0.35 else whole
 
@@ -81,20 +83,21 @@ class Hostile:
         kind = random.choice((tarfile.GNU_FORMAT, tarfile.PAX_FORMAT))
         with tarfile.open(fileobj=buffer, mode="w", format=kind) as archive:
             for _ in range(random.randrange(1, 5)):
-                self._add(archive)
+                names = (
+                    "a", "a/b", "./a", "../x", "/x", "d" * 300, "d/" * 90 + "x", "l", "l/x", "ü",
+                )  # fmt: skip
+                entry = tarfile.TarInfo(random.choice(names))
+                entry.type = random.choice((tarfile.REGTYPE, random.choice(_KINDS)))
+                entry.linkname = random.choice(("", "a", "l", "..", "../..", "/etc", "a/../../x"))
+                if random.random() < 0.2:
+                    entry.pax_headers = {
+                        "GNU.sparse.realsize": str(2**42),
+                        "path": random.choice(names),
+                    }
+                content = random.randbytes(random.randrange(600)) if entry.isreg() else b""
+                entry.size = len(content)
+                archive.addfile(entry, io.BytesIO(content))
         return self._mutated(buffer.getvalue()) if random.random() < 0.5 else buffer.getvalue()
-
-    def _add(self, archive: tarfile.TarFile) -> None:
-        random = self.random
-        names = ("a", "a/b", "./a", "../x", "/x", "d" * 300, "d/" * 90 + "x", "l", "l/x", "ü")
-        entry = tarfile.TarInfo(random.choice(names))
-        entry.type = random.choice((tarfile.REGTYPE, random.choice(_KINDS)))
-        entry.linkname = random.choice(("", "a", "l", "..", "../..", "/etc", "a/../../x"))
-        if random.random() < 0.2:
-            entry.pax_headers = {"GNU.sparse.realsize": str(2**42), "path": random.choice(names)}
-        content = random.randbytes(random.randrange(600)) if entry.isreg() else b""
-        entry.size = len(content)
-        archive.addfile(entry, io.BytesIO(content))
 
     # -- bytes ---------------------------------------------------------------------------------
 
@@ -112,11 +115,6 @@ class Hostile:
                 case 3:
                     found[at : at + 1] = random.choice(_BYTES)
         return bytes(found) or b"\0"
-
-    def _nested(self) -> bytes:
-        depth = self.random.choice((10, 100, 1000, 5000))
-        opening = self.random.choice((b"\x91", b"\x81\xa1a", b"\x82\xa4type\xa4Load\xa1a"))
-        return opening * depth + b"\xc0"
 
     # -- values --------------------------------------------------------------------------------
 
@@ -136,9 +134,9 @@ class Hostile:
         return b"\xc1" + (len(packed) & 0xFFFF).to_bytes(2, "big") + packed + content
 
     def _struct(self, info: inspect.Type) -> Any:
-        assert isinstance(info, inspect.StructType)
+        assert isinstance(info, inspect.StructType | inspect.NamedTupleType)
         values = {each.name: self._value(each.type) for each in info.fields}
-        if info.array_like:
+        if isinstance(info, inspect.NamedTupleType) or info.array_like:
             return [*values.values()]
         if self.random.random() < 0.03:
             values.pop(self.random.choice([*values, "type"]), None)
@@ -167,7 +165,7 @@ class Hostile:
     def _composed(self, kind: inspect.Type) -> Any:
         random = self.random
         match kind:
-            case inspect.VarTupleType():
+            case inspect.VarTupleType() | inspect.ListType():
                 count = random.choice(_COUNTS)
                 return [self._value(kind.item_type) for _ in range(count)]
             case inspect.DictType():

@@ -16,12 +16,13 @@ from typing import TypeVar
 import msgspec
 import psutil
 
-from artos.buffer.segment import PREFIX, reap_orphans
+from artos.buffer.shm_folder import PREFIX, reap_orphans
 from artos.errors import DeadlineExceeded
 from artos.protocol import codec, control, steering
 from artos.protocol.data import Chunk, Finish, Greet, Pull, Terms, Weights
 from artos.protocol.message import Message
-from artos.protocol.orders import AGENT_COUNTS, ExecutorOrder, RunOrder, write_order
+from artos.runs.orders import AGENT_COUNTS, ExecutorOrder, RunOrder, write_order
+from artos.specs.members import ACTORS, Member
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
 from artos.system.shm import shm_root
@@ -144,18 +145,18 @@ def head(place: Place) -> Target:
             end.settle()
 
     def state() -> tuple[object, int]:
-        user.forget(control.Answer)
+        user.forget(control.ClusterAnswer)
         user.say(codec.encode(control.ReadStatus()))
-        user.until(lambda: user.last(control.Answer), "the head's answer")
-        answer = user.last(control.Answer)
-        assert isinstance(answer, control.Answer)
+        user.until(lambda: user.last(control.ClusterAnswer), "the head's answer")
+        answer = user.last(control.ClusterAnswer)
+        assert isinstance(answer, control.ClusterAnswer)
         files = sorted((runs / ".head").glob("state.sqlite*"))
         kept = b"".join(file.read_bytes() for file in files)
         found = sorted(path.name for path in runs.iterdir())
         if not kept:
             return state()  # the file is written after the first request
-        known = answer.data
-        return (known["nodes"], known["runs"], known["faults"], kept, found), known["malformed"]
+        known = answer.cluster
+        return (known.nodes, known.runs, known.faults, kept, found), known.malformed
 
     return Target("head", process, codec.TYPES, say, settle, state, strangers.throw)
 
@@ -247,8 +248,10 @@ class RunPlace:
         news = self.head.fresh(control.RunNews, 1.0)
         assert isinstance(news, control.RunNews)
         facts = news.facts
-        same = (news.state, facts["steps"], facts["nodes"], facts["rows_lost"], facts["faults"])
-        return same, facts["malformed"]
+        assert facts is not None
+        assert isinstance(facts.malformed, int)
+        same = (news.state, facts.steps, facts.nodes, facts.rows_lost, facts.faults)
+        return same, facts.malformed
 
 
 class ExecutorPlace:
@@ -274,7 +277,7 @@ class ExecutorPlace:
         write_order(folder / "order.json", order)
         self.process = place.start("executor", ChildModule.EXECUTOR, folder / "order.json")
         self.run.until(lambda: self.run.last(steering.ExecutorUp), "the executor to be up")
-        self.run.say(codec.encode(steering.Start(_ACTORS, 1, 0)), "w1")
+        self.run.say(codec.encode(steering.Start(Member(ACTORS, _ACTORS - 1), 1, 0)), "w1")
         self.run.until(lambda: self.run.last(steering.ActorReport), "an actor to be ready")
 
     def executor(self) -> Target:

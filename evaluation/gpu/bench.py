@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import get_args
 
 from artos.learners.compiler import Switch
-from artos.levels import Level
 from artos.pool.pool import Pool
+from artos.specs.levels import Level
 from artos.system import gpus
+from evaluation.core.benchmark import POOL, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.gpu.busy import BUSY, watched
@@ -71,6 +72,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     for name in COMPILED_UPDATES:
         results.compare(_update_case(name, device, "on"), _update_case(name, device, "off"))
     return results
+
+
+BENCHMARK = Benchmark(measure, ("artos/learners", *POOL))
 
 
 # -- what a hand-over costs ------------------------------------------------------------------------

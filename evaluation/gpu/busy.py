@@ -16,7 +16,7 @@ _EVERY_SECONDS = 0.2
 
 @contextmanager
 def watched(number: int = 0) -> Iterator[Callable[[], dict[str, float]]]:
-    """Look at ``cuda:number`` meanwhile; yields what returns the mean in percent, as ``BUSY``.
+    """Watch ``cuda:number`` in this block; yields what returns the mean in percent, as ``BUSY``.
 
     Nothing is returned where there is no driver.
     """

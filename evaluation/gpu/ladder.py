@@ -16,10 +16,10 @@ import tempfile
 from itertools import pairwise
 from pathlib import Path
 
-from artos.levels import Level
 from artos.pool.devices import device_resource
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
+from artos.specs.levels import Level
 from evaluation.baselines.timing import answer
 from evaluation.gpu.learner import PATIENCE, Turn
 

@@ -20,9 +20,9 @@ from artos.learners.device import Device, device_of
 from artos.learners.network import Network
 from artos.learners.optimisers import Adam
 from artos.learners.residency import Residency
-from artos.levels import Level
 from artos.pool.pool import Pool
 from artos.pool.seat import Lease
+from artos.specs.levels import Level
 
 PATIENCE = 120.0
 _WIDTH, _OUT, _BATCH = 1024, 620, 256
@@ -63,7 +63,7 @@ def take_turns(name: str, level: Level, turns: int, folder: Path) -> list[Turn]:
 
 
 def _until_wanted(lease: Lease) -> None:
-    """What is measured is a hand-over: somebody must wait."""
+    """What is measured is a hand-over: another learner must wait."""
     deadline = Deadline(1.0)
     while not lease.wanted and not deadline.passed:  # the other one may be at its end
         time.sleep(1e-4)

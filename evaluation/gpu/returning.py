@@ -19,10 +19,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSpec
+from artos.buffer.model_block import ModelBlock, ObjectSpec
+from artos.buffer.object_region import ObjectRegion
 from artos.learners.device import Device, device_of
 from artos.learners.network import Network
-from artos.spec import MODEL_PARAM, ArraySpec
+from artos.specs.keys import MODEL_PARAM, ArraySpec
 from evaluation.gpu.learner import Turn, network_on, update
 
 _TURN = struct.Struct("<2d")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
+from evaluation.core.benchmark import MEMBERS, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, ours
 
@@ -53,6 +54,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         for score, goal in GOALS.items():
             results.compare(_case(task, score, EARLY), _case(task, score, PLAIN), goal)
     return results
+
+
+BENCHMARK = Benchmark(measure, MEMBERS)
 
 
 def _contestants(task: Task, quick: bool) -> Iterator[Contestant]:

@@ -1,1 +1,1 @@
-"""Losses of ours beside those of other libraries."""
+"""Our losses next to those of other libraries."""

@@ -24,43 +24,38 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from artos.buffer.mailbox import LEARNER, actor_member
-from artos.buffer.model_block import ObjectRegion, ObjectSpec
-from artos.buffer.run_memory import MODEL, RunMemory
+from artos.buffer.model_block import ObjectSpec
+from artos.buffer.object_region import ObjectRegion
 from artos.buffer.samplers.batch import Batch
 from artos.clock import SystemClock
 from artos.errors import DeadlineExceeded
-from artos.plan import Plan
 from artos.protocol.invocations import Done, Failed, Invoke, decode_from_member
-from artos.spec import ArraySpec
+from artos.runs.plan import Plan
+from artos.runs.run_memory import MODEL, RunMemory
+from artos.specs.contracts import Learner
+from artos.specs.keys import ArraySpec
+from artos.specs.members import ACTORS
 from evaluation.baselines.timing import answer
 from evaluation.pipelining.iterations import WARM_UP
 from evaluation.pipelining.prefilled import SAMPLED, SECONDS, members
 from evaluation.pipelining.rounds import OBSERVATIONS, Recording
 from evaluation.pipelining.rounds_plan import PARAMS, fill, plan
-from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports
+from head.run.run import Run
 from head.run.wiring import connect
 from triggers.journal import Journal
 from triggers.table import Table
 
 
-class Receiver:
+class Receiver(Learner):
     """A learner that only measures when it could read the rows."""
-
-    non_publishing = ()
 
     def __init__(self, region: ObjectRegion) -> None:
         self._live = {each.name: np.zeros(each.shape, each.dtype) for each in region.spec.arrays}
-        self.fresh = False
 
     def live(self) -> Mapping[str, NDArray[Any]]:
         """The weights."""
         return self._live
-
-    def seconds(self) -> Mapping[str, float]:
-        """No times to report."""
-        return {}
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
         """Read the rows in place, then as one batch; then have the next round sampled."""
@@ -83,7 +78,7 @@ def measure(
     with tempfile.TemporaryDirectory() as logs, RunMemory(plan, "bench", Path(logs)) as node:
         for block in node.blocks.values():
             fill(block, recording, plan.steps)
-        everyone = (LEARNER, *map(actor_member, range(plan.actors)))
+        everyone = (plan.members.publisher, *plan.members.of(ACTORS))
         with members(node, everyone, Receiver) as boxes, _journal(Path(logs)) as journal:
             clock = SystemClock()
             coordinator = connect(plan, table, Ports.of(node, boxes, clock, journal))
@@ -101,7 +96,7 @@ def _journal(folder: Path) -> Iterator[Journal]:
         journal.close()
 
 
-def _laps(node: RunMemory, coordinator: Coordinator, count: int) -> Iterator[dict[str, float]]:
+def _laps(node: RunMemory, coordinator: Run, count: int) -> Iterator[dict[str, float]]:
     """Serve the board; yields the learner's measures of each of ``count`` updates.
 
     Raises:
@@ -111,14 +106,14 @@ def _laps(node: RunMemory, coordinator: Coordinator, count: int) -> Iterator[dic
     while told < count:
         if not board.doorbell.wait(SECONDS):
             raise DeadlineExceeded(f"any of {coordinator.waits()}", SECONDS)
-        for number in board.changed():
-            coordinator.look(number)
-            while (data := board.up(number).take()) is not None:
+        for member in board.changed():
+            coordinator.look(member)
+            while (data := board.up(member).take()) is not None:
                 message = decode_from_member(data)
                 if isinstance(message, Failed):
                     raise SystemExit(message.trace)
-                coordinator.receive(number, message)
-                if number == LEARNER and isinstance(message, Done):
+                coordinator.receive(member, message)
+                if member == board.members.publisher and isinstance(message, Done):
                     told += 1
                     yield message.metrics
 

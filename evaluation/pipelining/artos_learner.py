@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.buffer.mailbox import actor_of
-from artos.buffer.run_memory import MODEL, RunMemory
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.clock import SystemClock
 from artos.errors import DeadlineExceeded
 from artos.protocol.invocations import Claim
+from artos.runs.run_memory import MODEL, RunMemory
 from evaluation.pipelining.rounds import OBSERVATIONS
 from evaluation.pipelining.shared import SECONDS
 from evaluation.pipelining.stand_in_learner import PIECE, Learning
@@ -23,7 +22,7 @@ from head.run.coordination.rows import Arrivals
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.events import Firing, Joined, Published
 from triggers.table import Table
-from triggers.targets import role_of
+from triggers.targets import parsed
 
 UPDATE = "learner.update"
 _REWARDS = ("rewards", "values", "bootstraps", "terminations", "truncations")
@@ -44,7 +43,7 @@ class Learner:
         self._node, self._learning, self._released = node, learning, released
         self._firings: deque[Firing] = deque()
         passer = DirectPasser(self._firings.append)
-        learner = {t: each for t, each in table.items() if role_of(t) == "learner"}
+        learner = {t: each for t, each in table.items() if parsed(t).learns}
         self._engine = Engine(
             [TriggerWrapper(*item, passer) for item in learner.items()], SystemClock()
         )
@@ -86,7 +85,8 @@ class Learner:
 
     def _look(self) -> None:
         """Feed newly arrived rows to the triggers."""
-        actors = [actor_of(m) for m in self._node.board.changed() if 0 < m <= len(self._rows)]
+        board = self._node.board
+        actors = [m.rank for m in board.changed() if board.members.role(m).samples]
         for actor in actors:
             self._rows[actor], events = self._arrivals.news(actor)
             for event in events:

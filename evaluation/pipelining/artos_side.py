@@ -21,10 +21,10 @@ import msgspec
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ObjectSpec
-from artos.buffer.run_memory import MODEL, RunMemory
 from artos.clock import SystemClock
-from artos.plan import Plan
-from artos.spec import VERSION_KEY, ArraySpec
+from artos.runs.plan import Plan
+from artos.runs.run_memory import MODEL, RunMemory
+from artos.specs.keys import VERSION_KEY, ArraySpec
 from artos.system.child_modules import ChildModule
 from artos.transport.keys import make_keys
 from evaluation.baselines.timing import answer

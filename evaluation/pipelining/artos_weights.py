@@ -9,7 +9,6 @@ time from publishing until all actors of all nodes have bound the weights.
 from __future__ import annotations
 
 import argparse
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -21,11 +20,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from artos.buffer.mailbox import LEARNER, actor_member
-from artos.buffer.run_memory import RunMemory
 from artos.errors import DeadlineExceeded
-from artos.plan import Plan
 from artos.protocol.invocations import Done, Failed, Invoke, decode_from_member
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory
+from artos.specs.members import ACTORS, Member
 from evaluation.baselines.timing import answer
 from evaluation.pipelining.artos_side import GO, agent, meeting_of, replay, welcomed
 from evaluation.pipelining.iterations import Lap, iterate
@@ -61,7 +60,7 @@ def publish(node: RunMemory, params: Floats) -> int:
 # -- the actors of a node ----------------------------------------------------------------------
 
 
-def bind(node: RunMemory, boxes: Mailboxes, mine: Sequence[int], version: int) -> None:
+def bind(node: RunMemory, boxes: Mailboxes, mine: Sequence[Member], version: int) -> None:
     """Have all these members bind the newest version, and wait until they have.
 
     Raises:
@@ -74,11 +73,11 @@ def bind(node: RunMemory, boxes: Mailboxes, mine: Sequence[int], version: int) -
         if not node.board.doorbell.wait(SECONDS):
             raise DeadlineExceeded(f"members {sorted(left)} to bind version {version}", SECONDS)
         for member in node.board.changed():
-            if member != LEARNER and _has_bound(node, member, version):
+            if node.board.members.role(member).samples and _has_bound(node, member, version):
                 left.discard(member)
 
 
-def _has_bound(node: RunMemory, member: int, version: int) -> bool:
+def _has_bound(node: RunMemory, member: Member, version: int) -> bool:
     bound = False
     while (data := node.board.up(member).take()) is not None:
         message = decode_from_member(data)
@@ -94,7 +93,7 @@ def _has_bound(node: RunMemory, member: int, version: int) -> bool:
 def worker(options: argparse.Namespace) -> None:
     """Have this node's actors bind every new version, and tell the head when all have."""
     here = cache_plan(*workload(options))
-    mine = [actor_member(a) for a in range(options.number, options.actors, options.workers)]
+    mine = [Member(ACTORS, a) for a in range(options.number, options.actors, options.workers)]
     with (
         tempfile.TemporaryDirectory() as logs,
         RunMemory(here, "bench", Path(logs)) as node,
@@ -105,17 +104,13 @@ def worker(options: argparse.Namespace) -> None:
         line.sendall(GO)
         seen = -1
         while True:
-            _await_version(node, seen)
+            while node.weights.version <= seen:
+                if not node.board.doorbell.wait(SECONDS):
+                    raise DeadlineExceeded(f"a version after {seen}", SECONDS)
+                node.board.changed()
             seen = node.weights.version
             bind(node, boxes, mine, seen)
             line.sendall(_BOUND)
-
-
-def _await_version(node: RunMemory, seen: int) -> None:
-    while node.weights.version <= seen:
-        if not node.board.doorbell.wait(SECONDS):
-            raise DeadlineExceeded(f"a version after {seen}", SECONDS)
-        node.board.changed()
 
 
 def head(options: argparse.Namespace) -> dict[str, float]:
@@ -129,20 +124,16 @@ def head(options: argparse.Namespace) -> dict[str, float]:
 
         def used() -> None:
             host.nudge()
-            _await_bound(lines)
+            for line in lines:
+                if line.recv(1) != _BOUND:
+                    raise SystemExit("a worker ended")
 
         return iterate(partial(_lap, node, values(), used), options.iterations, marked=True)
 
 
-def _await_bound(lines: Sequence[socket.socket]) -> None:
-    for line in lines:
-        if line.recv(1) != _BOUND:
-            raise SystemExit("a worker ended")
-
-
 def local(options: argparse.Namespace) -> dict[str, float]:
     """Publish versions to actors of this machine."""
-    mine = [actor_member(actor) for actor in range(options.actors)]
+    mine = [Member(ACTORS, actor) for actor in range(options.actors)]
     with (
         tempfile.TemporaryDirectory() as logs,
         RunMemory(workload(options)[0], "bench", Path(logs)) as node,

@@ -9,9 +9,9 @@ for all contestants; sampling and learning are stand-ins that take the same time
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
+from evaluation.core.benchmark import CLUSTER, Benchmark
 from evaluation.core.report import OURS, Bound, Results
 from evaluation.core.runner import Say, alternate
 from evaluation.pipelining.cases import (
@@ -42,6 +42,7 @@ from evaluation.pipelining.cases import (
     training,
 )
 from evaluation.pipelining.contestants import FULL, QUICK, Contestants, Scale
+from evaluation.pipelining.figures import draw_all
 from evaluation.pipelining.recording import record
 
 
@@ -57,6 +58,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
+BENCHMARK = Benchmark(measure, ("artos/buffer", *CLUSTER, "head/run", "head/daemon"), draw_all)
+
+
 def judge(results: Results, scale: Scale) -> None:
     """Compare the results with their goals."""
 
@@ -64,7 +68,10 @@ def judge(results: Results, scale: Scale) -> None:
         results.compare(case, against, goal, bound)
 
     for speed in scale.speeds:
-        _judge_speed(ratio, speed)
+        ratio(case(WAIT, speed, OURS), case(WAIT, speed, NOTHING), 0.25)
+        ratio(case(WAIT, speed, OURS), case(WAIT, speed, NO_PIPELINE), None)
+        ratio(case(WAIT, speed, OURS), case(WAIT, speed, RAY), 0.5)
+        ratio(case(TRANSFER, speed, OURS), case(TRANSFER, speed, SOCKETS), None)
     ratio(case(WAIT, UNTHROTTLED, OURS), case(WAIT, UNTHROTTLED, RAY_HERE), 0.5)
     ratio(f"{RATE}: {BARE}", f"{RATE}: {SOCKETS}", 0.9, "at least")
     ratio(f"{RATE}: {NOTHING}", f"{RATE}: {SOCKETS}", None, "at least")
@@ -79,18 +86,6 @@ def judge(results: Results, scale: Scale) -> None:
     results.require(f"{HANDOVER}: {OURS}, {IN_PLACE}", 1.0)
     for speed in scale.weights_speeds:
         results.require(f"{copies(speed)}: {OURS}", 1.1)
-    _judge_control(results, scale)
-
-
-def _judge_speed(ratio: Callable[..., None], speed: str) -> None:
-    ratio(case(WAIT, speed, OURS), case(WAIT, speed, NOTHING), 0.25)
-    ratio(case(WAIT, speed, OURS), case(WAIT, speed, NO_PIPELINE), None)
-    ratio(case(WAIT, speed, OURS), case(WAIT, speed, RAY), 0.5)
-    ratio(case(TRANSFER, speed, OURS), case(TRANSFER, speed, SOCKETS), None)
-
-
-def _judge_control(results: Results, scale: Scale) -> None:
-    """Require at most linear growth, plus 15 % for the noise of this measurement."""
     few, many = scale.fleets[0], scale.fleets[-1]
     growth = many / few
     results.compare(

@@ -164,7 +164,9 @@ class Contestants:
         """Over one link: ARTOS with all features, each off, and none; and the other libraries."""
         for who, off in VARIANTS.items():
             yield self._mine(who, off, speed)
-        yield self._sockets(speed)
+        yield self._linked(
+            SOCKETS, "pipelining.sockets_side", speed, rate=speed == UNTHROTTLED, sample=True
+        )
         yield self._linked(RAY, "pipelining.ray_side", speed, environment="ray")
         yield self._linked(REDIS, "pipelining.redis_side", speed, environment="redis")
         if speed == UNTHROTTLED:
@@ -189,11 +191,6 @@ class Contestants:
         rate = who in {NOTHING, BARE} and speed == UNTHROTTLED
         return self._linked(who, "pipelining.artos_side", speed, *flags, size=size, rate=rate)
 
-    def _sockets(self, speed: str) -> Contestant:
-        return self._linked(
-            SOCKETS, "pipelining.sockets_side", speed, rate=speed == UNTHROTTLED, sample=True
-        )
-
     def _linked(
         self, who: str, module: str, speed: str, *more: str, size: Size | None = None,
         environment: str = "", rate: bool = False, sample: bool = False,
@@ -205,7 +202,14 @@ class Contestants:
             cases["sample_s"] = (case(SAMPLE, speed, "everyone", size), "s")
         chosen = size or self._scale.size
         call = self._link(module, speed, environment, *self._size(chosen), *more)
-        return Contestant(f"{who}, {speed}, {chosen}", cases, _rated(call, chosen))
+        gigabytes = chosen.actors * chosen.steps * (OBSERVATION_BYTES + SMALL_BYTES) / 1e9
+
+        def measured() -> Answer:
+            found = call()
+            got = gigabytes / found.rates["transfer_s"]
+            return Answer({**found.rates, "gb_per_s": got}, found.versions)
+
+        return Contestant(f"{who}, {speed}, {chosen}", cases, measured)
 
     def _link(
         self, module: str, speed: str, environment: str, *arguments: str, workers: int = 1
@@ -273,7 +277,7 @@ class Contestants:
                 "noticed_s": (f"{CONTROL_DEAD}: {who}", "s"),
             }
             arguments = ("--workers", str(workers))
-            call = ours("control_plane.bench", *arguments, seconds=_DEADLINE_SECONDS)
+            call = ours("control_plane.head_load", *arguments, seconds=_DEADLINE_SECONDS)
             yield Contestant(who, cases, call)
 
     # -- options -------------------------------------------------------------------------------
@@ -284,15 +288,3 @@ class Contestants:
 
     def _count(self) -> tuple[str, ...]:
         return "--iterations", str(self._scale.iterations)
-
-
-def _rated(call: Callable[[], Answer], size: Size) -> Callable[[], Answer]:
-    """The same call, with the rate at which the learner got its rows added to the answer."""
-    gigabytes = size.actors * size.steps * (OBSERVATION_BYTES + SMALL_BYTES) / 1e9
-
-    def measured() -> Answer:
-        found = call()
-        rate = gigabytes / found.rates["transfer_s"]
-        return Answer({**found.rates, "gb_per_s": rate}, found.versions)
-
-    return measured

@@ -60,7 +60,7 @@ class Medians:
 
 
 def draw_all(report: Report, path: Path) -> list[Path]:
-    """Write every figure beside ``path``; figures without measurements are left out."""
+    """Write every figure next to ``path``; figures without measurements are left out."""
     medians, made = Medians(report), []
     drawings: dict[str, Callable[[Medians], Figure | None]] = {
         "figure-4": figure_4,
@@ -72,19 +72,13 @@ def draw_all(report: Report, path: Path) -> list[Path]:
         if (figure := picture(medians)) is not None:
             made.append(_write(figure, report, path.with_name(f"{path.stem}-{name}.png")))
     for name, (measure, _) in MEASURES.items():
-        part = [row for row in report.rows if _is_usual(row, measure)]
+        groups = {f"{measure}, {speed}" for speed in SPEEDS}
+        part = [row for row in report.rows if row.group in groups]
         made += _bars(report, part, path.with_name(f"{path.stem}-{name.rpartition('_')[0]}.png"))
     shown = (SAMPLE, *(measure for measure, _ in MEASURES.values()))
-    others = [row for row in report.rows if not any(_about(row, measure) for measure in shown)]
+    prefixes = tuple(f"{measure}, " for measure in shown)
+    others = [row for row in report.rows if not row.group.startswith(prefixes)]
     return [*made, *_bars(report, others, path.with_suffix(".png"))]
-
-
-def _is_usual(row: Row, measure: str) -> bool:
-    return any(row.group == f"{measure}, {speed}" for speed in SPEEDS)
-
-
-def _about(row: Row, measure: str) -> bool:
-    return row.group.startswith(f"{measure}, ")
 
 
 def _bars(report: Report, rows: Sequence[Row], path: Path) -> list[Path]:
@@ -135,23 +129,19 @@ def figure_15a(medians: Medians) -> Figure | None:
     figure = _figure(len(speeds))
     axes = figure.subplots(1, len(speeds), squeeze=False)[0]
     for panel, speed in zip(axes, speeds, strict=True):
-        _stacked(panel, medians, speed)
+        who = [name for name in _COLOURS if medians.of(case(TRANSFER, speed, name)) is not None]
+        sampling = medians.of(case(SAMPLE, speed, "everyone")) or 0.0
+        transfers = [medians.of(case(TRANSFER, speed, name)) or 0.0 for name in who]
+        panel.bar(who, [sampling] * len(who), color=_SAMPLING, label="sampling")
+        panel.bar(who, transfers, bottom=sampling, color=[_COLOURS[name] for name in who])
+        for place, transfer in enumerate(transfers):
+            panel.annotate(
+                number(transfer), (place, sampling + transfer), ha="center", va="bottom", fontsize=7
+            )
+        panel.set_title(f"transfer after sampling, {speed}", fontsize=8, loc="left", color=_INK)
+        _plain(panel)
     axes[0].set_ylabel("seconds", fontsize=8)
     return figure
-
-
-def _stacked(axes: Axes, medians: Medians, speed: str) -> None:
-    who = [name for name in _COLOURS if medians.of(case(TRANSFER, speed, name)) is not None]
-    sampling = medians.of(case(SAMPLE, speed, "everyone")) or 0.0
-    transfers = [medians.of(case(TRANSFER, speed, name)) or 0.0 for name in who]
-    axes.bar(who, [sampling] * len(who), color=_SAMPLING, label="sampling")
-    axes.bar(who, transfers, bottom=sampling, color=[_COLOURS[name] for name in who])
-    for place, transfer in enumerate(transfers):
-        axes.annotate(
-            number(transfer), (place, sampling + transfer), ha="center", va="bottom", fontsize=7
-        )
-    axes.set_title(f"transfer after sampling, {speed}", fontsize=8, loc="left", color=_INK)
-    _plain(axes)
 
 
 def _sizes(medians: Medians, who: Sequence[str]) -> list[Size]:

@@ -18,17 +18,20 @@ from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import LEARNER, Board
-from artos.buffer.model_block import ModelBlock, ObjectRegion
-from artos.buffer.run_memory import MODEL, RunMemory
+from artos.buffer.mailbox import Board
+from artos.buffer.model_block import ModelBlock
+from artos.buffer.object_region import ObjectRegion
 from artos.errors import DeadlineExceeded
-from artos.plan import Plan, Site
 from artos.policies.fast import make_actor
 from artos.protocol.invocations import Invoke, Ready, Stop
-from artos.runtime.member import ActorRole, LearnerRole, Line, Role, serve
-from artos.spec import VERSION_KEY, DataKey
+from artos.runs.plan import Plan, Site
+from artos.runs.run_memory import MODEL, RunMemory
+from artos.runtime.member import ActorRole, LearnerRole, Line, serve
+from artos.specs.contracts import Actor
+from artos.specs.keys import VERSION_KEY, DataKey
+from artos.specs.members import Member
 from evaluation.pipelining.rounds_plan import SPEC, network
-from triggers.engine import QueuePasser
+from triggers.passers import QueuePasser
 
 SECONDS = 60.0
 SAMPLED = DataKey("sampled_at", (), "float64", per_env=False)
@@ -37,11 +40,11 @@ SAMPLED = DataKey("sampled_at", (), "float64", per_env=False)
 MakeLearner = Callable[[ObjectRegion], Any]
 
 
-class Prefilled:
+class Prefilled(Actor):
     """An actor that stamps its rows with their version, and the last row with the time."""
 
     def __init__(self, module: Any) -> None:
-        self._module, self.version = module, -1
+        self._module = module
 
     def setup(self, context: ActorContext) -> None:
         """Take the block and the network."""
@@ -62,73 +65,63 @@ class Prefilled:
         self._block.arrays[SAMPLED.name][last] = time.perf_counter()
         return {}
 
-    def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """No episode ends."""
-        return (), ()
-
 
 class Mailboxes:
     """Members as a coordinator needs them: only their mailboxes."""
 
-    def __init__(self, board: Board, members: int) -> None:
-        self.passers = {n: QueuePasser(board.down(n)) for n in range(members)}
+    def __init__(self, board: Board) -> None:
+        self.passers = {member: QueuePasser(board.down(member)) for member in board.members}
 
-    def waits_for_slot(self, member: int) -> bool:
+    def waits_for_slot(self, member: Member) -> bool:
         """False: there are no slots."""
         return False
 
-    def unplaced(self, member: int) -> str:
+    def unplaced(self, member: Member) -> str:
         """Return "": every member has a place."""
         return ""
 
-    def end(self, number: int, within: float = 0.0) -> None:
+    def end(self, member: Member, within: float = 0.0) -> None:
         """Fail: no member ends or starts during the measurement."""
         del within
-        raise DeadlineExceeded(f"member {number}, which failed", 0)
+        raise DeadlineExceeded(f"{member}, which failed", 0)
 
     start = prepare = retire = end
 
 
 @contextmanager
 def members(
-    node: RunMemory, numbers: Sequence[int], learner: MakeLearner | None = None
+    node: RunMemory, who: Sequence[Member], learner: MakeLearner | None = None
 ) -> Iterator[Mailboxes]:
     """Start the processes of these members; stop them at the end."""
     module, context = network(), multiprocessing.get_context("fork")
     start = partial(context.Process, target=_member, daemon=True)
-    processes = {n: start(args=(node.site, node.plan, n, module, learner)) for n in numbers}
-    boxes = Mailboxes(node.board, node.site.members)
+    processes = {m: start(args=(node.site, node.plan, m, module, learner)) for m in who}
+    boxes = Mailboxes(node.board)
     for process in processes.values():
         process.start()
     try:
         yield boxes
     finally:
-        for number, process in processes.items():
-            boxes.passers[number].pass_message(Stop())
+        for member, process in processes.items():
+            boxes.passers[member].pass_message(Stop())
             process.join(SECONDS)
 
 
-def _member(site: Site, plan: Plan, number: int, module: Any, learner: MakeLearner | None) -> None:
+def _member(
+    site: Site, plan: Plan, member: Member, module: Any, learner: MakeLearner | None
+) -> None:
     """The process of a member: report ``Ready``, then serve until told to stop."""
     torch.set_num_threads(1)
     board = Board.attach(site.board_path, site.members)
     model = ModelBlock.attach(site.model_path)[MODEL]
-    if number == LEARNER:
+    if board.members.role(member).publishes:
         assert learner is not None
-        role = _learner(site, plan, model, learner)
+        blocks = {actor: ActorBlock.attach(site.block_path(actor)) for actor in range(plan.actors)}
+        role: LearnerRole | ActorRole = LearnerRole(learner(model), model, blocks)
     else:
-        role = _actor(site, plan, model, number - 1, module)
-    line = Line(board, number)
+        block = ActorBlock.attach(site.block_path(member.rank))
+        context = ActorContext(plan, member.rank, block.begin_incarnation(), block, member.rank)
+        role = ActorRole(Prefilled(module), context, model)
+    line = Line(board, member)
     line.send(Ready(0.0))
     serve(role, line)
-
-
-def _learner(site: Site, plan: Plan, model: ObjectRegion, learner: MakeLearner) -> Role:
-    blocks = {actor: ActorBlock.attach(site.block_path(actor)) for actor in range(plan.actors)}
-    return LearnerRole(learner(model), model, blocks)
-
-
-def _actor(site: Site, plan: Plan, model: ObjectRegion, actor: int, module: Any) -> Role:
-    block = ActorBlock.attach(site.block_path(actor))
-    context = ActorContext(plan, actor, block.begin_incarnation(), block, actor)
-    return ActorRole(Prefilled(module), context, model)

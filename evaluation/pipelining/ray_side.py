@@ -104,7 +104,12 @@ def whole_cluster(options: argparse.Namespace) -> Iterator[None]:
     with node(options, *head):
         _attach(options.address)
         try:
-            _await_workers(options.workers)
+            deadline = time.monotonic() + SECONDS
+            wanted = {f"worker{n}" for n in range(options.workers)}
+            while missing := wanted - {*ray.cluster_resources()}:
+                if time.monotonic() > deadline:
+                    raise SystemExit(f"Ray: {', '.join(sorted(missing))} did not join the cluster")
+                time.sleep(0.1)
             yield
         finally:
             ray.shutdown()
@@ -121,14 +126,6 @@ def _attach(address: str) -> None:
             time.sleep(0.5)
         else:
             return
-
-
-def _await_workers(count: int) -> None:
-    deadline = time.monotonic() + SECONDS
-    while missing := {f"worker{n}" for n in range(count)} - set(ray.cluster_resources()):
-        if time.monotonic() > deadline:
-            raise SystemExit(f"Ray: {', '.join(sorted(missing))} did not join the cluster")
-        time.sleep(0.1)
 
 
 # -- the head ----------------------------------------------------------------------------------

@@ -43,21 +43,18 @@ def of_pong(steps: int) -> tuple[Array, Array]:
     """
     env = make_vector(_GAME, ENVS)
     try:
-        return _play(Stepper(env, _GAME), steps)
+        stepper = Stepper(env, _GAME)
+        random = np.random.default_rng(0)
+        frames = np.empty((steps, ENVS, *FRAME), np.uint8)
+        ages = np.empty((steps, ENVS), np.uint8)
+        (name,) = (part.name for part in stepper.spec.parts)
+        seen = stepper.reset(0)
+        for step in range(steps):
+            frames[step], ages[step] = seen[name][:, -1], stepper.ages
+            seen = stepper.step(random.integers(0, 6, ENVS)).obs
+        return frames, ages
     finally:
         env.close()
-
-
-def _play(stepper: Stepper, steps: int) -> tuple[Array, Array]:
-    random = np.random.default_rng(0)
-    frames = np.empty((steps, ENVS, *FRAME), np.uint8)
-    ages = np.empty((steps, ENVS), np.uint8)
-    (name,) = (part.name for part in stepper.spec.parts)
-    seen = stepper.reset(0)
-    for step in range(steps):
-        frames[step], ages[step] = seen[name][:, -1], stepper.ages
-        seen = stepper.step(random.integers(0, 6, ENVS)).obs
-    return frames, ages
 
 
 def drawn(steps: int) -> tuple[Array, Array]:

@@ -13,13 +13,13 @@ import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ObjectSpec
-from artos.buffer.run_memory import MODEL
 from artos.envs.spec import ActionSpec, EnvSpec, Part
-from artos.plan import Plan
 from artos.policies.acting import ACTOR_CRITIC, BOOTSTRAPS, output_keys
 from artos.policies.build import Policy, build_policy
-from artos.reference import Reference
-from artos.spec import ArraySpec, DataKey
+from artos.runs.plan import Plan
+from artos.runs.run_memory import MODEL
+from artos.specs.keys import ArraySpec, DataKey
+from artos.specs.reference import Reference
 from evaluation.pipelining.rounds import FRAME, OBSERVATIONS, STACK, Recording, small_keys, stacked
 from triggers.algorithms.pipelines import Pipeline, learner_rows
 from triggers.primitives import ObjectKeyTrigger

@@ -35,20 +35,16 @@ def pair(endpoint: str, *, serves: bool, curve: bool) -> Iterator[Any]:
         socket.linger, socket.rcvtimeo, socket.sndtimeo = 0, int(SECONDS * 1e3), int(SECONDS * 1e3)
         socket.hwm = _MOST_QUEUED
         if curve:
-            _encrypt(socket, serves=serves)
+            if serves:
+                socket.curve_server, socket.curve_secretkey = True, _SECRET
+            else:
+                socket.curve_serverkey = zmq.curve_public(_SECRET)
+                socket.curve_publickey, socket.curve_secretkey = zmq.curve_keypair()
         if serves:
             socket.bind(endpoint)
         else:
             socket.connect(endpoint)
         yield socket
-
-
-def _encrypt(socket: Any, *, serves: bool) -> None:
-    if serves:
-        socket.curve_server, socket.curve_secretkey = True, _SECRET
-    else:
-        socket.curve_serverkey = zmq.curve_public(_SECRET)
-        socket.curve_publickey, socket.curve_secretkey = zmq.curve_keypair()
 
 
 def worker(options: argparse.Namespace) -> None:

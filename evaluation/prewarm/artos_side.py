@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -73,12 +73,13 @@ def measures(updates: Sequence[Update]) -> dict[str, float]:
     """What the module answers with; see there."""
     waits = [wait for update in updates for wait in update.waits]
     early = [update.early for update in updates if update.early is not None]
+    ordered = sorted(waits)
     found = {
         "update_s": statistics.median(update.seconds for update in updates),
         "mean_s": statistics.fmean(update.seconds for update in updates),
         "learn_s": statistics.median(update.learning for update in updates),
         "in_time": sum(wait < IN_TIME for wait in waits) / len(waits),
-        "late_s": _percentile(waits, 0.99),
+        "late_s": ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))],
     }
     return found | ({"early_s": statistics.median(early)} if early else {})
 
@@ -93,11 +94,6 @@ def series(updates: Sequence[Update]) -> dict[str, list[float]]:
         "actors": [float(len(update.waits)) for update in updates],
         "waits": [wait for update in updates for wait in update.waits],
     }
-
-
-def _percentile(values: Iterable[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def train(options: argparse.Namespace) -> list[Update]:

@@ -1,41 +1,39 @@
 """Actors that wait as images, with and without pre-warming, against never parking (Table 5).
 
 PPO on Pong, all ways by turns: a number of actors that stays, one that changes, and one that stays
-beside a learner that leaves a CPU to restores, as one on a GPU does. Counted from the eighth update
-on, when the windows of five updates are full and hold nothing of the start.
+next to a learner that leaves a CPU to restores, as one on a GPU does. Counted from the eighth
+update on, when the windows of five updates are full and hold nothing of the start.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from evaluation.core.benchmark import ELASTIC, MEMBERS, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, ours
+from evaluation.prewarm.cases import (
+    APART,
+    CASES,
+    CHANGING,
+    CONSTANT,
+    IN_TIME,
+    MEAN,
+    NEVER,
+    NONE,
+    QUANTILES,
+    UPDATE,
+    WAYS,
+    WINDOW,
+    case_of,
+)
+from evaluation.prewarm.figures import draw_all
 from workers.host.cpus import host_slots
 
-NEVER, NONE = "never parked", "images, no pre-warming"
-WINDOW, QUANTILES = "images, window forecast (the paper's)", "images, quantile forecast"
-WAYS = {
-    NEVER: ("park=never",),
-    NONE: ("park=checkpoint", "prewarm=off"),
-    WINDOW: ("park=checkpoint", "prewarm=window"),
-    QUANTILES: ("park=checkpoint", "prewarm=quantiles"),
-}
-CONSTANT, CHANGING = "constant number of actors", "changing number of actors"
-APART = "constant, and a CPU without the learner"
-UPDATE, MEAN = "median update", "mean update"
-LEARN = "the learner's part of an update"
-IN_TIME = "invocations that wait less than 50 ms for their process"
-LATE = "99th percentile of these waits"
-EARLY = "from the order to restore until the version"
-CASES = {
-    "update_s": (UPDATE, "s"), "mean_s": (MEAN, "s"), "learn_s": (LEARN, "s"),
-    "in_time": (IN_TIME, "%"), "late_s": (LATE, "ms"), "early_s": (EARLY, "s"),
-}  # fmt: skip
 SCALE = {"in_time": 100.0, "late_s": 1e3}
 SHARE_GOAL, COST_GOAL = 99.0, 1.01
 _DEADLINE_SECONDS = 1_800.0
@@ -84,6 +82,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
+BENCHMARK = Benchmark(measure, (*MEMBERS, *ELASTIC), draw_all)
+
+
 def judge(results: Results, which: str) -> None:
     """Compare with the goals."""
 
@@ -96,11 +97,6 @@ def judge(results: Results, which: str) -> None:
         results.compare(case(what, NONE), case(what, NEVER), None, "at most")
         results.compare(case(what, QUANTILES), case(what, NONE), None, "at most")
     results.require(case(IN_TIME, QUANTILES), SHARE_GOAL, "at least")
-
-
-def case_of(which: str, what: str, way: str) -> str:
-    """The name of a case."""
-    return f"{which}, {what}: {OURS}, {way}"
 
 
 def _contestant(
@@ -118,15 +114,10 @@ def _contestant(
         *(word for pair in WAYS[way] for word in ("--set", pair)), seconds=_DEADLINE_SECONDS,
     )  # fmt: skip
     name = f"{OURS}, {way}, {which}"
-    return Contestant(name, cases, _followed(results, name, path, call), SCALE)
 
-
-def _followed(
-    results: Results, name: str, path: Path, call: Callable[[], Answer]
-) -> Callable[[], Answer]:
     def measured() -> Answer:
         found = call()
         results.followed(name, json.loads(path.read_text()))
         return found
 
-    return measured
+    return Contestant(name, cases, measured, SCALE)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from evaluation.core.figure import draw, redraw, save
 from evaluation.core.report import OURS, Report
 from evaluation.prewarm.artos_side import IN_TIME as LIMIT
-from evaluation.prewarm.bench import (
+from evaluation.prewarm.cases import (
     APART,
     CHANGING,
     CONSTANT,
@@ -33,7 +33,7 @@ _RUNS = (CONSTANT, CHANGING, APART)
 
 
 def draw_all(report: Report, path: Path) -> list[Path]:
-    """Draw every figure beside ``path``; returns where they are."""
+    """Draw every figure next to ``path``; returns where they are."""
     bars, early, waits = (
         path.with_suffix(".png"),
         path.with_name(f"{path.stem}-figure-15b.png"),

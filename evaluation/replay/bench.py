@@ -1,6 +1,6 @@
-"""Off-policy learning, without start-up: DQN and SAC beside Stable-Baselines3, SAC beside itself.
+"""Off-policy learning, without start-up: DQN and SAC next to Stable-Baselines3, SAC next to itself.
 
-Both sides have the same networks, batches and updates for each step. Beside itself means with
+Both sides have the same networks, batches and updates for each step. Next to itself means with
 sampling and updates in turn (paper Figure 5) instead of at once.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from evaluation.core.benchmark import MEMBERS, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Contestant, Say, alternate, baseline, ours
 from evaluation.replay.cases import CASES, Case
@@ -36,6 +37,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         mine, other = (f"{UPDATE}, {which}: {OURS}, {how}" for how in (AT_ONCE, IN_TURN))
         results.compare(mine, other, UPDATE_GOAL, "at most")
     return results
+
+
+BENCHMARK = Benchmark(measure, MEMBERS)
 
 
 def _pace(case: Case, quick: bool, say: Say) -> Iterator[Contestant]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 
+from evaluation.core.benchmark import POOL, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate
 from evaluation.scheduler import heads
@@ -48,8 +49,13 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     for workloads in ("4 workloads", "a workload each"):
         few, many = (_case(TIME, actors, workloads, OURS) for actors in (counts[0], counts[-1]))
         results.compare(many, few, GROWTH_GOAL, "at most")
-    _compare_turns(results, counts)
+    for runs in counts:
+        results.compare(_turn(runs, OURS), _turn(runs, WHOLE))
+    results.compare(_turn(counts[-1], OURS), _turn(counts[0], OURS), GROWTH_GOAL, "at most")
     return results
+
+
+BENCHMARK = Benchmark(measure, (*POOL, "head/daemon"))
 
 
 def _contestants(actors: int, seconds: float) -> list[Contestant]:
@@ -68,13 +74,6 @@ def _contestants(actors: int, seconds: float) -> list[Contestant]:
         )
         for (workloads, who), make in makes.items()
     ]
-
-
-def _compare_turns(results: Results, counts: tuple[int, ...]) -> None:
-    few, many = counts[0], counts[-1]
-    for runs in counts:
-        results.compare(_turn(runs, OURS), _turn(runs, WHOLE))
-    results.compare(_turn(many, OURS), _turn(few, OURS), GROWTH_GOAL, "at most")
 
 
 def _heads(runs: int, seconds: float) -> list[Contestant]:

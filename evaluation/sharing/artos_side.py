@@ -28,7 +28,14 @@ def run(arguments: Sequence[str], fewer: int = 0) -> dict[str, float]:
     """
     start = _measured([*arguments, "--total-steps", str(fewer)]) if fewer else None
     summary, cpu = _measured(arguments)
-    found = _measures(summary)
+    usage = summary["usage"]
+    found = {
+        "update_s": summary["seconds"] / summary["updates"],
+        "held_cpu_s": usage["cpu_seconds_held"],
+        "used_cpu_s": usage["cpu_seconds_used"],
+        "held_device_s": usage["device_seconds_held"],
+        "used_device_s": usage["device_seconds_used"],
+    }
     if start is not None:
         cpu_of_one = (cpu - start[1]) / (summary["updates"] - start[0]["updates"])
         learn = summary["usage"]["device_seconds_used"] / summary["updates"]
@@ -42,17 +49,6 @@ def _measured(arguments: Sequence[str]) -> tuple[dict[str, Any], float]:
     before = cpu_seconds()
     with trained(arguments) as folder:
         return summary_of(folder), cpu_seconds() - before
-
-
-def _measures(summary: dict[str, Any]) -> dict[str, float]:
-    usage = summary["usage"]
-    return {
-        "update_s": summary["seconds"] / summary["updates"],
-        "held_cpu_s": usage["cpu_seconds_held"],
-        "used_cpu_s": usage["cpu_seconds_used"],
-        "held_device_s": usage["device_seconds_held"],
-        "used_device_s": usage["device_seconds_used"],
-    }
 
 
 def main() -> None:

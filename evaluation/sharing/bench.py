@@ -1,4 +1,4 @@
-"""Workloads that share two CPU slots and one device, beside Ray (paper Figures 13 and 14).
+"""Workloads that share two CPU slots and one device, compared with Ray (paper Figures 13 and 14).
 
 Ours run at once, taking slots and device in turns, and one after the other. Ray has as many
 scripts, each of which keeps its CPUs and its learner's device to its end: side by side, with
@@ -12,25 +12,25 @@ from dataclasses import dataclass
 from itertools import product
 
 from artos.system import heap
+from evaluation.core.benchmark import MEMBERS, POOL, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
+from evaluation.sharing.cases import (
+    COUNTS,
+    IDEAL,
+    IN_TURN,
+    MEASURES,
+    RAY,
+    RAY_IN_TURN,
+    RAY_NARROW,
+    named,
+)
+from evaluation.sharing.figures import draw_all
 from evaluation.sharing.several import at_once, in_turn
 
-RAY, IN_TURN = "Ray", f"{OURS}, in turn"
-RAY_NARROW, RAY_IN_TURN = f"{RAY}, one thread a learner", f"{RAY}, in turn"
-IDEAL = f"{OURS}, ideal for two"
-COUNTS = (1, 2, 4)
 UPDATES, QUICK, SLOTS, ENVS, STEPS = 12, 2, 2, 4, 128
 UPDATE_GOAL, CPU_GOAL, DEVICE_GOAL, MAKESPAN_GOAL = 1.03, 0.5, 0.42, 0.6
 _DEADLINE_SECONDS = 1_200.0
-MEASURES = {
-    "update_s": "update",
-    "makespan_s": "makespan, start-up included",
-    "held_cpu_s": "CPU slots held",
-    "used_cpu_s": "CPU used by actors",
-    "held_device_s": "device held",
-    "used_device_s": "device used by learners",
-}
 AGAINST_RAY = {
     "makespan_s": MAKESPAN_GOAL,
     "held_cpu_s": CPU_GOAL,
@@ -97,6 +97,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
+BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL), draw_all)
+
+
 def compare(results: Results) -> None:
     """Add all ratios: ours over the ideal of two, over Ray's best and over ours in turn.
 
@@ -110,15 +113,11 @@ def compare(results: Results) -> None:
         rays = {named(workload, count, who, "makespan_s"): who for who in RAYS}
         best = rays.get(results.lowest(rays) or "", RAY)
         mine, theirs = (named(workload, count, who, key) for who in (OURS, best))
-        results.compare(mine, theirs, _goal(workload, count, key), "at most")
+        judged = workload == "PPO" and (key != "makespan_s" or count == COUNTS[-1])
+        results.compare(mine, theirs, AGAINST_RAY[key] if judged else None, "at most")
     for workload, count in product(("PPO", "SAC"), COUNTS[-1:]):
         mine, turn = (named(workload, count, who, "makespan_s") for who in (OURS, IN_TURN))
         results.compare(mine, turn, None, "at most")
-
-
-def _goal(workload: str, count: int, key: str) -> float | None:
-    judged = workload == "PPO" and (key != "makespan_s" or count == COUNTS[-1])
-    return AGAINST_RAY[key] if judged else None
 
 
 # -- contestants -------------------------------------------------------------------------------
@@ -170,8 +169,3 @@ def _rays(name: str, who: str, single: Single, counts: tuple[int, ...]) -> Itera
 
 def _cases(workload: str, count: int, who: str) -> dict[str, tuple[str, str]]:
     return {key: (named(workload, count, who, key), "s") for key in MEASURES}
-
-
-def named(workload: str, count: int, who: str, key: str) -> str:
-    """The case of a measure, for so many workloads of somebody's."""
-    return f"{count} {workload}, {MEASURES[key]}: {who}"

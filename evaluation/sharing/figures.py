@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from evaluation.core.figure import draw, redraw, save
 from evaluation.core.report import OURS, Report, Row, number
-from evaluation.sharing.bench import COUNTS, IN_TURN, RAY, named
+from evaluation.sharing.cases import COUNTS, IN_TURN, RAY, named
 
 _COLOURS = {OURS: "#0b6e99", IN_TURN: "#8fbfd4", RAY: "#b8c4cc"}
 _USED = {OURS: "#06384f", RAY: "#66747e"}
@@ -53,46 +53,37 @@ FIGURES = {
 
 
 def draw_all(report: Report, path: Path) -> list[Path]:
-    """Draw every figure beside ``path``; returns where they are."""
+    """Draw every figure next to ``path``; returns where they are."""
     made = [path.with_suffix(".png")]
     draw(report, made[0])
     for name, (title, panels) in FIGURES.items():
+        rows = {row.case: row for row in report.rows}
+        workloads = [w for w in ("PPO", "SAC") if any(f" {w}, " in case for case in rows)]
+        size = (4.6 * len(panels), 2.7 * len(workloads) + 0.7)
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
+        grid = figure.subplots(len(workloads), len(panels), squeeze=False)
+        for workload, line in zip(workloads, grid, strict=True):
+            for axes, panel in zip(line, panels, strict=True):
+                width = _ALL_BARS / len(panel.who)
+                for who in panel.who:
+                    held = _found(rows, workload, panel, who, panel.key)
+                    label = f"{who}, held" if panel.used else who
+                    _bars(axes, held, 0.9 * width, _COLOURS[who], label)
+                    if panel.used:
+                        used = _found(rows, workload, panel, who, panel.used)
+                        _bars(axes, used, 0.4 * width, _USED[who], f"{who}, used", within=True)
+                axes.set_xticks(range(len(COUNTS)), [_number(count) for count in COUNTS])
+                axes.set_title(f"{workload}: {panel.title}", fontsize=9, loc="left", color=_INK)
+                axes.tick_params(labelsize=7, colors=_INK)
+                axes.tick_params(axis="x", length=0)
+                axes.yaxis.set_major_formatter("{x:,g}")
+                axes.margins(y=0.12)
+                axes.spines[["top", "right"]].set_visible(False)
+                axes.legend(fontsize=7, frameon=False, loc="upper left", labelcolor=_INK)
         made.append(path.with_name(f"{path.stem}-{name}.png"))
-        _draw(report, made[-1], title, panels)
+        save(figure, report, made[-1], title, 10)
     return made
-
-
-def _draw(report: Report, path: Path, title: str, panels: Sequence[Panel]) -> None:
-    """A row of panels for each workload that was measured."""
-    rows = {row.case: row for row in report.rows}
-    workloads = [w for w in ("PPO", "SAC") if any(f" {w}, " in case for case in rows)]
-    size = (4.6 * len(panels), 2.7 * len(workloads) + 0.7)
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(len(workloads), len(panels), squeeze=False)
-    for workload, line in zip(workloads, grid, strict=True):
-        for axes, panel in zip(line, panels, strict=True):
-            _fill(axes, rows, workload, panel)
-    save(figure, report, path, title, 10)
-
-
-def _fill(axes: Axes, rows: dict[str, Row], workload: str, panel: Panel) -> None:
-    width = _ALL_BARS / len(panel.who)
-    for who in panel.who:
-        held = _found(rows, workload, panel, who, panel.key)
-        label = f"{who}, held" if panel.used else who
-        _bars(axes, held, 0.9 * width, _COLOURS[who], label)
-        if panel.used:
-            used = _found(rows, workload, panel, who, panel.used)
-            _bars(axes, used, 0.4 * width, _USED[who], f"{who}, used", within=True)
-    axes.set_xticks(range(len(COUNTS)), [_number(count) for count in COUNTS])
-    axes.set_title(f"{workload}: {panel.title}", fontsize=9, loc="left", color=_INK)
-    axes.tick_params(labelsize=7, colors=_INK)
-    axes.tick_params(axis="x", length=0)
-    axes.yaxis.set_major_formatter("{x:,g}")
-    axes.margins(y=0.12)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=7, frameon=False, loc="upper left", labelcolor=_INK)
 
 
 def _number(count: int) -> str:
@@ -102,7 +93,7 @@ def _number(count: int) -> str:
 def _found(
     rows: dict[str, Row], workload: str, panel: Panel, who: str, key: str
 ) -> list[tuple[float, Row]]:
-    """Where somebody's bars stand, and what they show; those of a number side by side."""
+    """Where a contestant's bars stand, and what they show; those of one number are side by side."""
     found = []
     for place, count in enumerate(COUNTS):
         there = [w for w in panel.who if named(workload, count, w, panel.key) in rows]

@@ -47,7 +47,12 @@ class Run:
         began = time.perf_counter()
         self._active_actors.grow(self._actors)
         acting = time.perf_counter()
-        self._train()
+        self._share()
+        for actor in self._active_actors:
+            self._ask(actor)
+        while self._under_way:
+            self._ask(self._take())
+            self._learn()
         ended = time.perf_counter()
         return {
             "run_s": ended - began,
@@ -58,14 +63,6 @@ class Run:
             "updates": self._learner.updates,
             "return": statistics.mean(self._returns or [0.0]),
         }
-
-    def _train(self) -> None:
-        self._share()
-        for actor in self._active_actors:
-            self._ask(actor)
-        while self._under_way:
-            self._ask(self._take())
-            self._learn()
 
     def _share(self) -> None:
         self._version, self._weights = self._learner.updates, shared(self._learner.weights())

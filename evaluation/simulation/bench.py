@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evaluation.core.benchmark import Benchmark
 from evaluation.core.report import Results
 from evaluation.core.runner import Contestant, Say, alternate, ours
 
@@ -35,6 +36,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         results.compare(_case(name, "simulated"), _case(name, "measured"))
     results.compare(_case("both", "forecast"), _case("both", "measured"))
     return results
+
+
+BENCHMARK = Benchmark(measure, ("deploy/simulation",))
 
 
 def _case(name: str, kind: str) -> str:

@@ -16,10 +16,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from deploy.simulation.cluster import Cluster
+from deploy.simulation.recorded import recorded
+from deploy.simulation.workload import Workload
 from evaluation.baselines.timing import answer
-from head.simulation.cluster import Cluster
-from head.simulation.recorded import recorded
-from head.simulation.workload import Workload
 
 RUNS = {
     "ppo": ("ppo", "--env", "CartPole-v1", "--actors", "4"),

@@ -1,9 +1,10 @@
-"""Start-up and total time of a short run, beside a script with Stable-Baselines3; the first run."""
+"""Start-up and total time of a short run, next to a Stable-Baselines3 script; the first run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from evaluation.core.benchmark import MEMBERS, POOL, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 
@@ -30,6 +31,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         results.compare(first, _first(game, BARE), FIRST_GOAL, "at most")
         results.compare(first, _first(game, SB3), None, "at most")
     return results
+
+
+BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL, "deploy/cli", "deploy/local"))
 
 
 def _first_run() -> Contestant:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from artos.system import heap
+from evaluation.core.benchmark import MEMBERS, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.workloads import acting
@@ -67,6 +68,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
+BENCHMARK = Benchmark(measure, MEMBERS)
+
+
 class Contestants:
     """All contestants, group by group."""
 
@@ -79,7 +83,8 @@ class Contestants:
         yield from self.cartpole_best()
         yield from self.cartpole_vector()
         yield from self.pong()
-        if _has_bfloat16():
+        words = set(Path("/proc/cpuinfo").read_text().split())
+        if _BFLOAT16_FLAGS & words:
             yield from self.pong_bfloat16()
         yield from self.pong_best()
         yield from self.acting()
@@ -237,11 +242,6 @@ def _contestant(group: str, who: str, call: Callable[[], Answer]) -> Contestant:
 
 def _named(who: str, label: str) -> str:
     return f"{who}, {label}" if label else who
-
-
-def _has_bfloat16() -> bool:
-    words = set(Path("/proc/cpuinfo").read_text().split())
-    return bool(_BFLOAT16_FLAGS & words)
 
 
 def goals(cases: Sequence[str]) -> list[Goal]:

@@ -24,25 +24,27 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
 from artos.buffer.layout import PAGE, Consumer
-from artos.buffer.mailbox import LEARNER, SEMAPHORE_BYTES, Board, Doorbell, actor_member
+from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ObjectSpec
-from artos.buffer.run_memory import MODEL, RunMemory
 from artos.buffer.segment import Segment
 from artos.clock import SystemClock
 from artos.errors import DeadlineExceeded
-from artos.plan import Plan, Site
 from artos.protocol.invocations import Done, Invoke, decode_from_member
-from artos.reference import Reference
+from artos.runs.plan import Plan, Site
+from artos.runs.run_memory import MODEL, RunMemory
 from artos.runtime.member import Line
-from artos.spec import ArraySpec, DataKey
+from artos.specs.keys import ArraySpec, DataKey
+from artos.specs.members import ACTORS, Member
+from artos.specs.reference import Reference
 from evaluation.baselines.timing import answer
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports
 from head.run.wiring import connect
 from triggers import DataKeyTrigger
-from triggers.engine import QueuePasser
 from triggers.journal import Journal
+from triggers.passers import QueuePasser
 from triggers.table import Table
 
 TARGET, REWARDS = "learner.update", "rewards"
@@ -77,29 +79,30 @@ class Mailboxes:
     """The members of the workload as the coordinator needs them: only their mailboxes."""
 
     def __init__(self, board: Board) -> None:
-        self.passers = {LEARNER: QueuePasser(board.down(LEARNER))}
+        learner = board.members.publisher
+        self.passers = {learner: QueuePasser(board.down(learner))}
 
-    def waits_for_slot(self, member: int) -> bool:
+    def waits_for_slot(self, member: Member) -> bool:
         """False: there are no slots."""
         return False
 
-    def unplaced(self, member: int) -> str:
+    def unplaced(self, member: Member) -> str:
         """Return "": every member has a place."""
         return ""
 
-    def end(self, member: int) -> None:
+    def end(self, member: Member) -> None:
         """Fail: no member dies here."""
         raise AssertionError(f"member {member} cannot be ended")
 
-    def start(self, member: int) -> None:
+    def start(self, member: Member) -> None:
         """Fail: no member is restarted here."""
         raise AssertionError(f"member {member} cannot be started")
 
-    def prepare(self, member: int, within: float = 0.0) -> None:
+    def prepare(self, member: Member, within: float = 0.0) -> None:
         """Fail: the number of actors is fixed."""
         raise AssertionError(f"actor member {member} cannot be prepared")
 
-    def retire(self, member: int) -> None:
+    def retire(self, member: Member) -> None:
         """Fail: the number of actors is fixed."""
         raise AssertionError(f"actor member {member} cannot be retired")
 
@@ -120,13 +123,14 @@ def coordinating(node: RunMemory, folder: Path) -> Iterator[Coordinator]:
 
 def serve(node: RunMemory, coordinator: Coordinator, rounds: int) -> None:
     """Serve the board until the member has answered ``rounds`` invocations."""
-    board, up, answered = node.board, node.board.up(LEARNER), 0
+    board, learner, answered = node.board, node.board.members.publisher, 0
+    up = board.up(learner)
     while answered < rounds:
         if not board.doorbell.wait(SECONDS):
             raise DeadlineExceeded("the member's next commit", SECONDS)
         for member in board.changed():
             coordinator.look(member)
-            while member == LEARNER and (data := up.take()) is not None:
+            while member == learner and (data := up.take()) is not None:
                 coordinator.receive(member, decode_from_member(data))
                 answered += 1
 
@@ -142,14 +146,14 @@ def echo(doorbells: Doorbells, rounds: int) -> None:
 # -- the member's process ----------------------------------------------------------------------
 
 
-class Member:
+class ActorSide:
     """Commits rows of one actor and takes the invocations they cause."""
 
     def __init__(self, site: Site, actor: int) -> None:
         board = Board.attach(site.board_path, site.members)
         self._block = ActorBlock.attach(site.block_path(actor))
-        self._board, self._number = board, actor_member(actor)
-        self._line = Line(board, LEARNER)
+        self._board, self._member = board, Member(ACTORS, actor)
+        self._line = Line(board, board.members.publisher)
 
     def round_trip(self) -> float:
         """Seconds from just before a commit until its invocation is decoded."""
@@ -157,7 +161,7 @@ class Member:
         self._block.arrays[REWARDS][self._block.index(step)] = 0.0
         began = time.perf_counter()
         self._block.commit(step + 1)
-        self._board.notify(self._number)
+        self._board.notify(self._member)
         call = self._line.receive(SECONDS)
         took = time.perf_counter() - began
         if not isinstance(call, Invoke):
@@ -195,7 +199,7 @@ def medians(trip: Callable[[], float], rounds: int) -> float:
 def member_main(site: Site, actor: int, doorbells: Path, rounds: int, out: Connection) -> None:
     """The member process: both kinds of round trip in turn; sends the medians of each turn."""
     pin(-1)
-    member, ring = Member(site, actor), Doorbells(Segment.attach(doorbells))
+    member, ring = ActorSide(site, actor), Doorbells(Segment.attach(doorbells))
     turns = [
         (medians(lambda: bare_round_trip(ring), rounds), medians(member.round_trip, rounds))
         for _ in range(TURNS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evaluation.core.benchmark import Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Contestant, Say, alternate, ours
 
@@ -22,6 +23,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     first, last = _case(counts[0], OURS), _case(counts[-1], OURS)
     results.compare(last, first, FLAT_GOAL, "at most")
     return results
+
+
+BENCHMARK = Benchmark(measure, ("artos/buffer", "triggers", "head/run/coordination"))
 
 
 def _contestant(actors: int, rounds: int) -> Contestant:

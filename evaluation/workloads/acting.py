@@ -11,7 +11,7 @@ from artos.buffer.samplers.batch import Batch
 from artos.learners.torch_learner import TorchLearner
 from artos.policies.build import Policy
 from artos.protocol.invocations import Invoke
-from artos.spec import Workload
+from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from artos.spec import Workload
+from artos.specs.workload import Workload
 from triggers import ObjectKeyTrigger, ReplayTrigger
 from triggers.algorithms import sac
 

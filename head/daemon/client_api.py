@@ -14,13 +14,14 @@ from typing import Any
 import msgspec
 
 from artos.clock import Clock
-from artos.closest import closest
 from artos.errors import Refused
-from artos.faults import Faults
 from artos.protocol import control
-from artos.protocol.fields import NAME
 from artos.protocol.message import Message, Refusal
+from artos.protocol.views import ClusterView, RunView
+from artos.specs.fields import NAME
 from artos.system.archives import Archives
+from artos.system.closest import closest
+from artos.system.faults import Faults
 from artos.system.unpack import read
 from artos.transport.messenger import Messenger
 from artos.transport.roles import holder_of
@@ -37,7 +38,7 @@ from head.daemon.unsaved import Table
 
 _SCALE_SECONDS = 10.0
 _MOST_QUEUED = 10_000
-"""Runs of one user that wait to begin."""
+"""Most runs of one user that may wait to begin."""
 _ACTOR = re.compile(r"actor-(\d{1,9})")
 
 Data = dict[str, Any]
@@ -45,10 +46,12 @@ Data = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Scaling:
-    """A user who waits until the time ``due`` for a run to be scaled; "" for the head itself."""
+    """A request to scale a run that the run has not answered yet."""
 
     user: str
+    """Who waits for the answer; "": the head itself asked."""
     due: float
+    """When the user is told that there is no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +64,22 @@ class _Scaled:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The answer to a request that changed something; ``unsaved`` if that cannot be saved.
-
-    ``take_back`` takes back what was changed, None: nothing was.
-    """
+    """What came of a request that may change something."""
 
     answer: control.Answer
     take_back: Callable[[], None] | None = None
+    """Undoes the change; None: there was none."""
     unsaved: str = "nothing was changed"
+    """What a user is told if the change cannot be saved."""
 
 
 Request = control.UserRequest | control.Archive | _Scaled
 
 
 class ClientApi:
-    """Answers users: one method per message.
+    """Answers users.
 
-    No answer is sent before what it says is on the disk: requests are heard one by one, and
+    No answer is sent before what it says is on the disk, so requests are taken one by one and
     served together. If a request is refused, the ``fault`` of the answer says why. ``messenger``
     serves users and workers, ``inside`` serves run processes; ``faults`` counts the faults that the
     head survived.
@@ -91,21 +93,22 @@ class ClientApi:
         self._archives, self._options, self._clock = archives, options, clock
         self._messenger, self._inside, self._faults = messenger, inside, faults
         self._scalings: dict[str, deque[_Scaling]] = {}  # by run, in the order of the requests
-        self._heard: list[tuple[str, Request]] = []
-        self._shown: dict[type[Message], control.Answer] = {}  # the same for all who ask now
+        self._requests: list[tuple[str, Request]] = []
+        self._shown: dict[type[Message], control.Answer] = {}  # the same for all who ask in a turn
         self.logs = RemoteLogs(messenger, clock)
 
-    def hear(self, user: str, message: Request) -> None:
-        """A user asks for something."""
-        self._heard.append((user, message))
+    def take_request(self, user: str, message: Request) -> None:
+        """Keep a user's request until ``serve``."""
+        self._requests.append((user, message))
 
     def serve(self, save: Callable[[], str]) -> bool:
-        """Do what users have asked for and answer, each in order; returns whether much changed.
+        """Do what users have asked for and answer, each in order; returns whether anything changed.
 
-        First all changes are made, which ``save`` then writes at once. It returns why they cannot
-        be saved, "" if they are: then they are taken back. What only looks sees what is saved.
+        All changes are made first, and ``save`` then writes them at once. It returns why they
+        cannot be saved (they are then taken back), or "". Requests that change nothing are answered
+        after that, from what is saved.
         """
-        heard, self._heard = self._heard, []
+        heard, self._requests = self._requests, []
         changes: dict[int, _Change | None] = {}
         for number, (user, message) in enumerate(heard):
             if isinstance(message, _CHANGING):
@@ -119,12 +122,18 @@ class ClientApi:
                 take_back()
         self._shown.clear()
         for number, (user, message) in enumerate(heard):
+            answer: control.Answer | None = None
             with self._contained(user, message):
-                answer = (
-                    self._told(changes[number], why)
-                    if number in changes
-                    else self._answered(user, message)
-                )
+                if number not in changes:
+                    try:
+                        answer = self._answer(user, message)
+                    except (Refused, OSError) as error:
+                        answer = _fault(error)
+                elif change := changes[number]:  # None: it failed, and its user was told so
+                    answer = change.answer
+                    if why and change.take_back:
+                        how = f"not saved: {why}; make room on the disk of the head's runs"
+                        answer = control.Answer(fault=f"{how} and ask again: {change.unsaved}")
                 if answer is not None:
                     self._messenger.send(user, answer)
         return bool(made)
@@ -140,50 +149,66 @@ class ClientApi:
                 case control.Submit():
                     return self._submit(user, message)
                 case control.StopRun(run=name):
-                    return self._stop(find(self._scheduler, name))
+                    run = find(self._scheduler, name)
+                    before = msgspec.structs.replace(run)
+                    # It finishes and saves; a second request ends it at once (a second signal).
+                    self._scheduler.stop(run)
+                    answer: control.Answer = control.RunAnswer(run=self._line(run))
+                    return _Change(answer, partial(self._scheduler.restore, run, before))
                 case control.DrainNode(node=name):
                     return self._drain(name)
                 case _Scaled():
-                    return self._note_scaled(message)
+                    told, run = message.told, message.run
+                    if told.fault:
+                        return _Change(control.Answer(fault=told.fault))
+                    self._scheduler.scaled(run, told.actors)
+                    answer = control.Answer({"actors": told.actors, "most": told.most})
+                    until = "actors until it is started again"
+                    unsaved = f"run {run.name} goes on with {told.actors} {until}"
+                    return _Change(answer, lambda: None, unsaved)
         except (Refused, OSError) as error:
             return _Change(_fault(error))
         raise TypeError(type(message).__name__)
 
-    def _told(self, change: _Change | None, why: str) -> control.Answer | None:
-        if change is None:
-            return None  # it failed, and its user was told so
-        if not (why and change.take_back):
-            return change.answer
-        how = f"not saved: {why}; make room on the disk of the head's runs and ask again"
-        return control.Answer(fault=f"{how}: {change.unsaved}")
+    def _answer(self, user: str, message: Request) -> control.Answer | None:
+        """The answer to a request that changes no run and no node; None: it comes later.
 
-    def _answered(self, user: str, message: Request) -> control.Answer | None:
-        try:
-            answer = self._answer(user, message)
-        except (Refused, OSError) as error:
-            return _fault(error)
-        return control.Answer(answer) if isinstance(answer, dict) else answer
-
-    def _answer(self, user: str, message: Request) -> control.Answer | Data | None:
+        Raises:
+            Refused: it cannot be served.
+            OSError: the disk is full, or a record cannot be read.
+        """
         answer: control.Answer | Data | None = None
         match message:
             case control.Archive():
-                answer = self._keep(message)
+                most = self._options.archive_mb
+                if len(message.content) > 2 * most * 1e6:  # an archive has some padding
+                    raise Refused([f"the code takes more than {most:g} MB"])
+                read(message.content)
+                self._archives.put(message.archive, message.content)
+                answer = {"archive": message.archive}
             case control.ReadLimits():
-                answer = self._limits()
+                answer = {"archive_mb": self._options.archive_mb}
             case control.ListRuns():
-                answer = self._shown_to_all(message, self._list)
+                answer = self._shown_to_all(
+                    message,
+                    lambda: ClusterView(runs=tuple(map(self._line, self._scheduler.runs.values()))),
+                )
             case control.ReadStatus(run=""):
-                answer = self._shown_to_all(message, self._everything)
+                answer = self._shown_to_all(message, self._overview)
             case control.ReadStatus(run=name):
-                answer = self._status(find(self._scheduler, name))
+                run = find(self._scheduler, name)
+                view = status_api.one(run, self._scheduler)
+                if run.over:
+                    summary = status_api.summary(Path(run.folder))
+                    view = msgspec.structs.replace(view, summary=summary)
+                answer = control.RunAnswer(run=view)
             case control.ReadLogs(run=name):
-                answer = self._logs(user, find(self._scheduler, name), message)
+                answer = self._read_log(user, find(self._scheduler, name), message)
             case control.ScaleRun(run=name, actors=actors):
                 self._scale(user, find(self._scheduler, name), actors)
             case _:
                 raise Refused([f"this head does not serve {type(message).__name__}"])
-        return answer
+        return control.Answer(answer) if isinstance(answer, dict) else answer
 
     # -- submitting ----------------------------------------------------------------------------
 
@@ -203,42 +228,27 @@ class ClientApi:
         self._scheduler.submit(run)
         return _Change(_submitted(run), partial(self._scheduler.withdraw, run, old))
 
-    def _keep(self, archive: control.Archive) -> Data:
-        if len(archive.content) > 2 * self._options.archive_mb * 1e6:  # an archive has some padding
-            raise Refused([f"the code takes more than {self._options.archive_mb:g} MB"])
-        read(archive.content)
-        self._archives.put(archive.archive, archive.content)
-        return {"archive": archive.archive}
-
-    def _limits(self) -> Data:
-        return {"archive_mb": self._options.archive_mb}
-
     # -- showing -------------------------------------------------------------------------------
 
-    def _shown_to_all(self, asked: Message, show: Callable[[], Data]) -> control.Answer:
-        """What everybody who asks for it now is shown: made once, however often it is asked for."""
+    def _shown_to_all(self, asked: Message, show: Callable[[], ClusterView]) -> control.Answer:
+        """The same answer for all users who ask in this turn, made once."""
         kind = type(asked)
         if kind not in self._shown:
-            self._shown[kind] = control.Answer(show())
+            self._shown[kind] = control.ClusterAnswer(cluster=show())
         return self._shown[kind]
 
-    def _list(self) -> Data:
-        return {"runs": [self._line(run) for run in self._scheduler.runs.values()]}
+    def _line(self, run: Run) -> RunView:
+        return status_api.line(run, self._scheduler)
 
-    def _line(self, run: Run) -> Data:
-        return status_api.line(run, self._scheduler, self._roster)
+    def _overview(self) -> ClusterView:
+        return msgspec.structs.replace(
+            status_api.everything(self._scheduler, self._roster, self._clock.now()),
+            version=VERSION,
+            malformed=self._messenger.malformed + self._inside.malformed,
+            faults=self._faults.count + self._messenger.faults.count + self._inside.faults.count,
+        )
 
-    def _everything(self) -> Data:
-        known = status_api.everything(self._scheduler, self._roster, self._clock.now())
-        malformed = self._messenger.malformed + self._inside.malformed
-        faults = self._faults.count + self._messenger.faults.count + self._inside.faults.count
-        return known | {"version": VERSION, "malformed": malformed, "faults": faults}
-
-    def _status(self, run: Run) -> Data:
-        summary = {"summary": status_api.summary(Path(run.folder))} if run.over else {}
-        return status_api.one(run, self._scheduler, self._roster) | summary
-
-    def _logs(self, user: str, run: Run, wanted: control.ReadLogs) -> Data | None:
+    def _read_log(self, user: str, run: Run, wanted: control.ReadLogs) -> Data | None:
         where, _, name = wanted.log.rpartition("/")
         if (actor := _ACTOR.fullmatch(name)) and not where:
             where = run.places.get(int(actor[1]), "")
@@ -252,17 +262,10 @@ class ClientApi:
             raise Refused(
                 [f"{wanted.log!r} is no log of a node: write NODE/actor-0, or NODE/executor"]
             )
-        self.logs.ask(user, node, run, name, wanted.offset)
+        self.logs.request_piece(user, node, run, name, wanted.offset)
         return None
 
     # -- changing ------------------------------------------------------------------------------
-
-    def _stop(self, run: Run) -> _Change:
-        """Have a run finish and save; a second request ends it at once (by the second signal)."""
-        before = msgspec.structs.replace(run)
-        self._scheduler.stop(run)
-        answer = control.Answer(self._line(run))
-        return _Change(answer, partial(self._scheduler.restore, run, before))
 
     def _drain(self, name: str) -> _Change:
         node = self._roster.get(name)
@@ -275,11 +278,12 @@ class ClientApi:
             return _Change(answer)
         self._roster.leave(node.name, "it is drained")
         self._scheduler.leaves(node.name, f"node {node.name} is drained")
-        return _Change(answer, partial(self._stays, node.name))
 
-    def _stays(self, node: str) -> None:
-        self._roster.leave(node, "")
-        self._scheduler.leaves(node, "")
+        def take_back() -> None:
+            self._roster.leave(node.name, "")
+            self._scheduler.leaves(node.name, "")
+
+        return _Change(answer, take_back)
 
     def _scale(self, user: str, run: Run, actors: int) -> None:
         if run.up is None:
@@ -289,29 +293,19 @@ class ClientApi:
         self._inside.send(run.name, control.ScaleRun(run.name, actors))
 
     def scale_again(self, run: Run) -> None:
-        """A run that was scaled is up anew, from a checkpoint that may be older than that."""
+        """A run that was scaled is up again, from a checkpoint that may be older than that."""
         if run.by_hand:
             self._scale("", run, run.by_hand)
 
     def scaled(self, run: str, told: control.RunScaled) -> None:
-        """A run answers the oldest unanswered request to scale it."""
+        """Take a run's answer to the oldest unanswered request to scale it."""
         waiting, found = self._scalings.get(run), self._scheduler.runs.get(run)
         if waiting and found and (user := waiting.popleft().user):
-            self._heard.append((user, _Scaled(found, told)))
+            self._requests.append((user, _Scaled(found, told)))
 
-    def _note_scaled(self, scaled: _Scaled) -> _Change:
-        told, run = scaled.told, scaled.run
-        if told.fault:
-            return _Change(control.Answer(fault=told.fault))
-        self._scheduler.scaled(run, told.actors)
-        until = f"run {run.name} goes on with {told.actors} actors until it is started again"
-        return _Change(
-            control.Answer({"actors": told.actors, "most": told.most}), lambda: None, until
-        )
-
-    def give_up(self) -> None:
+    def drop_overdue(self) -> None:
         """Tell users whose run or worker has not answered in time."""
-        self.logs.give_up()
+        self.logs.drop_overdue()
         now = self._clock.now()
         for run, waiting in [*self._scalings.items()]:
             while waiting and waiting[0].due <= now:

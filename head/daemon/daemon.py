@@ -9,29 +9,31 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
-from artos.buffer.segment import reap_orphans
+import msgspec
+
+from artos.buffer.shm_folder import reap_orphans
 from artos.clock import Clock, SystemClock
 from artos.errors import MailboxFull, Refused
-from artos.exit_status import ExitStatus
-from artos.faults import Faults, Seldom
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
-from artos.run_state import STARTING
+from artos.protocol.run_state import STARTING
+from artos.protocol.usage import flat
+from artos.protocol.views import RunFacts
+from artos.runs.exit_status import ExitStatus
+from artos.runtime.loop import Waker
 from artos.system.archives import Archives
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
-from artos.system.loop import Waker
+from artos.system.faults import Faults, Seldom
 from artos.system.signals import StopRequests
 from artos.transport.keys import Keys
 from artos.transport.messenger import Messenger
 from artos.transport.roles import foreign
-from artos.usage import flat
 from artos.version import VERSION
 from head.daemon.client_api import ClientApi
 from head.daemon.effects import Begin, Effect, Finish, Order, Tell
 from head.daemon.options import HeadOptions, see_quotas
-from head.daemon.roster import Node, Roster
-from head.daemon.run import Run
+from head.daemon.roster import Roster
 from head.daemon.run_host import Ended, RunHost
 from head.daemon.scheduler import Scheduler
 from head.daemon.state import HeadState
@@ -43,14 +45,14 @@ _log = logging.getLogger(__name__)
 _TICK = 0.5
 _SETTLED = 1.0
 _MOST_A_TURN = 100
-"""Messages that are heard before what they change is saved: enough for one commit to serve many."""
+"""Most messages handled before their changes are saved: many share one commit, none waits long."""
 
 
 class HeadDaemon(Closing):
-    """The head of a cluster. Sleeps until a worker, a run, a user or a signal wakes it.
+    """The head of a cluster. It sleeps until a worker, a run, a user or a signal wakes it.
 
-    Its decisions are saved before they are carried out, so a head that was killed and
-    started again goes on from there. Workers and runs go on without a head.
+    Its decisions are saved before they are carried out, so a head that was killed and started again
+    continues from there. Workers and runs go on without a head.
     """
 
     def __init__(
@@ -89,11 +91,17 @@ class HeadDaemon(Closing):
             self._stopping, self._stop_at = False, float("inf")
             self._tidy_at = self._clock.now()
             self.endpoint = self._messenger.endpoint
-            self._adopt()
+            # Find the run processes that an earlier head started, and how the others ended.
+            for run in [run for run in self._scheduler.runs.values() if run.active]:
+                with self._faults.contained(f"run {run.name}", partial(self._give_up, run.name)):
+                    if self._host.adopt(run):
+                        _log.info("run %s goes on", run.name)
+                    else:
+                        self._run_ended(self._host.ended(run))
             self._owned = stack.pop_all()
 
     def close(self) -> None:
-        """Release everything; workers and runs live on. May be called twice."""
+        """Release everything; workers and runs go on. May be called twice."""
         self._head_state.needed = any(run.active for run in self._scheduler.runs.values())
         self._owned.close()
 
@@ -101,7 +109,7 @@ class HeadDaemon(Closing):
         """Serve until SIGTERM or Ctrl-C has come and all runs have saved.
 
         Raises:
-            KeyboardInterrupt: after a second signal; runs live on.
+            KeyboardInterrupt: after a second signal; runs go on.
         """
         with StopRequests() as requests, requests.draining(self._stop):
             _log.info(
@@ -114,7 +122,7 @@ class HeadDaemon(Closing):
             self._save()
 
     def turn(self) -> None:
-        """Take all messages, and do everything that is due."""
+        """Take the messages that have come, and do everything that is due."""
         self._take(self._messenger, self._from_outside)
         self._take(self._inside, self._from_run)
         self._dirty |= self._client_api.serve(self._save)
@@ -122,30 +130,60 @@ class HeadDaemon(Closing):
             with self._faults.contained(f"the end of run {run}", partial(self._give_up, run)):
                 self._run_ended(self._host.ended(self._scheduler.runs[run]))
         now = self._clock.now()
-        if self._stopping:
-            self._finish_runs(now)
+        if self._stopping and self._stop_at == float("inf"):
+            self._stop_at = now + self._options.stop_seconds
+            _log.info("stopping: runs finish their work and save (a second signal: they live on)")
+            self._scheduler.stop_all(self._host.runs)
+            self._dirty = True
+        elif now >= self._stop_at:
+            for run in self._host.runs:
+                seconds = self._options.stop_seconds
+                _log.warning("run %s did not end within %g s: killed", run, seconds)
+                self._host.signal(run, signal.SIGKILL)
         if now >= self._next_tick:
             self._next_tick = now + _TICK
-            self._tick()
+            self._roster.heard(self._messenger.silent())
+            with self._faults.contained("answers to users"):
+                self._client_api.drop_overdue()
+            with self._faults.contained("tidying up"):
+                if now >= self._tidy_at:  # a killed run process has left its shared memory
+                    self._tidy_at = float("inf")
+                    reap_orphans()
+                self._host.cap_logs()
+            if late := self._roster.late():
+                names = [node.name for node in late]
+                why = f"not heard for {self._options.deadline:g} s"
+                _log.warning("gone (%s): %s", why, ", ".join(names))
+                self._scheduler.gone(names, why)
+                self._dirty = True
+                for node in late:
+                    self._messenger.forget(node.peer)  # a node that comes back says Hello
         elif not self._dirty:
             return
         self._decide(now)
 
     def _take(self, messenger: Messenger, handle: Callable[[str, Message], None]) -> None:
         came = messenger.take(_MOST_A_TURN)
-        if len(came) == _MOST_A_TURN:  # others wait; what is decided now is saved before
+        if len(came) == _MOST_A_TURN:  # more may wait; what these changed is saved first
             self._waker.ring()
         for peer, message in came:
             try:
                 handle(peer, message)
             except Exception as error:
                 what = f"{type(message).__name__} from {peer}"
-                self._faults.add(what, error, partial(self._refuse, messenger, peer))
+
+                def refuse(why: str, peer: str = peer) -> None:
+                    messenger.send(peer, Refusal(why))
+
+                self._faults.add(what, error, refuse)
 
     def _decide(self, now: float) -> None:
         effects: list[Effect] = []
+        hold = f"room on the head's disk ({self._unsavable})" if self._unsavable else ""
+        if self._stopping:
+            hold = "the next start of the head, which is stopping"
         with self._faults.contained("the schedule"):
-            effects = self._scheduler.turn(now, hold=self._hold())
+            effects = self._scheduler.turn(now, hold=hold)
         if self._dirty or effects:
             self._dirty = False
             self._due += effects
@@ -153,45 +191,27 @@ class HeadDaemon(Closing):
             if self._save():  # a full disk must not stop the cluster; but no run begins twice
                 self._due = [effect for effect in due if isinstance(effect, Begin)]
                 due = [effect for effect in due if not isinstance(effect, Begin)]
-            self._perform(due)
-
-    def _hold(self) -> str:
-        """Why no run may begin, as what those that are queued wait for; "" if some may."""
-        if self._stopping:
-            return "the next start of the head, which is stopping"
-        return f"room on the head's disk ({self._unsavable})" if self._unsavable else ""
-
-    def _refuse(self, messenger: Messenger, peer: str, why: str) -> None:
-        messenger.send(peer, Refusal(why))
+            for effect in due:
+                match effect:
+                    case Begin(run=run):
+                        self._begin(run.name)
+                    case Tell(run=run, message=message):
+                        with self._faults.contained(f"a message to run {run.name}"):
+                            self._inside.send(run.name, message)
+                    case Finish(run=run):
+                        _log.info(
+                            "run %s is to save and end: %s", run.name, run.why or "it is stopped"
+                        )
+                        self._host.signal(run.name, signal.SIGTERM)
+                    case Order(node=node, message=message):
+                        self._to(node.peer, message)
 
     def _give_up(self, run: str, why: str) -> None:
-        """A run's process cannot be started or followed: the run has failed."""
+        """Record that a run has failed, as its process cannot be started or followed."""
         self._host.drop(run)
         if run in self._scheduler.runs:
             self._run_ended(Ended(run, 1, why))
         self._waker.ring()
-
-    def _tick(self) -> None:
-        self._roster.heard(self._messenger.silent())
-        with self._faults.contained("answers to users"):
-            self._client_api.give_up()
-        with self._faults.contained("tidying up"):
-            self._tidy()
-            self._host.cap_logs()
-        if late := self._roster.late():
-            names = [node.name for node in late]
-            why = f"not heard for {self._options.deadline:g} s"
-            _log.warning("gone (%s): %s", why, ", ".join(names))
-            self._scheduler.gone(names, why)
-            self._dirty = True
-            for node in late:
-                self._messenger.forget(node.peer)  # a node that comes back says Hello
-
-    def _tidy(self) -> None:
-        """Remove the memory of run processes that were killed, now or under an earlier head."""
-        if self._clock.now() >= self._tidy_at:
-            self._tidy_at = float("inf")
-            reap_orphans()
 
     def _save(self) -> str:
         """Save what has changed; returns why it cannot be saved, "" if it is."""
@@ -207,20 +227,6 @@ class HeadDaemon(Closing):
             _log.info("the state is saved again")
         return self._unsavable
 
-    def _perform(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case Begin(run=run):
-                    self._begin(run.name)
-                case Tell(run=run, message=message):
-                    with self._faults.contained(f"a message to run {run.name}"):
-                        self._inside.send(run.name, message)
-                case Finish(run=run):
-                    _log.info("run %s is to save and end: %s", run.name, run.why or "it is stopped")
-                    self._host.signal(run.name, signal.SIGTERM)
-                case Order(node=node, message=message):
-                    self._to(node.peer, message)
-
     def _begin(self, name: str) -> None:
         with self._faults.contained(f"the start of run {name}", partial(self._give_up, name)):
             run = self._scheduler.runs[name]
@@ -233,15 +239,6 @@ class HeadDaemon(Closing):
                 ended = Ended(name, ExitStatus.REFUSED, str(refused))
             self._run_ended(ended)
             self._waker.ring()
-
-    def _adopt(self) -> None:
-        """Find the run processes that an earlier head started, and how the others ended."""
-        for run in [run for run in self._scheduler.runs.values() if run.active]:
-            with self._faults.contained(f"run {run.name}", partial(self._give_up, run.name)):
-                if self._host.adopt(run):
-                    _log.info("run %s goes on", run.name)
-                else:
-                    self._run_ended(self._host.ended(run))
 
     def _to(self, peer: str, message: Message) -> None:
         with suppress(MailboxFull):  # the peer has long been silent, and is gone soon
@@ -257,13 +254,27 @@ class HeadDaemon(Closing):
             case control.Hello():
                 self._admit(peer, message)
             case control.UserRequest() | control.Archive():
-                self._client_api.hear(peer, message)
+                self._client_api.take_request(peer, message)
             case control.FetchArchive(archive=name):
                 self._to(peer, control.Archive(name, self._archives.content(name)))
             case control.LogPiece() if node is not None:
-                self._client_api.logs.told(node.name, message)
-            case control.ExecutorEnded() | control.Leaving() | control.Bye() if node is not None:
-                self._from_node(node, message)
+                self._client_api.logs.take_piece(node.name, message)
+            case control.ExecutorEnded(run=run, why=why) if node is not None:
+                self._dirty = True
+                if why:
+                    _log.warning("the executor of %s on %s ended: %s", run, node.name, why)
+                self._scheduler.executor_ended(node, message, self._clock.now())
+            case control.Leaving(why=why) if node is not None:
+                self._dirty = True
+                _log.info("worker %s leaves: %s", node.name, why)
+                self._roster.leave(node.name, why)
+                self._scheduler.leaves(node.name, f"node {node.name} leaves: {why}")
+            case control.Bye() if node is not None:
+                self._dirty = True
+                _log.info("worker %s said goodbye", node.name)
+                self._scheduler.gone([node.name], "it said goodbye")
+                self._roster.remove(node.name)
+                self._due.append(Order(node, control.Bye()))
             case Refusal(why=why):
                 self._seldom.warning("%s refused a message: %s", peer, why)
             case (
@@ -281,44 +292,25 @@ class HeadDaemon(Closing):
     def _admit(self, peer: str, hello: control.Hello) -> None:
         old = self._roster.get(hello.node)
         before = old.peer if old is not None and old.alive else ""
-        try:
-            node = self._admitted(peer, hello)
-        except Refused as refused:
+        refused, node = foreign(peer, hello.node), None
+        if not refused:
+            try:
+                node = self._roster.admit(peer, hello)
+            except Refused as error:
+                refused = str(error)
+        if node is None:
             self._seldom.warning("refused %s: %s", peer, refused)
-            self._to(peer, Refusal(str(refused)))
+            self._to(peer, Refusal(refused))
             return
         if before not in ("", peer):
-            self._scheduler.gone([node.name], f"the worker daemon of {node.name} was started anew")
+            why = f"the worker daemon of {node.name} was restarted"
+            self._scheduler.gone([node.name], why)
             self._messenger.forget(before)
         most = (node.slots, node.most_runs)
         _log.info("worker %s joined with %d slots for at most %d runs", node.name, *most)
         welcome = control.Welcome(control.PROTOCOL, VERSION, self._options.deadline)
         self._due += [Order(node, welcome), *self._scheduler.joined(node, hello)]
         self._dirty = True
-
-    def _admitted(self, peer: str, hello: control.Hello) -> Node:
-        if why := foreign(peer, hello.node):
-            raise Refused([why])
-        return self._roster.admit(peer, hello)
-
-    def _from_node(
-        self, node: Node, message: control.ExecutorEnded | control.Leaving | control.Bye
-    ) -> None:
-        self._dirty = True
-        match message:
-            case control.ExecutorEnded(run=run, why=why):
-                if why:
-                    _log.warning("the executor of %s on %s ended: %s", run, node.name, why)
-                self._scheduler.executor_ended(node, message, self._clock.now())
-            case control.Leaving(why=why):
-                _log.info("worker %s leaves: %s", node.name, why)
-                self._roster.leave(node.name, why)
-                self._scheduler.leaves(node.name, f"node {node.name} leaves: {why}")
-            case control.Bye():
-                _log.info("worker %s said goodbye", node.name)
-                self._scheduler.gone([node.name], "it said goodbye")
-                self._roster.remove(node.name)
-                self._due.append(Order(node, control.Bye()))
 
     # -- runs ----------------------------------------------------------------------------------
 
@@ -327,11 +319,12 @@ class HeadDaemon(Closing):
             case control.RunNews():
                 self._dirty |= self._scheduler.run_news(message)
             case control.RunUp():
-                again = self._is_new(message)
+                run = self._scheduler.runs.get(message.run)
+                is_new = run is not None and run.up is None  # this process was not up before
                 if not self._scheduler.run_up(message):
                     why = f"the head knows of no run {message.run} of epoch {message.epoch}"
                     self._inside.send(name, Refusal(why))
-                elif again:
+                elif is_new:
                     self._client_api.scale_again(self._scheduler.runs[message.run])
                 self._dirty = True
             case control.RunScaled():
@@ -344,43 +337,24 @@ class HeadDaemon(Closing):
                 why = f"the head takes no {type(message).__name__} from a run"
                 self._inside.send(name, Refusal(why))
 
-    def _is_new(self, up: control.RunUp) -> bool:
-        """Whether this process of a run was not up before."""
-        run = self._scheduler.runs.get(up.run)
-        return run is not None and run.up is None
-
     def _run_ended(self, ended: Ended) -> None:
-        self._take_usage(self._scheduler.runs[ended.run])
+        run = self._scheduler.runs[ended.run]
+        # The run's last report may be old, as the head was away: its summary is not.
+        with suppress(Refused):  # a damaged summary is reported to users who ask for the status
+            if found := summary_file.read(Path(run.folder)):
+                known = run.facts or RunFacts()
+                run.facts = msgspec.structs.replace(known, usage=flat(found[1].usage))
         self._scheduler.run_ended(ended.run, ended.status, ended.words)
         self._inside.forget(ended.run)
         if ended.status is None or ended.status < 0:
             self._tidy_at = self._clock.now() + _SETTLED
-        run = self._scheduler.runs[ended.run]
         outcome = run.outcome or "to be started again"
         _log.info("run %s: %s (%s)", run.name, outcome, ended.words)
         self._dirty = True
 
-    def _take_usage(self, run: Run) -> None:
-        """The last news of a run may be old, as the head was away: its summary is not."""
-        with suppress(Refused):  # whoever asks for the run's status is told
-            if found := summary_file.read(Path(run.folder)):
-                run.facts = run.facts | {"usage": flat(found[1].usage)}
-
     # -- the end -------------------------------------------------------------------------------
 
     def _stop(self) -> None:
-        """SIGTERM or Ctrl-C, in the handler."""
+        """Handle SIGTERM or Ctrl-C."""
         self._stopping = True
         self._waker.ring()
-
-    def _finish_runs(self, now: float) -> None:
-        if self._stop_at == float("inf"):
-            self._stop_at = now + self._options.stop_seconds
-            _log.info("stopping: runs finish their work and save (a second signal: they live on)")
-            self._scheduler.stop_all(self._host.runs)
-            self._dirty = True
-        elif now >= self._stop_at:
-            for run in self._host.runs:
-                seconds = self._options.stop_seconds
-                _log.warning("run %s did not end within %g s: killed", run, seconds)
-                self._host.signal(run, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What the schedule has the head daemon do."""
+"""What the scheduler has the head daemon do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that are to be told to finish and save, and those that were. Told twice they end at once."""
+"""Which runs are to be told to finish and save, and which were. Told twice, a run ends at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from head.daemon.run import Run
 
 
 class Endings:
-    """Runs by name; each process of a run (epoch) is told anew."""
+    """Runs by name; each new process (epoch) of a run is told again."""
 
     def __init__(self) -> None:
         self._asked: dict[str, Run] = {}
@@ -16,20 +16,20 @@ class Endings:
         return f"<Endings asked={[*self._asked]} told={[*self._told]}>"
 
     def tell(self, run: Run) -> None:
-        """A run is to be told, also if it was told before."""
+        """Have a run told, even if it was told before."""
         self._asked[run.name] = run
 
-    def told(self, run: Run) -> bool:
-        """Whether the process of a run was told, or is about to be."""
+    def was_told(self, run: Run) -> bool:
+        """Whether the present process of a run was told, or is about to be."""
         return run.name in self._asked or self._told.get(run.name) == run.epoch
 
-    def take(self) -> list[Run]:
-        """Those that are to be told now."""
+    def take_due(self) -> list[Run]:
+        """The runs to be told now; from then on they count as told."""
         asked, self._asked = self._asked, {}
         self._told |= {run.name: run.epoch for run in asked.values()}
         return [*asked.values()]
 
     def forget(self, name: str) -> None:
-        """The process of a run has ended, or it is not to be told after all."""
+        """Forget a run whose process has ended, or that is not to be told after all."""
         self._asked.pop(name, None)
         self._told.pop(name, None)

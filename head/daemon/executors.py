@@ -9,22 +9,21 @@ from artos.protocol.control import Assign, ExecutorEnded, Unassign
 from artos.protocol.message import Message
 
 MOST_IN_A_ROW = 3
-"""After so many executors of a run ended by themselves on a node, it gets no other one there."""
+"""After so many executors of a run have ended by themselves on a node, no more are opened there."""
 _LONG_LIVED = 60.0
-"""Seconds; an executor that lived longer ends the row."""
+"""Seconds; the end of an executor that lived longer counts as the first in a row."""
 
 
 @dataclass(slots=True)
 class _Ordered:
-    """An executor as it was last ordered. ``closed``: it ended because its run told it to.
-
-    ``until`` is the time at which an executor that is no longer wanted is closed, else None.
-    """
+    """An executor as it was last ordered."""
 
     assign: Assign
     since: float
     closed: bool = False
+    """It ended because its run told it to."""
     until: float | None = None
+    """The time at which an executor that is no longer wanted is closed."""
 
 
 @dataclass(slots=True)
@@ -50,17 +49,17 @@ class Executors:
     def joined(
         self, node: str, runs: Mapping[str, int], wanted: Mapping[str, int]
     ) -> list[Message]:
-        """A worker daemon is there (again) with executors of ``runs`` (run → epoch).
+        """The orders for a worker daemon that is there (again) with executors of ``runs``.
 
-        Returns orders to close those that are not ``wanted``. The wanted ones are ordered again by
-        ``orders``: the daemon may have lost some.
+        Both mappings are run → epoch. Executors that are not ``wanted`` are to be closed; the
+        wanted ones are ordered again by ``orders``, as the daemon may have lost some.
         """
         self._executors[node] = {}
         self._dismissed.discard(node)
         return [Unassign(run) for run, epoch in runs.items() if wanted.get(run) != epoch]
 
     def gone(self, nodes: Collection[str]) -> None:
-        """These nodes have no executors any more; failures there are forgotten."""
+        """Forget the executors of these nodes, and their failures there."""
         for node in nodes:
             self._executors.pop(node, None)
             self._dismissed.discard(node)
@@ -71,7 +70,7 @@ class Executors:
         self._failures = {key: each for key, each in self._failures.items() if key[0] != run}
 
     def ended(self, node: str, ended: ExecutorEnded, now: float) -> None:
-        """An executor is gone; ``orders`` orders another one if it ended by itself."""
+        """Take in that an executor is gone; if it ended by itself, ``orders`` opens another."""
         executors = self._executors.get(node, {})
         executor = executors.get(ended.run)
         if executor is None or executor.assign.epoch != ended.epoch:
@@ -101,7 +100,7 @@ class Executors:
         return any(each.until is not None for each in self._executors.get(node, {}).values())
 
     def dismiss(self, node: str) -> bool:
-        """Whether a node that is to have no executors is to be told that it may go: once."""
+        """Whether a leaving node is to be told now that it may go; True only once."""
         if self._executors.get(node) or node in self._dismissed:
             return False
         self._dismissed.add(node)
@@ -114,7 +113,7 @@ class Executors:
         now: float,
         grace: Callable[[str], float] = lambda run: 0.0,
     ) -> list[Message]:
-        """Orders after which the node has the wanted executors and no others.
+        """The orders after which the node has the wanted executors and no others.
 
         ``grace`` returns for how many seconds a run's executor may stay once it is not wanted.
         """

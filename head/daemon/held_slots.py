@@ -1,6 +1,6 @@
 """How many slots each run is expected to hold, kept up to date as actors come and go. Pure.
 
-Executors lease the slots of their node from one pool, so what a run really holds changes with what
+Executors lease the slots of their node from one pool, so what a run really holds depends on what
 the others leave; the queue of runs charges what is expected.
 """
 
@@ -13,7 +13,7 @@ from head.daemon.roster import shares
 
 
 class HeldSlots:
-    """The slots of each run; only nodes that were said to have ``changed`` are looked at again."""
+    """The expected slots of each run; only nodes that have ``changed`` are looked at again."""
 
     def __init__(self) -> None:
         self._shares: dict[str, dict[str, int]] = {}  # by node and run
@@ -21,7 +21,7 @@ class HeldSlots:
         self._held: Counter[str] = Counter()
 
     def changed(self, node: str) -> None:
-        """Other actors live on a node, or it has another number of slots."""
+        """Look at a node again: other actors live on it, or it has another number of slots."""
         self._changed[node] = None
 
     def take(
@@ -30,9 +30,9 @@ class HeldSlots:
         actors_on: Callable[[str], Mapping[str, int]],
         weight: Callable[[str], float],
     ) -> dict[str, int]:
-        """The slots of each run that may have others than when this was last asked.
+        """The slots of each run whose slots may have changed since the last call.
 
-        ``actors_on`` has the actors of a node by run.
+        ``actors_on`` returns the actors on a node by run, ``slots_of`` a node's slots.
         """
         changed, self._changed = self._changed, {}
         runs: set[str] = set()

@@ -1,4 +1,4 @@
-"""What the next ``Placed`` to a run says. Pure."""
+"""What the next ``Placed`` message to a run says besides the places. Pure."""
 
 from __future__ import annotations
 

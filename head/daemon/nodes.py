@@ -1,7 +1,7 @@
 """The nodes that are there, the actors on each, and which of them have room. Pure.
 
-Whoever asks for room gets the few nodes that matter, so a decision costs O(log n) in the number of
-nodes for each actor, however many nodes there are.
+A question about room is answered with the few nodes that matter, so a decision costs O(log n) in
+the number of nodes for each actor.
 """
 
 from __future__ import annotations
@@ -16,28 +16,32 @@ from head.daemon.roster import Node, Room
 
 @dataclass(slots=True)
 class _Entry:
-    """A node, and what was counted of it: room for so many more runs, and usable slots."""
+    """A node, and what of it is in the totals."""
 
     node: Node
     number: int
     free: int = 0
+    """How many more runs fit."""
     slots: int = 0
+    """Usable slots."""
 
 
 @dataclass(slots=True)
 class Orders:
     """Nodes with room for one more run, in the orders in which they are chosen.
 
-    ``spread``: the fewest actors per slot first. ``pack``: nodes in use first, only those with a
-    free slot. ``empty``: the most free slots first. Of equal ones the one that came first.
+    Among equals, the node that came first is first.
     """
 
     spread: Ranking = field(default_factory=Ranking)
+    """The fewest actors per slot first."""
     pack: Ranking = field(default_factory=Ranking)
+    """Nodes in use first, and only those with a free slot."""
     empty: Ranking = field(default_factory=Ranking)
+    """The most free slots first."""
 
     def put(self, name: str, number: int, slots: int, load: int) -> None:
-        """A node has room; ``load`` actors live on it."""
+        """Rank a node that has room; ``load`` actors live on it."""
         self.spread.put(name, ((load + 1) / slots, number))
         self.empty.put(name, (load - slots, number))
         if load < slots:
@@ -46,7 +50,7 @@ class Orders:
             self.pack.drop(name)
 
     def drop(self, name: str) -> None:
-        """A node has no room."""
+        """Leave out a node that has no room."""
         for ranking in (self.spread, self.pack, self.empty):
             ranking.drop(name)
 
@@ -54,7 +58,8 @@ class Orders:
 class Nodes:
     """Nodes that are alive, in the order in which they came.
 
-    ``free`` more runs fit on the usable ones, which have ``slots`` slots and are ``usable`` many.
+    There are ``usable`` nodes that actors may be placed on; these have ``slots`` slots in all, and
+    ``free`` more runs fit on them.
     """
 
     def __init__(self) -> None:
@@ -73,7 +78,7 @@ class Nodes:
         return entry.node if entry else None
 
     def in_order(self, names: Iterable[str]) -> list[Node]:
-        """Those of ``names`` that are alive."""
+        """The living nodes among ``names``."""
         found = [entry for name in names if (entry := self._entries.get(name))]
         return [entry.node for entry in sorted(found, key=lambda entry: entry.number)]
 
@@ -89,20 +94,20 @@ class Nodes:
     # -- events --------------------------------------------------------------------------------
 
     def put(self, node: Node) -> None:
-        """A node is there (again)."""
+        """Add a node that is there (again)."""
         self.drop(node.name)
         self._count += 1
         self._entries[node.name] = _Entry(node, self._count)
         self.changed(node.name)
 
     def drop(self, name: str) -> None:
-        """A node is not there any more."""
+        """Remove a node, if it is there."""
         if entry := self._entries.pop(name, None):
             self._book(entry, 0, 0)
             self._orders.drop(name)
 
     def settle(self, run: str, places: Mapping[int, str], before: Collection[str]) -> set[str]:
-        """The actors of a run live here now; returns the nodes where that changes anything."""
+        """Record where a run's actors live now; returns the nodes that this may change."""
         counts = Counter(places.values())
         for node in before:
             self._actors.get(node, {}).pop(run, None)
@@ -116,7 +121,7 @@ class Nodes:
         return touched
 
     def changed(self, name: str) -> None:
-        """A node has other actors, or may no longer be used."""
+        """Count a node again: it has other actors, or may be used no longer."""
         if (entry := self._entries.get(name)) is None:
             return
         node, there = entry.node, self.actors_on(name)
@@ -141,7 +146,7 @@ class Nodes:
         return len(self._orders.spread)
 
     def candidates(self, actors: int, policy: str, but: Callable[[str], object]) -> list[str]:
-        """Nodes with room, among them all that ``place`` chooses for so many actors."""
+        """Nodes with room; they include all that ``place`` would choose for so many actors."""
         found = self._orders.spread.lowest(actors, but)
         return found + self._orders.pack.lowest(actors, but) if policy == "pack" else found
 

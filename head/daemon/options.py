@@ -12,10 +12,10 @@ import msgspec
 import psutil
 
 from artos.clock import LONGEST
-from artos.closest import closest
 from artos.errors import Refused
 from artos.pool.devices import device_faults, places
 from artos.system.archives import LIMIT_MB
+from artos.system.closest import closest
 from artos.system.memory_limit import memory_left
 from artos.system.regular_file import contents
 from head.daemon.quotas import Quotas, quotas_of
@@ -29,24 +29,24 @@ _POSITIVE = ("deadline", "archive_mb", "stop_seconds")
 
 
 class HeadOptions(msgspec.Struct, frozen=True):
-    """Names and units are those of ``head.toml``.
-
-    ``deadline``: seconds of silence after which a node counts as gone. ``archive_mb``: the largest
-    size of a run's code. ``stop_seconds``: how long runs may take to finish and save when the head
-    is told to stop. ``devices``: what the learners on this machine lease, as in ``cuda:0=2,cpu:a``.
-    ``runs_at_once``: how many runs may have a process here, 0: as many as cores and memory carry.
-    ``quotas``: what runs of a user, and of a workload, may hold; only in the file.
-    """
+    """The options of a head; names and units are the same in ``head.toml``."""
 
     listen: str
+    """An endpoint: tcp://IP:PORT."""
     keys: Path
     runs: Path = Path("runs")
     deadline: float = 15.0
+    """Seconds of silence after which a node counts as gone."""
     archive_mb: float = LIMIT_MB
+    """The largest size of a run's code."""
     stop_seconds: float = 60.0
+    """How long runs may take to finish and save when the head is told to stop."""
     devices: str = ""
+    """What the learners on this machine lease, as in ``cuda:0=2,cpu:a``."""
     runs_at_once: int = 0
+    """How many runs may have a process here; 0: as many as cores and memory can carry."""
     quotas: Quotas = Quotas()
+    """What the runs of a user or a workload may hold; only in the file."""
 
     @property
     def host(self) -> str:
@@ -55,7 +55,7 @@ class HeadOptions(msgspec.Struct, frozen=True):
 
     @property
     def at_once(self) -> int:
-        """How many runs this head carries, by what its machine has if nobody has said so."""
+        """How many runs this head carries: as told, or as many as its machine can."""
         allowed = memory_left()
         memory = psutil.virtual_memory().total
         memory = memory if allowed is None else min(memory, allowed)
@@ -72,10 +72,29 @@ def head_options(config: Path | None, flags: Mapping[str, Any]) -> HeadOptions:
         Refused: lists all faults at once.
     """
     faults: list[str] = []
-    stored = {} if config is None else _read(config, faults)
+    stored: dict[str, Any] = {}
+    if config is not None:
+        try:
+            stored = tomllib.loads(contents(config).decode())
+        except OSError as error:
+            faults.append(f"{config}: {error.strerror}")
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            faults.append(f"{config} is no TOML: {error}")
+        for name in ("keys", "runs"):
+            if isinstance(stored.get(name), str):
+                stored[name] = str(config.resolve().parent / stored[name])
     values = stored | {name: value for name, value in flags.items() if value is not None}
     quotas = quotas_of(values.pop("quotas", {}), faults)
-    fitted = _fit(values, faults)
+    hints = get_type_hints(HeadOptions)
+    fitted: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in hints:
+            faults.append(f"unknown option {name!r}{closest(name, list(hints))}")
+            continue
+        try:
+            fitted[name] = _converted(name, value, hints[name])
+        except (msgspec.ValidationError, ValueError) as error:
+            faults.append(f"{name} = {value!r}: {str(error).lower()}")
     faults += [
         f"{name} is missing: give --{name} or write it into head.toml"
         for name in ("listen", "keys")
@@ -92,40 +111,11 @@ def see_quotas(options: HeadOptions, state: State) -> None:
     """Check new quotas against the nodes that an earlier head knew.
 
     Raises:
-        Refused: they are larger than these nodes together, so they would never be reached.
+        Refused: they are larger than all these nodes together, so they would never be reached.
     """
     slots = sum(node.slots for node in state.nodes)
     if options.quotas != state.quotas and (faults := options.quotas.beyond(slots, devices=0)):
         raise Refused(faults)
-
-
-def _read(config: Path, faults: list[str]) -> dict[str, Any]:
-    try:
-        stored = tomllib.loads(contents(config).decode())
-    except OSError as error:
-        faults.append(f"{config}: {error.strerror}")
-        return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        faults.append(f"{config} is no TOML: {error}")
-        return {}
-    for name in ("keys", "runs"):
-        if isinstance(stored.get(name), str):
-            stored[name] = str(config.resolve().parent / stored[name])
-    return stored
-
-
-def _fit(values: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
-    hints = get_type_hints(HeadOptions)
-    fitted: dict[str, Any] = {}
-    for name, value in values.items():
-        if name not in hints:
-            faults.append(f"unknown option {name!r}{closest(name, list(hints))}")
-            continue
-        try:
-            fitted[name] = _converted(name, value, hints[name])
-        except (msgspec.ValidationError, ValueError) as error:
-            faults.append(f"{name} = {value!r}: {str(error).lower()}")
-    return fitted
 
 
 def _converted(name: str, value: Any, kind: Any) -> Any:

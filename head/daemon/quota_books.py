@@ -8,6 +8,7 @@ from math import inf
 
 import msgspec
 
+from artos.protocol.views import QuotaView
 from head.daemon.quotas import WORDS, Quota, Quotas
 from head.daemon.run import Run, Seconds
 from head.daemon.unsaved import Table, Unsaved
@@ -25,7 +26,7 @@ class Held(msgspec.Struct):
     device_seconds: float = 0.0
 
     def full(self, *names: str, more: int = 0) -> Iterator[str]:
-        """Each of these limits that is reached, or would be passed with ``more``, in words."""
+        """Each of these limits that is reached, or would be passed with ``more``, as text."""
         for name in names:
             limit, held = getattr(self.quota, name), round(getattr(self, name), 1)
             if limit is not None and (held >= limit if not more else held + more > limit):
@@ -36,9 +37,9 @@ class Held(msgspec.Struct):
 class QuotaBooks:
     """Books of all users and workloads that have a quota.
 
-    A run that has begun holds a slot at least, and a device if its learner computes on one.
-    ``spent`` has the seconds of processes that have ended, by user and workload. ``see`` a run, and
-    ``count`` counts anew what is held of its quotas, and of those that others share with it.
+    A run that has begun holds at least one slot, and a device if its learner computes on one.
+    ``spent`` has the seconds of processes that have ended, by user and workload. After ``see``,
+    ``count`` counts again what is held of a run's quotas, and of those that share a run with them.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class QuotaBooks:
         return f"<QuotaBooks {' '.join(self.held)}>"
 
     def see(self, run: Run) -> None:
-        """A run is new, is over, or holds more or less than before."""
+        """Note a run that is new, is over, or holds more or less than before."""
         for name, _ in self.quotas.of(run.user, run.workload):
             self._seen.add(name)
             under = self._under.setdefault(name, {})
@@ -71,12 +72,23 @@ class QuotaBooks:
                 self._slots.pop(run.name, None)
 
     def count(self, number: Callable[[Run], int], slots_of: Callable[[str], int]) -> set[str]:
-        """Divide slots among runs, by their ``number``; ``slots_of`` knows those of each node.
+        """Divide the slots under quotas among runs; ``slots_of`` returns the slots of a node.
 
-        Each run has a slot of every node it is on. What is left goes to those that were submitted
-        first. Returns the nodes where a run may hold another number of slots than before.
+        Each run has one slot of every node it is on. What is left goes to the runs with the lowest
+        ``number``, which were submitted first. Returns the nodes where a run may now hold another
+        number of slots.
         """
-        names, limited = self._shared()
+        # The quotas of runs that were seen, and of all that share one with these; their runs.
+        names: set[str] = set()
+        limited: dict[str, Run] = {}
+        while self._seen:
+            names.add(name := self._seen.pop())
+            for run in self._under[name].values():
+                if run.admitted and run.name not in limited:
+                    limited[run.name] = run
+                    self._seen |= {*dict(self.quotas.of(run.user, run.workload))} - names
+            if not self._under[name]:
+                del self._under[name]
         self._doubtful |= names
         for name in names:
             self.held.pop(name, None)
@@ -92,34 +104,25 @@ class QuotaBooks:
                 for held in self._of(run):
                     held.slots += more
         self._counted |= limited
-        return {node for name, was in before.items() for node in _changed(was, self._slots[name])}
-
-    def _shared(self) -> tuple[set[str], dict[str, Run]]:
-        """The quotas of runs that were seen, and of all that share one with these; their runs."""
-        names: set[str] = set()
-        runs: dict[str, Run] = {}
-        while self._seen:
-            names.add(name := self._seen.pop())
-            for run in self._under[name].values():
-                if run.admitted and run.name not in runs:
-                    runs[run.name] = run
-                    self._seen |= {*dict(self.quotas.of(run.user, run.workload))} - names
-            if not self._under[name]:
-                del self._under[name]
-        return names, runs
+        return {
+            node
+            for name, was in before.items()
+            for node in was.keys() | self._slots[name].keys()
+            if was.get(node) != self._slots[name].get(node)
+        }
 
     def take_doubtful(self) -> list[str]:
-        """Runs for which ``why_not_begun`` may say something else than when this was last asked."""
+        """Runs for which ``why_not_begun`` may have changed since the last call."""
         names, self._doubtful = self._doubtful, set()
         return [run for name in names for run in self._under.get(name, {})]
 
     def take_counted(self) -> list[str]:
-        """Runs for which ``why_ended`` may say something else than when this was last asked."""
+        """Runs for which ``why_ended`` may have changed since the last call."""
         counted, self._counted = self._counted, {}
         return [*counted]
 
     def admit(self, run: Run) -> None:
-        """A run begins."""
+        """Book a run that begins."""
         self._book(run, 1)
         self._doubtful |= {name for name, _ in self._named(run)}
 
@@ -143,16 +146,16 @@ class QuotaBooks:
         return found
 
     def ended(self, run: Run) -> None:
-        """The process of a run has ended: what it held stays counted."""
+        """Keep what a run's process held in the books, as the process has ended."""
         for name, _ in self.quotas.of(run.user, run.workload):
             self.spent[name] = self.spent.get(name, Seconds()).plus(run.held)
             self._unsaved.put(Table.SPENT, name, self.spent[name])
 
-    def facts(self) -> dict[str, dict[str, dict[str, float]]]:
-        """``held`` and ``limit`` of each quota, by user or workload."""
+    def facts(self) -> dict[str, dict[str, QuotaView]]:
+        """What is held of each quota, by user or workload."""
         return {
             whose: {
-                name: {"held": getattr(held, name), "limit": limit}
+                name: QuotaView(getattr(held, name), limit)
                 for name in Quota.__struct_fields__
                 if (limit := getattr(held.quota, name)) is not None
             }
@@ -162,7 +165,7 @@ class QuotaBooks:
     # -- what follows --------------------------------------------------------------------------
 
     def why_not_begun(self, run: Run) -> str:
-        """Why a run may not begin yet, in words; "" if it may."""
+        """Why a run may not begin yet; "" if it may."""
         for name, held in self._named(run):
             at_once = ("slots", "devices") if run.has_device else ("slots",)
             for words in (*held.full(*at_once, more=1), *held.full(*_IN_ALL)):
@@ -170,7 +173,7 @@ class QuotaBooks:
         return ""
 
     def why_ended(self, run: Run) -> str:
-        """Why a run has to save and end, in words; "" if it may go on."""
+        """Why a run has to save and end; "" if it may go on."""
         for name, held in self._named(run):
             for words in held.full(*_IN_ALL):
                 return f"{name} {words}: with a larger quota, --resume continues it"
@@ -181,13 +184,13 @@ class QuotaBooks:
         return ""
 
     def most_slots(self, run: Run, wanted: int) -> int:
-        """How many of the slots that a run wants beyond those it has it may have."""
+        """How many of the slots that a run ``wanted``, beyond those it has, it may have."""
         limits = [(held.quota.slots, held.slots) for held in self._of(run)]
         left = [limit - there for limit, there in limits if limit is not None]
         return max(0, min([wanted, *left]))
 
     def more_nodes(self, run: Run, keeps: Iterable[str], wanted: int) -> int:
-        """On how many of these nodes a run may be, beyond those that it keeps."""
+        """On how many of the ``wanted`` nodes a run may be, in addition to those it keeps."""
         here = self._slots.get(run.name, {})
         freed = max(1, sum(here.values())) - sum(here.get(node, 0) for node in keeps)
         return min(wanted, self.most_slots(run, wanted) + freed)
@@ -195,7 +198,3 @@ class QuotaBooks:
     def slots(self, run: str, node: str, most: int) -> int:
         """The slots that a run may hold on a node where it has actors; ``most`` without a quota."""
         return min(most, self._slots.get(run, {}).get(node, most))
-
-
-def _changed(was: Mapping[str, int], now: Mapping[str, int]) -> set[str]:
-    return {node for node in was.keys() | now.keys() if was.get(node) != now.get(node)}

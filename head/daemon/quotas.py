@@ -8,27 +8,28 @@ from typing import Any
 
 import msgspec
 
-from artos.closest import closest
-from artos.protocol.fields import NAME
+from artos.specs.fields import NAME
+from artos.system.closest import closest
 
 EACH = "*"
-"""The name of the quota of everybody who has none of their own."""
+"""The name of the quota of everyone who has none of their own."""
 
 
 class Quota(msgspec.Struct, frozen=True):
-    """What the runs of one user, or of one workload, may hold; None: without a limit.
-
-    ``slots`` and ``devices`` are held at once, ``cpu_seconds`` and ``device_seconds`` in all.
-    """
+    """What the runs of one user, or of one workload, may hold; None: without a limit."""
 
     slots: int | None = None
+    """CPU slots held at once."""
     devices: int | None = None
+    """Devices held at once."""
     cpu_seconds: float | None = None
+    """Seconds of slots, in all."""
     device_seconds: float | None = None
+    """Seconds of devices, in all."""
 
 
 class Quotas(msgspec.Struct, frozen=True):
-    """The quotas by name; ``EACH`` has that of everybody who is not named."""
+    """The quotas by name; the one called ``EACH`` is that of everyone who is not named."""
 
     users: dict[str, Quota] = {}
     workloads: dict[str, Quota] = {}
@@ -37,7 +38,7 @@ class Quotas(msgspec.Struct, frozen=True):
         return bool(self.users or self.workloads)
 
     def of(self, user: str, workload: str) -> Iterator[tuple[str, Quota]]:
-        """The quotas that a run is under, each with a name for whose it is."""
+        """The quotas that a run is under, each with its owner (``user NAME``)."""
         for kind, name, quotas in (
             ("user", user, self.users),
             ("workload", workload, self.workloads),
@@ -47,12 +48,12 @@ class Quotas(msgspec.Struct, frozen=True):
 
     @property
     def limit_seconds(self) -> bool:
-        """Whether one of them says how much may be held in all."""
+        """Whether a quota limits the seconds held in all."""
         quotas = [*self.users.values(), *self.workloads.values()]
         return any(each.cpu_seconds or each.device_seconds for each in quotas)
 
     def beyond(self, slots: int, devices: int) -> list[str]:
-        """What is larger than a cluster of so many slots and devices, 0 of which are unknown."""
+        """Faults: quotas larger than a cluster of so many slots and devices; 0: not known."""
         there = {"slots": slots, "devices": devices}
         return [
             f"quotas.{kind}.{whose}: {name} = {wanted}, but the cluster has {there[name]}"
@@ -81,18 +82,19 @@ def quotas_of(table: Any, faults: list[str]) -> Quotas:
         return Quotas()
     for kind in table.keys() - {*_KINDS}:
         faults.append(f"unknown quotas.{kind}{closest(kind, _KINDS)}: use {', '.join(_KINDS)}")
-    return Quotas(**{kind: _by_name(kind, table.get(kind, {}), faults) for kind in _KINDS})
-
-
-def _by_name(kind: str, table: Any, faults: list[str]) -> dict[str, Quota]:
-    if not isinstance(table, Mapping):
-        faults.append(f"quotas.{kind}: write a table, NAME = {{ slots = 4 }}")
-        return {}
-    for name in table:
-        if kind == "users" and name != EACH and not NAME.fullmatch(name):
-            how = 'write the name of a key (artos keys DIR --user NAME), or "*" for all others'
-            faults.append(f"quotas.users.{name!r} is no user: {how}")
-    return {name: _quota(f"quotas.{kind}.{name}", limits, faults) for name, limits in table.items()}
+    found: dict[str, dict[str, Quota]] = {kind: {} for kind in _KINDS}
+    for kind in _KINDS:
+        named = table.get(kind, {})
+        if not isinstance(named, Mapping):
+            faults.append(f"quotas.{kind}: write a table, NAME = {{ slots = 4 }}")
+            continue
+        for name in named:
+            if kind == "users" and name != EACH and not NAME.fullmatch(name):
+                how = 'write the name of a key (artos keys DIR --user NAME), or "*" for all others'
+                faults.append(f"quotas.users.{name!r} is no user: {how}")
+        for name, limits in named.items():
+            found[kind][name] = _quota(f"quotas.{kind}.{name}", limits, faults)
+    return Quotas(**found)
 
 
 def _quota(where: str, limits: Any, faults: list[str]) -> Quota:

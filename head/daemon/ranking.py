@@ -26,7 +26,7 @@ class Ranking:
         return f"<Ranking {len(self)} names>"
 
     def put(self, name: str, key: Key) -> None:
-        """Have a name stand where ``key`` says."""
+        """Put a name in, or move it, to where ``key`` says."""
         if self._keys.get(name) == key:
             return
         self._keys[name] = key
@@ -40,7 +40,7 @@ class Ranking:
         self._keys.pop(name, None)
 
     def lowest(self, count: int, but: Callable[[str], object]) -> list[str]:
-        """The first ``count`` names, in order, without those that ``but`` says yes to."""
+        """The first ``count`` names in order, without those for which ``but`` is true."""
         found: list[str] = []
         passed: list[tuple[Key, str]] = []
         while self._heap and len(found) < count:

@@ -30,14 +30,14 @@ class RemoteLogs:
         self._numbers = count(1)
         self._asked: dict[int, _Asked] = {}
 
-    def ask(self, user: str, node: Node, run: Run, log: str, offset: int) -> None:
-        """Ask the worker of a node, for a user, for a piece of one of the run's logs there."""
+    def request_piece(self, user: str, node: Node, run: Run, log: str, offset: int) -> None:
+        """Ask a node's worker, on behalf of a user, for a piece of one of the run's logs there."""
         number = next(self._numbers)
         self._asked[number] = _Asked(user, node.name, run, self._clock.now() + _SECONDS)
         self._messenger.send(node.peer, control.ReadNodeLog(number, run.name, log, offset))
 
-    def told(self, node: str, piece: control.LogPiece) -> None:
-        """A worker answers: pass the piece on to the user."""
+    def take_piece(self, node: str, piece: control.LogPiece) -> None:
+        """Pass a worker's answer on to the user who waits for it."""
         asked = self._asked.get(piece.number)
         if asked is None or asked.node != node:
             return  # the request was given up
@@ -48,7 +48,7 @@ class RemoteLogs:
         answer = control.Answer(fault=piece.fault) if piece.fault else control.Answer(data)
         self._messenger.send(asked.user, answer)
 
-    def give_up(self) -> None:
+    def drop_overdue(self) -> None:
         """Tell users whose worker has not answered in time."""
         now = self._clock.now()
         for number, asked in [*self._asked.items()]:

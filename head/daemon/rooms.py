@@ -10,16 +10,16 @@ from head.daemon.run import Run
 
 
 class Rooms:
-    """Those that a run is on, and others with a slot for it where its executors do not fail.
+    """The nodes that a run is on, and others with a slot for it where its executors do not fail.
 
-    Under a quota they are at most as many as the run may have slots: the emptiest of them.
+    Under a quota there are at most as many as the run may have slots: the emptiest of them.
     """
 
     def __init__(self, nodes: Nodes, executors: Executors, books: QuotaBooks) -> None:
         self._nodes, self._executors, self._books = nodes, executors, books
 
     def of(self, run: Run, actors: int) -> list[Room]:
-        """What ``place`` must know of them, for so many actors."""
+        """What ``place`` must know of these nodes, for so many actors."""
 
         def given_up(node: str) -> bool:
             return bool(self._executors.why_given_up(run.name, node))

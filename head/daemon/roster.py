@@ -36,18 +36,18 @@ class Known(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Node:
-    """One worker node. ``peer`` is its daemon, "" while a restarted head waits for it.
-
-    ``leaves`` says why the node gets no more actors (drained, stopped), "" if it may get some.
-    """
+    """One worker node."""
 
     name: str
     slots: int
     heard: float
+    """When its daemon was last heard."""
     peer: str = ""
+    """Its daemon's name on the network, "" while a restarted head waits for it."""
     memory_mb: int = 0
     alive: bool = True
     leaves: str = ""
+    """Why the node gets no more actors (drained, stopped), "" if it may get some."""
     load: Load = field(default_factory=Load)
     runs_per_slot: int = 1
 
@@ -58,12 +58,12 @@ class Node:
 
     @property
     def known(self) -> Known:
-        """What a restarted head must know of it."""
+        """What a restarted head must know of the node."""
         return Known(self.name, self.slots, self.leaves, self.runs_per_slot)
 
     @property
     def most_runs(self) -> int:
-        """How many runs may have actors here; those of more than ``slots`` take turns."""
+        """How many runs may have actors here; if more than ``slots``, they take turns."""
         return self.slots * self.runs_per_slot
 
 
@@ -96,13 +96,26 @@ class Roster:
     # -- events --------------------------------------------------------------------------------
 
     def admit(self, peer: str, hello: Hello) -> Node:
-        """A daemon says ``Hello``.
+        """Add the node of a daemon that says ``Hello``.
 
         Raises:
             Refused: its version is another one, it claims more than a machine has, or a living node
-                has its name; nothing changed.
+                has its name; nothing has changed.
         """
-        if faults := [*self._foreign(hello), *_implausible(hello), *self._taken(peer, hello)]:
+        faults = [*_implausible(hello)]
+        if (hello.protocol, hello.version) != (PROTOCOL, self._version):
+            theirs = f"worker {hello.node} is ARTOS {hello.version} (protocol {hello.protocol})"
+            ours = f"the head is ARTOS {self._version} (protocol {PROTOCOL})"
+            faults.insert(0, f"{theirs}, {ours}: install the same version on both")
+        known = self._nodes.get(hello.node)
+        if known is not None and known.alive and known.peer not in ("", peer, hello.replaces):
+            ago = self._clock.now() - known.heard
+            faults.append(
+                f"a worker called {hello.node} is alive (heard {ago:.1f} s ago): give this worker "
+                f"another --name, or stop the other; a worker that was killed is gone after "
+                f"{self.deadline:g} s"
+            )
+        if faults:
             raise Refused(faults)
         if old := self._nodes.pop(hello.node, None):
             self._by_peer.pop(old.peer, None)
@@ -120,25 +133,6 @@ class Roster:
         self._nodes[node.name] = node
         self._unsaved.put(Table.NODE, node.name, node.known)
 
-    def _foreign(self, hello: Hello) -> list[str]:
-        if (hello.protocol, hello.version) == (PROTOCOL, self._version):
-            return []
-        return [
-            f"worker {hello.node} is ARTOS {hello.version} (protocol {hello.protocol}), the head "
-            f"is ARTOS {self._version} (protocol {PROTOCOL}): install the same version on both"
-        ]
-
-    def _taken(self, peer: str, hello: Hello) -> list[str]:
-        node = self._nodes.get(hello.node)
-        if node is None or not node.alive or node.peer in ("", peer, hello.replaces):
-            return []
-        ago = self._clock.now() - node.heard
-        return [
-            f"a worker called {hello.node} is alive (heard {ago:.1f} s ago): give this worker "
-            f"another --name, or stop the other; a worker that was killed is gone after "
-            f"{self.deadline:g} s"
-        ]
-
     def heard(self, silent: Mapping[str, float]) -> None:
         """Note when peers were last heard; ``silent`` has the seconds since then."""
         now = self._clock.now()
@@ -147,23 +141,25 @@ class Roster:
                 node.heard = max(node.heard, now - seconds)
 
     def load(self, peer: str, load: Load) -> None:
-        """A daemon reports the load of its node."""
+        """Take in the load that a daemon reports of its node."""
         if node := self._by_peer.get(peer):
             node.heard, node.load = self._clock.now(), load
 
     def leave(self, name: str, why: str) -> None:
-        """The node gets no more actors; it stays until it says goodbye or falls silent."""
+        """Give a node no more actors; it stays until it says goodbye or falls silent."""
         node = self._nodes[name]
         node.leaves = why
         self._put(node)
 
     def remove(self, name: str) -> None:
-        """The node said goodbye."""
+        """Count a node as gone: it said goodbye, or has been silent for too long."""
         node = self._nodes[name]
         node.alive, node.load = False, Load()
         self._by_peer.pop(node.peer, None)
         self._unsaved.drop(Table.NODE, name)
-        self._forget_the_oldest()
+        gone = sorted((n for n in self._nodes.values() if not n.alive), key=lambda n: n.heard)
+        for node in gone[:-_MOST_GONE]:
+            del self._nodes[node.name]
 
     def late(self) -> list[Node]:
         """Remove and return the nodes that have been silent for too long."""
@@ -173,20 +169,15 @@ class Roster:
             self.remove(node.name)
         return gone
 
-    def _forget_the_oldest(self) -> None:
-        gone = sorted((n for n in self._nodes.values() if not n.alive), key=lambda n: n.heard)
-        for node in gone[:-_MOST_GONE]:
-            del self._nodes[node.name]
-
     def expect(self, known: Iterable[Known]) -> None:
-        """Count these nodes as just heard: the head was restarted, and they may come back, too."""
+        """Count these nodes as just heard: the head was restarted, and they may come back."""
         now = self._clock.now()
         for k in known:
             self._put(Node(k.name, k.slots, now, leaves=k.leaves, runs_per_slot=k.runs_per_slot))
 
 
 def _implausible(hello: Hello) -> Iterator[str]:
-    """What no machine has. Without a bound one node would begin all runs that wait."""
+    """Claims that no machine can meet. Without a bound, one node would begin all waiting runs."""
     if hello.slots > MOST_SLOTS:
         yield f"worker {hello.node} claims {hello.slots} slots: at most {MOST_SLOTS} are believed"
     if hello.runs_per_slot > 1 and hello.slots * hello.runs_per_slot > MOST_SHARING:
@@ -196,11 +187,12 @@ def _implausible(hello: Hello) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A node that actors may be placed on. ``taken`` counts actors of other runs there."""
+    """A node that actors may be placed on."""
 
     name: str
     slots: int
     taken: int = 0
+    """Actors of other runs there."""
 
 
 def place(
@@ -219,31 +211,20 @@ def place(
         return kept
     own = Counter(kept.values())
     load = {room.name: room.taken + own[room.name] for room in rooms}
-    packed = _packed(len(unplaced), rooms, load) if policy == "pack" else []
-    nodes = packed + _spread(len(unplaced) - len(packed), rooms, load)
-    return dict(sorted((kept | dict(zip(unplaced, nodes, strict=True))).items()))
-
-
-def _packed(count: int, rooms: Sequence[Room], load: dict[str, int]) -> list[str]:
-    """Nodes for as many actors as there are free slots, ``count`` at most; updates ``load``."""
-    chosen: list[str] = []
-    for room in sorted(rooms, key=lambda room: load[room.name] == 0):
-        fits = min(count - len(chosen), max(0, room.slots - load[room.name]))
-        load[room.name] += fits
-        chosen += [room.name] * fits
-    return chosen
-
-
-def _spread(count: int, rooms: Sequence[Room], load: Mapping[str, int]) -> list[str]:
-    """Nodes for ``count`` actors: each time the least loaded one, the first among equals."""
+    nodes: list[str] = []
+    if policy == "pack":
+        for room in sorted(rooms, key=lambda room: load[room.name] == 0):
+            fits = min(len(unplaced) - len(nodes), max(0, room.slots - load[room.name]))
+            load[room.name] += fits
+            nodes += [room.name] * fits
+    # The others go to the least loaded node one by one, to the first among equals.
     queue = [((load[r.name] + 1) / r.slots, i, load[r.name]) for i, r in enumerate(rooms)]
     heapq.heapify(queue)
-    chosen = []
-    for _ in range(count):
+    while len(nodes) < len(unplaced):
         _, i, taken = queue[0]
-        chosen.append(rooms[i].name)
+        nodes.append(rooms[i].name)
         heapq.heapreplace(queue, ((taken + 2) / rooms[i].slots, i, taken + 1))
-    return chosen
+    return dict(sorted((kept | dict(zip(unplaced, nodes, strict=True))).items()))
 
 
 def shares(

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
-from artos.plan import CPU
 from artos.protocol.control import RunUp
-from artos.protocol.unreadable import UNREADABLE
-from artos.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, at_the_end
+from artos.protocol.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, at_the_end
+from artos.protocol.views import RunFacts
+from artos.runs.plan import CPU
+from artos.specs.unreadable import UNREADABLE
 from head.daemon.quotas import Quotas
 from head.daemon.roster import Known
 from head.daemon.run_queue import QueueState
@@ -24,53 +25,63 @@ class Seconds(msgspec.Struct, frozen=True):
     device: float = 0.0
 
     def plus(self, other: Seconds) -> Seconds:
-        """The sums."""
+        """The sums of both kinds of seconds."""
         return Seconds(self.cpu + other.cpu, self.device + other.device)
 
 
 class _Planned(msgspec.Struct):
-    """What is read here of a run's plan: the device of its learner."""
+    """The part of a run's plan that is read here."""
 
     device: str = CPU
+    """Where its learner computes."""
 
 
 class Run(msgspec.Struct):
-    """One submitted run. ``request`` holds the flags of ``artos run`` as plain data.
-
-    ``outcome`` is one of ``OUTCOMES`` once it is known; ``why`` explains it. ``up`` was sent by the
-    living run process, ``places`` maps actors to nodes. ``deaths`` counts how often the process was
-    killed since the run last got further than ever before (``reached``, in steps). ``admitted``:
-    it has begun and is not over; until then it waits since ``waits_since`` (0: not known yet).
-    ``user`` submitted it; ``device`` is that of its learner, "" until its plan is known.
-    ``accepted``: a process of it was up, so its workload is not to be refused any more.
-    ``by_hand`` is the number of actors that a user asked for while it went on, 0 if nobody did.
-    """
+    """One submitted run."""
 
     name: str
     request: dict[str, Any]
+    """The flags of ``artos run`` as plain data."""
     folder: str
     archive: str = ""
+    """The name of its code's archive, "" without one."""
     placement: str = "spread"
+    """One of ``POLICIES``."""
     state: str = QUEUED
     resume: bool = False
+    """Whether its next process continues from a checkpoint."""
     epoch: int = 0
+    """Number of processes started for it so far."""
     up: RunUp | None = None
+    """What its living process has registered."""
     places: dict[int, str] = {}
+    """The node of each actor."""
     deaths: int = 0
+    """How often its process was killed since ``reached`` last grew."""
     reached: int = 0
+    """The most environment steps it ever got to."""
     outcome: str = ""
+    """One of ``OUTCOMES`` once it is known."""
     why: str = ""
+    """Explains the outcome."""
     waits_for: str = ""
-    facts: dict[str, Any] = {}
+    facts: RunFacts | None = None
+    """The newest facts that its process has reported, for users."""
     admitted: bool = False
+    """Whether it has begun and is not over."""
     waits_since: float = 0.0
+    """Time from which it has waited to be admitted; 0: not known yet."""
     user: str = ""
+    """Who submitted it."""
     device: str = ""
+    """Where its learner computes, "" until its plan is known."""
     accepted: bool = False
+    """Whether a process of it was ever up: its workload is then not refused any more."""
     by_hand: int = 0
+    """The number of actors that a user last asked for while it ran; 0: no one has."""
 
     def is_up(self, up: RunUp) -> None:
-        """Its process is registered."""
+        """Record that its process is registered."""
         self.up, self.accepted = up, True
         self.state = RUNNING if self.state == STARTING else self.state
         with suppress(*UNREADABLE):
@@ -78,48 +89,49 @@ class Run(msgspec.Struct):
 
     @property
     def begins_again(self) -> bool:
-        """Whether it is to be up again: if its process cannot begin now, that is an accident.
+        """Whether it was up before and is to be up again.
 
-        Somebody killed its registration, say, or the machine was short of memory.
+        If such a process cannot begin, that is an accident, not a fault of the workload: it was
+        killed while it registered, say, or the machine was short of memory.
         """
         return self.accepted and self.up is None
 
     @property
     def workload(self) -> str:
-        """The name that it is charged under, with other runs of the same workload."""
+        """The name under which it is charged, together with other runs of the same workload."""
         return str(self.request.get("workload") or self.name)
 
     @property
     def ticket(self) -> str:
-        """That of its submission."""
+        """The ticket of its submission."""
         return str(self.request.get("ticket", ""))
 
     @property
     def weight(self) -> float:
-        """The share of slots that its workload is to have, relative to others."""
+        """The share of slots that its workload gets, relative to others."""
         weight = self._setting("weight", 1.0)
         return weight if weight > 0 else 1.0
 
     @property
     def priority(self) -> int:
-        """Runs of a higher one begin first."""
+        """Runs with a higher priority begin first."""
         return int(self._setting("priority", 0.0))
 
     @property
     def asks_device(self) -> bool:
-        """Whether its submission says that its learner computes on more than the CPU."""
+        """Whether its submission says that its learner computes on a device other than the CPU."""
         return str(self._settings.get("device", CPU)) != CPU
 
     @property
     def has_device(self) -> bool:
-        """Whether its learner computes on more than the CPU, by its plan once there is one."""
+        """Whether its learner computes on another device than the CPU: by its plan, if known."""
         return self.device != CPU if self.device else self.asks_device
 
     @property
     def held(self) -> Seconds:
         """What its process has held so far."""
-        usage = self.facts.get("usage") or {}
-        return Seconds(*(_amount(usage.get(f"{name}_seconds_held")) for name in ("cpu", "device")))
+        usage = self.facts.usage if self.facts else {}
+        return Seconds(*(usage.get(f"{name}_seconds_held", 0.0) for name in ("cpu", "device")))
 
     @property
     def _settings(self) -> dict[str, Any]:
@@ -127,7 +139,7 @@ class Run(msgspec.Struct):
         return found
 
     def _setting(self, name: str, default: float) -> float:
-        """What is no number counts as the default here, and is refused when the run registers."""
+        """The setting, or ``default`` if it is no number: registration then refuses the run."""
         try:
             value = float(self._settings.get(name, default))
         except (TypeError, ValueError):
@@ -144,25 +156,24 @@ class Run(msgspec.Struct):
         """Whether the run has ended; it may still be submitted again to be resumed."""
         return self.state in OVER
 
+    def begin(self) -> None:
+        """Enter the next epoch: a process of the run is about to start."""
+        self.state, self.epoch = STARTING, self.epoch + 1
+        self.outcome = self.why = self.waits_for = ""
+
     def end(self, outcome: str, why: str) -> None:
-        """The run is over."""
+        """Record that the run is over."""
         self.state = at_the_end(outcome)
         self.outcome, self.why, self.waits_for, self.up = outcome, why, "", None
         self.admitted = False
 
 
-def _amount(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
-
-
 class State(msgspec.Struct, frozen=True):
-    """What a restarted head must know.
-
-    ``spent`` has the seconds of runs that have ended, by user and workload with a quota.
-    """
+    """What a restarted head must know."""
 
     runs: tuple[Run, ...] = ()
     nodes: tuple[Known, ...] = ()
     queue: QueueState = QueueState()
     quotas: Quotas = Quotas()
     spent: dict[str, Seconds] = {}
+    """Seconds held by runs that have ended, by user and workload with a quota."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import select
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from artos.checkpoint import MANIFEST
 from artos.errors import Refused
-from artos.exit_status import OUTCOMES, ExitStatus
-from artos.protocol.orders import RunOrder, write_order
+from artos.runs.checkpoint import MANIFEST
+from artos.runs.exit_status import OUTCOMES, ExitStatus
+from artos.runs.orders import RunOrder, write_order
 from artos.system.archives import Archives
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
@@ -30,27 +31,30 @@ _JOURNAL = "journal.jsonl"
 
 @dataclass(slots=True)
 class _Process:
-    """A run's process; ``child`` is None if an earlier head started the process."""
+    """A run's process."""
 
     process: PidFd
     child: Child | None
+    """None if an earlier head started the process."""
     log: Path
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a run process ended: its exit status (None if unknown), and an explanation in words."""
+    """How a run process ended."""
 
     run: str
     status: int | None
+    """Its exit status, None if unknown."""
     words: str
+    """An explanation."""
 
 
 class RunHost(Closing):
     """One process per run, each in a session of its own, so that it outlives the head.
 
     ``folder`` holds the processes' orders. Run processes reach the head at ``head`` (ipc) and
-    listen on ``host``. ``process`` is the module to run.
+    listen on ``host``; ``process`` is the module that they run.
     """
 
     def __init__(
@@ -66,7 +70,7 @@ class RunHost(Closing):
         self._head, self._host, self._keys = head, host, keys
         self._processes: dict[str, _Process] = {}
         self._names: dict[int, str] = {}  # of runs, by the descriptor of their process
-        self._ends = select.epoll()  # so nobody looks at processes that live
+        self._ends = select.epoll()  # so that living processes are not looked at
 
     def __repr__(self) -> str:
         return f"<RunHost { ({run: p.process.pid for run, p in self._processes.items()}) }>"
@@ -77,7 +81,7 @@ class RunHost(Closing):
         return [*self._processes]
 
     def fileno(self) -> int:
-        """A descriptor that is readable while a process has ended and ``ended`` was not called."""
+        """A descriptor that is readable from the end of a process until ``ended`` is called."""
         return self._ends.fileno()
 
     def _follow(self, run: str, process: _Process) -> None:
@@ -116,7 +120,7 @@ class RunHost(Closing):
         self._follow(run.name, _Process(PidFd(child.pid), child, child.log))
 
     def adopt(self, run: Run) -> bool:
-        """Find the run's process that an earlier head started; False if there is none."""
+        """Follow the run's process that an earlier head started; False if there is none."""
         file = str(self._file(run))
         for process in find(lambda words: file in words):
             self._follow(run.name, _Process(process, None, _log(run)))
@@ -144,12 +148,16 @@ class RunHost(Closing):
         return [self._names[descriptor] for descriptor, _ in self._ends.poll(0)]
 
     def ended(self, run: Run) -> Ended:
-        """How a run's process ended; if it was not our child, by the summary in its folder."""
+        """How a run's process ended; if it is not our child, by the summary in its folder."""
         file, child = self._file(run), self._forget(run.name)
         if child is not None and (status := child.died()) is not None:
             words = ExitReport.of_process(child.pid, status, child.log_tail(10)).why
         else:
-            status, words = _status_in_summary(Path(run.folder)), "it ended while the head was away"
+            status, words = None, "it ended while the head was away"
+            with suppress(Refused):  # the summary is always that of the last process started
+                found = summary_file.read(Path(run.folder))
+                outcome = found[1].outcome if found else ""
+                status = ExitStatus.of_outcome(outcome) if outcome in OUTCOMES else None
         file.unlink(missing_ok=True)
         return Ended(run.name, status, words)
 
@@ -176,13 +184,3 @@ def _can_go_on(folder: Path) -> bool:
     for file in folder.glob("events/events.out.tfevents.*"):
         file.unlink(missing_ok=True)
     return False
-
-
-def _status_in_summary(folder: Path) -> int | None:
-    """The exit status by the run's summary, which is always that of the last process started."""
-    try:
-        found = summary_file.read(folder)
-    except Refused:
-        return None
-    outcome = found[1].outcome if found else ""
-    return ExitStatus.of_outcome(outcome) if outcome in OUTCOMES else None

@@ -1,16 +1,16 @@
 """Which queued run begins next: the pool's fair queue, for places on the cluster. Pure.
 
 A run that begins takes one place, and its workload is charged for the slots that its actors have
-from then on, by the rule of ``FairQueue``: the workload that has held the fewest slot-seconds for
-its weight comes first, higher priorities before that, and every fourth turn is that of the run that
-has waited longest, if longer than ``PATIENCE``. Within a workload of one priority runs begin in the
-order in which they were submitted. Runs of one name of a workload share one account, with the
-weight of the newest. Who is held back is in nobody's way, and waits from when it no longer is.
-Nothing is ever ended, parked or slowed for a run that waits.
+from then on, by the rule of ``FairQueue``: higher priorities come first, then the workload that has
+held the fewest slot-seconds for its weight; every fourth turn goes to the run that has waited
+longest, if longer than ``PATIENCE``. Within a workload and priority, runs begin in the order in
+which they were submitted. Runs with the same workload name share one account, with the weight of
+the newest. A run that is held back stands in no one's way; its wait counts from when it no longer
+is. Nothing is ever ended, parked or slowed down for a run that waits.
 
-From that follows the bound: if no run takes longer than L seconds, and those that wait are of p
-different workloads and priorities, then the first run of each of these p waits at most
-``longest_wait(L, p)``, and each one behind it as much longer.
+A bound follows: if no run takes longer than L seconds, and the waiting runs are of p different
+workloads and priorities, then the first run of each of these p waits at most
+``longest_wait(L, p)``, and each run behind it that much longer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from artos.pool.accounts import Account
 from artos.pool.fair_queue import FairQueue
 from artos.pool.fair_queue import longest_wait as bound
 from artos.pool.resources import Resource, Want
-from artos.run_state import QUEUED
+from artos.protocol.run_state import QUEUED
 from head.daemon.unsaved import Table, Unsaved
 
 PATIENCE = 600.0
@@ -37,16 +37,17 @@ _WANT = Want()
 
 
 def longest_wait(longest_run: float, queues: int, ahead: int = 0) -> float:
-    """The most seconds a run waits among ``queues``, with ``ahead`` before it in its own."""
+    """The most seconds a run waits among ``queues``, with ``ahead`` runs before it in its own."""
     return bound(longest_run, queues, ahead, PATIENCE)
 
 
 class QueuedRun(Protocol):
-    """What the queue reads of a run. ``admitted``: it was begun and is not over."""
+    """What the queue reads of a run."""
 
     name: str
     state: str
     admitted: bool
+    """Whether it was begun and is not over."""
     waits_since: float
 
     @property
@@ -59,7 +60,7 @@ class QueuedRun(Protocol):
 
     @property
     def priority(self) -> int:
-        """Who has more comes first."""
+        """Higher ones come first."""
 
     @property
     def over(self) -> bool:
@@ -81,7 +82,17 @@ class RunQueue:
     ) -> None:
         state = state or QueueState()
         self._unsaved = Unsaved() if unsaved is None else unsaved
-        accounts = [_at(now, account) for account in state.accounts]
+        # As they would be now: runs went on without a head. Who holds or waits is counted again.
+        accounts = [
+            replace(
+                saved,
+                seconds=saved.seconds_at(max(now, saved.since)),
+                since=now,
+                units=0,
+                waiting=0,
+            )
+            for saved in state.accounts
+        ]
         for account in accounts:
             self._unsaved.put(Table.ACCOUNT, account.workload, account)
         self._queue: FairQueue[str] = FairQueue(
@@ -92,43 +103,45 @@ class RunQueue:
         self._begun: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._met = 0
-        self._line: _Line | None = None  # as it is now, once somebody has asked
+        self._line: _Line | None = None  # as it is now, once it was asked for
         self.now = now
 
     def see(self, changed: Iterable[QueuedRun], left: Iterable[str], now: float) -> None:
-        """Take in runs that are new, or over; workloads that have ``left`` have no run any more.
+        """Take in runs that are new or over, and workloads that have ``left``: without runs now.
 
-        Those that are over come first: another run may have the name of one.
+        Runs that are over come first, as a new run may have the name of one.
         """
         self.now, self._line = now, None
         fresh = []
         for run in changed:
             if run.over:
-                self._forget(run)
+                if self._known.get(run.name) is run:
+                    del self._known[run.name], self._numbers[run.name]
+                    self._begun.discard(run.name)
+                    self._queue.withdraw(run.name)
+                    self._queue.release(run.name, self.now)
+                    self._account_changed(run)
             elif run.name not in self._known:
                 fresh.append(run)
         for run in sorted(fresh, key=lambda run: run.waits_since):
-            self._meet(run)
-        for workload in left:  # its account would be kept for ever
+            self._met += 1
+            self._known[run.name], self._numbers[run.name] = run, self._met
+            account = self._queue.accounts.setdefault(
+                run.workload, Account(run.workload, run.weight, since=self.now)
+            )
+            account.reweigh(run.weight, self.now)
+            run.admitted |= run.state != QUEUED  # this head began it, or an earlier one
+            if run.admitted:
+                self._begun.add(run.name)
+                self._queue.hold(run.name, account, self.now, want=_WANT, resource=_PLACE)
+                self._account_changed(run)
+                continue
+            if not 0 < run.waits_since <= self.now:  # new, or the machine has rebooted since
+                run.waits_since = self.now
+            self._wait(run, account)
+        for workload in left:  # its account would be kept forever
             self._queue.accounts.pop(workload, None)
             self._unsaved.drop(Table.ACCOUNT, workload)
-
-    def _meet(self, run: QueuedRun) -> None:
-        self._met += 1
-        self._known[run.name], self._numbers[run.name] = run, self._met
-        account = self._queue.accounts.setdefault(
-            run.workload, Account(run.workload, run.weight, since=self.now)
-        )
-        account.reweigh(run.weight, self.now)
-        run.admitted |= run.state != QUEUED  # whoever began it
-        if run.admitted:
-            self._begun.add(run.name)
-            self._queue.hold(run.name, account, self.now, want=_WANT, resource=_PLACE)
-            self._account_changed(run)
-            return
-        if not 0 < run.waits_since <= self.now:  # new, or the machine was started anew since
-            run.waits_since = self.now
-        self._wait(run, account)
 
     def _wait(self, run: QueuedRun, account: Account) -> None:
         self._queue.arrive(account, self.now)
@@ -138,16 +151,8 @@ class RunQueue:
     def _account_changed(self, run: QueuedRun) -> None:
         self._unsaved.put(Table.ACCOUNT, run.workload, self._queue.accounts[run.workload])
 
-    def _forget(self, run: QueuedRun) -> None:
-        if self._known.get(run.name) is run:
-            del self._known[run.name], self._numbers[run.name]
-            self._begun.discard(run.name)
-            self._queue.withdraw(run.name)
-            self._queue.release(run.name, self.now)
-            self._account_changed(run)
-
     def hold_back(self, doubtful: Iterable[str], beyond: Callable[[QueuedRun], bool]) -> None:
-        """Of these runs, keep those that are ``beyond`` a limit out of the queue, others in it."""
+        """Of these runs, keep those that are ``beyond`` a limit out of the queue, the others in."""
         self._line = None
         names = [name for name in doubtful if name in self._known and name not in self._begun]
         for run in [self._known[name] for name in sorted(names, key=self._numbers.__getitem__)]:
@@ -165,9 +170,9 @@ class RunQueue:
         return len(self._known) > len(self._begun)
 
     def charge(self, slots: Mapping[str, int]) -> None:
-        """From now on, these runs hold so many slots; one that has begun counts for one at least.
+        """Charge these runs for so many slots from now on, at least one for a run that has begun.
 
-        Whoever is not named holds as many as before.
+        Runs that are not named hold as many as before.
         """
         self._line = None
         for name in slots.keys() & self._begun:
@@ -175,7 +180,7 @@ class RunQueue:
             self._account_changed(self._known[name])
 
     def next(self, room: int) -> list[str]:
-        """The runs that begin now, if there is room for so many; they are ``admitted``."""
+        """The runs that begin now, with room for so many; they are ``admitted``."""
         self._line = None
         self._queue.resize(_PLACE, len(self._begun) + max(0, room))
         turns = self._queue.fair_turns
@@ -189,7 +194,7 @@ class RunQueue:
         return names
 
     def words(self, run: QueuedRun) -> str:
-        """Who is before a run that waits, in words; "" if nobody is known to be."""
+        """The runs before one that waits, as text; "" if there are none known."""
         if self._line is None:
             waiting = (each for name, each in self._known.items() if name not in self._begun)
             self._line = _Line([r for r in waiting if r.name in self._queue], self._virtual)
@@ -210,7 +215,7 @@ class RunQueue:
 
 
 class _Line:
-    """Runs that wait, counted once for all who ask how many are before them."""
+    """The waiting runs, counted once for all questions about how many are before one."""
 
     def __init__(self, waiting: Iterable[QueuedRun], virtual: Callable[[QueuedRun], float]) -> None:
         """``waiting`` in the order of their submission."""
@@ -231,14 +236,8 @@ class _Line:
             self._counts[priority] = [seconds for seconds, _ in held], sums
 
     def before(self, run: QueuedRun, virtual: float) -> tuple[int, int, int]:
-        """How many have a higher priority; have held less; are of its workload and came before."""
+        """How many have a higher priority, have held less, or came earlier of its workload."""
         above = sum(sums[-1] for level, (_, sums) in self._counts.items() if level > run.priority)
         held, sums = self._counts.get(run.priority, ([], [0]))
         own = self._queues.get(run.priority, {}).get(run.workload, ())
         return above, sums[bisect_left(held, virtual)], self._ahead.get(run.name, len(own))
-
-
-def _at(now: float, saved: Account) -> Account:
-    """As it would be now: runs went on without a head. Who holds or waits is counted anew."""
-    seconds = saved.seconds_at(max(now, saved.since))
-    return replace(saved, seconds=seconds, since=now, units=0, waiting=0)

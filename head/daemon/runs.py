@@ -1,4 +1,4 @@
-"""All runs of a cluster, which of them changed, and what is to be known of all at once. Pure."""
+"""All runs of a cluster, which of them changed, and which are in what state. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from artos.run_state import QUEUED
+from artos.protocol.run_state import QUEUED
 from head.daemon.ranking import Ranking
 from head.daemon.run import Run
 from head.daemon.unsaved import Table, Unsaved
@@ -19,11 +19,9 @@ _MOST_OVER = 200
 
 
 class Runs:
-    """Runs by name, in the order in which they were submitted.
+    """Runs by name, in the order in which they were submitted, with sets of those in some states.
 
-    Names of those that are ``active``; of these the ``unplaced``, who have no actor anywhere; of
-    those that begin ``again``, as their process was killed. They are true as long as each change of
-    a run is told.
+    The sets are right as long as ``changed`` is called after every change of a run.
     """
 
     def __init__(self, workloads: Iterable[str], unsaved: Unsaved) -> None:
@@ -31,9 +29,9 @@ class Runs:
         self._unsaved = unsaved
         self.by_name: dict[str, Run] = {}
         self.active: set[str] = set()
-        self.unplaced: set[str] = set()
-        self.again: set[str] = set()
-        self._short = Ranking()
+        self.unplaced: set[str] = set()  # active, without an actor anywhere
+        self.again: set[str] = set()  # queued again, as their process was killed
+        self._short = Ranking()  # up, with fewer places than actors
         self._numbers: dict[str, int] = {}
         self._count = 0
         self._over: set[tuple[int, str]] = set()
@@ -48,7 +46,7 @@ class Runs:
         return f"<Runs {' '.join(f'{state}={n}' for state, n in counts.items())}>"
 
     def add(self, run: Run) -> None:
-        """A run is submitted, for the first time or to be resumed."""
+        """Add a run that is submitted, for the first time or to be resumed."""
         if run.name in self.by_name:
             self._forget(run.name)
         self._count += 1
@@ -58,7 +56,7 @@ class Runs:
         self.changed(run)
 
     def withdraw(self, run: Run) -> None:
-        """A run that was just added was never there."""
+        """Undo ``add``."""
         self._forget(run.name)
         self._changed.pop(id(run), None)
 
@@ -71,7 +69,7 @@ class Runs:
         return len(self._queued.get(user, ()))
 
     def tidy(self) -> None:
-        """Forget the oldest of those that are over, if they are many."""
+        """Forget the oldest runs that are over, if they are many."""
         for _, name in heapq.nsmallest(len(self._over) - _MOST_OVER, self._over):
             self._forget(name)
 
@@ -86,7 +84,7 @@ class Runs:
         self._unsaved.drop(Table.RUN, name)
 
     def changed(self, run: Run) -> None:
-        """Something of a run is another now: its state, process or places."""
+        """Take in that the state, process or places of a run have changed."""
         name, short = run.name, run.up is not None and len(run.places) < run.up.actors
         _put(self.active, name, run.active)
         _put(self.unplaced, name, run.active and not run.places)
@@ -107,31 +105,36 @@ class Runs:
             del self._queued[run.user]
 
     def take_changed(self) -> list[Run]:
-        """Those that changed since this was last asked, in order; before them those now over."""
+        """Runs that changed since the last call: first those that are over, each in order."""
         changed, self._changed = self._changed.values(), {}
         return sorted(changed, key=lambda run: (not run.over, self._numbers.get(run.name, 0)))
 
     def take_left(self) -> list[str]:
-        """Workloads that had a run when this was last asked, and have none now."""
+        """Workloads that had a run at the last call, and have none now."""
         left, self._left = self._left, set()
         for name in (gone := [name for name in left if not self._workloads[name]]):
             del self._workloads[name]
         return gone
 
     def in_order(self, names: Iterable[str]) -> list[Run]:
-        """The runs of these names."""
+        """The runs with these names, in the order of their submission."""
         return [self.by_name[name] for name in sorted(names, key=self._numbers.__getitem__)]
 
     def to_place(self, moved: Iterable[str], room: Callable[[], bool]) -> Iterator[Run]:
-        """Runs that have ``moved``, and while there is ``room`` those that are short of a place.
+        """Runs that have ``moved`` and, while there is ``room``, runs that are short of a place.
 
-        In order; no more of the latter are looked at than get one, or would if they could use it.
+        They come in the order of submission. Of those short of a place no more are looked at than
+        get one, or would get one if they could use it.
         """
         movers, short = deque(self.in_order(moved)), deque[Run]()
         last, look = 0, _FEW
+
+        def seen(name: str) -> bool:
+            return self._numbers[name] <= last
+
         while True:
             if not short and room():
-                short.extend(self.in_order(self._after(last, look)))
+                short.extend(self.in_order(self._short.lowest(look, seen)))
                 look *= 2
             waiting = [each for each in (movers, short if room() else None) if each]
             if not waiting:
@@ -142,9 +145,6 @@ class Runs:
                     each.popleft()
             last = self.number(run)
             yield run
-
-    def _after(self, last: int, count: int) -> list[str]:
-        return self._short.lowest(count, lambda name: self._numbers[name] <= last)
 
     def number(self, run: Run) -> int:
         """Grows in the order of submission."""

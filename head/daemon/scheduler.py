@@ -6,18 +6,22 @@ difference as effects, so it may be called at any time and twice in a row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import inf
 
+import msgspec
+
 from artos.errors import Refused
-from artos.exit_status import OUTCOMES, ExitStatus
-from artos.protocol.control import Assign, ExecutorEnded, Hello, Leave, Placed, RunNews, RunUp
-from artos.run_state import QUEUED, RUNNING, STARTING, STOPPING
+from artos.protocol.control import ExecutorEnded, Hello, Placed, RunNews, RunUp
+from artos.protocol.run_state import QUEUED, RUNNING, STOPPING
+from artos.runs.exit_status import OUTCOMES, ExitStatus
+from head.daemon.admission import Admission
 from head.daemon.effects import Begin, Effect, Finish, Order, Tell
 from head.daemon.endings import Endings
 from head.daemon.executors import Executors
 from head.daemon.held_slots import HeldSlots
 from head.daemon.moves import Moves
+from head.daemon.node_orders import NodeOrders
 from head.daemon.nodes import Nodes
 from head.daemon.quota_books import QuotaBooks
 from head.daemon.quotas import Quotas
@@ -32,17 +36,17 @@ from head.daemon.waits import Waits
 MOST_IN_A_ROW = 3
 """After so many deaths of its process without progress a run is not started again."""
 _IN_VAIN = (ExitStatus.REFUSED.outcome, ExitStatus.FAILED.outcome)
-_MOVE_SECONDS = 60.0
-"""How long the actors of a leaving node may take to end their rounds."""
 
 
 class Scheduler:
     """All runs of a cluster, in the order they were submitted, and its nodes.
 
-    ``queue`` and ``spent`` are what an earlier head saved of it, ``now`` the time; what is to be
-    saved next is named in ``unsaved``. ``at_once`` is how many runs may have a process. Runs and
-    nodes that no event named are not looked at, so a decision takes as long with ten thousand nodes
-    as with ten, but for the logarithm. Only runs that share a quota are looked at together.
+    ``queue`` and ``spent`` are what an earlier head saved of them, ``now`` is the time, and
+    ``at_once`` how many runs may have a process. What is to be saved next is named in ``unsaved``.
+
+    A turn looks only at runs and nodes that an event has named, so that a decision takes as long
+    with ten thousand nodes as with ten, except for a logarithm. Only runs that share a quota are
+    looked at together.
     """
 
     def __init__(
@@ -55,7 +59,6 @@ class Scheduler:
         self.all_runs, self._nodes = Runs((each.workload for each in accounts), unsaved), Nodes()
         self._queue = RunQueue(queue, now, unsaved)
         self.books = QuotaBooks(quotas or Quotas(), spent or {}, unsaved)
-        self._at_once = at_once
         self._endings = Endings()
         self.executors = Executors()
         self._rooms = Rooms(self._nodes, self.executors, self.books)
@@ -64,7 +67,8 @@ class Scheduler:
         )
         self._moves: dict[str, Moves] = {}
         self._held = HeldSlots()
-        self._to_order: set[str] = set()  # nodes whose executors may be others than ordered
+        self._admission = Admission(self.all_runs, self._nodes, self._queue, self.books, at_once)
+        self._node_orders = NodeOrders(self.all_runs, self._nodes, self.executors, self.books)
         for run in runs:
             run.admitted |= run.active  # also if an earlier version saved it
             self.all_runs.add(run)
@@ -75,7 +79,7 @@ class Scheduler:
 
     @property
     def runs(self) -> Mapping[str, Run]:
-        """All runs by name. Whoever changes one calls a method here that says so."""
+        """All runs by name; they change only through the methods here."""
         return self.all_runs.by_name
 
     def actors_on(self, node: str) -> Mapping[str, int]:
@@ -98,13 +102,13 @@ class Scheduler:
         self.all_runs.add(run)
 
     def withdraw(self, run: Run, old: Run | None) -> None:
-        """Take a run back that was just submitted, in the place of an ``old`` one or of none."""
+        """Undo ``submit`` of a run, which may have replaced an ``old`` one of the same name."""
         self.all_runs.withdraw(run)
         if old is not None:
             self.all_runs.add(old)
 
     def restore(self, run: Run, before: Run) -> None:
-        """Take back what was just changed of a run: it is again as it was ``before``."""
+        """Undo what was just changed of a run: it is again as it was ``before``."""
         for name in run.__struct_fields__:
             if name != "places":
                 setattr(run, name, getattr(before, name))
@@ -112,12 +116,12 @@ class Scheduler:
         self._settle(run, before.places)
 
     def scaled(self, run: Run, actors: int) -> None:
-        """A user had the run go on with another number of actors."""
+        """Record that a user had the run go on with another number of actors."""
         run.by_hand = actors
         self._changed(run)
 
     def run_up(self, up: RunUp) -> bool:
-        """A run process is up; False if the run or its epoch is not the one we started."""
+        """Take in that a run process is up; False if it is not of the epoch that was begun last."""
         run = self.runs.get(up.run)
         if run is None or run.epoch != up.epoch or not run.active:
             return False
@@ -128,13 +132,13 @@ class Scheduler:
         return True
 
     def run_news(self, news: RunNews) -> bool:
-        """A run reports its progress; True if more changed than what is shown to users."""
+        """Take in a run's progress; True if more changed than what is shown to users."""
         run = self.runs.get(news.run)
         if run is None or not run.active:
             return False
         before = (run.state, run.outcome, run.deaths)
         run.facts, run.waits_for = news.facts or run.facts, news.waits_for
-        steps = int(run.facts.get("steps") or 0)
+        steps = run.facts.steps if run.facts else 0
         if steps > run.reached:
             run.reached, run.deaths = steps, 0
         if news.state in _IN_VAIN and run.begins_again:
@@ -143,17 +147,17 @@ class Scheduler:
             run.outcome, run.why = news.state, news.waits_for or run.why
         if news.state == STOPPING or run.outcome:
             run.state = STOPPING
-        untold = run.state == STOPPING and news.state == RUNNING and not self._endings.told(run)
-        if untold:  # an earlier head saved that it is to end, and was killed before it said so
+        untold = run.state == STOPPING and news.state == RUNNING and not self._endings.was_told(run)
+        if untold:  # an earlier head saved that the run is to end, and was killed before it told it
             self._endings.tell(run)
         self._changed(run)
         return untold or before != (run.state, run.outcome, run.deaths)
 
     def run_ended(self, name: str, status: int | None, words: str) -> None:
-        """A run's process ended with ``status``: negative for a signal, None if unknown.
+        """Take in that a run's process ended with ``status``: negative for a signal, None: unknown.
 
-        A run whose process was killed, or could not begin again, goes on from its last checkpoint,
-        unless it died too often.
+        A run whose process was killed, or could not begin again, continues from its last
+        checkpoint, unless it died too often.
         """
         run = self.runs[name]
         self.books.ended(run)
@@ -173,12 +177,13 @@ class Scheduler:
             self._over(run, "failed", f"its process died {run.deaths + 1} times in a row: {words}")
         else:
             run.deaths += 1
-            run.facts = run.facts | {"usage": {}}  # the next process counts from 0
+            if run.facts:  # the next process counts from 0
+                run.facts = msgspec.structs.replace(run.facts, usage={})
             run.state, run.resume, run.waits_for = QUEUED, True, f"another start: {words}"
         self._changed(run)
 
     def stop(self, run: Run) -> None:
-        """The user wants the run to finish and save."""
+        """Have a run finish and save, as its user wants."""
         if run.state == QUEUED:
             self._over(run, "interrupted", "it was stopped while it waited in the queue")
         elif run.active:
@@ -187,14 +192,14 @@ class Scheduler:
         self._changed(run)
 
     def stop_all(self, names: Iterable[str]) -> None:
-        """The head ends: these runs finish and save. Who was told so before is not told again."""
+        """Have these runs finish and save, as the head ends; none of them is told twice."""
         for run in self.all_runs.in_order(names):
-            if run.state != STOPPING and not self._endings.told(run):
+            if run.state != STOPPING and not self._endings.was_told(run):
                 self.stop(run)
 
     def _changed(self, run: Run) -> None:
         self.all_runs.changed(run)
-        self._to_order |= {*run.places.values()}
+        self._node_orders.recheck(run.places.values())
 
     def _over(self, run: Run, outcome: str, why: str) -> None:
         self._settle(run, {})
@@ -205,19 +210,19 @@ class Scheduler:
     # -- events of nodes -----------------------------------------------------------------------
 
     def expect(self, nodes: Iterable[Node]) -> None:
-        """These nodes are there, or an earlier head knew them and they are waited for."""
+        """Add nodes that are there, or that an earlier head knew and that may come back."""
         for node in nodes:
             self._nodes.put(node)
             self._look_at(node.name)
 
     def joined(self, node: Node, hello: Hello) -> list[Effect]:
-        """A worker daemon is there (again): have it close executors that are not wanted."""
+        """Have a worker daemon that is there (again) close the executors that are not wanted."""
         self.expect([node])
         wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
         return [Order(node, m) for m in self.executors.joined(node.name, hello.runs, wanted)]
 
     def gone(self, nodes: Collection[str], why: str) -> None:
-        """These nodes are gone for good: their actors lose their places."""
+        """Take their places from the actors of these nodes, which are gone for good."""
         for name in {run for node in nodes for run in self.actors_on(node)}:
             run = self.runs[name]
             moves = self._moves.setdefault(name, Moves())
@@ -229,9 +234,9 @@ class Scheduler:
         self.executors.gone(nodes)
 
     def leaves(self, node: str, why: str) -> None:
-        """A node is to have no actors any more; rows that they have committed are still shipped.
+        """Move all actors off a node; rows that they have committed are still shipped.
 
-        "": after all it may have some.
+        ``why`` is "" if the node may have actors after all.
         """
         self._nodes.changed(node)
         self._look_at(node)
@@ -239,15 +244,15 @@ class Scheduler:
             self._moves.setdefault(run, Moves()).why = why
 
     def executor_ended(self, node: Node, ended: ExecutorEnded, now: float) -> None:
-        """An executor is gone. If it ended by itself it is opened again, but not for ever."""
+        """Take in that an executor is gone; if it ended by itself it is opened again."""
         self.executors.ended(node.name, ended, now)
         self._look_at(node.name)
         if why := self.executors.why_given_up(ended.run, node.name):
             self._moves.setdefault(ended.run, Moves()).why = why
 
     def _look_at(self, node: str) -> None:
-        """A node may need other orders, and have another number of slots."""
-        self._to_order.add(node)
+        """Have a node's orders and slots compared again."""
+        self._node_orders.recheck([node])
         self._held.changed(node)
         for run in self.actors_on(node):
             self.all_runs.changed(self.runs[run])
@@ -257,7 +262,7 @@ class Scheduler:
     def turn(self, now: float, *, hold: str = "") -> list[Effect]:
         """The effects that bring runs and nodes to the wanted state, in order.
 
-        ``hold``: queued runs stay in the queue and wait for that, in words.
+        ``hold``: queued runs stay in the queue; this is what they are said to wait for.
         """
         self.waits.hold = hold
         self.all_runs.tidy()
@@ -265,133 +270,53 @@ class Scheduler:
         self._queue.see(changed, self.all_runs.take_left(), now)
         self._count(changed)
         effects: list[Effect] = []
-        for run in self._to_place():
-            effects += self._place(run)
-        effects += self._begin() if not hold else []  # with what those that are up leave
-        effects += self._finish()
-        effects += self._orders(now)
-        self._queue.charge(self._held.take(self._nodes.slots_of, self._demands_on, self._weight))
-        return effects
-
-    def _count(self, changed: Iterable[Run]) -> None:
-        if self.books:
-            for run in changed:
-                self.books.see(run)
-            for node in self.books.count(self.all_runs.number, self._nodes.slots_of):
-                self._to_order.add(node)
-                self._held.changed(node)
-
-    def _demands_on(self, node: str) -> dict[str, int]:
-        """The most slots that each run could use on a node."""
-        return {run: self.books.slots(run, node, n) for run, n in self.actors_on(node).items()}
-
-    def _weight(self, run: str) -> float:
-        return self.runs[run].weight
-
-    def _begin(self) -> list[Begin]:
-        # Who was killed has its place still, and does not wait for another.
-        begun = [self._begun(run) for run in self.all_runs.in_order(self.all_runs.again)]
-        if self._queue.waits:
-            begun += [self._begun(self.runs[name]) for name in self._next(self._room())]
-        return begun
-
-    def _next(self, room: int) -> list[str]:
-        """The runs whose turn it is; those beyond a quota are in nobody's way."""
-        if not self.books:
-            return self._queue.next(room)
-        names: list[str] = []
-        while True:  # one by one, as each may take the last of a quota from the next
-            self._queue.hold_back(
-                self.books.take_doubtful(),
-                lambda run: bool(self.books.why_not_begun(self.runs[run.name])),
-            )
-            begins = self._queue.next(min(1, room - len(names)))
-            if not begins:
-                return names
-            names += begins
-            self.books.admit(self.runs[begins[0]])
-
-    def _finish(self) -> Iterator[Finish]:
-        """Runs that are stopped, or have used up a quota: told twice, they end at once."""
+        # Runs that are up come first; others begin with the room that these leave.
+        moved = [name for name in self._moves if self.runs[name].up is not None]
+        for run in self.all_runs.to_place(moved, lambda: self._nodes.free > 0):
+            assert run.up is not None
+            actors, moves = run.up.actors, self._moves.pop(run.name, None)
+            places = place(actors, run.places, self._rooms.of(run, actors), run.placement)
+            if moves is None and places == run.places:
+                continue
+            self._settle(run, places)
+            self._count([run])
+            moves = moves or Moves(why="there is room now")
+            effects.append(Tell(run, Placed(places, tuple(moves.gone), moves.why)))
+        if not hold:
+            for run in self._admission.take_runs():
+                self._node_orders.recheck(run.places.values())
+                effects.append(Begin(run))
         counted = [name for name in self.books.take_counted() if name in self.runs]
         for run in self.all_runs.in_order(counted):
-            told = self._endings.told(run)
+            told = self._endings.was_told(run)
             if run.state == RUNNING and not told and (why := self.books.why_ended(run)):
                 run.why = why
                 self._endings.tell(run)
                 self.all_runs.changed(run)
-        return (Finish(run) for run in self._endings.take() if run.active)
+        effects += [Finish(run) for run in self._endings.take_due() if run.active]
+        effects += self._node_orders.take_orders(now)
 
-    def _room(self) -> int:
-        """How many more runs may begin."""
-        # Without any worker one run may begin: its faults then show before a worker is there.
-        active = len(self.all_runs.active)
-        if not self._nodes.usable:
-            return 1 - active
-        return int(min(self._nodes.free - len(self.all_runs.unplaced), self._at_once - active))
+        def most_slots(node: str) -> dict[str, int]:
+            return {run: self.books.slots(run, node, n) for run, n in self.actors_on(node).items()}
 
-    def _begun(self, run: Run) -> Begin:
-        run.state, run.epoch = STARTING, run.epoch + 1
-        run.outcome = run.why = run.waits_for = ""
-        self._changed(run)
-        return Begin(run)
+        self._queue.charge(
+            self._held.take(self._nodes.slots_of, most_slots, lambda run: self.runs[run].weight)
+        )
+        return effects
 
-    # -- places --------------------------------------------------------------------------------
-
-    def _to_place(self) -> Iterator[Run]:
-        """Those that are up whose actors are to move, or may have a place at last, in order."""
-        moved = [name for name in self._moves if self.runs[name].up is not None]
-        return self.all_runs.to_place(moved, lambda: self._nodes.free > 0)
-
-    def _place(self, run: Run) -> list[Tell]:
-        assert run.up is not None
-        actors, moves = run.up.actors, self._moves.pop(run.name, None)
-        places = place(actors, run.places, self._rooms.of(run, actors), run.placement)
-        if moves is None and places == run.places:
-            return []
-        self._settle(run, places)
-        self._count([run])
-        moves = moves or Moves(why="there is room now")
-        return [Tell(run, Placed(places, tuple(moves.gone), moves.why))]
+    def _count(self, changed: Iterable[Run]) -> None:
+        """Count again what is held of the quotas of runs that have changed."""
+        if self.books:
+            for run in changed:
+                self.books.see(run)
+            for node in self.books.count(self.all_runs.number, self._nodes.slots_of):
+                self._node_orders.recheck([node])
+                self._held.changed(node)
 
     def _settle(self, run: Run, places: dict[int, str]) -> None:
         touched = self._nodes.settle(run.name, places, {*run.places.values()})
         run.places = places
         for node in touched:
             self._held.changed(node)
-        self._to_order |= touched
+        self._node_orders.recheck(touched)
         self.all_runs.changed(run)
-
-    # -- executors -----------------------------------------------------------------------------
-
-    def _orders(self, now: float) -> list[Order]:
-        names, self._to_order = self._to_order, set()
-        orders = []
-        for node in self._nodes.in_order(names):
-            if node.peer:
-                orders += self._order(node, now)
-                if self.executors.closing(node.name):
-                    self._to_order.add(node.name)
-                if node.leaves and self.executors.dismiss(node.name):
-                    orders.append(Order(node, Leave(node.leaves)))
-        return orders
-
-    def _order(self, node: Node, now: float) -> list[Order]:
-        def grace(name: str) -> float:
-            run = self.runs.get(name)
-            return _MOVE_SECONDS if node.leaves and run is not None and run.up else 0.0
-
-        orders = self.executors.orders(node.name, self._wanted(node), now, grace)
-        return [Order(node, message) for message in orders]
-
-    def _wanted(self, node: Node) -> dict[str, Assign]:
-        """The executors that a node should have."""
-        wanted = {}
-        for name in self.actors_on(node.name):
-            run, slots = self.runs[name], self.books.slots(name, node.name, node.slots)
-            if (up := run.up) is not None:
-                wanted[name] = Assign(
-                    name, run.epoch, up.plan, up.folder, run.archive, up.steering, up.experience,
-                    slots,
-                )  # fmt: skip
-        return wanted

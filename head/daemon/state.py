@@ -17,12 +17,7 @@ _LONGEST_SOCKET = 100
 
 
 class HeadState(Closing):
-    """The folder of a head beside its runs: state, code, orders, and the socket for run processes.
-
-    ``socket`` is the same for every head of these runs, so that run processes find a restarted
-    head. A path that is too long for a socket is replaced by a folder with a random name in shared
-    memory, to which a symbolic link leads. It stays there after ``close`` if it is ``needed``.
-    """
+    """A head's folder next to its runs: state, code, orders, and the socket for run processes."""
 
     def __init__(self, runs: Path) -> None:
         self.runs, self.folder = runs, runs / ".head"
@@ -36,21 +31,21 @@ class HeadState(Closing):
         self._lock = lock
         self._link = self.folder / "ipc"
         self.needed = self._link.is_symlink() and _is_made_here(self._link.readlink())
-        self._sockets = self._link.readlink() if self.needed else self._make_sockets()
+        if self.needed:
+            self._sockets = self._link.readlink()
+        elif len(os.fsencode(self._link)) + len("/head") <= _LONGEST_SOCKET:
+            self._sockets = private_folder.keep(self._link)
+        else:
+            # Its path would be too long: it is in shared memory, and a symbolic link leads there.
+            self._link.unlink(missing_ok=True)
+            self._sockets = private_folder.fresh(shm_root(), _PREFIX)
+            self._link.symlink_to(self._sockets)
+            self._sockets.mkdir(mode=0o700)
 
     @property
     def socket(self) -> str:
-        """The endpoint for run processes."""
+        """The endpoint for run processes, which find a restarted head at the same one."""
         return f"ipc://{self._sockets}/head"
-
-    def _make_sockets(self) -> Path:
-        if len(os.fsencode(self._link)) + len("/head") <= _LONGEST_SOCKET:
-            return private_folder.keep(self._link)
-        self._link.unlink(missing_ok=True)
-        folder = private_folder.fresh(shm_root(), _PREFIX)
-        self._link.symlink_to(folder)
-        folder.mkdir(mode=0o700)
-        return folder
 
     def close(self) -> None:
         """Release the folder; may be called twice. The socket stays while runs need it."""

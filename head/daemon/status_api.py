@@ -1,12 +1,16 @@
-"""The head's knowledge as plain data for users: ``artos status --json`` and its relatives."""
+"""What the head knows, as views for users: ``artos status``, ``list`` and ``top``."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import UNSET
+
 from artos.errors import Refused
-from artos.run_state import OVER
+from artos.protocol.run_state import OVER
+from artos.protocol.views import ClusterView, NodeView, RunView
 from artos.system.logs import piece
 from head.daemon.roster import Node, Roster
 from head.daemon.run import Run
@@ -19,99 +23,99 @@ MOST_OF_A_LOG = 100_000
 """Most bytes of a log in one answer."""
 
 
-def everything(scheduler: Scheduler, roster: Roster, now: float) -> dict[str, Any]:
-    """All nodes, runs, and quotas of those whose runs wait or go on."""
-    nodes = [_node(node, scheduler, now) for node in roster]
-    return {
-        "nodes": nodes,
-        "quotas": scheduler.books.facts(),
-        "runs": [one(run, scheduler, roster) for run in scheduler.runs.values()],
-    }
+def everything(scheduler: Scheduler, roster: Roster, now: float) -> ClusterView:
+    """All nodes and runs, and the quotas whose runs wait or go on."""
+    return ClusterView(
+        nodes=tuple(_node(node, scheduler, now) for node in roster),
+        quotas=scheduler.books.facts(),
+        runs=tuple(one(run, scheduler) for run in scheduler.runs.values()),
+    )
 
 
-def line(run: Run, scheduler: Scheduler, roster: Roster) -> dict[str, Any]:
-    """A run in short. ``actors`` take part now; ``nodes`` counts all registered ones by node."""
-    places = list(run.places.values())
-    return {
-        "name": run.name,
-        "user": run.user,
-        "state": run.state,
-        "outcome": run.outcome,
-        "why": run.why,
-        "waits_for": scheduler.waits.of(run),
-        "folder": run.folder,
-        "placement": run.placement,
-        "restarts": max(0, run.epoch - 1),
-        "actors": run.facts.get("actors", run.up.actors) if run.up else 0,
-        "nodes": {node: places.count(node) for node in sorted(set(places))},
-    }
-
-
-def one(run: Run, scheduler: Scheduler, roster: Roster) -> dict[str, Any]:
+def one(run: Run, scheduler: Scheduler) -> RunView:
     """A run and its newest facts."""
-    return line(run, scheduler, roster) | {"facts": run.facts}
+    return msgspec.structs.replace(line(run, scheduler), facts=run.facts)
+
+
+def line(run: Run, scheduler: Scheduler) -> RunView:
+    """A run in short: ``actors`` take part now; ``nodes`` counts the registered ones by node."""
+    places = list(run.places.values())
+    take_part = UNSET if run.facts is None else run.facts.actors
+    registered = run.up.actors if run.up else 0
+    return RunView(
+        name=run.name,
+        user=run.user,
+        state=run.state,
+        outcome=run.outcome,
+        why=run.why,
+        waits_for=scheduler.waits.of(run),
+        folder=run.folder,
+        placement=run.placement,
+        restarts=max(0, run.epoch - 1),
+        actors=registered if take_part is UNSET or not run.up else take_part,
+        nodes={node: places.count(node) for node in sorted(set(places))},
+    )
+
+
+def _node(node: Node, scheduler: Scheduler, now: float) -> NodeView:
+    actors = scheduler.actors_on(node.name) if node.alive else {}
+    return NodeView(
+        name=node.name,
+        alive=node.alive,
+        slots=node.slots,
+        runs_per_slot=node.runs_per_slot,
+        actors=sum(actors.values()),
+        runs=dict(actors),
+        leaves=node.leaves,
+        cpu=node.load.cpu,
+        memory=node.load.memory,
+        memory_mb=node.memory_mb,
+        faults=node.load.faults,
+        malformed=node.load.malformed,
+        silent_seconds=round(now - node.heard, 1),
+    )
 
 
 def summary(folder: Path) -> dict[str, Any] | None:
-    """The summary of a run that is over; None if it could not write any.
+    """The summary of a run that is over; None if it could not write one.
 
     Raises:
-        DamagedRecord: it is damaged, or no file that can be read.
+        DamagedRecord: it is damaged, or not a file that can be read.
     """
     return found[0] if (found := summary_file.read(folder)) else None
 
 
 def log(folder: Path, name: str, offset: int, state: str) -> dict[str, Any]:
-    """A piece of a log in the folder of a run in ``state``; ``ended`` if no more of it will come.
+    """A piece of a log in the folder of a run in ``state``; ``ended``: no more of it will come.
 
-    ``name`` is e.g. learner, actor-3 (the newest one), w1/actor-3 (that of node w1); "" is the log
-    of the run process.
+    ``name`` is, for example, learner, actor-3 (the newest) or w1/actor-3 (the one of node w1); ""
+    is the log of the run process.
 
     Raises:
         Refused: the run has no such log.
     """
-    data, end = piece(_log_file(folder, name or RUN), offset, MOST_OF_A_LOG)
+    name, logs = name or RUN, folder / LOGS
+    files = _files(logs)
+    files[RUN] = logs / LOG  # even before the file exists
+    of_nodes = [path for path in files.values() if path.stem == name]
+    if name in files:
+        file = files[name]
+    elif of_nodes:
+        file = max(of_nodes, key=lambda path: path.stat().st_mtime)
+    else:
+        there = ", ".join(sorted(files))
+        raise Refused([f"run {folder.name} has no log {name!r}; there are: {there}"])
+    data, end = piece(file, offset, MOST_OF_A_LOG)
     ended = state in OVER and len(data) < MOST_OF_A_LOG
     return {"text": data.decode(errors="replace"), "next": end, "state": state, "ended": ended}
 
 
 def has_log(folder: Path, name: str) -> bool:
-    """Whether a log of just this name is in the folder of a run."""
+    """Whether the folder of a run has a log with exactly this name."""
     return name in _files(folder / LOGS)
 
 
-def _log_file(folder: Path, name: str) -> Path:
-    logs = folder / LOGS
-    files = _files(logs)
-    files[RUN] = logs / LOG  # even before the file exists
-    of_nodes = [path for path in files.values() if path.stem == name]
-    if name in files:
-        return files[name]
-    if of_nodes:
-        return max(of_nodes, key=lambda path: path.stat().st_mtime)
-    raise Refused([f"run {folder.name} has no log {name!r}; there are: {', '.join(sorted(files))}"])
-
-
 def _files(logs: Path) -> dict[str, Path]:
-    """Logs of processes here, and of a cluster's nodes once their executors have closed."""
+    """The logs of processes here, and those of nodes once their executors have closed."""
     found = [*logs.glob("*.log"), *logs.glob("*/*.log")]
     return {path.relative_to(logs).with_suffix("").as_posix(): path for path in found}
-
-
-def _node(node: Node, scheduler: Scheduler, now: float) -> dict[str, Any]:
-    actors = scheduler.actors_on(node.name) if node.alive else {}
-    return {
-        "name": node.name,
-        "alive": node.alive,
-        "slots": node.slots,
-        "runs_per_slot": node.runs_per_slot,
-        "actors": sum(actors.values()),
-        "runs": dict(actors),
-        "leaves": node.leaves,
-        "cpu": node.load.cpu,
-        "memory": node.load.memory,
-        "memory_mb": node.memory_mb,
-        "faults": node.load.faults,
-        "malformed": node.load.malformed,
-        "silent_seconds": round(now - node.heard, 1),
-    }

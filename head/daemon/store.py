@@ -1,4 +1,4 @@
-"""The file in which a head keeps its state; it outlives the process and a power cut."""
+"""The file in which a head keeps its state: it survives the process and a power cut."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from artos.errors import Refused
-from artos.protocol.unreadable import UNREADABLE
+from artos.specs.unreadable import UNREADABLE
 from artos.system.closing import Closing
 from artos.system.durable import remove_drafts, sync_folder
 from artos.system.regular_file import contents
@@ -19,11 +19,9 @@ from head.daemon.unsaved import Unsaved
 
 
 class Store(Closing):
-    """The file ``state.sqlite`` in a folder that no other process uses; ``load`` it first.
+    """The file ``state.sqlite`` in a folder that no other process uses; call ``load`` first.
 
-    Each ``save`` is one transaction that survives this process and a power cut (``synchronous``). A
-    write-ahead log needs one sync for that, a rollback journal several. ``locking_mode`` spares it
-    the shared memory that network file systems lack.
+    Each ``save`` is one transaction that survives this process and a power cut.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -32,10 +30,10 @@ class Store(Closing):
         self._first = Unsaved()
 
     def load(self) -> State:
-        """The state that the last head saved, in ``state.json`` if its ARTOS was an older one.
+        """The state that the last head saved; an older ARTOS saved it in ``state.json``.
 
         Raises:
-            Refused: the file is damaged, or somebody else has opened it.
+            Refused: the file is damaged, or another process has opened it.
         """
         try:
             if not self._file.exists():
@@ -61,19 +59,22 @@ class Store(Closing):
             raise ValueError("it is empty")
         # One thread at a time, but the one that closes a head need not be the one that ran it.
         self._db = db = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
+        # Exclusive: a write-ahead log then needs no shared memory, which network file systems lack.
+        # Full, and a write-ahead log: a transaction survives a power cut with one sync, where a
+        # rollback journal needs several.
         for setting in ("locking_mode = EXCLUSIVE", "synchronous = FULL", "journal_mode = WAL"):
             db.execute(f"PRAGMA {setting}")
         self._old.unlink(missing_ok=True)
         return db
 
     def _create(self) -> sqlite3.Connection:
-        """The file is whole from the first moment, so that one without content is damaged."""
+        # The file is whole from the first moment, so one without content is known to be damaged.
         remove_drafts(self._file.parent)
         draft = self._file.with_name(f".{self._file.name}.tmp")
         with closing(sqlite3.connect(draft)) as db, db:
             db.execute(rows.CREATE)
             rows.put(db, self._first)
-        # The log of a file that was moved away would be taken for that of this one.
+        # The log of a file that was moved away would be taken for the log of this one.
         self._file.with_name(f"{self._file.name}-wal").unlink(missing_ok=True)
         draft.replace(self._file)
         sync_folder(self._file.parent)

@@ -1,4 +1,4 @@
-"""What users submit: checked, and made a run in a folder of its own."""
+"""What users submit: it is checked, and made a run with a folder of its own."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from artos.closest import closest
 from artos.errors import NoSuchRun, Refused
 from artos.protocol.control import Submit
-from artos.protocol.fields import NAME, Line, Number, Seconds
+from artos.specs.fields import NAME, Line, Number, Seconds
+from artos.system.closest import closest
 from head.daemon.roster import POLICIES
 from head.daemon.run import Run
 from head.daemon.scheduler import Scheduler
@@ -19,23 +19,23 @@ from head.records.run_folder import default_path
 
 
 class Submission(msgspec.Struct, forbid_unknown_fields=True):
-    """The contents of ``Submit.request``: the flags of ``artos run`` as plain data.
-
-    ``ticket`` is made once per submission by the user's side, so that a request repeated because
-    its answer was lost does not start a second run. ``run_dir`` is below the head's folder of runs.
-    """
+    """The contents of ``Submit.request``: the flags of ``artos run`` as plain data."""
 
     ticket: Line
+    """Made once per submission by the user's side, so that a request that is repeated because its
+    answer was lost does not start a second run."""
     workload: Line = ""
     settings: dict[Line, Any] = {}
     seed: Number = 1
     deadline: Seconds = 300.0
     origin: dict[Line, Any] = {}
     run_dir: Line = ""
+    """Relative to the head's folder of runs."""
     resume: Line = ""
+    """The run to be continued, by name or folder; "": a new one."""
 
     def kept(self) -> dict[str, Any]:
-        """The fields kept with the run: all but ``run_dir`` and ``resume``, which are settled."""
+        """The fields kept with the run: all but ``run_dir`` and ``resume``, which are used up."""
         names = ("ticket", "workload", "settings", "seed", "deadline", "origin")
         return {name: getattr(self, name) for name in names}
 
@@ -69,7 +69,11 @@ def admitted(
         Refused: the folder already holds a run, or there is no run to be resumed.
     """
     if request.resume:
-        return _continued(request, find(scheduler, request.resume), user)
+        old = find(scheduler, request.resume)
+        settings = {**old.request.get("settings", {}), **request.settings}
+        stored = {**old.request, "settings": settings, "ticket": request.ticket}
+        stored["origin"] = request.origin
+        return Run(old.name, stored, old.folder, old.archive, old.placement, resume=True, user=user)
     path = _folder(request, scheduler, root)
     if (path / "config.json").exists():
         raise Refused([f"{path} already holds a run: choose another --run-dir, or --resume it"])
@@ -90,41 +94,26 @@ def find(scheduler: Scheduler, name: str) -> Run:
 
 
 def _folder(request: Submission, scheduler: Scheduler, root: Path) -> Path:
-    if request.run_dir:
-        return _inside(root, request.run_dir)
+    """A folder for a new run below ``root``; never a hidden folder of the head.
+
+    Raises:
+        Refused: the folder that was asked for is not below ``root``, also if links are followed.
+    """
+    if asked := request.run_dir:
+        path = root / asked
+        if path == root or not all(NAME.fullmatch(part) for part in Path(asked).parts):
+            how = "write one or more names with / between them, of letters, digits, dots and dashes"
+            raise Refused([f"--run-dir {asked!r} is not in the head's folder of runs: {how}"])
+        if not Path(os.path.realpath(path)).is_relative_to(root):
+            raise Refused([f"--run-dir {asked!r}: a link leads out of the head's folder of runs"])
+        return path
     file, _, name = request.workload.rpartition(":")
     about = str(request.settings.get("env") or (name if file else "default"))
     path = default_path(root, Path(file).stem or name, about, request.seed)
     while path.name in scheduler.runs:  # a queued run has no folder yet
         stem, _, number = path.name.rpartition("-")
         path = path.with_name(f"{stem}-{int(number) + 1}")
-    return _named(path)
-
-
-def _named(path: Path) -> Path:
     if not NAME.fullmatch(path.name):
         words = "at most 128 letters, digits, dots and dashes"
         raise Refused([f"--run-dir {path}: the last part must be a name of {words}"])
     return path
-
-
-def _inside(root: Path, run_dir: str) -> Path:
-    """The folder ``run_dir`` below ``root``, links resolved; never a hidden folder of the head.
-
-    Raises:
-        Refused: the folder is not below ``root``.
-    """
-    path = root / run_dir
-    if path == root or not all(NAME.fullmatch(part) for part in Path(run_dir).parts):
-        how = "write one or more names with / between them, of letters, digits, dots and dashes"
-        raise Refused([f"--run-dir {run_dir!r} is not in the head's folder of runs: {how}"])
-    if not Path(os.path.realpath(path)).is_relative_to(root):
-        raise Refused([f"--run-dir {run_dir!r}: a link leads out of the head's folder of runs"])
-    return path
-
-
-def _continued(request: Submission, old: Run, user: str) -> Run:
-    settings = {**old.request.get("settings", {}), **request.settings}
-    stored = {**old.request, "settings": settings, "ticket": request.ticket}
-    stored["origin"] = request.origin
-    return Run(old.name, stored, old.folder, old.archive, old.placement, resume=True, user=user)

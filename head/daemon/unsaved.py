@@ -1,4 +1,4 @@
-"""What of the head's state is not saved yet: rows that were named when they changed. Pure."""
+"""The rows of the head's state that have changed and are not saved yet. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Table(StrEnum):
 class Unsaved:
     """Rows by table and name, in the order in which they came, and the names of rows to delete.
 
-    Whoever changes a row names it here, so that nobody has to look for what changed. A row is
-    encoded only when it is saved: until then it may go on changing. Deletions come first, so a row
-    that was dropped and put again is now the last one.
+    Code that changes a row names it here, so that no one has to search for what changed. A row is
+    encoded only when it is saved, so it may change until then. Deletions are saved first: a row
+    that was dropped and put again is the last one.
     """
 
     def __init__(self) -> None:
@@ -33,15 +33,15 @@ class Unsaved:
         return f"<Unsaved rows={len(self.rows)} gone={len(self.gone)}>"
 
     def put(self, table: Table, name: str, row: Any) -> None:
-        """A row is new, or another than before."""
+        """Save this row, which is new or has changed."""
         self.rows[table, name] = row
 
     def drop(self, table: Table, name: str) -> None:
-        """A row is to be deleted, if there is one."""
+        """Delete this row, if there is one."""
         self.rows.pop((table, name), None)
         self.gone[table, name] = None
 
     def clear(self) -> None:
-        """All of it is saved."""
+        """Forget everything: it is saved."""
         self.rows.clear()
         self.gone.clear()

@@ -1,8 +1,8 @@
-"""What runs wait for, in words. Pure."""
+"""What runs wait for, as users read it. Pure."""
 
 from __future__ import annotations
 
-from artos.run_state import QUEUED, STARTING
+from artos.protocol.run_state import QUEUED, STARTING
 from head.daemon.executors import Executors
 from head.daemon.nodes import Nodes
 from head.daemon.quota_books import QuotaBooks
@@ -14,7 +14,10 @@ _NO_WORKER = "a worker: none is there; start one with `artos worker --head ...`"
 
 
 class Waits:
-    """``at_once`` runs may have a process; those that are queued wait for ``hold``, if for that."""
+    """Says what a run waits for.
+
+    At most ``at_once`` runs may have a process. Queued runs wait for ``hold``, unless that is "".
+    """
 
     def __init__(
         self, runs: Runs, nodes: Nodes, queue: RunQueue, books: QuotaBooks, executors: Executors,
@@ -27,7 +30,11 @@ class Waits:
     def of(self, run: Run) -> str:
         """What a run waits for; "" if it waits for nothing."""
         if run.up is not None and len(run.places) < run.up.actors:
-            return self._for_a_place(run)
+            given_up = self._executors.given_up(run.name)
+            failed = [given_up[node.name] for node in self._nodes.in_order(given_up) if node.usable]
+            if failed:
+                return f"a worker that can run it: {'; '.join(failed)}"
+            return "a worker with a free slot" if self._nodes.usable else _NO_WORKER
         if run.state == QUEUED and (self.hold or not run.waits_for):
             return self.hold or self._to_begin(run)
         if run.state == STARTING and not run.waits_for:
@@ -45,10 +52,3 @@ class Waits:
             return why
         before = self._queue.words(run)
         return f"a slot: {active} runs share {slots}{before and '; before it: '}{before}"
-
-    def _for_a_place(self, run: Run) -> str:
-        given_up = self._executors.given_up(run.name)
-        failed = [given_up[node.name] for node in self._nodes.in_order(given_up) if node.usable]
-        if failed:
-            return f"a worker that can run it: {'; '.join(failed)}"
-        return "a worker with a free slot" if self._nodes.usable else _NO_WORKER

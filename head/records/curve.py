@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,6 @@ import numpy as np
 
 from head.records import evaluations
 from head.records.episodes import WINDOW, Episodes
-from head.records.evaluations import Evaluated
 from head.records.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -53,15 +51,34 @@ def _draw(folder: RunFolder) -> Path:
     # Imported here: it takes half a second, and most runs need it only at their end.
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.ticker import EngFormatter  # noqa: PLC0415
 
     episodes, evaluated = Episodes.read(folder.episodes), evaluations.read(folder.evaluations)
     figure = Figure(figsize=(8, 4.5), dpi=130, layout="constrained")
     axes = figure.add_subplot()
     _plot(axes, episodes)
-    _plot_evaluations(axes, evaluated)
+    if evaluated:  # means as points; a bar reaches a standard deviation up and down
+        axes.errorbar(
+            [each.steps for each in evaluated],
+            [each.mean_return for each in evaluated],
+            [each.std for each in evaluated],
+            fmt="D", color=_EVALUATION, markersize=4, elinewidth=1, capsize=2,
+            label=f"evaluation, {evaluated[-1].episodes} greedy episodes",
+        )  # fmt: skip
     if len(episodes) or evaluated:
         axes.legend(loc="best", frameon=False, markerscale=3, labelcolor=_GREY)
-    _label(axes, folder.config, episodes)
+    name = f"{folder.config.get('algorithm', 'run')} on {folder.config.get('env', 'environment')}"
+    final = f": {episodes.running_mean()[-1]:.1f} over the last {WINDOW}" if len(episodes) else ""
+    axes.set_title(name + final, loc="left", fontweight="bold")
+    axes.set_xlabel("environment steps", color=_GREY)
+    axes.set_ylabel("return per episode", color=_GREY)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.grid(visible=True, color="#e3e7ec", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#c3cad3")
+    axes.tick_params(colors=_GREY)
     draft = _draft(folder)
     FigureCanvasAgg(figure).print_figure(str(draft), format="png")
     draft.replace(folder.curve)
@@ -84,39 +101,6 @@ def _plot(axes: Axes, episodes: Episodes) -> None:
         linewidth=2,
         label=f"mean of {WINDOW} episodes",
     )
-
-
-def _plot_evaluations(axes: Axes, found: Sequence[Evaluated]) -> None:
-    """Means as points of their own; a bar reaches from a standard deviation below to one above."""
-    if found:
-        axes.errorbar(
-            [each.steps for each in found],
-            [each.mean_return for each in found],
-            [each.std for each in found],
-            fmt="D", color=_EVALUATION, markersize=4, elinewidth=1, capsize=2,
-            label=f"evaluation, {found[-1].episodes} greedy episodes",
-        )  # fmt: skip
-
-
-def _label(axes: Axes, config: dict[str, Any], episodes: Episodes) -> None:
-    name = f"{config.get('algorithm', 'run')} on {config.get('env', 'environment')}"
-    final = f": {episodes.running_mean()[-1]:.1f} over the last {WINDOW}" if len(episodes) else ""
-    axes.set_title(name + final, loc="left", fontweight="bold")
-    axes.set_xlabel("environment steps", color=_GREY)
-    axes.set_ylabel("return per episode", color=_GREY)
-    axes.set_xlim(left=0)
-    axes.xaxis.set_major_formatter(_steps_format())
-    axes.grid(visible=True, color="#e3e7ec", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color("#c3cad3")
-    axes.tick_params(colors=_GREY)
-
-
-def _steps_format() -> Any:
-    from matplotlib.ticker import EngFormatter  # noqa: PLC0415
-
-    return EngFormatter(sep="")
 
 
 def _spread(count: int, most: int) -> Any:

@@ -18,13 +18,11 @@ Floats = NDArray[np.float64]
 
 
 class Episodes:
-    """All episodes of a run in the order they ended; float64 columns of equal length.
-
-    ``steps`` are the environment steps of the whole run when each episode was reported.
-    """
+    """All episodes of a run in the order they ended; float64 columns of equal length."""
 
     def __init__(self, steps: Floats, returns: Floats, lengths: Floats) -> None:
-        self.steps, self.returns, self.lengths = steps, returns, lengths
+        self.steps = steps  # of the whole run, when each episode was reported
+        self.returns, self.lengths = returns, lengths
 
     @classmethod
     def read(cls, path: Path) -> Episodes:

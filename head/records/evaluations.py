@@ -1,4 +1,4 @@
-"""Evaluations of a run: what greedy episodes of its versions gave."""
+"""Evaluations of a run: the returns of greedy episodes with its versions."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from head.records.reading import reading
 
 
 class Evaluated(msgspec.Struct, frozen=True):
-    """One version's whole episodes: undiscounted sums of raw rewards.
-
-    ``steps`` and ``updates`` are what the run had made when the version was due, ``std`` is
-    of these episodes (divided by their number), ``mean_length`` in steps of an environment.
-    ``seconds`` is how long they took.
-    """
+    """Whole episodes with one version of the weights; returns are undiscounted, of raw rewards."""
 
     version: int
     steps: int
+    """Environment steps that the run had made when the version was due."""
     updates: int
+    """Updates that the run had made then."""
     mean_return: float
     std: float
+    """The standard deviation of the returns (divided by their number)."""
     episodes: int
     mean_length: float
+    """In steps of an environment."""
     seconds: float
+    """How long the episodes took."""
 
     @classmethod
     def of(cls, done: Done, steps: int, updates: int) -> Evaluated:
@@ -53,7 +53,7 @@ def lines(found: Iterable[Evaluated]) -> bytes:
 
 
 def read(path: Path) -> list[Evaluated]:
-    """The rows of ``evaluations.csv``, oldest first; no file: none; a partial row is left out."""
+    """The rows of ``evaluations.csv``, oldest first, without a partial one; none without a file."""
     if not path.exists():
         return []
     with reading(path):

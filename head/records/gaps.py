@@ -10,7 +10,7 @@ _log = logging.getLogger(__name__)
 
 
 class Gaps:
-    """Lets a run go on without a record, and logs when the gap begins and when it ends.
+    """Lets a run go on without a record, and logs when the gap begins and ends.
 
     Training must not end because a line of a log cannot be written.
     """

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from artos.protocol.views import Status
 from artos.system.append_file import AppendFile
 from artos.system.closing import Closing
 from artos.system.durable import write_durably
@@ -20,7 +21,6 @@ from head.records.episodes import HEADER, Episodes
 from head.records.evaluations import COLUMNS, Evaluated, lines
 from head.records.reading import reading
 from head.records.run_folder import RunFolder
-from head.records.status import Status
 from head.records.tensorboard import EventFile
 
 Row = dict[str, str]
@@ -29,6 +29,8 @@ _GROUPS = ("fill", "waits", "metrics", "times", "shares", "evaluation", "usage",
 _MOST_OF_A_ROW = 1 << 20  # bytes; ``waits`` has a column for each actor
 FIXED = tuple(name for name in Status.__struct_fields__ if name not in _GROUPS)
 """Columns of every ``progress.csv``; columns of the dictionaries follow as ``group/name``."""
+_ALWAYS = FIXED[: FIXED.index("rows_stale")]
+"""Those that a file of every version has."""
 
 
 class ProgressLog(Closing):
@@ -37,8 +39,8 @@ class ProgressLog(Closing):
     If a column appears later (a metric of the first update), the file is rewritten in one step
     with the new header and empty cells in earlier rows; columns are never removed or moved. Each
     call ends with whole lines on disk. ``resumed_at`` is the step of the checkpoint that the run
-    continues from, ``version`` its version: later rows are dropped, because they are made again.
-    ``evaluations.csv`` is there once there is an evaluation.
+    continues from, ``version`` its version: later rows are dropped, as they are made again.
+    ``evaluations.csv`` exists once there is an evaluation.
     """
 
     def __init__(self, folder: RunFolder, resumed_at: int | None = None, version: int = 0) -> None:
@@ -63,7 +65,12 @@ class ProgressLog(Closing):
         row = flatten(status)
         new = [name for name in row if name not in self._columns]
         if new:
-            self._add_columns(new)
+            columns = [*self._columns, *new]
+            rows = [[row.get(name, "") for name in columns] for row in read_history(self._progress)]
+            write_durably(self._progress, _lines([columns, *rows]))
+            self._columns = columns
+            self._rows_out.close()
+            self._rows_out = AppendFile(self._progress)
         self._rows_out.append(_line([_cell(row.get(name)) for name in self._columns]).encode())
         self._events.scalars(status.steps, scalars(status))
 
@@ -92,14 +99,6 @@ class ProgressLog(Closing):
         self._rows_out.close()
         self._episodes_out.close()
         self._events.close()
-
-    def _add_columns(self, names: Sequence[str]) -> None:
-        columns = [*self._columns, *names]
-        rows = [[row.get(name, "") for name in columns] for row in read_history(self._progress)]
-        write_durably(self._progress, _lines([columns, *rows]))
-        self._columns = columns
-        self._rows_out.close()
-        self._rows_out = AppendFile(self._progress)
 
     def __repr__(self) -> str:
         return f"<ProgressLog {self._progress} columns={len(self._columns)}>"
@@ -133,7 +132,7 @@ def last_status(path: Path) -> Status | None:
     """The newest status in a ``progress.csv``, also of a live run; None if there is no status.
 
     Raises:
-        DamagedRecord: its last row is damaged, or it is no file that can be read.
+        DamagedRecord: its last row is damaged, or it cannot be read.
     """
     if not path.exists():
         return None
@@ -150,7 +149,8 @@ def last_status(path: Path) -> Status | None:
 
 def _status_of(row: Row) -> Status:
     """The inverse of ``flatten``."""
-    fields: dict[str, Any] = {name: row[name] or None for name in FIXED if name in row}
+    there = (name for name in FIXED if name in row or name in _ALWAYS)
+    fields: dict[str, Any] = {name: row[name] or None for name in there}
     for group in _GROUPS:
         head = f"{group}/"
         fields[group] = {

@@ -45,7 +45,7 @@ def commit_of(folder: Path) -> dict[str, Any] | None:
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    """Versions that differ from those a run began with, in words; new entries are left out."""
+    """Versions that differ from those a run began with, as text; new entries are left out."""
     for name in sorted(before.keys() & now.keys()):
         if before[name] != now[name]:
             yield f"{name} is {now[name]}, the run began with {before[name]}"

@@ -1,4 +1,4 @@
-"""Damaged records are said to be so, by the name of their file."""
+"""Errors of reading records name the damaged file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from artos.errors import Refused
-from artos.protocol.unreadable import UNREADABLE
+from artos.specs.unreadable import UNREADABLE
 
 
 class DamagedRecord(Refused):
@@ -21,10 +21,10 @@ class DamagedRecord(Refused):
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """What cannot be read or understood in this block is the file's fault.
+    """Turn errors in this block, which reads ``path``, into ``DamagedRecord``.
 
     Raises:
-        DamagedRecord: it is damaged, or no file that can be read.
+        DamagedRecord: the file is damaged, or cannot be read.
     """
     try:
         yield

@@ -5,16 +5,16 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from artos import run_config
-from artos.checkpoint import MANIFEST
 from artos.errors import CheckpointFault, Refused, RunExists
-from artos.run_config import CONFIG, RunConfig
+from artos.runs import run_config
+from artos.runs.checkpoint import MANIFEST
+from artos.runs.run_config import CONFIG, RunConfig
 from artos.system.closing import Closing
 from artos.system.durable import remove_drafts, write_durably
 from artos.system.locks import FileLock
@@ -34,7 +34,7 @@ class RunFolder(Closing):
 
     The lock is the kernel's (``flock`` on ``run.lock``), so a killed owner never leaves a folder
     locked. Processes forked from the owner share the lock: the folder is free when the last of them
-    has ended. A folder holds a run once it has ``config.json``, which is written last, in one step.
+    has ended. A folder holds a run once it has ``config.json``, which is written last and at once.
     """
 
     def __init__(
@@ -65,21 +65,17 @@ class RunFolder(Closing):
         """
         with writing(path):
             folder = cls(path, take(path), config, resumed=False)
-            folder._fill()
+            if folder.config_file.exists():
+                folder.close()
+                raise RunExists(str(path), live=False)
+            try:
+                for sub in (folder.events, folder.checkpoint, folder.logs):
+                    sub.mkdir(exist_ok=True)
+                folder.write_config(config)
+            except BaseException:
+                folder.discard()
+                raise
         return folder
-
-    def _fill(self) -> None:
-        try:
-            _check_no_run(self.path)
-            for sub in (self.events, self.checkpoint, self.logs):
-                sub.mkdir(exist_ok=True)
-            self.write_config(self.config)
-        except RunExists:
-            self.close()
-            raise
-        except BaseException:
-            self.discard()
-            raise
 
     @classmethod
     def create_numbered(
@@ -105,15 +101,18 @@ class RunFolder(Closing):
             raise CheckpointFault(
                 str(path), "there is no run (no config.json); give the run's folder"
             )
-        with reading(path / FILE):
-            lock = take(path)
-        try:
-            config = _config_of(path)
-            _check_saved(path)
+        with ExitStack() as on_error:
+            with reading(path / FILE):
+                lock = on_error.enter_context(take(path))
+            try:
+                config = run_config.read(path, RunConfig)[0]
+            except OSError as error:
+                raise CheckpointFault(str(path), f"{CONFIG}: {error.strerror}") from error
+            if not (path / "checkpoint" / MANIFEST).is_file():
+                why = "the run ended before its first checkpoint; start it again in another"
+                raise CheckpointFault(str(path), f"{why} --run-dir")
             remove_drafts(path)
-        except BaseException:
-            lock.close()
-            raise
+            on_error.pop_all()
         return cls(path, lock, config, resumed=True)
 
     def write_config(self, config: dict[str, Any]) -> None:
@@ -127,7 +126,7 @@ class RunFolder(Closing):
         write_durably(self.summary, _pretty(summary.plain()))
 
     def discard(self) -> None:
-        """Undo ``create`` for a run that was refused before it began; files of others stay."""
+        """Undo ``create`` for a run that was refused before it began; other files stay."""
         for file in (self.config_file, self.logs / LOG, *(self._records() - self._found)):
             file.unlink(missing_ok=True)
         for sub in (self.events, self.checkpoint, self.logs):
@@ -155,7 +154,7 @@ class RunFolder(Closing):
 
 @contextmanager
 def writing(run: Path) -> Iterator[None]:
-    """Turns errors of writing in this block into ``Refused``: the run in ``run`` cannot begin.
+    """Turn write errors in this block into ``Refused``: the run in ``run`` cannot begin.
 
     Raises:
         Refused: a file cannot be written.
@@ -185,24 +184,6 @@ def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.") or "run"
 
 
-def _check_no_run(path: Path) -> None:
-    if (path / CONFIG).exists():
-        raise RunExists(str(path), live=False)
-
-
-def _check_saved(path: Path) -> None:
-    if not (path / "checkpoint" / MANIFEST).is_file():
-        why = "the run ended before its first checkpoint; start it anew in another --run-dir"
-        raise CheckpointFault(str(path), why)
-
-
-def _config_of(run: Path) -> dict[str, Any]:
-    try:
-        return run_config.read(run, RunConfig)[0]
-    except OSError as error:
-        raise CheckpointFault(str(run), f"{CONFIG}: {error.strerror}") from error
-
-
 def _pretty(value: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
@@ -211,4 +192,4 @@ def _remove_if_empty(folder: Path) -> None:
     try:
         folder.rmdir()
     except OSError:
-        return  # not empty: it has files of others
+        return  # not empty: others have put files there

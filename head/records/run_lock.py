@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,19 +44,15 @@ def is_live(folder: Path) -> bool:
 
 
 def owner(folder: Path) -> int | None:
-    """The process that has taken the lock; None if there is none, or it is not visible here."""
+    """The process that has the lock; None if there is none, or it is not visible from here."""
     try:
         pid = int(contents(folder / FILE))
         there = (folder / FILE).stat()
     except (OSError, ValueError):
         return None
-    open_there = ((each.st_dev, each.st_ino) for each in _opened(pid))
-    return pid if (there.st_dev, there.st_ino) in open_there and is_live(folder) else None
-
-
-def _opened(pid: int) -> Iterator[os.stat_result]:
-    """The files that a process has open."""
     with suppress(OSError):
         for link in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):
-                yield link.stat()
+                if os.path.samestat(link.stat(), there):
+                    return pid if is_live(folder) else None
+    return None

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from artos.plan import Plan
-from artos.protocol.fields import MOST, Count, Some
-from artos.reference import Reference
-from artos.scaling.actor_count import Schedule
-from artos.spec import EVALUATION
+from artos.runs.plan import Plan
+from artos.specs.actor_count import Schedule
+from artos.specs.fields import MOST, Count, Some
+from artos.specs.keys import EVALUATION
+from artos.specs.reference import Reference
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -28,11 +28,11 @@ class Shape(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, plan: Plan) -> Shape:
-        """That of a plan."""
+        """The shape of a plan."""
         return cls(**{name: getattr(plan, name) for name in cls.__struct_fields__})
 
     def plan(self, name: str, schedule: Mapping[int, int] | None = None) -> Plan:
-        """A plan of this shape, without evaluations; ``schedule`` has actors by update."""
+        """A plan of this shape, without evaluations; ``schedule``: numbers of actors by update."""
         return Plan(
             reference=Reference(""), name=name, env="", seed=0, capacity=self.steps,
             on_full="wait", data_keys=(), objects=(), layout=(), methods={},

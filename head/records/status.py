@@ -1,4 +1,4 @@
-"""The status of a run: one record for the live view, the CSV, TensorBoard and --json."""
+"""The summary of a run: what its records and ``--json`` say of it once it is over."""
 
 from __future__ import annotations
 
@@ -7,89 +7,51 @@ from typing import Any
 
 import msgspec
 
-from artos.protocol.fields import Finite
-from artos.usage import Usage
+from artos.protocol.usage import Usage
+from artos.protocol.views import Status
 from head.records.evaluations import Evaluated
 
 
-class Status(msgspec.Struct, frozen=True):
-    """A snapshot of a run. Times in seconds, ``fill`` as shares of capacity per data key.
-
-    ``lag_mean`` and ``lag_max`` are of the rows learned from, None if none were learned from.
-    ``shares`` are shares of the wall time of the learner (``learner.learn``), or of the actors
-    together (``actors.wait``). ``rows_stale`` counts rows that ``max_lag`` left out of replay, each
-    once, and ``empty_draws`` the draws that found no row and made no update. ``skipped`` counts, by
-    target, firings that came faster than the learner works. ``total_steps`` and
-    ``total_updates`` are 0 if they do not limit the run. ``evaluation`` has ``version``,
-    ``mean_return`` and ``std`` of the newest evaluation, and how many were ``skipped``. ``usage``
-    is the bill so far, with seconds waited as ``waits/slot``.
-    """
-
-    algorithm: str
-    env: str
-    seconds: float
-    steps: int
-    total_steps: int
-    updates: int
-    version: int
-    steps_per_second: float
-    mean_return_100: float | None
-    episodes: int
-    lag_mean: float | None
-    lag_max: int | None
-    restarts: int
-    rows_lost: int
-    fill: dict[str, float] = {}
-    waits: dict[str, str] = {}
-    metrics: dict[str, float] = {}
-    times: dict[str, float] = {}
-    shares: dict[str, float] = {}
-    rows_stale: int = 0
-    empty_draws: int = 0
-    skipped: dict[str, int] = {}
-    total_updates: int = 0
-    evaluation: dict[str, float] = {}
-    usage: dict[str, Finite] = {}
-
-
 class Summary(msgspec.Struct, frozen=True):
-    """The outcome of a run: its last ``status``, its ``usage``, and totals.
-
-    ``lag_histogram`` counts rows learned from by lag; ``lag_by_actor`` has ``mean``, ``max``,
-    ``rows`` and ``histogram`` of each actor, ``times_by_member`` has ``wall``, ``work``, ``wait``
-    (seconds) and ``shares`` of each member. ``actors_by_update`` are ``(updates, actors)``: for so
-    many updates in a row so many actors took part. ``progress`` is the last row of
-    ``progress.csv``. ``wall_seconds`` go from the start of the command (on a cluster: of the run
-    process) to its end, ``first_step_seconds`` to the first step of an environment (None: there
-    was none). ``replay_ratio`` is how often a row was drawn on average, None if none was.
-    ``why`` is the error that a run failed with, ``ended_by`` the setting that ended one that is
-    done: ``total_steps`` or ``total_updates``. ``evaluation`` has an entry for each evaluation, in
-    order of version; ``evaluations_skipped`` counts versions that came due while the evaluator was
-    busy and were overtaken by another, ``evaluations_failed`` is why there are no more of them.
-    ``device`` is where the learner computed, ``leases_lost`` counts updates during which it was
-    taken from the learner, as others waited for it.
-    """
+    """The outcome of a run."""
 
     status: Status
+    """The last one."""
     usage: Usage
     seed: int
     outcome: str = "done"
     not_restored: tuple[str, ...] = ()
+    """What a resumed run could not take up again."""
     actors_by_update: tuple[tuple[int, int], ...] = ()
+    """``(updates, actors)``: for so many updates in a row, so many actors took part."""
     lag_by_actor: dict[int, dict[str, Any]] = {}
+    """``mean``, ``max``, ``rows`` and ``histogram`` of the lag, by actor."""
     lag_histogram: dict[str, int] = {}
+    """Rows learned from, by lag."""
     times_by_member: dict[str, dict[str, Any]] = {}
+    """``wall``, ``work``, ``wait`` (seconds) and ``shares``, by member."""
     progress: dict[str, Any] = {}
+    """The last row of ``progress.csv``."""
     wall_seconds: float = 0.0
+    """From the start of the command (on a cluster: of the run process) to its end."""
     first_step_seconds: float | None = None
+    """From that start to the first step of an environment; None if there was none."""
     replay_ratio: float | None = None
+    """How often a row was drawn, on average; None if none was."""
     why: str = ""
+    """The error that the run failed with."""
     ended_by: str = ""
+    """The setting that ended a run that is done: ``total_steps`` or ``total_updates``."""
     evaluation: tuple[Evaluated, ...] = ()
+    """All evaluations, in order of version."""
     evaluations_skipped: int = 0
+    """Versions that came due while the evaluator was busy, and were overtaken by a later one."""
     evaluations_failed: str = ""
+    """Why there are no more evaluations."""
     device: str = "cpu"
+    """Where the learner computed."""
     leases_lost: int = 0
+    """Updates during which the device was taken from the learner, as others waited for it."""
 
     def plain(self) -> dict[str, Any]:
         """The fields of ``summary.json``: all on one level but ``usage``, which is the bill.

@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
-from artos.protocol.fields import Count, Seconds, Small
+from artos.protocol.usage import Usage
+from artos.specs.fields import Count, Seconds, Small
 from artos.system.regular_file import contents
-from artos.usage import Usage
 from head.records.reading import reading
 
 FILE = "summary.json"
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How a run ended, and what it came to; see ``Summary`` for the fields."""
+    """How a run ended, and with what totals; the fields are those of ``Summary``."""
 
     outcome: str
     why: str = ""
@@ -34,7 +34,7 @@ def read(run: Path) -> tuple[dict[str, Any], Ending] | None:
     """All of the summary in a run's folder, and what is needed of it; None: there is none.
 
     Raises:
-        DamagedRecord: it is damaged, or no file that can be read.
+        DamagedRecord: it is damaged, or cannot be read.
     """
     path = run / FILE
     with reading(path):

@@ -1,4 +1,4 @@
-"""TensorBoard scalars, written directly: the usual writer would load torch into the run process.
+"""TensorBoard scalars, written directly: the usual writer would load torch into the process.
 
 The format is public: TFRecord framing (length, masked CRC-32C, data, masked CRC-32C) around
 protocol buffers of TensorFlow's ``event.proto``.

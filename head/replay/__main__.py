@@ -11,7 +11,7 @@ from artos.system.logging_setup import logging_to, to_stderr
 def main() -> int:
     """Receive experience and send weights until the run process ends."""
     begin_member()
-    # A long import, so it comes only now: if the parent dies meanwhile, this process dies, too.
+    # A long import, so it comes only now: if the parent dies during it, this process dies as well.
     from head.replay.replay import serve  # noqa: PLC0415
 
     with logging_to(to_stderr):

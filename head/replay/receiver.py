@@ -1,4 +1,4 @@
-"""Decides which rows of chunks are taken: each row once, in order, from the actor's present place.
+"""Decides which rows of chunks are taken: each row once, in order, from the actor's present node.
 
 Rows that were taken are in the blocks, so a restarted receiver needs no other memory: it takes
 nothing from a node before the node has greeted it.
@@ -26,10 +26,10 @@ class ActorState(NamedTuple):
 
 
 class Receiver:
-    """One replay process's rules. ``state`` looks up an actor (None: not one of this process).
+    """The rules of one replay process. ``state`` looks up an actor (None: another process's).
 
-    ``row_bytes`` are the bytes of a row of each key. ``count`` is called with the reason for every
-    chunk that is not taken: ``stale`` (of a former place, or of a node that has not greeted yet),
+    ``row_bytes`` has the bytes of a row of each key. ``count`` is called with the reason for every
+    chunk that is not taken: ``stale`` (of a former node, or of a node that has not greeted yet),
     ``gap`` (earlier rows are missing) or ``repeated``.
     """
 
@@ -49,12 +49,12 @@ class Receiver:
 
     @property
     def credit(self) -> int:
-        """Bytes that each node may have under way: the more nodes, the less."""
+        """Bytes that each node may have under way: the more nodes, the fewer."""
         share = _BUDGET // max(1, len(self._greeted))
         return max(_LEAST_CREDIT, min(_MOST_CREDIT, share))
 
     def set_nodes(self, nodes: Mapping[int, str]) -> None:
-        """From now on the rows of these actors come from these nodes only (actor → node)."""
+        """Take the rows of these actors only from these nodes from now on (actor → node)."""
         self._nodes |= nodes
         for actor, node in nodes.items():
             if self._current_nodes.get(actor) != node:
@@ -64,7 +64,7 @@ class Receiver:
         return self._nodes.get(actor, who) == who
 
     def greet(self, who: str, greet: Greet) -> list[RowsTaken]:
-        """A node greets; returns what it must know about its actors.
+        """Take a node's greeting; returns what the node must know about its actors.
 
         Raises:
             BadMessage: it belongs to another epoch of the run.
@@ -129,7 +129,7 @@ class Receiver:
             return self._nothing("stale")
         if not self._may_ship(who, chunk.actor):
             raise BadMessage(f"actor {chunk.actor} lives on another node")
-        if faults := self._faults(chunk, sizes) or _beyond(chunk, state):
+        if faults := self._faults(chunk, sizes, state):
             raise BadMessage(f"chunk of actor {chunk.actor}: {'; '.join(faults)}")
         first = state.written[chunk.keys[0]]
         if chunk.start > first:
@@ -142,7 +142,7 @@ class Receiver:
         self._count(why)
         return range(0)
 
-    def _faults(self, chunk: Chunk, sizes: Sequence[int]) -> list[str]:
+    def _faults(self, chunk: Chunk, sizes: Sequence[int], state: ActorState) -> list[str]:
         unknown = [name for name in chunk.keys if name not in self._row_bytes]
         if unknown or not chunk.keys or len({*chunk.keys}) != len(chunk.keys):
             return [f"keys {', '.join(chunk.keys) or 'missing'}"]
@@ -152,18 +152,17 @@ class Receiver:
             return [f"{len(sizes)} parts for {len(chunk.keys)} keys"]
         rows = chunk.stop - chunk.start
         parts = zip(chunk.keys, chunk.raw, chunk.packed, sizes, strict=True)
-        return [
+        faults = [
             f"{size} of {raw} bytes of key {name!r}"
             for name, raw, packed, size in parts
             if raw != rows * self._row_bytes[name] or (not packed and size != raw)
         ]
-
-
-def _beyond(chunk: Chunk, state: ActorState) -> list[str]:
-    if chunk.term > state.term:
-        return [f"term {chunk.term} has not begun, {state.term} has"]
-    if chunk.stop > state.room:
-        return [f"rows up to {chunk.stop} where there is room up to {state.room}"]
-    if len({state.written[name] for name in chunk.keys}) > 1:
-        return [f"keys {', '.join(chunk.keys)} have come separately so far"]
-    return []
+        if faults:
+            return faults
+        if chunk.term > state.term:
+            faults.append(f"term {chunk.term} has not begun, {state.term} has")
+        elif chunk.stop > state.room:
+            faults.append(f"rows up to {chunk.stop} where there is room up to {state.room}")
+        elif len({state.written[name] for name in chunk.keys}) > 1:
+            faults.append(f"keys {', '.join(chunk.keys)} have come separately so far")
+        return faults

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,20 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import Board, actor_member
-from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSlot
+from artos.buffer.mailbox import Board
+from artos.buffer.model_block import ModelBlock
+from artos.buffer.object_region import ObjectRegion
 from artos.clock import SystemClock
 from artos.errors import BadMessage, DeadlineExceeded
-from artos.faults import Faults
-from artos.plan import Plan
 from artos.protocol import codec
 from artos.protocol.data import Chunk, Greet, Pull, ReplayUp, Terms, Weights
 from artos.protocol.message import Message, Refusal
-from artos.protocol.orders import REPLAY_COUNTS, ReplayOrders
+from artos.runs.orders import REPLAY_COUNTS, ReplayOrders
+from artos.runs.plan import Plan
+from artos.specs.members import ACTORS, Member
 from artos.system.closing import Closing
 from artos.system.exit_report import START_SECONDS
+from artos.system.faults import Faults
 from artos.system.regular_file import contents
 from artos.system.usable_cpus import usable_cpus
 from artos.transport import sockets
@@ -45,14 +47,14 @@ MODEL = "model_param"
 _THREADS = 4
 _PAUSE = 1  # ms without messages after which agents are told what was taken
 _UNREAD = 256
-"""Unread messages of one connection, after which TCP makes the sender wait, whatever its credit."""
+"""Unread messages of one connection, after which TCP makes the sender wait, despite its credit."""
 _UNSENT = 20_000
-"""Unsent messages to one node: a version of 10 GB. A node that does not read is sent no more."""
+"""Most unsent messages to one node: a version of 10 GB. A node that does not read gets no more."""
 _BURST = 8 << 20  # bytes received before any agent is answered
 
 
 class WeightStore:
-    """The newest version as messages ready to be sent. ``reader`` is its pin in the model block.
+    """The newest version as messages ready to be sent; ``reader`` numbers its pin of the block.
 
     The slot is pinned only while it is copied: sending may take long, and the learner needs slots.
     With ``dtype`` bfloat16, float32 parameters are rounded before they are sent.
@@ -76,23 +78,21 @@ class WeightStore:
         self._messages = []
         slot = self._region.pin(self._reader)
         try:
-            for message in self._made(slot):
+            params = slot.arrays[PARAMS].reshape(-1)
+            short = self._dtype == BFLOAT16 and params.dtype == np.float32
+            dtype, size = (BFLOAT16, 2) if short else (params.dtype.name, params.itemsize)
+            for start in range(0, params.size, _PIECE):
+                part = params[start : start + _PIECE]
+                values: NDArray[Any] = narrow(part) if short else part
+                content = values.data.cast("B")
+                total, checksum = size * params.size, xxh3_64_intdigest(content)
+                weights = Weights(slot.version, dtype, checksum, size * start, total, content)
+                message = codec.encode(weights)
                 self._messages.append(message)
                 yield message
         finally:
             self._region.unpin(self._reader)
         self._version = slot.version
-
-    def _made(self, slot: ObjectSlot) -> Iterator[bytes]:
-        params = slot.arrays[PARAMS].reshape(-1)
-        short = self._dtype == BFLOAT16 and params.dtype == np.float32
-        dtype, size = (BFLOAT16, 2) if short else (params.dtype.name, params.itemsize)
-        for start in range(0, params.size, _PIECE):
-            part = params[start : start + _PIECE]
-            values: NDArray[Any] = narrow(part) if short else part
-            content = values.data.cast("B")
-            total, checksum = size * params.size, xxh3_64_intdigest(content)
-            yield codec.encode(Weights(slot.version, dtype, checksum, size * start, total, content))
 
 
 def serve(orders: str, control_pipe: int) -> int:
@@ -157,18 +157,19 @@ class Replay(Closing):
         if self._keys is not None:
             self._zap = sockets.ZapHandler(self._context, self._keys)
             self._watch(self._zap.socket, self._zap.answer)
-        largest = _largest(self._row_bytes)
+        # The largest frame allowed: a piece of rows, or one row of all keys.
+        largest = sockets.LARGEST + max(0, sum(self._row_bytes.values()) - PIECE)
         self._socket = sockets.serve(
             self._context, self._orders.endpoint, self._keys, largest, _UNREAD, _UNSENT
         )
         if self._keys is not None:
             self._doorkeeper = Doorkeeper(self._socket, largest)
-            self._watch(self._doorkeeper.socket, self._doorkeeper.look)
+            self._watch(self._doorkeeper.socket, self._doorkeeper.read_reports)
         self._watch(self._socket, self._receive)
         self._watch(self._control_pipe.fileno(), self._handle_orders)
         self._control_pipe.send(ReplayUp(sockets.bound(self._socket)))
         for actor in self._rings:  # a predecessor may have died before it notified the board
-            self._board.notify(actor_member(actor))
+            self._board.notify(Member(ACTORS, actor))
 
     _zap: sockets.ZapHandler | None = None
     _doorkeeper: Doorkeeper | None = None
@@ -200,19 +201,16 @@ class Replay(Closing):
                     self._begin_terms(message)
                     self._control_pipe.send(message)
                 else:
-                    self._handle_nudge()
+                    # Rows were released or a version published: tell agents that wait for either.
+                    self._unreported.update(self._receiver.with_more_room())
+                    self._report_taken()
+                    self._send_weights([*self._pulls])
 
     def _begin_terms(self, message: Terms) -> None:
         self._receiver.set_nodes(message.nodes)
         for actor, term in message.terms.items():
             if actor in self._rings:
                 self._rings[actor].block.begin_term(term, message.bases[actor])
-
-    def _handle_nudge(self) -> None:
-        """Rows were released or a version published: tell the agents that wait for either."""
-        self._unreported.update(self._receiver.with_more_room())
-        self._report_taken()
-        self._send_weights([*self._pulls])
 
     # -- agents --------------------------------------------------------------------------------
 
@@ -223,75 +221,67 @@ class Replay(Closing):
                 frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 break
-            taken += self._hear(frames)
+            route, size = frames[0].bytes, sum(map(len, frames[1:]))
+            taken += size
+            key = str(frames[0].get("User-Id")) if self._keys else ""
+            if self._doorkeeper is not None:
+                self._doorkeeper.heard(frames[0], route)
+            if not self._authorizer.accepts(key):
+                self._hang_up(route)
+                continue
+            self._counters.add("bytes", size)
+            with self._faults.contained(f"a message from {route!r}", partial(self._refuse, route)):
+                try:
+                    self._handle(route, key, frames[1:])
+                except BadMessage as error:
+                    self._counters.add("bad")
+                    self._refuse(route, error.why)
         if self._unreported_bytes >= self._receiver.credit // 4:
             self._report_taken()
-
-    def _hear(self, frames: Sequence[zmq.Frame]) -> int:
-        """Handle one message; returns its size in bytes."""
-        route, size = frames[0].bytes, sum(map(len, frames[1:]))
-        key = str(frames[0].get("User-Id")) if self._keys else ""
-        if self._doorkeeper is not None:
-            self._doorkeeper.heard(frames[0], route)
-        if not self._authorizer.accepts(key):
-            self._hang_up(route)
-            return size
-        self._counters.add("bytes", size)
-        with self._faults.contained(f"a message from {route!r}", partial(self._refuse, route)):
-            try:
-                message = codec.decode(_only(frames[1:]).buffer)
-                self._answer(self._sender(route, key, message), message)
-            except BadMessage as error:
-                self._counters.add("bad")
-                self._refuse(route, error.why)
-        return size
 
     def _refuse(self, route: bytes, why: str) -> None:
         sockets.push(self._socket, [route, codec.encode(Refusal(why))])
 
-    def _sender(self, route: bytes, key: str, message: Message) -> str:
-        """The name of the sender.
+    def _handle(self, route: bytes, key: str, frames: Sequence[zmq.Frame]) -> None:
+        """Handle a message that came over ``route`` with a ``key`` ("" without keys).
 
         Raises:
-            BadMessage: the sender may not use this name, or may not send this message.
+            BadMessage: it is malformed, or its sender may not use this name or send this message.
         """
-        who = sockets.name_of(route)
+        if len(frames) != 1:
+            raise BadMessage(f"a message of {len(frames)} frames")
+        message, who = codec.decode(frames[0].buffer), sockets.name_of(route)
         if self._authorizer.claim(who, key, self._clock.now()):
-            for known in (self._routes, self._pulls):
-                known.pop(who, None)
+            self._routes.pop(who, None)
+            self._pulls.pop(who, None)
         self._authorizer.permit(who, message)
         # A new connection begins with one of these; frames of an old one must not change the route.
         if isinstance(message, Greet | Pull):
             self._routes[who] = route
-        return who
-
-    def _answer(self, who: str, message: Message) -> None:
         match message:
             case Chunk():
-                self._take(who, message, parts_of(message.content, message.sizes))
+                parts = parts_of(message.content, message.sizes)
+                rows = self._receiver.admit(who, message, message.sizes)
+                self._counters.add("chunks")
+                if rows:
+                    unload(self._rings[message.actor], message, rows, parts)
+                    self._unreported.add(message.actor)
+                    self._unreported_bytes += sum(message.raw)
+                    if message.ends:
+                        self._board.notify(Member(ACTORS, message.actor))
+                        self._report_taken()
+                elif (answer := self._receiver.outdated(message)) is not None:
+                    self._send(who, answer)
             case Greet():
                 if why := foreign(who, message.node):
                     raise BadMessage(why)
-                for answer in self._receiver.greet(who, message):
-                    self._send(who, answer)
+                for known in self._receiver.greet(who, message):
+                    self._send(who, known)
             case Pull():
                 self._pulls[who] = message.have
                 self._send_weights([who])
             case _:
                 raise BadMessage(f"a replay process takes no {type(message).__name__}")
-
-    def _take(self, who: str, chunk: Chunk, parts: Sequence[memoryview]) -> None:
-        rows = self._receiver.admit(who, chunk, chunk.sizes)
-        self._counters.add("chunks")
-        if rows:
-            unload(self._rings[chunk.actor], chunk, rows, parts)
-            self._unreported.add(chunk.actor)
-            self._unreported_bytes += sum(chunk.raw)
-            if chunk.ends:
-                self._board.notify(actor_member(chunk.actor))
-                self._report_taken()
-        elif (answer := self._receiver.outdated(chunk)) is not None:
-            self._send(who, answer)
 
     def _report_taken(self) -> None:
         """Tell agents which rows were taken and how much room there is."""
@@ -326,14 +316,3 @@ class Replay(Closing):
             for route in routes:
                 if sockets.push(self._socket, [route, message], copy=False):
                     self._counters.add("weights", len(message))
-
-
-def _only(frames: Sequence[zmq.Frame]) -> zmq.Frame:
-    if len(frames) != 1:
-        raise BadMessage(f"a message of {len(frames)} frames")
-    return frames[0]
-
-
-def _largest(row_bytes: Mapping[str, int]) -> int:
-    """Bytes of the largest frame allowed: a piece of rows, or one row of all keys."""
-    return sockets.LARGEST + max(0, sum(row_bytes.values()) - PIECE)

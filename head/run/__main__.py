@@ -12,23 +12,23 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from artos.buffer.segment import MOVING
+from artos.buffer.shm_folder import MOVING
 from artos.clock import Clock, SystemClock, WakingClock
 from artos.errors import ArtosError
-from artos.exit_status import REFUSALS, ExitStatus
-from artos.plan import Plan
 from artos.protocol import control
-from artos.protocol.orders import RunOrder, read_order
-from artos.run_state import RUNNING, STOPPING
+from artos.protocol.run_state import RUNNING, STOPPING
+from artos.protocol.views import RunFacts, Status
+from artos.runs.exit_status import REFUSALS, ExitStatus
+from artos.runs.orders import RunOrder, read_order
+from artos.runs.plan import Plan
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.signals import StopRequests
 from artos.transport.messenger import HEAD, Messenger
 from head.records.run_folder import RunFolder
-from head.records.status import Status, Summary
+from head.records.status import Summary
 from head.run.cluster import ClusterRun, RunAddress
 from head.run.coordination.rows import Arrivals
 from head.run.preparation import PreparedRun, begun, resumed, stored_request
@@ -59,7 +59,7 @@ class HeadView:
         return self._clock.now() >= self._due
 
     def show(self, status: Status) -> None:
-        """See ``head.run.session.View``."""
+        """Send the status, unless the head has been silent for a while."""
         self._due = self._clock.now() + _REPORT_SECONDS
         if self._head.silent().get(HEAD, 0.0) <= _AWAY_SECONDS:
             self._report(status)
@@ -67,26 +67,21 @@ class HeadView:
     def _report(self, status: Status) -> None:
         cluster = self._cluster
         state = STOPPING if cluster.draining else RUNNING
-        facts = _plain(msgspec.structs.asdict(status) | cluster.facts())
+        # As JSON has them: a number that is not finite becomes None.
+        facts = msgspec.json.decode(msgspec.json.encode(cluster.facts(status)), type=RunFacts)
         self._head.send(HEAD, control.RunNews(self._run, state, cluster.waits_for(), facts))
 
     def note(self, text: str) -> None:
-        """See ``head.run.session.View``."""
+        """Write the line to the run's log."""
         to_stderr(text)
 
     def last(self, status: Status) -> None:
-        """See ``head.run.session.View``; the report before this one is some moments old."""
+        """Send the status in any case: the report before this one is some moments old."""
         self._report(status)
 
     def finish(self, summary: Summary, folder: RunFolder) -> None:
-        """See ``head.run.session.View``."""
+        """Write the summary's last line to the run's log."""
         self.note(summary.last_line(folder.path))
-
-
-def _plain(facts: dict[str, Any]) -> dict[str, Any]:
-    """As JSON has them: a number that is not finite becomes None, keys become strings."""
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(facts))
-    return plain
 
 
 class RunWaker:
@@ -110,29 +105,20 @@ class RunProcess:
     def run(self) -> Summary:
         """Run to the end; raises what ``deploy.local.run.run`` and ``resume`` raise."""
         with StopRequests() as requests:
-            return self._resume(requests) if self._order.resume else self._begin(requests)
-
-    def _begin(self, requests: StopRequests) -> Summary:
-        request = self._request()
-        with request.preload() as preloaded, begun(request, requests, preloaded) as prepared:
-            return self._session(prepared, requests).run()
-
-    def _resume(self, requests: StopRequests) -> Summary:
-        asked = self._request()
-        with RunFolder.resume(Path(self._order.folder)) as folder:
-            stored = stored_request(folder, asked.settings, quiet=True)
-            request = replace(stored, folder=self._code, origin=asked.origin)
-            with (
-                request.preload() as preloaded,
-                resumed(request, folder, requests, preloaded) as prepared,
-            ):
-                return self._session(prepared, requests).run()
-
-    def _request(self) -> Request:
-        asked = self._order.request
-        known = {name: asked[name] for name in Request.__dataclass_fields__ if name in asked}
-        folder = Path(self._order.folder)
-        return Request(**{**known, "run_dir": folder, "folder": self._code, "quiet": True})
+            given, path = self._order.request, Path(self._order.folder)
+            known = {name: given[name] for name in Request.__dataclass_fields__ if name in given}
+            asked = Request(**{**known, "run_dir": path, "folder": self._code, "quiet": True})
+            if not self._order.resume:
+                with asked.preload() as preloaded, begun(asked, requests, preloaded) as prepared:
+                    return self._session(prepared, requests).run()
+            with RunFolder.resume(path) as folder:
+                stored = stored_request(folder, asked.settings, quiet=True)
+                request = replace(stored, folder=self._code, origin=asked.origin)
+                with (
+                    request.preload() as preloaded,
+                    resumed(request, folder, requests, preloaded) as prepared,
+                ):
+                    return self._session(prepared, requests).run()
 
     def _session(self, prepared: PreparedRun, requests: StopRequests) -> Session:
         order, clock, node = self._order, WakingClock(), prepared.node

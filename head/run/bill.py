@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from artos.usage import Usage, added
+from artos.protocol.usage import Usage, added
+from artos.specs.members import ACTORS, LEARNER
 from head.run.times import Times
 
 
@@ -14,7 +15,7 @@ def bill_of(actors: Usage, times: Times, *, leases_device: bool, idle: float = 0
     A learner that does not lease its device has it from its first invocation to its last answer.
     It used what it worked, but for the seconds that the device was ``idle`` meanwhile.
     """
-    learner, room = times.of("learner"), times.of("actors").seconds.get("wait_for_room", 0.0)
+    learner, room = times.of(LEARNER), times.of(ACTORS).seconds.get("wait_for_room", 0.0)
     waited = learner.seconds.get("wait_for_device", 0.0)
     return msgspec.structs.replace(
         actors,

@@ -13,32 +13,31 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from artos.buffer.mailbox import actor_of
-from artos.buffer.run_memory import RunMemory
 from artos.clock import Clock, Deadline
 from artos.errors import ArtosError, BadMessage
-from artos.faults import Faults, Seldom
-from artos.plan import Plan
 from artos.protocol import control, steering
-from artos.protocol.invocations import FromMember
-from artos.protocol.message import Message, Refusal, Restarted
+from artos.protocol.message import Refusal, Restarted
+from artos.protocol.usage import Usage
+from artos.protocol.views import LagView, RunFacts, Status
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory
 from artos.runtime.preload import Preloaded
+from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
+from artos.system.faults import Faults, Seldom
 from artos.transport.keys import Keys
 from artos.transport.messenger import HEAD, Messenger
-from artos.usage import Usage
 from head.run.collected_logs import CollectedLogs
 from head.run.concerns.relocation import Relocation
-from head.run.coordination.coordinator import Coordinator
 from head.run.remote.bundles import Bundles
 from head.run.remote.remote_actors import RemoteActors
 from head.run.replay_host import ReplayHost
+from head.run.run import Run
 from head.run.supervisor import STOP_SECONDS, Supervisor
-from triggers.engine import Mailboxes
+from triggers.passers import Mailboxes
 
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 20.0
@@ -47,19 +46,18 @@ _CLOSE_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class RunAddress:
-    """A run's name on its cluster, its folders, and where its sockets are.
-
-    ``code`` is the folder of the user's code on this node, ``bundles`` the folder for bundles,
-    ``host`` the head's address as workers see it, ``keys`` the folder of the cluster's keys (None:
-    Unix sockets only).
-    """
+    """A run's name on its cluster, its folders, and where its sockets are."""
 
     run: str
     epoch: int
     code: str
+    """The folder of the user's code on this node."""
     bundles: Path
+    """The folder for bundles."""
     host: str
+    """The head's address as workers see it."""
     keys: Path | None
+    """The folder of the cluster's keys; None: Unix sockets only."""
 
 
 class ClusterRun(Supervisor):
@@ -103,27 +101,29 @@ class ClusterRun(Supervisor):
     def _silence(self, node: str) -> float:
         return self._steering.silent().get(node, 0.0)
 
-    def facts(self) -> dict[str, Any]:
-        """What is reported beside ``Status``, e.g. actors by node and bytes sent and received."""
-        return {
-            "nodes": self._remote.placement_view.places(),
-            "bytes_moved": self._replay.wire_bytes,
-            "actors": len(self._coordinator.actors),
-            "lag_by_actor": self._coordinator.monitor.lag_by_actor(),
-            "faults": self._faults.count + self._steering.faults.count + self._head.faults.count
+    def facts(self, status: Status) -> RunFacts:
+        """What is reported to the head: the status, and what only a run on a cluster has."""
+        lags = self._coordinator.monitor.lag_by_actor()
+        return RunFacts(
+            **msgspec.structs.asdict(status),
+            nodes=self._remote.placement_view.places(),
+            bytes_moved=self._replay.wire_bytes,
+            actors=len(self._coordinator.actors),
+            lag_by_actor={str(actor): LagView(**lag) for actor, lag in lags.items()},
+            faults=self._faults.count + self._steering.faults.count + self._head.faults.count
             + self._remote.nodes.faults + self._replay.faults,
-            "malformed": self._mail.malformed + self._steering.malformed + self._head.malformed
+            malformed=self._mail.malformed + self._steering.malformed + self._head.malformed
             + self._remote.nodes.malformed + self._replay.malformed,
-        }  # fmt: skip
+        )  # fmt: skip
 
     def waits_for(self) -> str:
-        """What actors without a place wait for, in words; "" if all actors have a place."""
+        """What actors without a place wait for; "" if all actors have a place."""
         return self._remote.placement_view.waits(self._coordinator.actors)
 
     @property
     def draining(self) -> bool:
         """Whether the run is finishing before its budget is spent."""
-        return self._coordinator.draining
+        return self._coordinator.ending.draining
 
     def usage(self) -> Usage:
         """What the actors used so far."""
@@ -133,17 +133,17 @@ class ClusterRun(Supervisor):
             nodes.usage(), bytes_moved=wire_bytes, nodes=tuple(sorted(nodes.seen))
         )
 
-    def waits_for_slot(self, member: int) -> bool:
-        """See ``Members.waits_for_slot``."""
-        return member not in self._hosts and self._remote.placement_view.waits_for_slot(member)
+    def waits_for_slot(self, member: Member) -> bool:
+        """Whether an actor waits on its node for a slot, or for its process."""
+        return self._remote.placement_view.waits_for_slot(member)
 
-    def unplaced(self, member: int) -> str:
-        """See ``Members.unplaced``."""
-        return "" if member in self._hosts else self._remote.placement_view.unplaced(member)
+    def unplaced(self, member: Member) -> str:
+        """What an actor without a place waits for; "" for all other members."""
+        return self._remote.placement_view.unplaced(member)
 
     # -- the loop ------------------------------------------------------------------------------
 
-    def _begin(self, coordinator: Coordinator) -> None:
+    def _begin(self, coordinator: Run) -> None:
         self._replay.start()
         self._remote.begin(coordinator.concern(Relocation))
         self._remote.step()
@@ -163,20 +163,27 @@ class ClusterRun(Supervisor):
     def _take_mail(self) -> None:
         for _, message in self._head.take():
             with self._faults.contained(type(message).__name__, self._refuse, passing=ArtosError):
-                self._handle(message)
+                match message:
+                    case control.Placed():
+                        self._remote.placed(message)
+                        for node in message.gone:
+                            self._steering.forget(node)
+                    case control.ScaleRun():
+                        self._head.send(HEAD, self._scale(message))
+                    case Restarted():
+                        self._announce()
+                    case Refusal(why=why):
+                        self._seldom.warning("the head refused a message of ours: %s", why)
         self._take_executor_mail()
         for member, report in self._remote.reports():
             refuse = partial(self._refuse_to, self._remote.node_of(member))
-            what = f"{type(report).__name__} of actor {actor_of(member)}"
+            what = f"{type(report).__name__} of {member}"
             with self._faults.contained(what, refuse, passing=ArtosError):
-                self._reported(member, report)
+                if isinstance(report, ExitReport):
+                    self._coordinator.died(member, report)
+                else:
+                    self._coordinator.receive(member, report)
         self._remote.step()
-
-    def _reported(self, member: int, report: FromMember | ExitReport) -> None:
-        if isinstance(report, ExitReport):
-            self._coordinator.died(member, report)
-        else:
-            self._coordinator.receive(member, report)
 
     def _take_executor_mail(self) -> None:
         for node, message in self._steering.take():
@@ -202,25 +209,12 @@ class ClusterRun(Supervisor):
     def _refuse_to(self, node: str, why: str) -> None:
         self._steering.send(node, Refusal(why))
 
-    def _handle(self, message: Message) -> None:
-        match message:
-            case control.Placed():
-                self._remote.placed(message)
-                for node in message.gone:
-                    self._steering.forget(node)
-            case control.ScaleRun():
-                self._head.send(HEAD, self._scale(message))
-            case Restarted():
-                self._announce()
-            case Refusal(why=why):
-                self._seldom.warning("the head refused a message of ours: %s", why)
-
-    def _actor_changed(self, member: int) -> None:
-        if 0 < member <= self._cache_plan.actors:
+    def _actor_changed(self, member: Member) -> None:
+        if self._board.members.role(member).samples:
             self._coordinator.look(member)
             self._remote.arrived(member)
 
-    def _beside_changed(self, member: int) -> None:
+    def _beside_changed(self, member: Member) -> None:
         super()._beside_changed(member)
         self._replay.nudge()
 

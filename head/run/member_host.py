@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from artos.buffer.mailbox import LEARNER
-from artos.plan import Plan, Site
+from artos.runs.plan import Site
+from artos.specs.members import Member
 from artos.system.child import Child, ProcessSpec, Starter, start
 from artos.system.child_modules import ChildModule
 from artos.system.exit_report import ExitReport
@@ -61,22 +60,15 @@ class MemberHost:
             self._child = None
 
 
-def hosts(plan: Plan, site: Site, plan_file: Path, begin: Starter = start) -> dict[int, MemberHost]:
-    """The hosts of the members that live beside the run process, by member number."""
+def hosts(site: Site, plan_file: Path, begin: Starter = start) -> dict[Member, MemberHost]:
+    """The hosts of the members that live next to the run process, in the order of their start."""
     return {
         member: MemberHost(
             msgspec.structs.replace(site, member=member),
             plan_file,
-            Path(site.logs) / f"{name}.log",
-            threads,
+            Path(site.logs) / f"{member}.log",
+            site.members.role(member).threads,
             begin,
         )
-        for member, name, threads in _members(plan)
+        for member in site.members.hosted
     }
-
-
-def _members(plan: Plan) -> Iterator[tuple[int, str, int]]:
-    """Member numbers, names and numbers of threads."""
-    yield LEARNER, "learner", plan.threads
-    if plan.evaluator is not None:
-        yield plan.evaluator, "evaluator", 1

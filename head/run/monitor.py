@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
-from artos.lag import ActorLag, added, class_name, measure
-from artos.protocol.invocations import Claim
-from artos.spec import VERSION_KEY
+from artos.protocol.invocations import ActorLag, Claim
+from artos.protocol.lag import added, class_name, measure
+from artos.specs.keys import VERSION_KEY
+from artos.specs.members import Member
 from head.run.times import Times
 
 
@@ -22,12 +23,12 @@ def lags_of_claims(
 
     Rows are counted as environment steps.
     """
-    return [_lag_of_claim(blocks[claim.actor], claim, version) for claim in claims]
-
-
-def _lag_of_claim(block: ActorBlock, claim: Claim, version: int) -> ActorLag:
-    versions = np.concatenate(block.views(VERSION_KEY, claim.start, claim.stop))
-    return measure(claim.actor, (version - versions).clip(min=0), block.spec.envs)
+    lags: list[ActorLag] = []
+    for claim in claims:
+        block = blocks[claim.actor]
+        versions = np.concatenate(block.views(VERSION_KEY, claim.start, claim.stop))
+        lags.append(measure(claim.actor, (version - versions).clip(min=0), block.spec.envs))
+    return lags
 
 
 class LagMeter:
@@ -67,36 +68,34 @@ class LagMeter:
 class Monitor:
     """Counts and sums of a run. Fed by the coordinator, read by the view and the records.
 
-    Policy lag is measured at two points. ``lag`` (and ``lag_of`` by actor) is that of the rows
-    learned from, whether handed over or drawn. ``round_lag`` is that of the actors' weights at the
-    end of a round, after the update and the pull.
-    ``actors_by_update`` holds ``(updates, actors)``: for so many updates in a row, so many actors
-    took part. ``rows_drawn`` counts rows that samplers handed to the learner, ``rows_stale`` those
-    that ``max_lag`` left out of samples, and ``empty_draws`` draws that found no row.
-    ``firings_skipped`` counts, by target, firings that came faster than the learner works.
-    ``leases_lost`` counts updates during which the learner's ``device`` was taken from it, and
-    ``device_idle`` seconds of updates in which that GPU computed nothing, by its driver.
+    Policy lag is measured at two points: when rows are learned from, and at the end of a round.
     """
-
-    kept: ClassVar[tuple[str, ...]] = (
-        "returns", "episodes", "updates", "restarts", "rows_lost", "rows_drawn", "rows_stale",
-        "empty_draws", "firings_skipped", "leases_lost", "device_idle", "lag", "lag_of",
-        "round_lag", "actors_by_update", "metrics", "times",
-    )  # fmt: skip
 
     def __init__(self, window: int = 100) -> None:
         self.returns: deque[float] = deque(maxlen=window)
         self.episodes = 0
-        self.updates = 0
         self.restarts = 0
         self.rows_lost = 0
-        self.rows_drawn = self.rows_stale = self.empty_draws = 0
+        self.rows_drawn = 0
+        """Rows that samplers handed to the learner."""
+        self.rows_stale = 0
+        """Rows that ``max_lag`` left out of samples."""
+        self.empty_draws = 0
+        """Draws that found no row."""
         self.firings_skipped: dict[str, int] = {}
-        self.leases_lost, self.device, self.device_idle = 0, "", 0.0
+        """By target, firings that came faster than the learner works."""
+        self.leases_lost, self.device = 0, ""
+        """Updates during which the learner's device was taken from it, and the name of that one."""
+        self.device_idle = 0.0
+        """Seconds of updates in which that GPU computed nothing, by its driver."""
         self.lag = LagMeter()
+        """The lag of the rows learned from, whether handed over or drawn."""
         self.lag_of: dict[int, LagMeter] = {}
+        """The same by actor."""
         self.round_lag = LagMeter()
+        """The lag of the actors' weights at the end of a round, after the update and the pull."""
         self.actors_by_update: list[tuple[int, int]] = []
+        """``(updates, actors)``: for so many updates in a row, so many actors took part."""
         self.metrics: dict[str, float] = {}
         self.times = Times()
         self.first_step: float | None = None
@@ -109,18 +108,18 @@ class Monitor:
 
     def sampled(
         self,
-        actor: int,
+        member: Member,
         returns: Iterable[float],
         lengths: Iterable[int],
         times: Mapping[str, float],
         steps: int,
     ) -> None:
-        """The actor finished a round, when the run had made ``steps`` environment steps."""
+        """An actor finished a round, when the run had made ``steps`` environment steps."""
         for value, length in zip(returns, lengths, strict=True):
             self.returns.append(value)
             self.episodes += 1
             self._finished.append((steps, value, length))
-        self.times.spend("actors", f"actor {actor}", times)
+        self.times.spend(member, times)
 
     def stepped(self, began: float) -> None:
         """Environments were stepped from the time ``began`` on (seconds of the run's clock)."""
@@ -131,15 +130,16 @@ class Monitor:
         self.firings_skipped[target] = self.firings_skipped.get(target, 0) + 1
         return self.firings_skipped[target]
 
-    def helped(self, times: Mapping[str, float]) -> None:
+    def helped(self, member: Member, times: Mapping[str, float]) -> None:
         """The learner finished an invocation that publishes nothing."""
-        self.times.spend("learner", "learner", times)
+        self.times.spend(member, times)
 
-    def learned(self, metrics: Mapping[str, float], times: Mapping[str, float]) -> None:
+    def learned(
+        self, member: Member, metrics: Mapping[str, float], times: Mapping[str, float]
+    ) -> None:
         """The learner finished an update."""
-        self.updates += 1
         self.metrics = dict(metrics)
-        self.times.spend("learner", "learner", times)
+        self.times.spend(member, times)
 
     def learned_from(
         self, handed: Sequence[ActorLag], drawn: Sequence[ActorLag] = ()

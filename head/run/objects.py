@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from artos.buffer.model_block import ObjectRegion
-from artos.spec import VALUE
+from artos.buffer.object_region import ObjectRegion
+from artos.specs.keys import VALUE
 from triggers.events import Published
 
 _READER = 0
@@ -27,8 +27,6 @@ class Objects:
     A resumed run announces the versions it continues from, not all that led to them.
     """
 
-    kept: ClassVar[tuple[str, ...]] = ("_told",)
-
     def __init__(self, regions: Mapping[str, ObjectRegion]) -> None:
         self._regions = regions
         self._told = {name: max(-1, region.version - 1) for name, region in regions.items()}
@@ -43,9 +41,15 @@ class Objects:
 
     def newest(self) -> dict[str, Newest]:
         """The newest version of each published object, even while the learner publishes more."""
-        return {
-            name: _read(region) for name, region in self._regions.items() if region.version >= 0
-        }
+        found: dict[str, Newest] = {}
+        for name, region in self._regions.items():
+            if region.version >= 0:
+                slot = region.pin(_READER)
+                try:
+                    found[name] = Newest(slot.version, slot.arrays[VALUE].copy())
+                finally:
+                    region.unpin(_READER)
+        return found
 
     def values(self) -> dict[str, Any]:
         """The newest values: numbers for scalars, arrays for the others."""
@@ -56,11 +60,3 @@ class Objects:
 
     def __repr__(self) -> str:
         return f"<Objects {self._told}>"
-
-
-def _read(region: ObjectRegion) -> Newest:
-    slot = region.pin(_READER)
-    try:
-        return Newest(slot.version, slot.arrays[VALUE].copy())
-    finally:
-        region.unpin(_READER)

@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from artos import checkpoint
-from artos.buffer.run_memory import RunMemory, check_space
-from artos.checkpoint import Manifest, check_workload
 from artos.errors import Refused
-from artos.plan import Plan
-from artos.run_config import RunConfig
+from artos.runs import checkpoint
+from artos.runs.checkpoint import Manifest, check_workload
+from artos.runs.cleanup import remove_images
+from artos.runs.plan import Plan
+from artos.runs.run_config import RunConfig
+from artos.runs.run_memory import RunMemory, check_space
 from artos.runtime.preload import Preloaded
-from artos.spec import ArraySpec
-from artos.system.cleanup import remove_images
+from artos.specs.keys import ArraySpec
 from artos.system.signals import StopRequests
 from head.records import provenance
 from head.records.run_folder import RunFolder, writing
@@ -40,16 +40,15 @@ def _elsewhere(plan: Plan) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """What a run begins with.
-
-    ``before`` is the manifest of a resumed run's checkpoint, ``states`` what its members held.
-    """
+    """What a run begins with."""
 
     registration: Registration
     folder: RunFolder
     node: RunMemory
     before: Manifest | None = None
+    """The manifest of a resumed run's checkpoint."""
     states: bytes = b""
+    """What the members of a resumed run held; empty if they are set up again."""
 
 
 @contextmanager
@@ -87,10 +86,24 @@ def resumed(
     Raises:
         CheckpointFault, Refused: the checkpoint does not fit the code, or the run this machine.
     """
-    registration, manifest = _continued(request, folder, preloaded, host_faults)
-    states = _states(request, folder, manifest, registration.plan)
-    with requests.held(), _restored(request, folder, registration) as node:
-        yield PreparedRun(registration, folder, node, manifest, states)
+    manifest = checkpoint.read_manifest(folder.checkpoint)
+    registration = _registered(request, preloaded, host_faults).resumed(manifest.resumes + 1)
+    plan, states = registration.plan, b""
+    check_workload(folder.checkpoint, manifest, plan.name, plan.env)
+    check_space(plan)
+    if request.inline and plan.checkpoint == "all":  # members go on from there in this process
+        states = checkpoint.load_states(folder.checkpoint, manifest, plan.checksums())
+    with requests.held():
+        remove_images(folder.path)  # after a reboot nothing else finds them
+        with RunMemory(plan, folder.path.name, folder.logs) as node:
+            _restore(folder, node)
+            # Settings that were changed on resuming also hold the next time.
+            resolved = _resolved(request, registration)
+            settings = {"settings": resolved.pop("settings")}
+            parts = [*folder.config.get("resumed", ()), resolved]
+            with writing(folder.path):
+                folder.write_config(folder.config | settings | {"resumed": parts})
+            yield PreparedRun(registration, folder, node, manifest, states)
 
 
 def _registered(
@@ -105,29 +118,6 @@ def _registered(
         deadline=request.deadline,
         host_faults=host_faults,
     )
-
-
-def _continued(
-    request: Request, folder: RunFolder, preloaded: Preloaded | None, host_faults: HostFaults
-) -> tuple[Registration, Manifest]:
-    manifest = checkpoint.read_manifest(folder.checkpoint)
-    registration = _registered(request, preloaded, host_faults).resumed(manifest.resumes + 1)
-    plan = registration.plan
-    check_workload(folder.checkpoint, manifest, plan.name, plan.env)
-    check_space(plan)
-    return registration, manifest
-
-
-@contextmanager
-def _restored(
-    request: Request, folder: RunFolder, registration: Registration
-) -> Iterator[RunMemory]:
-    """The memory of a run that goes on, with its weights as they were saved."""
-    remove_images(folder.path)  # after a reboot nothing else finds them
-    with RunMemory(registration.plan, folder.path.name, folder.logs) as node:
-        _restore(folder, node)
-        _store(folder, request, registration)
-        yield node
 
 
 def _new_folder(request: Request, registration: Registration) -> RunFolder:
@@ -178,15 +168,6 @@ def _resolved(request: Request, registration: Registration) -> dict[str, Any]:
     }
 
 
-def _store(folder: RunFolder, request: Request, registration: Registration) -> None:
-    # Settings that were changed on resuming also hold the next time.
-    resolved = _resolved(request, registration)
-    settings = {"settings": resolved.pop("settings")}
-    resumed = [*folder.config.get("resumed", ()), resolved]
-    with writing(folder.path):
-        folder.write_config(folder.config | settings | {"resumed": resumed})
-
-
 def _restore(folder: RunFolder, node: RunMemory) -> None:
     empty = {a.name: _blank(a) for a in node.plan.objects[0].arrays}
     saved = checkpoint.read_manifest(folder.checkpoint).objects.keys() & node.objects.keys()
@@ -198,13 +179,6 @@ def _restore(folder: RunFolder, node: RunMemory) -> None:
         checkpoint.restore_rows(folder.checkpoint, manifest, node.blocks)
     for name in saved:
         node.restore_object(name, arrays[f"{OBJECT}{name}"], manifest.objects[name])
-
-
-def _states(request: Request, folder: RunFolder, manifest: Manifest, plan: Plan) -> bytes:
-    """What the members held, if they are to go on from there in this process."""
-    if not request.inline or plan.checkpoint != "all":
-        return b""
-    return checkpoint.load_states(folder.checkpoint, manifest, plan.checksums())
 
 
 def _blank(spec: ArraySpec) -> Any:

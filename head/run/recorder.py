@@ -9,26 +9,26 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from artos import checkpoint
-from artos.buffer.mailbox import LEARNER
-from artos.buffer.run_memory import RunMemory
-from artos.checkpoint import Manifest
 from artos.clock import Clock
 from artos.errors import NotSaved
-from artos.plan import Plan
-from artos.snapshot import Snapshot
+from artos.protocol.usage import Usage, flat
+from artos.protocol.views import Status
+from artos.runs import checkpoint
+from artos.runs.checkpoint import Manifest
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory
 from artos.system.process_age import age
-from artos.usage import Usage, flat
+from artos.system.snapshot import Snapshot
 from head.records.curve import draw
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog, flatten
 from head.records.run_folder import RunFolder
-from head.records.status import Status, Summary
+from head.records.status import Summary
 from head.run.bill import bill_of
 from head.run.concerns.evaluation import Evaluation
 from head.run.concerns.scaling import Scaling
-from head.run.coordination.coordinator import Coordinator
 from head.run.objects import Newest
+from head.run.run import Run
 
 _LOG_SECONDS = 0.5
 _BILL_SECONDS = 1.0  # it takes a look at every process
@@ -77,7 +77,7 @@ class Recorder:
 
     def __init__(
         self, plan: Plan, folder: RunFolder, log: ProgressLog, node: RunMemory,
-        coordinator: Coordinator, clock: Clock, gaps: Gaps, *, before: Manifest | None = None,
+        coordinator: Run, clock: Clock, gaps: Gaps, *, before: Manifest | None = None,
         snapshot: Callable[[], Snapshot | None] = lambda: None,
         usage: Callable[[], Usage] = Usage,
     ) -> None:  # fmt: skip
@@ -98,7 +98,7 @@ class Recorder:
         self._next_save = clock.now()  # the first checkpoint, as soon as there are weights
         self._saved = (before.version, before.steps * self._whole) if before else (-1, 0)
         if before:
-            coordinator.monitor.updates = before.updates
+            coordinator.progress.updates = before.updates
             coordinator.monitor.episodes = before.episodes
             coordinator.monitor.returns.extend(self._log.past_episodes().returns.tolist())
             coordinator.concern(Evaluation).resumed(self._log.past_evaluations())
@@ -116,14 +116,6 @@ class Recorder:
             return 0.0
         return (self._clock.now() if self._ended is None else self._ended) - self._began
 
-    @property
-    def _starting(self) -> float:
-        return (self._clock.now() if self._began is None else self._began) - self._created
-
-    def _first_step_seconds(self) -> float | None:
-        first = self._coordinator.monitor.first_step
-        return None if first is None else age() - (self._clock.now() - first)
-
     def trained(self) -> None:
         """Training time ends before the last evaluation, and before the members are stopped."""
         self._ended = self._ended or self._clock.now()
@@ -137,7 +129,7 @@ class Recorder:
         if self._began is None and coordinator.roster.all_ready(coordinator.actors):
             self._began, self._steps_at_begin = self._clock.now(), coordinator.steps
         now = self._clock.now()
-        self._ended = (self._ended or now) if coordinator.trained else None
+        self._ended = (self._ended or now) if coordinator.ending.trained else None
         log_due = now >= self._next_log
         if log_due or due:
             status = self.status()
@@ -157,7 +149,7 @@ class Recorder:
             found = self._coordinator.concern(Evaluation).found
             self._log.evaluated(found[self._logged :])
             self._logged = len(found)
-        if self._coordinator.monitor.updates:
+        if self._coordinator.progress.updates:
             with self._gaps.allowed("progress.csv or events/", _GAP):
                 self._log.write(status)
 
@@ -166,13 +158,20 @@ class Recorder:
         coordinator, monitor = self._coordinator, self._coordinator.monitor
         running = self._running
         rate = (coordinator.steps - self._steps_at_begin) / running if running > 0 else 0.0
+        began = self._clock.now() if self._began is None else self._began
+        capacity, blocks = self._plan.capacity, coordinator.ports.blocks.values()
+        used: dict[str, int] = {}
+        for block in blocks:
+            for name, header in block.headers.items():
+                held = min(header.written - header.released, capacity)
+                used[name] = used.get(name, 0) + held
         return Status(
             algorithm=self._plan.name,
             env=self._plan.env,
             seconds=self.seconds,
             steps=coordinator.steps,
             total_steps=self._plan.total_steps,
-            updates=monitor.updates,
+            updates=coordinator.progress.updates,
             version=coordinator.version,
             steps_per_second=rate,
             mean_return_100=monitor.mean_return,
@@ -181,10 +180,10 @@ class Recorder:
             lag_max=monitor.lag.largest,
             restarts=monitor.restarts,
             rows_lost=monitor.rows_lost,
-            fill=self._fill(),
+            fill={name: rows / (capacity * len(blocks)) for name, rows in used.items()},
             waits=coordinator.waits(),
             metrics=monitor.metrics,
-            times={"start": self._starting} | monitor.times.seconds(),
+            times={"start": began - self._created} | monitor.times.seconds(),
             shares=monitor.times.shares(),
             rows_stale=monitor.rows_stale,
             empty_draws=monitor.empty_draws,
@@ -203,19 +202,6 @@ class Recorder:
             )
         return self._billed
 
-    def _replay_ratio(self) -> float | None:
-        drawn, made = self._coordinator.monitor.rows_drawn, self._coordinator.progress.made
-        return drawn / made if drawn and made else None
-
-    def _fill(self) -> dict[str, float]:
-        capacity = self._plan.capacity * len(self._coordinator.ports.blocks)
-        used: dict[str, int] = {}
-        for block in self._coordinator.ports.blocks.values():
-            for name, header in block.headers.items():
-                held = min(header.written - header.released, self._plan.capacity)
-                used[name] = used.get(name, 0) + held
-        return {name: rows / capacity for name, rows in used.items()}
-
     def save(self) -> None:
         """Save a checkpoint of the newest version, unless it is saved already.
 
@@ -224,9 +210,10 @@ class Recorder:
         old. The next save is due late enough that saving takes at most a hundredth of the time.
         """
         began = self._clock.now()
-        if (moment := self._moment()) > self._saved:
+        moment = self._node.weights.version, self._coordinator.steps if self._whole else 0
+        if moment > self._saved:
             with self._node.newest() as slot:
-                if not self._coordinator.has_booked(slot.firing):
+                if not self._coordinator.progress.has_booked(slot.firing):
                     return
                 arrays = {name: array.copy() for name, array in slot.arrays.items()}
             with self._gaps.allowed(_CHECKPOINT, _SINCE):
@@ -237,9 +224,6 @@ class Recorder:
                 self._saved = moment
         cost = self._clock.now() - began
         self._next_save = began + max(_CHECKPOINT_SECONDS, cost / _CHECKPOINT_SHARE)
-
-    def _moment(self) -> tuple[int, int]:
-        return self._node.weights.version, self._coordinator.steps if self._whole else 0
 
     def _save(self, arrays: dict[str, NDArray[Any]], manifest: Manifest) -> None:
         """All of the run: where members are processes of their own, without what they hold."""
@@ -269,13 +253,16 @@ class Recorder:
 
     def _manifest(self, version: int, objects: Mapping[str, Newest]) -> Manifest:
         blocks = self._coordinator.ports.blocks.values()
+        # A resumed run also lacks rows; if the learner draws them, that is the replay buffer.
+        replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.rows_drawn > 0
+        rows = _PRIORITIES if self._keeps_rows else _REPLAY if replayed else _EXPERIENCE
         return Manifest(
             workload=self._plan.name,
             env=self._plan.env,
             seed=self._plan.seed,
             version=version,
             steps=self._coordinator.progress.consumed,
-            updates=self._coordinator.monitor.updates,
+            updates=self._coordinator.progress.updates,
             episodes=self._coordinator.monitor.episodes,
             seconds=self.seconds,
             rows=tuple(block.written for block in blocks),
@@ -284,21 +271,15 @@ class Recorder:
             objects={name: found.version for name, found in objects.items()},
             scaling=self._coordinator.concern(Scaling).scaler.kept,
             restored=(*RESTORED, *([RESTORED_ROWS] if self._keeps_rows else [])),
-            not_restored=self._not_restored(),
+            not_restored=(*_NOT_RESTORED[:2], rows, *_NOT_RESTORED[2:]),
         )
-
-    def _not_restored(self) -> tuple[str, ...]:
-        """What a resumed run lacks; if the learner draws rows, that includes the replay buffer."""
-        replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.rows_drawn > 0
-        rows = _PRIORITIES if self._keeps_rows else _REPLAY if replayed else _EXPERIENCE
-        return (*_NOT_RESTORED[:2], rows, *_NOT_RESTORED[2:])
 
     def finish(self, outcome: str, *, why: str = "", curve: bool = True) -> Summary:
         """After the members have ended: save, write the last rows, the curve and the summary.
 
         ``curve`` False: no curve, as the run ends in a hurry.
         """
-        self._coordinator.book_finished(LEARNER)
+        self._coordinator.book_finished(self._plan.members.publisher)
         self._next_bill = self._clock.now()
         status = self.status()
         self._write(status)
@@ -307,6 +288,8 @@ class Recorder:
         if curve:
             draw(self._folder)
         monitor, evaluations = self._coordinator.monitor, self._coordinator.concern(Evaluation)
+        first = monitor.first_step
+        drawn, made = monitor.rows_drawn, self._coordinator.progress.made
         summary = Summary(
             status,
             self._bill(),
@@ -319,10 +302,10 @@ class Recorder:
             times_by_member=monitor.times.by_member(),
             progress=flatten(status),
             wall_seconds=age(),
-            first_step_seconds=self._first_step_seconds(),
-            replay_ratio=self._replay_ratio(),
+            first_step_seconds=None if first is None else age() - (self._clock.now() - first),
+            replay_ratio=drawn / made if drawn and made else None,
             why=why,
-            ended_by=self._coordinator.ended_by if outcome == "done" else "",
+            ended_by=self._coordinator.ending.why if outcome == "done" else "",
             evaluation=tuple(evaluations.found),
             evaluations_skipped=evaluations.skipped,
             evaluations_failed=evaluations.failure,

@@ -9,9 +9,9 @@ import msgspec
 
 from artos.clock import Clock
 from artos.errors import DataPathFailed
-from artos.plan import Plan, Site
 from artos.protocol.data import Nudge, ReplayUp, Terms
-from artos.protocol.orders import REPLAY_COUNTS, ReplayOrders
+from artos.runs.orders import REPLAY_COUNTS, ReplayOrders
+from artos.runs.plan import Plan, Site
 from artos.system.child_modules import ChildModule
 from artos.system.exit_report import START_SECONDS
 from artos.transport.counters import Counters
@@ -67,13 +67,14 @@ class ReplayHost:
         self._bases: dict[int, int] = {}
         self._nodes: dict[int, str] = {}
         count = min(receivers, plan.actors)
+        keys = "" if keys_folder is None else str(keys_folder)
         self._receivers = [
             _Receiver(
                 ReplayOrders(
                     site,
                     str(plan_file),
-                    _bind_endpoint(site, keys_folder, host, number),
-                    "" if keys_folder is None else str(keys_folder),
+                    f"tcp://{host}:*" if keys else f"ipc://{site.folder}/replay-{number}.ipc",
+                    keys,
                     number,
                     count,
                     epoch,
@@ -169,9 +170,3 @@ class ReplayHost:
             each.sidecar.hang_up()
         for each in self._receivers:
             each.sidecar.end(seconds)
-
-
-def _bind_endpoint(site: Site, keys_folder: Path | None, host: str, number: int) -> str:
-    if keys_folder is None:
-        return f"ipc://{site.folder}/replay-{number}.ipc"
-    return f"tcp://{host}:*"

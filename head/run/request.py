@@ -7,28 +7,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from artos.reference import Reference
 from artos.runtime.preload import Preloaded
+from artos.specs.reference import Reference
 from triggers.algorithms import BUILT_IN
 
 
 @dataclass(frozen=True)
 class Request:
-    """A user's request for a run. ``settings`` are the flags and every ``--set``.
-
-    ``deadline``: seconds a member may take to carry out one invocation. ``origin`` is where the
-    request was made (``provenance.origin``), if not in this process.
-    """
+    """A user's request for a run."""
 
     workload: str
     settings: dict[str, Any] = field(default_factory=dict)
+    """The flags and every ``--set``."""
     seed: int = 1
     run_dir: Path | None = None
     inline: bool = False
     quiet: bool = False
     folder: Path = field(default_factory=Path.cwd)
     deadline: float = 300.0
+    """Seconds that a member may take to carry out one invocation."""
     origin: dict[str, Any] = field(default_factory=dict)
+    """Where the request was made (``provenance.origin``), if not in this process."""
 
     def config(self) -> dict[str, Any]:
         """What the run's configuration file keeps of the request."""
@@ -42,7 +41,7 @@ class Request:
         }
 
     def reference(self) -> Reference:
-        """See ``reference_of``."""
+        """How the workload is found and set up."""
         return reference_of(self.workload, self.settings, self.folder)
 
     def preload(self) -> AbstractContextManager[Preloaded | None]:

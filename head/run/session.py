@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Protocol
 
 from artos.clock import WakingClock
-from artos.run_state import STOPPING
+from artos.protocol.run_state import STOPPING
+from artos.protocol.usage import Usage
+from artos.protocol.views import Status
 from artos.runtime.control import announced
-from artos.snapshot import Snapshot
 from artos.system.signals import StopRequests, child_deaths
-from artos.usage import Usage
+from artos.system.snapshot import Snapshot
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.provenance import differences
 from head.records.run_folder import RunFolder, writing
-from head.records.status import Status, Summary
+from head.records.status import Summary
 from head.run.concerns.scaling import Scaler
-from head.run.coordination.coordinator import Coordinator
-from head.run.coordination.ports import Members, Ports
+from head.run.coordination.ports import Ports, Processes
 from head.run.coordination.rows import RowSource
 from head.run.preparation import PreparedRun
 from head.run.recorder import Recorder
+from head.run.run import Run
 from head.run.wiring import connect
 from triggers.journal import Journal
 
 
-class RunMembers(Members, Protocol):
+class RunMembers(Processes, Protocol):
     """The members of a run (inline, on one machine, on a cluster) and the loop that serves them."""
 
     def child_ended(self) -> None:
         """A child of this process ended. Safe in a signal handler."""
 
-    def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
+    def run(self, coordinator: Run, after: Callable[[], None]) -> None:
         """Start everything and serve until the coordinator is finished."""
 
     def usage(self) -> Usage:
@@ -98,7 +99,14 @@ class Session:
         plan, node, folder = registration.plan, self._node, self._folder
         with ExitStack() as opened:
             opened.callback(members.kill)
-            self._journal, log = self._open_records(opened)
+            with writing(folder.path):
+                self._journal = Journal(folder.journal, clock.now())
+                opened.callback(self._journal.close)
+                log = opened.enter_context(
+                    ProgressLog(
+                        folder, before.steps if before else None, before.version if before else 0
+                    )
+                )
             self._coordinator = coordinator = connect(
                 plan,
                 registration.table,
@@ -113,16 +121,6 @@ class Session:
             )  # fmt: skip
             opened.pop_all()
 
-    def _open_records(self, opened: ExitStack) -> tuple[Journal, ProgressLog]:
-        folder, before = self._folder, self._before
-        with writing(folder.path):
-            journal = Journal(folder.journal, self._clock.now())
-            opened.callback(journal.close)
-            log = ProgressLog(
-                folder, before.steps if before else None, before.version if before else 0
-            )
-            return journal, opened.enter_context(log)
-
     def run(self) -> Summary:
         """Run to the end; save and clean up whatever happens."""
         with announced(self._folder.path, self._node.site) as self._tell:
@@ -130,7 +128,14 @@ class Session:
                 self._view.note(doubt)
             self._note_what_is_not_restored()
             try:
-                self._serve()
+                with (
+                    child_deaths(self._members.child_ended),
+                    self._requests.draining(self._drain),
+                ):
+                    self._members.run(self._coordinator, self._after)
+                    self._recorder.trained()
+                    self._recorder.save()  # while the members still hold what is to be saved
+                    self._members.stop()
             except BaseException as error:
                 self._members.kill()
                 if isinstance(error, KeyboardInterrupt):
@@ -138,19 +143,9 @@ class Session:
                 else:
                     self._finish("failed", f"{type(error).__name__}: {error}")
                 raise
-            summary = self._finish("interrupted" if self._coordinator.draining else "done")
+            summary = self._finish("interrupted" if self._coordinator.ending.draining else "done")
             self._recorder.see_saved()
             return summary
-
-    def _serve(self) -> None:
-        with (
-            child_deaths(self._members.child_ended),
-            self._requests.draining(self._drain),
-        ):
-            self._members.run(self._coordinator, self._after)
-            self._recorder.trained()
-            self._recorder.save()  # while the members still hold what is to be saved
-            self._members.stop()
 
     def _finish(self, outcome: str, why: str = "", *, curve: bool = True) -> Summary:
         self._tell(STOPPING)
@@ -164,11 +159,11 @@ class Session:
     def _drain(self) -> None:
         # In a signal handler, which may have interrupted the view: nothing is printed here.
         if not self._members.halt():
-            self._coordinator.drain()
+            self._coordinator.ending.drain()
         self._node.board.doorbell.ring()
 
     def _after(self) -> None:
-        if self._coordinator.draining and not self._told:
+        if self._coordinator.ending.draining and not self._told:
             self._told = True
             self._tell(STOPPING)
             self._view.note("stopping: running work is finished and saved (second signal: at once)")
@@ -179,13 +174,10 @@ class Session:
     def _note_what_is_not_restored(self) -> None:
         if self._before is None:
             return
-        lacks = (*self._before.not_restored, *self._other_versions())
+        config = self._folder.config
+        now = config["resumed"][-1]["versions"]
+        lacks = (*self._before.not_restored, *differences(config.get("versions", {}), now))
         what = "not restored:" if lacks else "everything is restored"
         self._view.note(f"resumed at step {self._before.steps}; {what}")
         for each in lacks:
             self._view.note(f"  - {each}")
-
-    def _other_versions(self) -> Iterator[str]:
-        config = self._folder.config
-        now = config["resumed"][-1]["versions"]
-        return differences(config.get("versions", {}), now)

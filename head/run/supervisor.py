@@ -7,68 +7,65 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from artos.buffer.mailbox import LEARNER, actor_member
-from artos.buffer.run_memory import RunMemory
 from artos.clock import Clock
 from artos.protocol import control
 from artos.protocol.invocations import FromMember, Invoke, Stop
+from artos.protocol.usage import Usage
+from artos.runs.run_memory import RunMemory
 from artos.runtime.control import ControlServer
+from artos.runtime.loop import Loop
 from artos.runtime.preload import Preloaded
 from artos.scaling.faults import CannotScale
-from artos.snapshot import Snapshot
+from artos.specs.members import ACTORS, Member
 from artos.system.child import start
 from artos.system.exit_report import ExitReport
-from artos.system.loop import Loop
-from artos.usage import Usage
+from artos.system.snapshot import Snapshot
 from head.run.concerns.scaling import Scaling
-from head.run.coordination.coordinator import Coordinator
 from head.run.member_host import hosts
-from triggers.engine import Mailboxes, MessagePasser
+from head.run.run import Run
+from triggers.engine import MessagePasser
+from triggers.passers import Mailboxes
 
 STOP_SECONDS = 5.0
 """How long members may take to end by themselves."""
 
 
 class Actors(Protocol):
-    """The actors' half of ``Members``."""
+    """The actors' half of ``Processes``."""
 
     @property
-    def passers(self) -> Mapping[int, MessagePasser[Invoke]]:
-        """See ``Members.passers``."""
+    def passers(self) -> Mapping[Member, MessagePasser[Invoke]]:
+        """The passer that carries invocations to each actor."""
 
-    def start(self, member: int) -> None:
-        """See ``Members.start``."""
+    def start(self, member: Member) -> None:
+        """Start the actor without anything that it was asked for before."""
 
-    def end(self, member: int) -> None:
-        """See ``Members.end``."""
+    def end(self, member: Member) -> None:
+        """Kill the actor's process, so that nothing writes its memory any more."""
 
     @property
     def prepare(self) -> Callable[..., None]:
-        """See ``Members.prepare``."""
+        """Has an idle actor ready for its next invocation: it has a process when this is done."""
 
     @property
-    def retire(self) -> Callable[[int], None]:
-        """See ``Members.retire``."""
+    def retire(self) -> Callable[[Member], None]:
+        """Releases the resources of a prepared actor once it has no more invocations."""
 
 
 class LocalActors(Actors, Protocol):
     """Actors that are processes of this machine; their process manager implements this."""
 
-    @property
-    def template(self) -> int:
-        """Member number of the template; those of actors are below it."""
+    def waits_for_slot(self, member: Member) -> bool:
+        """Whether the actor's invocations wait for a free slot."""
 
-    def waits_for_slot(self, member: int) -> bool:
-        """See ``Members.waits_for_slot``."""
-
-    def reports(self, member: int) -> Iterable[FromMember]:
+    def reports(self, member: Member) -> Iterable[FromMember]:
         """What the member reported, oldest first."""
 
-    def deaths(self) -> Iterable[tuple[int, ExitReport]]:
-        """Member numbers and exit reports of actors that died since the last call."""
+    def deaths(self) -> Iterable[tuple[Member, ExitReport]]:
+        """Actors that died since the last call, and their exit reports."""
 
-    def pids(self) -> Mapping[int, int]:
-        """Process id by member number."""
+    def pids(self) -> Mapping[Member, int]:
+        """Process id by member."""
 
     def tick(self) -> None:
         """Time passed."""
@@ -89,7 +86,7 @@ class LocalActors(Actors, Protocol):
 class Supervisor(Loop):
     """The members of a run and the loop that serves them; where the actors are is up to ``actors``.
 
-    Implements ``Members``.
+    Implements ``Processes``.
     """
 
     def __init__(
@@ -103,23 +100,23 @@ class Supervisor(Loop):
     ) -> None:
         super().__init__(node.board, clock, undisturbed)
         self._mail, self._actors = mail, actors
-        self._control = ControlServer(node.board, node.site.members)
+        self._control = ControlServer(node.board)
         begin = preloaded.start if preloaded else start
-        self._hosts = hosts(node.plan, node.site, node.plan_file, begin)
-        beside: dict[int, MessagePasser[Invoke]] = {m: mail.passers[m] for m in self._hosts}
+        self._hosts = hosts(node.site, node.plan_file, begin)
+        beside: dict[Member, MessagePasser[Invoke]] = {m: mail.passers[m] for m in self._hosts}
         self.passers = {**beside, **actors.passers}
         self.prepare, self.retire = actors.prepare, actors.retire
 
-    # -- Members ------------------------------------------------------------------
+    # -- Processes ---------------------------------------------------------------
 
-    def end(self, member: int) -> None:
+    def end(self, member: Member) -> None:
         """Kill the member's process, if it has one."""
         if host := self._hosts.get(member):
             host.end()
         else:
             self._actors.end(member)
 
-    def start(self, member: int) -> None:
+    def start(self, member: Member) -> None:
         """Start the member with an empty mailbox."""
         if host := self._hosts.get(member):
             self._mail.clear(member)
@@ -129,27 +126,28 @@ class Supervisor(Loop):
 
     # -- the loop ------------------------------------------------------------------------------
 
-    def run(self, coordinator: Coordinator, after: Callable[[], None]) -> None:
+    def run(self, coordinator: Run, after: Callable[[], None]) -> None:
         """Start everything and serve until the coordinator is finished; see ``Loop.serve``."""
         self._coordinator = coordinator
         with self._undisturbed():
-            self._hosts[LEARNER].start()  # first, as it takes longest
+            first, *others = self._hosts.values()
+            first.start()  # it takes longest
             self._begin(coordinator)
             coordinator.begin()
             for actor in coordinator.actors:
-                self._actors.start(actor_member(actor))
-            for member in self._hosts.keys() - {LEARNER}:
-                self._hosts[member].start()
+                self._actors.start(Member(ACTORS, actor))
+            for host in others:
+                host.start()
         self.serve(lambda: coordinator.finished, after)
 
-    def _begin(self, coordinator: Coordinator) -> None:  # a hook
+    def _begin(self, coordinator: Run) -> None:  # a hook
         """Do what has to be done before any actor is started; by default nothing."""
 
     @abstractmethod
-    def _actor_changed(self, member: int) -> None:
+    def _actor_changed(self, member: Member) -> None:
         """An actor, or a guest of the board, raised its counter."""
 
-    def _changed(self, member: int) -> None:
+    def _changed(self, member: Member) -> None:
         if member == self._control.member:
             self._mail.malformed += self._control.serve(self._scale)
         elif member in self._hosts:
@@ -157,7 +155,7 @@ class Supervisor(Loop):
         else:
             self._actor_changed(member)
 
-    def _beside_changed(self, member: int) -> None:
+    def _beside_changed(self, member: Member) -> None:
         """The learner or the evaluator raised its counter."""
         self._coordinator.look(member)
         for message in self._mail.take(member):
@@ -229,16 +227,16 @@ class OneMachine(Supervisor):
         """What the actors used so far."""
         return self._local_actors.usage()
 
-    def waits_for_slot(self, member: int) -> bool:
-        """See ``Members.waits_for_slot``."""
+    def waits_for_slot(self, member: Member) -> bool:
+        """Whether the actor's invocations wait for a free slot."""
         return self._local_actors.waits_for_slot(member)
 
-    def unplaced(self, member: int) -> str:
+    def unplaced(self, member: Member) -> str:
         """Every member has a place: this machine."""
         return ""
 
-    def _actor_changed(self, member: int) -> None:
-        if member < self._local_actors.template:
+    def _actor_changed(self, member: Member) -> None:
+        if self._board.members.role(member).samples:
             self._coordinator.look(member)
         for message in self._local_actors.reports(member):
             self._coordinator.receive(member, message)

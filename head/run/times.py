@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from artos.specs.members import Member
+
 _WAIT = "wait"
 """Kinds of time with this prefix are waits, for an invocation or for room."""
 
@@ -59,10 +61,10 @@ class Times:
         self._roles: dict[str, MemberTimes] = {}
         self._members: dict[str, MemberTimes] = {}
 
-    def spend(self, role: str, member: str, times: Mapping[str, float]) -> None:
+    def spend(self, member: Member, times: Mapping[str, float]) -> None:
         """Add the times of a member's answer."""
-        self._roles.setdefault(role, MemberTimes()).spend(times)
-        self._members.setdefault(member, MemberTimes()).spend(times)
+        self._roles.setdefault(member.role, MemberTimes()).spend(times)
+        self._members.setdefault(str(member), MemberTimes()).spend(times)
 
     def of(self, role: str) -> MemberTimes:
         """The times of the members in a role together."""

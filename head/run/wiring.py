@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from artos.plan import Plan
-from artos.spec import VERSION_KEY
+from artos.runs.plan import Plan
+from artos.specs.members import ACTORS, EVALUATOR, LEARNER
 from head.run.concerns.budget import Budget
 from head.run.concerns.evaluation import Evaluation
 from head.run.concerns.failures import FailureLimits
@@ -17,11 +17,12 @@ from head.run.concerns.relocation import Relocation
 from head.run.concerns.sampling import Sampling
 from head.run.concerns.scaling import Scaler, Scaling
 from head.run.concerns.standstill import Standstill
-from head.run.coordination.coordinator import Coordinator
+from head.run.concerns.transfer import Transfer
 from head.run.coordination.ports import Ports
-from triggers.events import Arrived, Firing
+from head.run.run import Run
 from triggers.prewarm import PREWARM
 from triggers.table import Table
+from triggers.targets import TRANSFER
 
 
 def connect(
@@ -31,7 +32,7 @@ def connect(
     base_steps: int = 0,
     limits: FailureLimits | None = None,
     scaler: Scaler | None = None,
-) -> Coordinator:
+) -> Run:
     """Draw the workload: which firing goes where, and what else a run has.
 
     ::
@@ -47,15 +48,8 @@ def connect(
     Firings are passed on by direct calls; invocations, by the ``passers`` of the members: through a
     mailbox on this machine, by ZeroMQ to another node.
     """
-    run = Coordinator(plan, ports, base_steps)
+    run = Run(plan, ports, base_steps)
     limits = limits or FailureLimits.within(plan.deadline)
-
-    def arrive(firing: Firing) -> None:
-        # Head and worker share this machine's blocks: rows that are transferred have arrived.
-        for claim in firing.claims:
-            rows = dict.fromkeys((*firing.keys, VERSION_KEY), claim.stop)
-            run.feed(Arrived(claim.actor, rows, firing.version))
-
     concerns = (
         Records(run),
         Leases(run),
@@ -68,14 +62,15 @@ def connect(
         Relocation(run),
         Recovery(run, limits),
         Standstill(run, limits),
+        transfer := Transfer(run),
         learning := Learning(run),
     )
     destinations = {
-        "transfer": arrive,
-        "learner": learning.fire,
-        "actors": sampling.fire,
+        TRANSFER: transfer.fire,
+        LEARNER: learning.fire,
+        ACTORS: sampling.fire,
         PREWARM: prewarming.fire,
-        "evaluator": evaluation.fire,
+        EVALUATOR: evaluation.fire,
     }
     run.wire(table, destinations, concerns)
     return run

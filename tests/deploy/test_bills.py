@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from artos.errors import Refused
-from artos.usage import Usage, flat
+from artos.protocol.usage import Usage, flat
+from artos.protocol.views import RunFacts, RunView
 from deploy.cli.__main__ import main
 from deploy.client.bills import Prices, bill, by_user, table, total
 from deploy.client.overview import text
@@ -17,13 +18,13 @@ ONE = Usage(cpu_seconds_held=10.0, cpu_seconds_used=4.0, waits={"slot": 2.0})
 TWO = Usage(device_seconds_held=3.0, bytes_moved=5_000_000, waits={"slot": 1.0, "room": 4.0})
 
 
-def live(usage: Usage) -> dict[str, object]:
-    return {"name": "one", "user": "ann", "state": "running", "facts": {"usage": flat(usage)}}
+def live(usage: Usage) -> RunView:
+    return RunView(name="one", user="ann", state="running", facts=RunFacts(usage=flat(usage)))
 
 
-def over(usage: Usage) -> dict[str, object]:
+def over(usage: Usage) -> RunView:
     summary = {"usage": usage.bill}
-    return {"name": "two", "user": "ben", "state": "done", "facts": {}, "summary": summary}
+    return RunView(name="two", user="ben", state="done", facts=None, summary=summary)
 
 
 def test_live_and_finished_runs_have_the_same_bill() -> None:
@@ -31,7 +32,7 @@ def test_live_and_finished_runs_have_the_same_bill() -> None:
 
 
 def test_a_run_that_has_not_begun_has_used_nothing() -> None:
-    assert bill({"name": "r", "state": "queued", "facts": {}}, None)["usage"] == Usage().bill
+    assert bill(RunView(name="r", state="queued", facts=None), None)["usage"] == Usage().bill
 
 
 def test_the_sum_is_of_all_runs() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from helpers import ROOT, SUPPORT
 
 from deploy.cli.__main__ import main
 from evaluation.core import registry
+from evaluation.core.benchmark import Benchmark
 from evaluation.core.report import Results
 from head.records.run_folder import RunFolder
 
@@ -83,11 +86,17 @@ def test_the_readme_says_which_commands_do_not_take_it(capsys: pytest.CaptureFix
 def test_what_is_printed_is_json(
     command: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(registry.BENCHMARKS, "toy", registry.Benchmark(toy))
+    monkeypatch.setitem(registry.BENCHMARKS, "toy", Benchmark(toy))
+    # The command becomes this program; a test must not.
+    monkeypatch.setattr(os, "execv", lambda _, words: sys.exit(registry.main(words[4:])))
     if command == "eval":
         assert main(["run", "ppo", *LEARNED]) == 0
         capsys.readouterr()
-    assert main([command, *HERE[command], "--json"]) == 0
+    try:
+        status = main([command, *HERE[command], "--json"])
+    except SystemExit as ended:
+        status = ended.code
+    assert status == 0
     assert isinstance(json.loads(capsys.readouterr().out), dict)
 
 

@@ -10,12 +10,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from named import LEARNER
 
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import NoSuchRun, NotRunning, Refused
-from artos.plan import Site
+from artos.protocol.usage import Usage
+from artos.runs.plan import Site
 from artos.runtime.control import announced
-from artos.usage import Usage
+from artos.specs.members import Members
 from deploy.cli.__main__ import main
 from deploy.local.local_runs import LocalRuns
 from head.records.progress_log import ProgressLog
@@ -60,7 +62,8 @@ def start(runs: Path) -> Iterator[Start]:
                 stack.enter_context(folder)
                 memory = ShmFolder.create(name)
                 stack.callback(memory.remove)
-                stack.enter_context(announced(folder.path, Site(str(memory.path), 0, 3)))
+                site = Site(str(memory.path), LEARNER, Members.of_run(2))
+                stack.enter_context(announced(folder.path, site))
             else:
                 folder.close()
             if summary:
@@ -72,13 +75,13 @@ def start(runs: Path) -> Iterator[Start]:
 
 def said(run: str, runs: Path) -> tuple[Any, ...]:
     status = LocalRuns(runs).status(run)
-    return tuple(status[name] for name in ("name", "state", "outcome", "why", "actors"))
+    return tuple(getattr(status, name) for name in ("name", "state", "outcome", "why", "actors"))
 
 
 def test_a_live_run(start: Start, runs: Path) -> None:
     start("a", live=True)
     assert said("a", runs) == ("a", "running", "", "", 2)
-    status = LocalRuns(runs).status("a")
+    status = LocalRuns(runs).status("a").plain
     assert status["facts"] == msgspec.to_builtins(STATUS)
     assert "summary" not in status
 
@@ -90,7 +93,7 @@ def test_a_live_run(start: Start, runs: Path) -> None:
 def test_a_run_that_is_over(outcome: str, why: str, state: str, start: Start, runs: Path) -> None:
     start("a", outcome=outcome, why=why)
     assert said("a", runs) == ("a", state, outcome, why, 0)
-    assert LocalRuns(runs).status("a")["summary"]["steps"] == 1000
+    assert LocalRuns(runs).status("a").ending["steps"] == 1000
 
 
 def test_a_run_that_was_killed(start: Start, runs: Path) -> None:
@@ -117,19 +120,21 @@ def test_runs_are_listed_the_oldest_first(start: Start, runs: Path) -> None:
     for name in ("b", "a"):
         start(name, outcome="done")
     (runs / "no run").mkdir()
-    assert [run["name"] for run in LocalRuns(runs).list_runs()["runs"]] == ["b", "a"]
-    everything = LocalRuns(runs).status()
-    assert [run["facts"]["steps"] for run in everything["runs"]] == [800, 800]
-    (node,) = everything["nodes"]
-    assert node["alive"]
-    assert node["slots"] > 0
+    listed = LocalRuns(runs).list_runs()
+    assert [run.name for run in listed] == ["b", "a"]
+    assert not {"facts", "damage", "summary"} & listed[0].plain.keys()
+    everything = LocalRuns(runs).cluster()
+    assert [run.progress.steps for run in everything.runs if run.progress] == [800, 800]
+    (node,) = everything.nodes
+    assert node.alive
+    assert node.slots > 0
 
 
 def test_a_run_is_found_by_its_folder_or_its_name(start: Start, runs: Path) -> None:
     path = start("a", outcome="done").path
     for name in ("a", "runs/a", str(path), str(path) + "/"):
         assert said(name, runs)[0] == "a"
-    assert LocalRuns(Path("elsewhere")).status("runs/a")["name"] == "a"
+    assert LocalRuns(Path("elsewhere")).status("runs/a").name == "a"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +164,7 @@ def test_logs_are_read_on_from_where_they_ended(start: Start, runs: Path) -> Non
 
 def test_what_is_over_is_neither_stopped_nor_scaled(start: Start, runs: Path) -> None:
     start("a", outcome="done")
-    assert LocalRuns(runs).stop("a")["state"] == "done"
+    assert LocalRuns(runs).stop("a").state == "done"
     with pytest.raises(NotRunning):
         LocalRuns(runs).scale("a", 2)
 

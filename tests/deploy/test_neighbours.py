@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from artos.buffer.segment import ShmFolder, reap_orphans
+from artos.buffer.shm_folder import ShmFolder, reap_orphans
 from artos.errors import CriuUnavailable, NotOurs, Refused
+from artos.runs.cleanup import image_folder, remove_images
 from artos.system import private_folder
 from artos.system.append_file import AppendFile
 from artos.system.archives import Archives
-from artos.system.cleanup import image_folder, remove_images
 from artos.system.durable import write_durably
 from head.daemon.state import HeadState
 from head.records.run_folder import RunFolder
@@ -119,7 +119,7 @@ def test_images_are_kept_in_no_folder_where_they_can_be_renamed(place: Path) -> 
     loose.mkdir()
     loose.chmod(0o777)
     memory = ShmFolder.create("run")
-    with pytest.raises(Refused, match=r"everybody may rename .* \(chmod \+t"):
+    with pytest.raises(Refused, match=r"everyone may rename .* \(chmod \+t"):
         image_folder(memory.path, str(loose), place)
     memory.remove()
     assert list(loose.iterdir()) == []
@@ -286,7 +286,7 @@ def test_shared_memory_is_not_where_everybody_may_rename(
 ) -> None:
     tmp_path.chmod(0o777)
     monkeypatch.setenv("ARTOS_SHM", str(tmp_path))
-    with pytest.raises(Refused, match="everybody may rename what lies in"):
+    with pytest.raises(Refused, match="everyone may rename what lies in"):
         ShmFolder.create("run")
 
 

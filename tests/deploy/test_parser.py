@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from artos.counts import count
 from artos.errors import Refused
-from artos.scaling.actor_count import Manual, Schedule, parse_actors
+from artos.specs.actor_count import Manual, Schedule, parse_actors
+from artos.specs.counts import count
 from artos.version import VERSION
 from deploy.cli.__main__ import main
 from deploy.cli.completion import SHELLS

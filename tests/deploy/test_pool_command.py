@@ -11,7 +11,7 @@ from artos.clock import SystemClock
 from artos.pool.folder import pool_folder
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
-from artos.pool.view import look
+from artos.pool.view import read_pool
 from deploy.cli.__main__ import main
 from deploy.cli.pool import text
 
@@ -27,7 +27,7 @@ def test_resources_holders_queue_and_accounts(capsys: pytest.CaptureFixture[str]
     with Pool.join(resources, name="a run") as pool:
         holder, waiting = pool.enter("first", memory_mb=500), pool.enter("second", weight=2.0)
         with holder.lease(60.0):
-            waiting.ask()
+            waiting.ask_for_lease()
             assert main(["pool", "--json"]) == 0
             shown = json.loads(capsys.readouterr().out)
             assert [each["holders"] for each in shown["resources"]] == [1, 0]
@@ -50,7 +50,7 @@ def test_resources_holders_queue_and_accounts(capsys: pytest.CaptureFixture[str]
 def test_what_is_only_kept_is_not_held() -> None:
     with Pool.join([Resource("cuda:0")]) as pool:
         pool.enter("w").lease().close()
-        assert look().holders == []
+        assert read_pool().holders == []
 
 
 def test_a_late_holder_is_called_late() -> None:
@@ -59,7 +59,7 @@ def test_a_late_holder_is_called_late() -> None:
             return super().now() + 100.0
 
     with Pool.join([Resource("cuda:0")]) as pool, pool.enter("w").lease(10.0):
-        assert ", late)" in text(look(clock=Later()))
+        assert ", late)" in text(read_pool(clock=Later()))
 
 
 def test_what_a_dead_process_left_is_removed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,6 +69,6 @@ def test_what_a_dead_process_left_is_removed(capsys: pytest.CaptureFixture[str])
     assert main(["clean"]) == 0
     assert f"removed {pool_folder()}" in capsys.readouterr().out
     assert not pool_folder().exists()
-    assert look().holders == []
+    assert read_pool().holders == []
     killed.forked()
     killed.table.close()

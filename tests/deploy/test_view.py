@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artos.clock import ManualClock
-from artos.usage import Usage
+from artos.protocol.usage import Usage
 from deploy.display import screen, text_curve
 from deploy.display.view import LiveView
 from head.records.episodes import Episodes

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from artos.levels import Level
+from artos.specs.levels import Level
 from artos.system import gpus
 from evaluation.core.report import Results
 from evaluation.core.runner import Answer

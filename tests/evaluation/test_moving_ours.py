@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from named import acting
 
-from artos.buffer.mailbox import actor_member
-from artos.buffer.run_memory import RunMemory
 from artos.errors import DeadlineExceeded
+from artos.runs.run_memory import RunMemory
 from evaluation.baselines.processes import measure_ours
-from evaluation.control_plane.bench import divided
+from evaluation.control_plane.head_load import divided
 from evaluation.lab.namespaces import why_not
 from evaluation.pipelining import artos_learner, not_encrypted
 from evaluation.pipelining.artos_learner import Learner
@@ -68,7 +68,7 @@ def arrive(node, number, names=None, actors=range(ACTORS)):
         block.arrays["ages"][places, 0] = steps
         block.arrays["policy_version"][places] = number
         block.commit((number + 1) * STEPS, keys)
-        node.board.notify(actor_member(actor))
+        node.board.notify(*acting(actor))
 
 
 @pytest.mark.parametrize("off", PIPELINES, ids=str)

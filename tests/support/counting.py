@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from artos import RolloutActor, Workload
+from artos import Learner, RolloutActor, Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 STEPS, MOST = 16, 40_000
@@ -80,14 +80,12 @@ class Walker(RolloutActor):
         return []
 
 
-class Bookkeeper:
+class Bookkeeper(Learner):
     """Learns nothing of use; ``live`` carries the book, so it is published with the weights."""
 
-    non_publishing: tuple[str, ...] = ()
     parameters = 2
 
     def setup(self, context: Any) -> None:
-        self.fresh = False
         self.params = np.zeros(self.parameters, np.float32)
         self.book = np.full((MOST, 4), -1, np.int64)
         self.count = np.zeros(1, np.int64)
@@ -105,12 +103,6 @@ class Bookkeeper:
 
     def layout(self) -> Any:
         return (("nothing", (self.parameters,)),)
-
-    def threads(self, module: Any, cores: int) -> int:
-        return 1
-
-    def seconds(self) -> dict[str, float]:
-        return {}
 
 
 def workload(actors: int = 2, total_steps: int = 6000) -> Workload:

@@ -16,7 +16,7 @@ import pytest
 import subject
 from helpers import PATIENCE, ROOT
 
-from artos.buffer.mailbox import Doorbell
+from artos.buffer.doorbell import Doorbell
 from artos.buffer.segment import Segment
 from artos.system.closing import Closing
 from workers.checkpoint.criu.driver import Criu, NoCriu, Operation, Outcome, criu_here

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from artos.buffer.segment import PREFIX
+from artos.buffer.shm_folder import PREFIX
 from artos.system.shm import shm_root
 
 ROOT = Path(__file__).resolve().parents[2]

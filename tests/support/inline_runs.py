@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.buffer.run_memory import RunMemory
 from artos.clock import SystemClock
+from artos.runs.run_memory import RunMemory
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports

@@ -19,7 +19,7 @@ import psutil
 import safetensors.numpy
 from helpers import PATIENCE, ROOT
 
-from artos.buffer.segment import PREFIX, reap_orphans
+from artos.buffer.shm_folder import PREFIX, reap_orphans
 from artos.system.shm import shm_root
 from artos.transport.keys import make_keys
 from deploy.client.head_client import HeadClient
@@ -138,7 +138,7 @@ class Cluster:
     def status(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Nodes and runs by name."""
         assert self._client is not None
-        status = self._client.status()
+        status = self._client.cluster().plain
         return tuple({each["name"]: each for each in status[kind]} for kind in ("nodes", "runs"))  # type: ignore[return-value]
 
     def until(self, condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -20,7 +19,8 @@ import safetensors.numpy
 from helpers import PATIENCE, ROOT, below
 from numpy.typing import NDArray
 
-from artos.buffer.segment import PREFIX
+from artos.buffer.shm_folder import PREFIX
+from artos.specs.members import Member
 from artos.system.shm import shm_root
 
 TINY = ("--set", "envs=1", "--set", "steps=16", "--set", "minibatches=1", "--set", "epochs=1")
@@ -73,13 +73,11 @@ class Artos:
         """Send a signal to it alone."""
         self.process.send_signal(number)
 
-    def member(self, number: int) -> psutil.Process | None:
-        """The process of a member (0: learner, k: actor k - 1), if it runs."""
-        return next((p for p in self.children() if _member_of(p) == number), None)
-
-    def evaluator(self) -> psutil.Process | None:
-        """The process that evaluates, if it runs."""
-        return next((p for p in self.children() if _log_of(p) == "evaluator.log"), None)
+    def member(self, member: Member) -> psutil.Process | None:
+        """The process of a member, if it runs."""
+        # By its log: clones and forks have the command line of their template.
+        log = f"{str(member).replace(' ', '-')}.log"
+        return next((p for p in self.children() if _log_of(p) == log), None)
 
     def children(self) -> list[psutil.Process]:
         """Its descendants that run."""
@@ -117,15 +115,6 @@ def _log_of(process: psutil.Process) -> str:
         return Path(f"/proc/{process.pid}/fd/1").readlink().name
     except (psutil.Error, OSError):
         return ""
-
-
-def _member_of(process: psutil.Process) -> int | None:
-    """By its log: clones and forks have the command line of their template."""
-    log = _log_of(process)
-    if log == "learner.log":
-        return 0
-    found = re.fullmatch(r"actor-(\d+)\.log", log)
-    return int(found[1]) + 1 if found else None
 
 
 def runs(process: psutil.Process) -> bool:

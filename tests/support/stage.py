@@ -13,11 +13,8 @@ import msgspec
 import numpy as np
 from helpers import PATIENCE, TESTS
 
-from artos.buffer.mailbox import actor_member, template_member
-from artos.buffer.run_memory import RunMemory
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded
-from artos.plan import Plan, Site
 from artos.protocol.invocations import (
     Done,
     FromMember,
@@ -27,9 +24,12 @@ from artos.protocol.invocations import (
     decode_from_member,
     encode,
 )
+from artos.runs.plan import Plan, Site
+from artos.runs.run_memory import RunMemory
 from artos.runtime.member import ActorRole
 from artos.runtime.serving import actor_role
 from artos.runtime.template import Identity, tell
+from artos.specs.members import ACTORS, TEMPLATE, Member
 from artos.system.child import Child, ProcessSpec, command, environment, start
 from artos.system.closing import Closing
 from head.run.request import reference_of
@@ -79,11 +79,11 @@ class Stage(Closing):
     # -- who is who ----------------------------------------------------------------------------
 
     def site(self, actor: int) -> Site:
-        return msgspec.structs.replace(self.node.site, member=actor_member(actor))
+        return msgspec.structs.replace(self.node.site, member=Member(ACTORS, actor))
 
     @property
-    def template(self) -> int:
-        return template_member(self.node.site.members)
+    def template(self) -> Member:
+        return Member(TEMPLATE)
 
     def identity(self, actor: int) -> Identity:
         return Identity(self.site(actor), str(self.log(actor)))
@@ -135,16 +135,16 @@ class Stage(Closing):
 
     # -- talking -------------------------------------------------------------------------------
 
-    def hear(self, member: int) -> FromMember:
+    def hear(self, member: Member) -> FromMember:
         """The next report of a member."""
         deadline = Deadline(PATIENCE)
         while (data := self.node.board.up(member).take()) is None:
             if deadline.passed:
-                raise DeadlineExceeded(f"a report of member {member}: {self.said()}", PATIENCE)
+                raise DeadlineExceeded(f"a report of {member}: {self.said()}", PATIENCE)
             self.node.board.doorbell.wait(deadline.left)
         return decode_from_member(data)
 
-    def ready(self, member: int) -> Ready:
+    def ready(self, member: Member) -> Ready:
         report = self.hear(member)
         assert isinstance(report, Ready), report
         return report
@@ -152,15 +152,15 @@ class Stage(Closing):
     def sample(self, actor: int, stop: int) -> None:
         """Have an actor's block filled up to row ``stop``; returns at once."""
         call = Invoke(stop, "actors.sample", "sample", stop=stop)
-        self.node.board.down(actor_member(actor)).put(encode(call))
+        self.node.board.down(Member(ACTORS, actor)).put(encode(call))
 
     def done(self, actor: int) -> Done:
-        report = self.hear(actor_member(actor))
+        report = self.hear(Member(ACTORS, actor))
         assert isinstance(report, Done), report
         return report
 
     def stop(self, actor: int) -> None:
-        self.node.board.down(actor_member(actor)).put(encode(Stop()))
+        self.node.board.down(Member(ACTORS, actor)).put(encode(Stop()))
 
     def said(self) -> dict[str, str]:
         """All logs."""

@@ -16,7 +16,7 @@ import sys
 import threading
 from pathlib import Path
 
-from artos.buffer.mailbox import Doorbell
+from artos.buffer.doorbell import Doorbell
 from artos.buffer.segment import Segment
 from artos.system.child import end_with_parent
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import msgspec
 
 from artos.buffer.model_block import ObjectSpec
-from artos.plan import Plan
 from artos.protocol.invocations import Claim
-from artos.reference import Reference
-from artos.spec import ArraySpec, DataKey
+from artos.runs.plan import Plan
+from artos.specs.keys import ArraySpec, DataKey
+from artos.specs.reference import Reference
 from triggers import Firing, Trigger
 from triggers.events import Arrived, Committed, Event, Joined, Recheck
 from triggers.table import Table

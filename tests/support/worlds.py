@@ -20,6 +20,7 @@ from artos.protocol.control import (
     Unassign,
 )
 from artos.protocol.message import Message
+from artos.protocol.views import RunFacts
 from head.daemon import rows
 from head.daemon.effects import Begin, Order, Tell
 from head.daemon.roster import Known, Node, Roster
@@ -93,7 +94,7 @@ class World:
         return RunUp(run.name, run.epoch, 1, plan, "code", "tcp://h:1", ("tcp://h:2",), self.actors)
 
     def news(self, name: str, state: str = "running", **facts: object) -> None:
-        self.scheduler.run_news(RunNews(name, state, "", dict(facts)))
+        self.scheduler.run_news(RunNews(name, state, "", msgspec.convert(facts, RunFacts)))
 
     def ended(self, name: str, status: int | None, words: str = "") -> None:
         del self.processes[name]

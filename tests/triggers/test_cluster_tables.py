@@ -7,7 +7,7 @@ from trigger_helpers import KEYS, new_plan
 
 from artos.buffer.layout import Consumer
 from artos.buffer.model_block import ObjectSpec
-from artos.spec import VERSION_KEY, ArraySpec
+from artos.specs.keys import VERSION_KEY, ArraySpec
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
 from triggers.table import Table
 from triggers.wiring import cache_plan, stage_consumers, transfers, with_transfer

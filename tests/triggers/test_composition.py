@@ -9,6 +9,7 @@ from trigger_helpers import KEYS, arrived, committed, feed, fire, joined, rows
 from artos.protocol.invocations import Claim
 from triggers import And, DataKeyTrigger, Firing, ObjectKeyTrigger, Or, TimeTrigger, TransferTrigger
 from triggers.events import Event, Joined, Published, Tick
+from triggers.pairs import meet, plus
 
 
 def test_and_fires_once_both_have_fired() -> None:
@@ -27,12 +28,12 @@ def test_and_keeps_what_arrives_while_it_waits() -> None:
 
 
 def test_and_is_for_those_whom_both_are_for() -> None:
-    chosen = Firing(actors=(1, 2)).meet(Firing())
+    chosen = meet(Firing(actors=(1, 2)), Firing())
     assert chosen.actors == (1, 2)
-    assert Firing(actors=(1, 2)).meet(Firing(actors=(2, 3))).actors == (2,)
-    assert Firing().meet(Firing()).actors is None
-    assert Firing(actors=(1,)).plus(Firing(actors=(2, 1))).actors == (1, 2)
-    assert Firing(actors=(1,)).plus(Firing()).actors is None
+    assert meet(Firing(actors=(1, 2)), Firing(actors=(2, 3))).actors == (2,)
+    assert meet(Firing(), Firing()).actors is None
+    assert plus(Firing(actors=(1,)), Firing(actors=(2, 1))).actors == (1, 2)
+    assert plus(Firing(actors=(1,)), Firing()).actors is None
 
 
 def test_a_random_pull_at_most_every_second_stays_random() -> None:

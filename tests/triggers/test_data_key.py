@@ -14,7 +14,7 @@ from artos.buffer.samplers.patterns import FIFO, FullBatch, Uniform
 from artos.protocol.invocations import Claim
 from triggers import DataKeyTrigger, Firing, ReplayTrigger
 from triggers.events import Arrived, Event, Joined, Left, Published, Rewound, Tick
-from triggers.primitives import Supply
+from triggers.supply import Supply
 from triggers.table import decode_trigger
 
 

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from trigger_helpers import KEYS, new_plan
 
 from artos.buffer.model_block import ObjectSpec
-from artos.scaling.actor_count import NoiseScale, Schedule
-from artos.spec import ArraySpec
+from artos.specs.actor_count import NoiseScale, Schedule
+from artos.specs.keys import ArraySpec
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.explain import explain
 from triggers.table import Table

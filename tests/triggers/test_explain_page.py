@@ -8,8 +8,8 @@ import pytest
 from test_explain import PIPELINE
 from trigger_helpers import new_plan
 
-from artos.scaling.actor_count import Schedule
-from artos.spec import DataKey
+from artos.specs.actor_count import Schedule
+from artos.specs.keys import DataKey
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
 from triggers.events import Event
 from triggers.explain import explain

@@ -15,7 +15,7 @@ from trigger_helpers import KEYS, arrived, committed, feed, fire, joined, rows
 from artos.clock import ManualClock
 from artos.errors import Refused
 from artos.protocol.invocations import Claim
-from artos.runtime.reference import load_object
+from artos.runs.loader import load_object
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.events import Began, Committed, Event, Joined, Left, Published, Recheck, Tick
 from triggers.table import decode_table

@@ -10,15 +10,19 @@ from pathlib import Path
 
 import pytest
 from helpers import PATIENCE
+from named import LEARNER, acting
 
 from artos.buffer.mailbox import Mailbox, mailbox_bytes
-from artos.buffer.segment import Segment, ShmFolder
+from artos.buffer.segment import Segment
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import MailboxFull
 from artos.protocol.invocations import Claim, Invoke, Stop, decode_to_member
 from artos.protocol.steering import Call
+from artos.specs.members import Member
 from artos.transport.messenger import Messenger
 from triggers import Firing
-from triggers.engine import DirectPasser, QueuePasser, ZmqPasser, direct_passers
+from triggers.engine import DirectPasser, direct_passers
+from triggers.passers import QueuePasser, ZmqPasser
 
 INVOKES = [
     Invoke(1, "learner.update", "update", (Claim(1, 0, 5), Claim(2, 5, 10)), progress=0.5),
@@ -42,12 +46,13 @@ def test_direct() -> None:
 
 
 def test_direct_calls_tell_the_target_who_is_meant() -> None:
-    got: list[tuple[int, Invoke]] = []
-    passers = direct_passers(lambda *what: got.append(what), (0, 3))
-    assert passers.keys() == {0, 3}
-    passers[3].pass_message(INVOKES[0])
-    passers[0].pass_message(INVOKES[1])
-    assert got == [(3, INVOKES[0]), (0, INVOKES[1])]
+    got: list[tuple[Member, Invoke]] = []
+    (actor,) = acting(2)
+    passers = direct_passers(lambda *what: got.append(what), (LEARNER, actor))
+    assert passers.keys() == {LEARNER, actor}
+    passers[actor].pass_message(INVOKES[0])
+    passers[LEARNER].pass_message(INVOKES[1])
+    assert got == [(actor, INVOKES[0]), (LEARNER, INVOKES[1])]
 
 
 def test_a_local_queue_is_read_where_its_memory_is_mapped(box: Path) -> None:
@@ -73,12 +78,12 @@ def test_a_local_queue_nobody_reads_is_an_error(box: Path) -> None:
 
 
 def test_zeromq_to_the_peer_that_is_meant(tmp_path: Path) -> None:
-    came, calls = threading.Event(), [Call(1, invoke, 4) for invoke in INVOKES]
+    came, calls = threading.Event(), [Call(*acting(0), invoke, 4) for invoke in INVOKES]
     with (
         Messenger.serve(f"ipc://{tmp_path}/s", None, lambda: None) as head,
         Messenger.connect(head.endpoint, None, "w2", came.set) as node,
     ):
-        ZmqPasser(head, "w1").pass_message(Call(9, INVOKES[0]))
+        ZmqPasser(head, "w1").pass_message(Call(*acting(8), INVOKES[0]))
         for call in calls:  # it may not have been heard of yet
             ZmqPasser(head, "w2").pass_message(call)
         got: list[tuple[str, object]] = []

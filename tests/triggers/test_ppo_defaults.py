@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from artos.spec import Workload
+from artos.specs.workload import Workload
 from triggers.algorithms.defaults import minibatches_of
 from triggers.algorithms.ppo import workload
 

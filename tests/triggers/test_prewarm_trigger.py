@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from trigger_helpers import KEYS, fire, new_plan
 
-from artos.scaling.elastic import Elastic
+from artos.specs.elastic import Elastic
 from triggers import DataKeyTrigger, ObjectKeyTrigger, PrewarmTrigger, TimeTrigger, Trigger
 from triggers.events import Tick
 from triggers.explain import explain
 from triggers.prewarm import PREWARM
 from triggers.table import Table, decode_table
-from triggers.targets import samples
+from triggers.targets import parsed
 from triggers.verify.verifier import faults
 from triggers.wiring import completed
 
@@ -71,7 +71,7 @@ def test_a_users_own_trigger_stays() -> None:
 
 
 def test_it_asks_for_no_rounds() -> None:
-    assert not samples(PREWARM)
+    assert not parsed(PREWARM).samples
     alone: Table = {"learner.update": TABLE["learner.update"], PREWARM: TimeTrigger(1.0)}
     assert "nothing fires sampling" in " ".join(faults(new_plan(alone), alone))
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from artos.errors import Refused
-from artos.reference import Reference
 from artos.runtime import register as registering
 from artos.runtime.preload import Preloaded
+from artos.specs.reference import Reference
 from triggers.algorithms import BUILT_IN
 from triggers.registration import prepare, register_apart
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
 
 from artos.buffer.samplers.patterns import Prioritised, Sequences, Uniform
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 from triggers import Firing, ReplayTrigger, RoundTrigger, TimeTrigger, Trigger, wiring
 from triggers.events import Event, Joined, Learned, Left, Published, Rewound
 from triggers.replay import RateLimit

@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 from trigger_helpers import KEYS, arrived, fire, joined, new_plan, rows
 
-from artos.plan import Plan
+from artos.runs.plan import Plan
 from head.run.coordination.books import Rounds
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger
 from triggers.events import Event, Published

@@ -12,11 +12,12 @@ from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
 from artos.clock import ManualClock
 from artos.errors import Refused
 from artos.protocol.invocations import Claim
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.events import Event, Joined, Published, Rewound, Tick
 from triggers.pacing import demands, fewest
+from triggers.pairs import meet, plus
 from triggers.table import decode_table, decode_trigger
 from triggers.verify.verifier import faults
 from triggers.window import Window
@@ -69,17 +70,17 @@ def test_a_transfer_without_a_condition_is_never_due() -> None:
     ],
 )
 def test_two_firings_meet_in_the_actors_that_both_are_for(one: Any, other: Any, met: Any) -> None:
-    assert Firing(actors=one).meet(Firing(actors=other)).actors == met
+    assert meet(Firing(actors=one), Firing(actors=other)).actors == met
 
 
 def test_what_two_firings_make_together() -> None:
     one = Firing((Claim(0, 0, 2),), (Claim(1, 0, 2),), (0, 1), rounds=1, keys=("a", "b"), version=5)
     other = Firing((Claim(0, 2, 4),), (Claim(2, 0, 2),), (1, 2), 3, ("b", "c"), 4, "t", 9)
     both = ((Claim(0, 0, 2), Claim(0, 2, 4)), (Claim(1, 0, 2), Claim(2, 0, 2)))
-    assert one.plus(other) == Firing(*both, (0, 1, 2), 3, ("a", "b", "c"), 5)
-    assert one.meet(other) == Firing(*both, (1,), 3, ("a", "b", "c"), 5)
+    assert plus(one, other) == Firing(*both, (0, 1, 2), 3, ("a", "b", "c"), 5)
+    assert meet(one, other) == Firing(*both, (1,), 3, ("a", "b", "c"), 5)
     for each in (Firing(), one):
-        assert each.plus(Firing()).actors is Firing().plus(each).actors is None
+        assert plus(each, Firing()).actors is plus(Firing(), each).actors is None
 
 
 def test_a_period_begins_when_the_last_one_was_over() -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 from trigger_helpers import KEYS, new_plan
 
-from artos.scaling.actor_count import Manual, Schedule
+from artos.specs.actor_count import Manual, Schedule
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.table import Table
 from triggers.verify.verifier import faults

@@ -6,7 +6,7 @@ import pytest
 from test_verifier import SHIPPED, rows, table
 from trigger_helpers import KEYS, new_plan
 
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.table import Table
 from triggers.verify import non_publishing

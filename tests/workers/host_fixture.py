@@ -7,19 +7,24 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from named import acting
+
 from artos.clock import ManualClock
 from artos.errors import TemplateFailed
-from artos.plan import Site
 from artos.protocol.invocations import Done, FromMember, Invoke, Ready
-from artos.scaling.elastic import Park
+from artos.runs.plan import Site
+from artos.specs.elastic import Park
+from artos.specs.members import Member, Members
 from triggers.engine import direct_passers
 from workers.actors.actor_record import State
 from workers.actors.idle_tiers import IdleTiers
-from workers.actors.launchers.launcher import Kind, Launched, Launcher, Place
 from workers.actors.process_manager import ProcessManager
+from workers.actors.spawners.spawner import Kind, Place, Spawned, Spawner
 from workers.actors.tier_policy import Tier
 from workers.actors.usage import Accounts
 from workers.host.slots import OwnSlots, Slot, SlotTable
+
+ONE, TWO, THREE, FOUR = acting(0, 1, 2, 3)
 
 
 class FakeChild:
@@ -59,27 +64,27 @@ class FakeStrategy:
 
     def __init__(self, log: Path) -> None:
         self.log = log
-        self.asked: list[int] = []
+        self.asked: list[Member] = []
         self.said: list[FromMember] = []
-        self.children: dict[int, FakeChild] = {}
+        self.children: dict[Member, FakeChild] = {}
         self.barred = False
         self.closed = False
 
-    def request(self, member: int, slot: Slot | None) -> None:
+    def request(self, member: Member, slot: Slot | None) -> None:
         del slot
         self.asked.append(member)
 
     def heard(self, message: FromMember) -> None:
         self.said.append(message)
 
-    def poll(self) -> list[Launched]:
+    def poll(self) -> list[Spawned]:
         if self.barred:
             raise TemplateFailed(self.kind, "user code raised")
-        launched = [Launched(member, self._child(member), self.kind) for member in self.asked]
+        spawned = [Spawned(member, self._child(member), self.kind) for member in self.asked]
         self.asked.clear()
-        return launched
+        return spawned
 
-    def _child(self, member: int) -> Any:
+    def _child(self, member: Member) -> Any:
         self.children[member] = FakeChild(self.log)
         return self.children[member]
 
@@ -158,20 +163,20 @@ class FakeMail:
     """Mailboxes that are lists; ``cleared`` are the members whose was emptied."""
 
     def __init__(self, actors: int) -> None:
-        self.delivered: list[tuple[int, Invoke]] = []
+        self.delivered: list[tuple[Member, Invoke]] = []
         self.said: list[FromMember] = []
-        self.cleared: list[int] = []
-        self.passers = direct_passers(self._deliver, range(1, actors + 1))
+        self.cleared: list[Member] = []
+        self.passers = direct_passers(self._deliver, acting(*range(actors)))
 
-    def _deliver(self, member: int, call: Invoke) -> None:
+    def _deliver(self, member: Member, call: Invoke) -> None:
         self.delivered.append((member, call))
 
-    def take(self, member: int) -> list[FromMember]:
+    def take(self, member: Member) -> list[FromMember]:
         del member
         said, self.said = self.said, []
         return said
 
-    def clear(self, member: int) -> None:
+    def clear(self, member: Member) -> None:
         self.cleared.append(member)
 
 
@@ -194,46 +199,46 @@ class Host:
         tiers = IdleTiers(
             park, tiers, self.checkpointer, accounts, self.unpinned.append, self.clock,  # type: ignore[arg-type]
         )  # fmt: skip
+        site = Site(str(folder), ONE, Members.of_run(actors), str(folder / "logs"))
         self.manager = ProcessManager(
-            Place(Site(str(folder), 0, actors + 1, str(folder / "logs")), folder / "plan"), actors,
-            self.mail, self.recovered.append,  # type: ignore[arg-type]
-            Launcher([lambda: self.strategy, lambda: self.spare]), cpus,
+            Place(site, folder / "plan"), self.mail, self.recovered.append,  # type: ignore[arg-type]
+            Spawner([lambda: self.strategy, lambda: self.spare]), cpus,
             SlotTable(OwnSlots(cpus), self.clock), tiers, accounts, self.clock, pin=False,
         )  # fmt: skip
         self._number = 0
 
     @property
-    def delivered(self) -> list[tuple[int, Invoke]]:
+    def delivered(self) -> list[tuple[Member, Invoke]]:
         """What was put into the mailboxes, and whose."""
         return self.mail.delivered
 
-    def say(self, member: int, message: FromMember) -> list[FromMember]:
+    def say(self, member: Member, message: FromMember) -> list[FromMember]:
         """Have a member report that; what its node makes of it."""
         self.mail.said.append(message)
         return [*self.manager.reports(member)]
 
-    def up(self, *members: int) -> None:
+    def up(self, *members: Member) -> None:
         """Start actors and have them report."""
         for member in members:
             self.manager.start(member)
             self.say(member, Ready(0.0))
 
-    def ask(self, *members: int) -> None:
+    def ask(self, *members: Member) -> None:
         """Send one invocation to each."""
         for member in members:
             self._number += 1
             self.manager.send(member, Invoke(self._number, "t", "sample", stop=9, bind=False))
 
-    def answer(self, *members: int) -> None:
+    def answer(self, *members: Member) -> None:
         """Each answers its oldest invocation."""
         for member in members:
             self.clock.advance(1.0)
             self.say(member, Done(0, 0))
 
     @property
-    def served(self) -> Sequence[int]:
+    def served(self) -> Sequence[Member]:
         """Members in the order in which they were given something to do."""
         return [member for member, _ in self.delivered]
 
-    def state(self, member: int) -> State:
+    def state(self, member: Member) -> State:
         return self.manager.states()[member]

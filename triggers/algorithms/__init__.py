@@ -1,7 +1,13 @@
-"""Each algorithm as a trigger configuration (paper Table 3)."""
+"""Algorithms: each is a file with its settings, its update and its table (paper Table 3)."""
+
+import pkgutil
+
+_SHARED = ("defaults", "pipelined_ppo", "pipelines", "replaying")
+"""Files that several algorithms are made of."""
 
 BUILT_IN = {
     name: f"triggers.algorithms.{name}:workload"
-    for name in ("ppo", "a2c", "impala", "dqn", "sac", "td3")
+    for _, name, _ in pkgutil.iter_modules(__path__)
+    if name not in _SHARED
 }
-"""Algorithms that ``artos run`` knows by name."""
+"""Algorithms that ``artos run`` knows by name: whatever file stands here."""

@@ -1,68 +1,107 @@
-"""A2C as a trigger configuration: one gradient per round of all actors (paper Table 3)."""
+"""A2C (Mnih et al. 2016, synchronous): its settings, its update, its table (paper Table 3)."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from typing import Annotated, ClassVar, Literal
 
-from artos.learners.a2c import A2C, Stepping
-from artos.learners.compiler import Switch
-from artos.scaling.actor_count import ActorsSetting
-from artos.spec import Workload
+import numpy as np
+from torch import Tensor
+
+from artos.buffer.samplers.batch import Batch
+from artos.learners.actor_critic import ActorCriticLearner, explained_variance
+from artos.learners.optimisers import Adam, Optimiser, RMSprop
+from artos.learners.settings import (
+    ActorCriticSettings,
+    Lambda,
+    Steps,
+    builder,
+    fitted,
+    learner,
+    left_open,
+)
+from artos.losses.actor_critic import actor_critic_loss
+from artos.losses.gae import advantages
+from artos.losses.rounds import Floats
+from artos.protocol.invocations import Invoke
+from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
-from triggers.algorithms.defaults import actor_critic, step_size
+from triggers.algorithms.defaults import actor_critic
+
+Stepping = Annotated[Literal["adam", "rmsprop"], learner("what steps")]
 
 
-def workload(
-    env: Annotated[str, "a Gymnasium id, or your own module:factory"] = "CartPole-v1",
-    actors: Annotated[ActorsSetting, "how many processes sample, and when that changes"] = 2,
-    total_steps: Annotated[int, "environment steps in all"] = 500_000,
-    *,
-    envs: Annotated[int, "environments an actor steps side by side"] = 4,
-    clip_rewards: Annotated[bool | None, "clip rewards to -1 ... 1; none: on Atari"] = None,
-    terminal_lives: Annotated[bool, "a lost life ends the learner's episode (Atari)"] = False,
-    steps: Annotated[int, "steps of each environment in a round"] = 5,
-    hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (64, 64),
-    recurrent: Annotated[bool, "give the policy a memory of its episode (a GRU)"] = False,
-    memory: Annotated[int, "units of that memory"] = 64,
-    normalize: Annotated[bool, "scale observations and rewards by running statistics"] = False,
-    lr: Annotated[float | None, "step size; none: 2.5e-4 on images, 1e-3 elsewhere"] = None,
-    anneal: Annotated[bool, "lower lr to 0 over the run"] = False,
-    optimiser: Annotated[Stepping, "what steps"] = "rmsprop",
-    gamma: Annotated[float, "discount of later rewards, 0 to 1"] = 0.99,
-    lam: Annotated[float, "GAE's lambda, 0 to 1; 1: n-step returns"] = 1.0,
-    vf_coef: Annotated[float, "weight of the value loss"] = 0.5,
-    ent_coef: Annotated[float, "weight of the entropy bonus"] = 0.0,
-    max_grad_norm: Annotated[float | None, "longest gradient; none: no limit"] = 0.5,
-    bfloat16: Annotated[bool, "run the learner's network in bfloat16"] = False,
-    threads: Annotated[int, "threads of the learner; 0: one, or all free for large networks"] = 0,
-    compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
-) -> Workload:
+class A2CSettings(ActorCriticSettings, kw_only=True, frozen=True):
+    """What can be set of A2C, with its defaults."""
+
+    steps: Steps = 5
+    lam: Lambda = 1.0
+    optimiser: Stepping = "rmsprop"
+
+
+class A2C(ActorCriticLearner):
+    """One gradient step with all rows of a batch.
+
+    ``lam=1`` makes advantages of n-step returns, n being what is left of the round; less is GAE.
+    """
+
+    Settings: ClassVar[type[ActorCriticSettings]] = A2CSettings
+    settings: A2CSettings
+    reads: ClassVar[tuple[str, ...]] = ("actions", "rewards", "bootstraps")
+
+    def optimiser(self) -> Optimiser:
+        """As set."""
+        return Adam(self.lr) if self.settings.optimiser == "adam" else RMSprop(self.lr)
+
+    def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
+        """One step."""
+        began, s = time.perf_counter(), self.settings
+        self._anneal(call)
+        rows = self._rows(batch, ("actions",))
+        if unmeasured := self._unmeasured():
+            self._count(batch, rows)
+        self._seconds = {"gather": time.perf_counter() - began}
+        log_probs, entropy, values = self._evaluate(batch, rows, np.arange(len(batch)))
+        found = self._estimates(batch, _shaped(log_probs, batch), _shaped(values, batch))
+        advantage, target = (self.tensor(array.reshape(-1)) for array in found)
+        loss, report = actor_critic_loss(
+            log_probs, advantage, values, target, entropy, s.vf_coef, s.ent_coef, rows.get("valid")
+        )
+        self.step(loss)
+        if not unmeasured:
+            self._count(batch, rows)
+        metrics = {name: float(value) for name, value in report.items()}
+        metrics["lr"] = self.network.optimiser.lr
+        return metrics | explained_variance(target, values.detach(), rows.get("valid"))
+
+    def _estimates(self, batch: Batch, log_probs: Floats, values: Floats) -> tuple[Floats, Floats]:
+        """Advantages and value targets, by the network's answer for all rows; all (A, T, E)."""
+        return advantages(**self._rounds(batch), values=values)
+
+
+def _shaped(rows: Tensor, batch: Batch) -> Floats:
+    found: Floats = rows.detach().cpu().numpy().reshape(batch.shape)
+    return found
+
+
+@builder(A2CSettings)
+def workload(settings: A2CSettings) -> Workload:
     """A2C on any environment.
 
     Sampling and learning alternate: an update is one gradient step with one round of all actors
     that take part, so rows are never older than the newest version.
     """
-    actor = actor_critic(
-        env, envs, hidden=hidden, recurrent=recurrent, memory=memory, normalize=normalize,
-        clip_rewards=clip_rewards, terminal_lives=terminal_lives,
-    )  # fmt: skip
-    lr = step_size(lr, actor.spec)
-    learner = A2C(
-        lr=lr, anneal=anneal, optimiser=optimiser, gamma=gamma, lam=lam, vf_coef=vf_coef,
-        ent_coef=ent_coef, max_grad_norm=max_grad_norm, normalize_rewards=normalize,
-        bfloat16=bfloat16, threads=threads, compile=compile,
-    )  # fmt: skip
+    actor = actor_critic(settings)
+    found = fitted(settings, actor.spec)
     keys = tuple(key.name for key in actor.data_keys())
     return Workload(
         name="a2c",
         actor=actor,
-        learner=learner,
+        learner=A2C(found),
         triggers={
-            "learner.update": DataKeyTrigger(keys, size=steps, max_lag=0),
+            "learner.update": DataKeyTrigger(keys, size=found.steps, max_lag=0),
             "actors.sample": ObjectKeyTrigger("model_param"),
         },
-        actors=actors,
-        steps=steps,
-        total_steps=total_steps,
-        settings={"lr": lr},
-    )
+        actors=found.actors, steps=found.steps, total_steps=found.total_steps,
+        settings=left_open(found),
+    )  # fmt: skip

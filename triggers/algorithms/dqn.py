@@ -1,73 +1,116 @@
-"""DQN as a trigger configuration: uniform or prioritised replay (paper Tables 1 and 3)."""
+"""DQN (Mnih et al. 2015): its settings, its update, its table (paper Tables 1 and 3)."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
 
 from artos.actors.rollout import RolloutActor
-from artos.learners.compiler import Switch
-from artos.learners.dqn import DQN
+from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.learners.off_policy import Obs, OffPolicyLearner
+from artos.learners.settings import (
+    ClipRewards,
+    Hidden,
+    LongestGradient,
+    ReplaySettings,
+    TerminalLives,
+    builder,
+    learner,
+    table,
+)
 from artos.policies.choosing import require_actions
 from artos.policies.values import Epsilon, QNetwork
-from artos.scaling.actor_count import ActorsSetting
-from artos.spec import Workload
+from artos.specs.workload import Workload
 from triggers.algorithms.defaults import require_numbers
-from triggers.algorithms.replaying import Replay, pattern, replay_workload
+from triggers.algorithms.replaying import replay_workload
 
 
-def workload(
-    env: Annotated[str, "a Gymnasium id, or your own module:factory"] = "CartPole-v1",
-    actors: Annotated[ActorsSetting, "how many processes sample, and when that changes"] = 1,
-    total_steps: Annotated[int, "environment steps in all"] = 50_000,
-    *,
-    envs: Annotated[int, "environments an actor steps side by side"] = 4,
-    clip_rewards: Annotated[bool | None, "clip rewards to -1 ... 1; none: on Atari"] = None,
-    terminal_lives: Annotated[bool, "a lost life ends the learner's episode (Atari)"] = False,
-    steps: Annotated[int, "steps of each environment in a round"] = 8,
-    hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (256, 256),
-    normalize: Annotated[bool, "scale observations by running statistics"] = False,
-    dueling: Annotated[bool, "value and advantages apart"] = False,
-    double: Annotated[bool, "choose by the network, rate by its target"] = True,
-    replay: Annotated[Replay, "how transitions are drawn"] = "uniform",
-    replay_size: Annotated[int, "transitions that are kept"] = 100_000,
-    alpha: Annotated[float, "how far priorities count, 0 to 1 (prioritised)"] = 0.6,
-    batch: Annotated[int, "transitions in an update"] = 64,
-    ratio: Annotated[float, "how often each transition is drawn"] = 16.0,
-    after: Annotated[int, "transitions before the first update"] = 1_000,
-    n_step: Annotated[int, "rewards summed before bootstrapping"] = 3,
-    gamma: Annotated[float, "discount of later rewards, 0 to 1"] = 0.99,
-    lr: Annotated[float, "step size"] = 1e-3,
-    tau: Annotated[float, "share of the way the target goes"] = 1.0,
-    target_every: Annotated[int, "updates between moves of the target"] = 100,
-    sync: Annotated[int, "updates between versions"] = 8,
-    epsilon: Annotated[float, "share of random actions in the end"] = 0.05,
-    explore: Annotated[float, "share of the run until then"] = 0.15,
-    spread: Annotated[float, "how far actors differ in exploration (Ape-X: 7)"] = 0.0,
-    max_grad_norm: Annotated[float | None, "longest gradient; none: no limit"] = 10.0,
-    threads: Annotated[int, "threads of the learner; 0: one, or all free for large networks"] = 0,
-    compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
-) -> Workload:
+class DQNSettings(ReplaySettings, kw_only=True, frozen=True):
+    """What can be set of DQN, with its defaults."""
+
+    clip_rewards: ClipRewards = None
+    terminal_lives: TerminalLives = False
+    hidden: Hidden = (256, 256)
+    dueling: Annotated[bool, table("value and advantages apart")] = False
+    double: Annotated[bool, learner("choose by the network, rate by its target")] = True
+    ratio: Annotated[float, table("how often each transition is drawn")] = 16.0
+    target_every: Annotated[int, learner("updates between moves of the target", ge=1)] = 100
+    epsilon: Annotated[float, table("share of random actions in the end")] = 0.05
+    explore: Annotated[float, table("share of the run until then")] = 0.15
+    spread: Annotated[float, table("how far actors differ in exploration (Ape-X: 7)")] = 0.0
+    max_grad_norm: LongestGradient = 10.0
+
+
+class DQN(OffPolicyLearner):
+    """Q-learning with a target network.
+
+    ``double`` chooses the following action by the network and rates it by the target (van Hasselt
+    et al. 2016). Every ``target_every`` updates the target goes ``tau`` of the way to the network.
+    """
+
+    Settings: ClassVar[type[ReplaySettings]] = DQNSettings
+    settings: DQNSettings
+
+    def __init__(self, settings: DQNSettings | None = None, /, **given: Any) -> None:
+        """With these settings, or with those given by name and defaults for the others."""
+        super().__init__(settings, **given)
+        self.max_grad_norm = self.settings.max_grad_norm
+
+    def setup(self, context: Any) -> None:
+        """Own a target beside the policy's network."""
+        super().setup(context)
+        self.target = self.own("target", copy.deepcopy(self.module))
+
+    def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
+        """A step on Huber's loss of the TD errors, which become the rows' priorities."""
+        loss, errors, q = self.compiler(
+            self._loss, self.observations(batch), self.following(batch), self.rows(batch)
+        )
+        self.step(loss)
+        if self.network.steps % self.settings.target_every == 0:
+            self.target.follow(self.network, self.settings.tau)
+        batch.prioritise(errors.abs().cpu().numpy())
+        return {"loss": loss.detach(), "q": q}
+
+    def _loss(
+        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Huber's loss, and without gradients the TD errors (n,) and the mean value."""
+        with torch.no_grad():
+            values: Tensor = self.target(following)
+            if self.settings.double:
+                best = self.module(following).argmax(1, keepdim=True)
+                value = values.gather(1, best).squeeze(1)
+            else:
+                value = values.max(1).values
+        wanted = self.wanted(rows, value)
+        found = self.module(obs).gather(1, rows["actions"].unsqueeze(1)).squeeze(1)
+        each = functional.smooth_l1_loss(found, wanted, reduction="none")
+        seen = found.detach()
+        return (rows["weights"] * each).mean(), seen - wanted, seen.mean()
+
+
+@builder(DQNSettings)
+def workload(settings: DQNSettings) -> Workload:
     """Deep Q-learning on any environment with discrete actions.
 
     Actors and learner work at the same time; after ``after`` transitions each one is drawn
-    ``ratio`` times on average, whoever is faster waits for the other.
+    ``ratio`` times on average; the faster side waits for the other.
     """
-    exploration = Epsilon(end=epsilon, share=explore, spread=spread)
+    s = settings
+    exploration = Epsilon(end=s.epsilon, share=s.explore, spread=s.spread)
     policy = partial(
-        QNetwork, hidden=hidden, dueling=dueling, epsilon=exploration, normalize=normalize
+        QNetwork, hidden=s.hidden, dueling=s.dueling, epsilon=exploration, normalize=s.normalize
     )
     actor = RolloutActor(
-        env, policy, envs, clip_rewards=clip_rewards, terminal_lives=terminal_lives
+        s.env, policy, s.envs, clip_rewards=s.clip_rewards, terminal_lives=s.terminal_lives
     )
     require_actions(actor.spec, "DQN", "discrete")
-    require_numbers(actor, normalize)
-    learner = DQN(
-        lr=lr, double=double, tau=tau, target_every=target_every, sync=sync,
-        max_grad_norm=max_grad_norm, threads=threads, compile=compile,
-    )  # fmt: skip
-    sample = pattern(replay, batch, n_step, gamma, alpha)
-    return replay_workload(
-        "dqn", actor, learner, sample, ratio=ratio, after=after, actors=actors, steps=steps,
-        total_steps=total_steps, replay_size=replay_size,
-    )  # fmt: skip
+    require_numbers(actor, s.normalize)
+    return replay_workload("dqn", actor, DQN(settings), settings, s.ratio)

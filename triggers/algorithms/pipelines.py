@@ -1,7 +1,7 @@
 """Ways to overlap sampling, transfer and learning, as rows of a trigger table (paper §4.4).
 
-These rows need a learner with the methods of ``artos.PPO``; an update works whether or not the
-other methods were fired. On one machine a transfer only moves a cursor.
+These rows need a learner with the methods of ``artos.PipelinedPPO``; an update works whether or not
+the other methods were fired. On one machine a transfer only moves a cursor.
 """
 
 from __future__ import annotations

@@ -1,105 +1,201 @@
-"""PPO as a trigger configuration: full batch update, on-policy synchronisation (paper Table 3)."""
+"""PPO (Schulman et al. 2017): its settings, its update, its table (paper Table 3: on-policy)."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import time
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
-from artos.actors.rollout import RolloutActor
-from artos.learners.compiler import Switch
-from artos.learners.ppo import PPO
-from artos.scaling.actor_count import ActorsSetting, actors_of
-from artos.spec import Workload
+import numpy as np
+from msgspec.structs import replace
+from torch import Tensor
+
+from artos.buffer.samplers.batch import Batch
+from artos.learners.actor_critic import ActorCriticLearner, explained_variance
+from artos.learners.advantage_cache import GradientAccumulator
+from artos.learners.context import LearnerContext
+from artos.learners.noise import GradientNoise
+from artos.learners.sequences import TimeMajor
+from artos.learners.settings import (
+    OPEN,
+    ActorCriticSettings,
+    builder,
+    fitted,
+    learner,
+    left_open,
+    table,
+)
+from artos.learners.torch_learner import indivisible
+from artos.losses.gae import advantages
+from artos.losses.masked import Scale, mean_and_spread
+from artos.losses.ppo import ppo_loss
+from artos.losses.rounds import Floats
+from artos.protocol.invocations import Invoke
+from artos.runs.plan import Plan
+from artos.specs.actor_count import NOISE_SCALE, actors_of
+from artos.specs.keys import ObjectKey
+from artos.specs.workload import Workload
 from triggers import ObjectKeyTrigger
-from triggers.algorithms.defaults import actor_critic, minibatches_of, ppo_defaults
+from triggers.algorithms.defaults import actor_critic, minibatches_of
 from triggers.algorithms.pipelines import Pipeline, learner_rows
 
 
-def workload(
-    env: Annotated[str, "a Gymnasium id, or your own module:factory"] = "CartPole-v1",
-    actors: Annotated[ActorsSetting, "how many processes sample, and when that changes"] = 2,
-    total_steps: Annotated[int, "environment steps in all"] = 500_000,
-    *,
-    envs: Annotated[int, "environments an actor steps side by side"] = 4,
-    clip_rewards: Annotated[bool | None, "clip rewards to -1 ... 1; none: on Atari"] = None,
-    terminal_lives: Annotated[bool, "a lost life ends the learner's episode (Atari)"] = False,
-    steps: Annotated[int | None, "steps of each environment in a round; none: 128, 256 *"] = None,
-    max_lag: Annotated[int, "versions rows may be old; 0: sample and learn in turn"] = 0,
-    pipeline: Annotated[Pipeline, "what is done before a batch is complete"] = "none",
-    hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (64, 64),
-    recurrent: Annotated[bool, "give the policy a memory of its episode (a GRU)"] = False,
-    memory: Annotated[int, "units of that memory"] = 64,
-    normalize: Annotated[bool, "scale observations and rewards by running statistics"] = False,
-    correlation: Annotated[float, "of continuous actions' noise, step to step, 0 to below 1"] = 0.5,
-    lr: Annotated[float | None, "step size; none: 1e-3, 3e-4 *, 2.5e-4 on images"] = None,
-    anneal: Annotated[bool | None, "lower lr to 0 over the run; none: true, false *"] = None,
-    gamma: Annotated[float, "discount of later rewards, 0 to 1"] = 0.99,
-    lam: Annotated[float, "GAE's lambda, 0 to 1"] = 0.95,
-    epochs: Annotated[int | None, "passes over each batch; none: 4, 10 *"] = None,
-    minibatches: Annotated[int | None, "steps of Adam in a pass; none: 4, rows / 64 *"] = None,
-    clip: Annotated[float | None, "bound of the ratio; none: 0.1 on images, 0.2 elsewhere"] = None,
-    value_clip: Annotated[float | None, "bound of a value's change; none: no bound"] = None,
-    vf_coef: Annotated[float, "weight of the value loss"] = 0.5,
-    ent_coef: Annotated[float | None, "weight of the entropy bonus; none: 0.01, 0 *"] = None,
-    max_grad_norm: Annotated[float | None, "longest gradient; none: no limit"] = 0.5,
-    normalize_advantages: Annotated[bool, "mean 0 and variance 1 in each batch"] = True,
-    target_kl: Annotated[float | None, "divergence that ends an update; none: never"] = None,
-    bfloat16: Annotated[bool, "run the learner's network in bfloat16"] = False,
-    threads: Annotated[int, "threads of the learner; 0: one, or all free for large networks"] = 0,
-    compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
-) -> Workload:
+class PPOSettings(ActorCriticSettings, kw_only=True, frozen=True):
+    """``*`` marks what is chosen where actions are continuous and no observation is an image.
+
+    That is what Stable-Baselines3 takes, with its 2,048 rows from eight environments.
+    """
+
+    steps: Annotated[
+        int, table("steps of each environment in a round", usual=128, continuous=256)
+    ] = OPEN
+    max_lag: Annotated[int, table("versions rows may be old; 0: sample and learn in turn")] = 0
+    pipeline: Annotated[Pipeline, table("what is done before a batch is complete")] = "none"
+    correlation: Annotated[
+        float, table("of continuous actions' noise, step to step, 0 to below 1")
+    ] = 0.5
+    lr: Annotated[float, learner("step size", usual=1e-3, continuous=3e-4, images=2.5e-4)] = OPEN
+    anneal: Annotated[bool, learner("lower lr to 0 over the run", usual=True, continuous=False)] = (
+        OPEN
+    )
+    epochs: Annotated[int, learner("passes over each batch", gt=0, usual=4, continuous=10)] = OPEN
+    minibatches: Annotated[
+        int, learner("steps of Adam in a pass", gt=0, usual=4, continuous="rows / 64")
+    ] = OPEN
+    clip: Annotated[
+        float, learner("bound of the ratio", gt=0, unbounded=True, usual=0.2, images=0.1)
+    ] = OPEN
+    value_clip: Annotated[
+        float | None, learner("bound of a value's change; none: no bound", gt=0, unbounded=True)
+    ] = None
+    ent_coef: Annotated[
+        float, learner("weight of the entropy bonus", ge=0, usual=0.01, continuous=0.0)
+    ] = OPEN
+    normalize_advantages: Annotated[bool, learner("mean 0 and variance 1 in each batch")] = True
+    target_kl: Annotated[
+        float | None, learner("divergence that ends an update; none: never", gt=0, unbounded=True)
+    ] = None
+
+
+class PPO(ActorCriticLearner):
+    """PPO as users know it: clipping, GAE, advantage normalisation, value and entropy terms.
+
+    If the gradient noise scale (rows) is read, e.g. by the scaling policy, it is published as the
+    object ``noise_scale`` and shown as a metric.
+    """
+
+    Settings: ClassVar[type[ActorCriticSettings]] = PPOSettings
+    settings: PPOSettings
+    objects: ClassVar[tuple[ObjectKey, ...]] = (ObjectKey(NOISE_SCALE),)
+    reads: ClassVar[tuple[str, ...]] = ("actions", "rewards", "log_probs", "values", "bootstraps")
+
+    def setup(self, context: LearnerContext) -> None:
+        """Adopt the network; measure the noise of gradients only where something reads it."""
+        super().setup(context)
+        self._noise = GradientNoise() if NOISE_SCALE in context.plan.wanted else None
+
+    def faults(self, plan: Plan) -> list[str]:
+        """Settings out of range, or minibatches that do not divide the batch."""
+        found, minibatches = super().faults(plan), self.settings.minibatches
+        if NOISE_SCALE in plan.wanted and minibatches == 1:
+            found.append("the gradient noise scale is measured between minibatches: use 2 or more")
+        return found + indivisible(plan, minibatches)
+
+    def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
+        """One update on a full batch: ``epochs`` passes over shuffled minibatches."""
+        began, s = time.perf_counter(), self.settings
+        self._anneal(call)
+        data = self._prepare(batch)
+        if unmeasured := self._unmeasured():
+            self._count(batch, data)
+            data = self._prepare(batch)
+        gathered = time.perf_counter()
+        metrics = self._begun(batch, data)
+        for epoch in range(1 if metrics else 0, s.epochs):
+            if s.target_kl is not None and metrics and float(metrics["approx_kl"]) > s.target_kl:
+                break
+            # The noise is that of gradients which have not seen their rows before.
+            self.network.observe = self._noise.add if self._noise and epoch == 0 else None
+            # Seeded by what is published with the weights, so that a crash changes nothing.
+            order = np.random.default_rng((self.context.seed, self.network.steps))
+            for index in self._minibatches(batch, s.minibatches, order):
+                at = self.tensor(index)
+                few = {name: tensor[at] for name, tensor in data.items()}
+                loss, metrics = self.compiler(self._loss, *self._seen(batch, few, index))
+                self.step(loss)
+        if not unmeasured:
+            self._count(batch, data)
+        self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
+        result = {name: float(value) for name, value in metrics.items()}
+        result["lr"] = self.network.optimiser.lr
+        if self._noise is not None:
+            rows = int(data["valid"].sum()) if "valid" in data else len(batch)
+            scale = result[NOISE_SCALE] = self._noise.estimate(rows)
+            self.publish(NOISE_SCALE, scale)
+        return result | explained_variance(data["returns"], data["values"], data.get("valid"))
+
+    def _begun(self, batch: Batch, data: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Metrics of the first pass, if it was begun before the batch was complete; not here."""
+        return {}
+
+    def _prepare(self, batch: Batch) -> dict[str, Tensor]:
+        """Rows as they are learned from, with advantages and returns: (rows, *shape) by name."""
+        advantage, returns = self._estimates(batch)
+        names = ("actions", "log_probs", "values")
+        return self._rows(batch, names, advantages=advantage, returns=returns)
+
+    def _estimates(self, batch: Batch) -> tuple[Floats, Floats]:
+        """Advantages and returns, both (A, T, E)."""
+        return advantages(**self._rounds(batch, "values"))
+
+    def _loss(
+        self,
+        observations: Mapping[str, Tensor],
+        few: Mapping[str, Tensor],
+        by: TimeMajor | None,
+        full: GradientAccumulator | None = None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of ``few`` rows, alone or as a part of the ``full`` batch, and its report."""
+        log_probs, entropy, values = self._evaluated(observations, few, by)
+        s, advantage, valid = self.settings, few["advantages"], few.get("valid")
+        mean, spread = (full.mean, full.spread) if full else self._scale(advantage, valid)
+        return ppo_loss(
+            log_probs, few["log_probs"], (advantage - mean) / spread, values, few["values"],
+            few["returns"], entropy, s.clip, s.value_clip, s.vf_coef, s.ent_coef, valid,
+            full.count if full else None,
+        )  # fmt: skip
+
+    def _scale(self, values: Tensor, valid: Tensor | None = None) -> Scale:
+        """What normalises advantages: mean and deviation of those that are learned from."""
+        return mean_and_spread(values, valid) if self.settings.normalize_advantages else (0.0, 1.0)
+
+
+@builder(PPOSettings)
+def workload(settings: PPOSettings) -> Workload:
     """PPO on any environment.
 
     ``max_lag=0`` alternates sampling and learning, exactly on-policy; ``max_lag=1`` samples the
     next round while the learner works on the previous one: rows are at most one version old when
-    consumed. An update learns from one round of all actors that take part at that time.
-    ``pipeline`` says what is done before that round is complete, see
-    ``triggers.algorithms.pipelines``: with ``none``, ``dual`` and ``full`` updates are the same,
-    with ``minibatch`` and ``dual+minibatch`` the minibatches of the first epoch are made of the
-    rows that arrived first.
-
-    ``*`` marks what the default is where actions are continuous and no observation is an image.
+    consumed. An update learns from one round of all actors that take part at that time. Pipelines
+    with ``minibatch`` make the first epoch's minibatches of the rows that came first; else updates
+    are the same as without one.
     """
-    actor = actor_critic(
-        env, envs, hidden=hidden, recurrent=recurrent, memory=memory, normalize=normalize,
-        clip_rewards=clip_rewards, terminal_lives=terminal_lives, correlation=correlation,
-    )  # fmt: skip
-    asked = {
-        "steps": steps, "lr": lr, "anneal": anneal, "epochs": epochs, "minibatches": minibatches,
-        "clip": clip, "ent_coef": ent_coef,
-    }  # fmt: skip
-    found = _settings(asked, actor, recurrent, actors)
-    learner = PPO(
-        **{name: value for name, value in found.items() if name != "steps"},
-        gamma=gamma, lam=lam, value_clip=value_clip, vf_coef=vf_coef,
-        max_grad_norm=max_grad_norm, normalize_advantages=normalize_advantages,
-        normalize_rewards=normalize,
-        target_kl=target_kl, bfloat16=bfloat16, threads=threads, compile=compile,
-    )  # fmt: skip
+    from triggers.algorithms.pipelined_ppo import PipelinedPPO  # noqa: PLC0415  # it is a PPO
+
+    actor = actor_critic(settings, settings.correlation)
+    found, numbers = fitted(settings, actor.spec), actors_of(settings.actors)
+    if found.minibatches is OPEN:
+        usual = fitted(settings, None).minibatches  # sequences are few, and never cut
+        fine = minibatches_of(actor.envs * found.steps, numbers.least)
+        found = replace(found, minibatches=usual if found.recurrent else fine)
     keys = tuple(key.name for key in actor.data_keys())
-    together = max(1, actors_of(actors).most // max(1, found["minibatches"]))
+    together = max(1, numbers.most // max(1, found.minibatches))
+    rows_to_learner = learner_rows(found.pipeline, keys, found.steps, together, found.max_lag)
     return Workload(
         name="ppo",
         actor=actor,
-        learner=learner,
-        triggers={
-            **learner_rows(pipeline, keys, found["steps"], together, max_lag),
-            "actors.sample": ObjectKeyTrigger("model_param"),
-        },
-        actors=actors,
-        steps=found["steps"],
-        total_steps=total_steps,
-        settings=found,
-    )
-
-
-def _settings(
-    asked: dict[str, Any], actor: RolloutActor, recurrent: bool, actors: ActorsSetting
-) -> dict[str, Any]:
-    """What was asked for, and defaults for the rest."""
-    defaults = ppo_defaults(actor.spec)
-    found = {name: defaults[name] if v is None else v for name, v in asked.items()}
-    if found["minibatches"] is None:
-        # Sequences are not cut, and there are few of them.
-        rows: int = actor.envs * found["steps"]
-        found["minibatches"] = 4 if recurrent else minibatches_of(rows, actors_of(actors).least)
-    return found
+        learner=PPO(found) if found.pipeline == "none" else PipelinedPPO(found),
+        triggers={**rows_to_learner, "actors.sample": ObjectKeyTrigger("model_param")},
+        actors=found.actors, steps=found.steps, total_steps=found.total_steps,
+        settings=left_open(found),
+    )  # fmt: skip

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from msgspec.structs import replace
 
 from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.patterns import Pattern, Prioritised, Uniform
-from artos.scaling.actor_count import ActorsSetting, actors_of
-from artos.spec import Learner, Workload, is_observation
+from artos.learners.settings import ReplaySettings, TwinCriticSettings
+from artos.specs.actor_count import ActorsSetting, actors_of
+from artos.specs.contracts import Learner
+from artos.specs.keys import is_observation
+from artos.specs.workload import Workload
 from triggers import ReplayTrigger, RoundTrigger
 from triggers.table import Table
-
-Replay = Literal["uniform", "prioritised"]
 
 _ROW = ("actions", "rewards", "terminations", "truncations")
 
 
-def pattern(replay: Replay, batch: int, n_step: int, gamma: float, alpha: float) -> Pattern:
+def pattern(settings: ReplaySettings) -> Pattern:
     """How a batch of transitions is drawn."""
-    if replay == "prioritised":
-        return Prioritised(batch, alpha=alpha, n_step=n_step, gamma=gamma)
+    batch, n_step, gamma = settings.batch, settings.n_step, settings.gamma
+    if settings.replay == "prioritised":
+        return Prioritised(batch, alpha=settings.alpha, n_step=n_step, gamma=gamma)
     return Uniform(batch, n_step=n_step, gamma=gamma)
 
 
@@ -33,31 +35,33 @@ def replay_rows(actor: RolloutActor, sample: Pattern, ratio: float, after: int) 
 
 
 def replay_workload(
-    name: str,
-    actor: RolloutActor,
-    learner: Learner,
-    sample: Pattern,
-    *,
-    ratio: float,
-    after: int,
-    actors: ActorsSetting,
-    steps: int,
-    total_steps: int,
-    replay_size: int,
+    name: str, actor: RolloutActor, learner: Learner, settings: ReplaySettings, ratio: float
 ) -> Workload:
-    """A workload whose blocks hold ``replay_size`` transitions in all, the newest ones."""
+    """A workload whose blocks hold ``replay_size`` transitions in all, the newest ones.
+
+    Each transition is drawn ``ratio`` times on average.
+    """
     return Workload(
         name=name,
         actor=actor,
         learner=learner,
-        triggers=replay_rows(actor, sample, ratio, after),
-        actors=actors,
-        steps=steps,
-        total_steps=total_steps,
-        capacity=rows_each(replay_size, actors, actor.envs),
+        triggers=replay_rows(actor, pattern(settings), ratio, settings.after),
+        actors=settings.actors,
+        steps=settings.steps,
+        total_steps=settings.total_steps,
+        capacity=rows_each(settings.replay_size, settings.actors, actor.envs),
         on_full="overwrite",
         settings={"ratio": ratio},
     )
+
+
+def twin_critic_workload(
+    name: str, actor: RolloutActor, learner: Learner, settings: TwinCriticSettings
+) -> Workload:
+    """That of SAC and TD3: by default one update per environment step, and all steps are kept."""
+    ratio = float(settings.batch) if settings.ratio is None else settings.ratio
+    kept = min(settings.replay_size, settings.total_steps or settings.replay_size)
+    return replay_workload(name, actor, learner, replace(settings, replay_size=kept), ratio)
 
 
 def rows_each(replay_size: int, actors: ActorsSetting, envs: int) -> int:

@@ -1,66 +1,139 @@
-"""SAC as a trigger configuration: uniform replay, learner and actors at work at the same time."""
+"""SAC (Haarnoja et al. 2018b): its settings, its update, its table."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from artos.actors.rollout import RolloutActor
-from artos.learners.compiler import Switch
-from artos.learners.sac import SAC
+from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.learners.off_policy import Obs, OffPolicyLearner
+from artos.learners.settings import ReplaySettings, TwinCriticSettings, builder, learner
+from artos.policies.bounds import units_of
 from artos.policies.choosing import require_actions
 from artos.policies.squashed import Softmax, SquashedGaussian
-from artos.scaling.actor_count import ActorsSetting
-from artos.spec import Workload
+from artos.specs.keys import MASK_KEY
+from artos.specs.workload import Workload
 from triggers.algorithms.defaults import require_numbers
-from triggers.algorithms.replaying import Replay, pattern, replay_workload
+from triggers.algorithms.replaying import twin_critic_workload
 
 
-def workload(
-    env: Annotated[str, "a Gymnasium id, or your own module:factory"] = "Pendulum-v1",
-    actors: Annotated[ActorsSetting, "how many processes sample, and when that changes"] = 1,
-    total_steps: Annotated[int, "environment steps in all"] = 20_000,
-    *,
-    envs: Annotated[int, "environments an actor steps side by side"] = 1,
-    steps: Annotated[int, "steps of each environment in a round"] = 8,
-    hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (256, 256),
-    normalize: Annotated[bool, "scale observations by running statistics"] = False,
-    replay: Annotated[Replay, "how transitions are drawn"] = "uniform",
-    replay_size: Annotated[int, "transitions that are kept"] = 1_000_000,
-    alpha: Annotated[float, "how far priorities count, 0 to 1 (prioritised)"] = 0.6,
-    batch: Annotated[int, "transitions in an update"] = 256,
-    ratio: Annotated[float | None, "how often each transition is drawn; none: batch"] = None,
-    after: Annotated[int, "transitions before the first update, which are random"] = 1_000,
-    n_step: Annotated[int, "rewards summed before bootstrapping"] = 1,
-    gamma: Annotated[float, "discount of later rewards, 0 to 1"] = 0.99,
-    lr: Annotated[float, "step size of the policy"] = 3e-4,
-    critic_lr: Annotated[float, "step size of the critics"] = 3e-4,
-    temperature: Annotated[float, "weight of the entropy at first"] = 1.0,
-    temperature_lr: Annotated[float, "step size of that weight; 0: keep it"] = 3e-4,
-    target_entropy: Annotated[float | None, "wanted entropy; none: by the action space"] = None,
-    tau: Annotated[float, "share of the way targets go in an update"] = 0.005,
-    sync: Annotated[int, "updates between versions"] = 8,
-    threads: Annotated[int, "threads of the learner; 0: one, or all free for large networks"] = 0,
-    compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
-) -> Workload:
+class SACSettings(TwinCriticSettings, kw_only=True, frozen=True):
+    """What can be set of SAC, with its defaults."""
+
+    lr: Annotated[float, learner("step size of the policy")] = 3e-4
+    critic_lr: Annotated[float, learner("step size of the critics", gt=0)] = 3e-4
+    temperature: Annotated[float, learner("weight of the entropy at first", gt=0)] = 1.0
+    temperature_lr: Annotated[float, learner("step size of that weight; 0: keep it", ge=0)] = 3e-4
+    target_entropy: Annotated[
+        float | None, learner("wanted entropy; none: by the action space")
+    ] = None
+
+
+class SAC(OffPolicyLearner):
+    """Maximises return plus entropy with two critics.
+
+    The temperature, from ``temperature`` on, is learned with step size ``temperature_lr`` such that
+    the entropy is ``target_entropy``: by default minus the number of action dimensions that are
+    free, and for discrete actions ``0.5 log(choices)``. A ``temperature_lr`` of 0 keeps it.
+    Discrete actions take expectations over all of them instead of samples (Christodoulou 2019).
+    """
+
+    Settings: ClassVar[type[ReplaySettings]] = SACSettings
+    settings: SACSettings
+
+    def setup(self, context: Any) -> None:
+        """Own critics, their targets, and the logarithm of the temperature."""
+        super().setup(context)
+        actions, s = context.spec.actions, self.settings
+        self.continuous = actions.kind == "box"
+        self.own_critics(s.hidden, s.critic_lr)
+        start = torch.tensor(math.log(s.temperature))
+        self.log_temperature = self.own("log_temperature", start, lr=s.temperature_lr or None)
+        if s.target_entropy is not None:
+            self._entropy = s.target_entropy
+        elif self.continuous:
+            self._entropy = -float(np.count_nonzero(units_of(actions)[1]))
+        else:
+            self._entropy = 0.5 * math.log(actions.sizes[0])
+
+    def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
+        """A step of the critics, then of the policy, then of the temperature."""
+        obs = self.observations(batch)
+        temperature = self.log_temperature().detach().exp()
+        critic_loss, errors, q = self.compiler(
+            self._critic_loss, obs, self.following(batch), self.rows(batch), temperature
+        )
+        self.critics.step(critic_loss)
+        with self.critics.fixed():
+            policy_loss, entropy = self.compiler(self._policy_loss, obs, temperature)
+        self.step(policy_loss)
+        if self.settings.temperature_lr:
+            wanted: Tensor | float = self._entropy
+            if MASK_KEY in obs and self.settings.target_entropy is None:
+                wanted = 0.5 * obs[MASK_KEY].sum(1).log().mean()  # by how many may be chosen
+            self.log_temperature.step(self.log_temperature() * (entropy - wanted))
+        self.targets.follow(self.critics, self.settings.tau)
+        batch.prioritise(errors.abs().mean(0).cpu().numpy())
+        return {
+            "critic_loss": critic_loss.detach(),
+            "policy_loss": policy_loss.detach(),
+            "entropy": entropy,
+            "temperature": temperature,
+            "q": q,
+        }
+
+    def _critic_loss(
+        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor], temperature: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The loss of eq. 5, and without gradients the errors (2, n) and the mean value."""
+        with torch.no_grad():  # soft values (Haarnoja et al. 2018b, eq. 3), by the smaller target
+            if self.continuous:
+                drawn, logs = self.module.sample(following)
+                value = self.targets(following, drawn).amin(0) - temperature * logs
+            else:
+                logs = self.module(following)
+                soft = self.targets(following).amin(0) - temperature * logs
+                value = (logs.exp() * soft).sum(-1)
+        wanted = self.wanted(rows, value)
+        if self.continuous:
+            found = self.critics(obs, self.module.bounds.unit(rows["actions"]))
+        else:
+            each, actions = self.critics(obs), rows["actions"]
+            found = each.gather(2, actions.expand(len(each), -1).unsqueeze(2)).squeeze(2)
+        errors = found - wanted
+        loss = 0.5 * (rows["weights"] * errors.square()).sum(0).mean()
+        return loss, errors.detach(), found.detach().mean()
+
+    def _policy_loss(self, obs: Obs, temperature: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of eq. 7, and the mean entropy without gradients."""
+        if self.continuous:
+            actions, logs = self.module.sample(obs)
+            values = self.critics(obs, actions).amin(0)
+            return (temperature * logs - values).mean(), -logs.detach().mean()
+        logs = self.module(obs)
+        values = self.critics(obs).amin(0)
+        loss = (logs.exp() * (temperature * logs - values)).sum(-1).mean()
+        return loss, -(logs.exp() * logs).sum(-1).mean().detach()
+
+
+@builder(SACSettings)
+def workload(settings: SACSettings) -> Workload:
     """Soft actor-critic on continuous actions with bounds, or on discrete ones.
 
     Actors and learner work at the same time; after ``after`` transitions each one is drawn
     ``ratio`` times on average, by default one update per environment step.
     """
-    actor = RolloutActor(env, None, envs)
+    s = settings
+    actor = RolloutActor(s.env, None, s.envs)
     require_actions(actor.spec, "SAC", "box", "discrete")
-    require_numbers(actor, normalize)
+    require_numbers(actor, s.normalize)
     kind = SquashedGaussian if actor.spec.actions.kind == "box" else Softmax
-    actor.policy = partial(kind, hidden=hidden, random=after, normalize=normalize)
-    sample = pattern(replay, batch, n_step, gamma, alpha)
-    ratio = float(batch) if ratio is None else ratio
-    learner = SAC(
-        lr=lr, critic_lr=critic_lr, temperature=temperature, temperature_lr=temperature_lr,
-        target_entropy=target_entropy, hidden=hidden, tau=tau, sync=sync, threads=threads,
-        compile=compile,
-    )  # fmt: skip
-    return replay_workload(
-        "sac", actor, learner, sample, ratio=ratio, after=after, actors=actors, steps=steps,
-        total_steps=total_steps, replay_size=min(replay_size, total_steps or replay_size),
-    )  # fmt: skip
+    actor.policy = partial(kind, hidden=s.hidden, random=s.after, normalize=s.normalize)
+    return twin_critic_workload("sac", actor, SAC(settings), settings)

@@ -1,65 +1,101 @@
-"""TD3 as a trigger configuration: uniform replay, learner and actors at work at the same time."""
+"""TD3 (Fujimoto et al. 2018): its settings, its update, its table."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
+
+import torch
+from torch import Tensor
 
 from artos.actors.rollout import RolloutActor
-from artos.learners.compiler import Switch
-from artos.learners.td3 import TD3
+from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.learners.off_policy import Obs, OffPolicyLearner
+from artos.learners.settings import ReplaySettings, TwinCriticSettings, builder, learner, table
 from artos.policies.choosing import require_actions
 from artos.policies.squashed import Deterministic
-from artos.scaling.actor_count import ActorsSetting
-from artos.spec import Workload
+from artos.specs.workload import Workload
 from triggers.algorithms.defaults import require_numbers
-from triggers.algorithms.replaying import Replay, pattern, replay_workload
+from triggers.algorithms.replaying import twin_critic_workload
 
 
-def workload(
-    env: Annotated[str, "a Gymnasium id, or your own module:factory"] = "Pendulum-v1",
-    actors: Annotated[ActorsSetting, "how many processes sample, and when that changes"] = 1,
-    total_steps: Annotated[int, "environment steps in all"] = 20_000,
-    *,
-    envs: Annotated[int, "environments an actor steps side by side"] = 1,
-    steps: Annotated[int, "steps of each environment in a round"] = 8,
-    hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (256, 256),
-    normalize: Annotated[bool, "scale observations by running statistics"] = False,
-    replay: Annotated[Replay, "how transitions are drawn"] = "uniform",
-    replay_size: Annotated[int, "transitions that are kept"] = 1_000_000,
-    alpha: Annotated[float, "how far priorities count, 0 to 1 (prioritised)"] = 0.6,
-    batch: Annotated[int, "transitions in an update"] = 256,
-    ratio: Annotated[float | None, "how often each transition is drawn; none: batch"] = None,
-    after: Annotated[int, "transitions before the first update, which are random"] = 1_000,
-    n_step: Annotated[int, "rewards summed before bootstrapping"] = 1,
-    gamma: Annotated[float, "discount of later rewards, 0 to 1"] = 0.99,
-    lr: Annotated[float, "step size of the policy"] = 1e-3,
-    critic_lr: Annotated[float, "step size of the critics"] = 1e-3,
-    noise: Annotated[float, "deviation of the exploration, in half the range"] = 0.1,
-    target_noise: Annotated[float, "deviation that smooths the target"] = 0.2,
-    target_clip: Annotated[float, "bound of that noise"] = 0.5,
-    delay: Annotated[int, "updates of the critics in one of the policy"] = 2,
-    tau: Annotated[float, "share of the way targets go"] = 0.005,
-    sync: Annotated[int, "updates between versions"] = 8,
-    threads: Annotated[int, "threads of the learner; 0: one, or all free for large networks"] = 0,
-    compile: Annotated[Switch, "compile the update; worth it on GPUs"] = "off",
-) -> Workload:
+class TD3Settings(TwinCriticSettings, kw_only=True, frozen=True):
+    """What can be set of TD3, with its defaults."""
+
+    critic_lr: Annotated[float, learner("step size of the critics", gt=0)] = 1e-3
+    noise: Annotated[float, table("deviation of the exploration, in half the range")] = 0.1
+    target_noise: Annotated[float, learner("deviation that smooths the target", ge=0)] = 0.2
+    target_clip: Annotated[float, learner("bound of that noise", gt=0)] = 0.5
+    delay: Annotated[int, learner("updates of the critics in one of the policy", ge=1)] = 2
+
+
+class TD3(OffPolicyLearner):
+    """Two critics, smoothed targets, a policy that steps less often.
+
+    The target's action gets noise of deviation ``target_noise``, clipped to ``target_clip``, in
+    units of -1 ... 1; the policy and all targets move every ``delay`` updates.
+    """
+
+    Settings: ClassVar[type[ReplaySettings]] = TD3Settings
+    settings: TD3Settings
+
+    def setup(self, context: Any) -> None:
+        """Own critics, and targets of critics and policy."""
+        super().setup(context)
+        self.own_critics(self.settings.hidden, self.settings.critic_lr)
+        self.target = self.own("target", copy.deepcopy(self.module))
+
+    def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
+        """A step of the critics and, every ``delay`` updates, of the policy."""
+        obs = self.observations(batch)
+        loss, errors, q = self.compiler(
+            self._critic_loss, obs, self.following(batch), self.rows(batch)
+        )
+        self.critics.step(loss)
+        if self.critics.steps % self.settings.delay == 0:
+            with self.critics.fixed():
+                policy_loss = self.compiler(self._policy_loss, obs)
+            self.step(policy_loss)
+            self.targets.follow(self.critics, self.settings.tau)
+            self.target.follow(self.network, self.settings.tau)
+        batch.prioritise(errors.abs().mean(0).cpu().numpy())
+        return {"critic_loss": loss.detach(), "q": q}
+
+    def _critic_loss(
+        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The critics' loss, and without gradients the errors (2, n) and the mean value."""
+        with torch.no_grad():
+            actions = self.target(following)
+            most = self.settings.target_clip
+            noise = (torch.randn_like(actions) * self.settings.target_noise).clamp(-most, most)
+            smoothed = self.module.bounds.freed((actions + noise).clamp(-1, 1))
+            value = self.targets(following, smoothed).amin(0)
+        wanted = self.wanted(rows, value)
+        found = self.critics(obs, self.module.bounds.unit(rows["actions"]))
+        errors = found - wanted
+        loss = (rows["weights"] * errors.square()).sum(0).mean()
+        return loss, errors.detach(), found.detach().mean()
+
+    def _policy_loss(self, obs: Obs) -> Tensor:
+        loss: Tensor = -self.critics(obs, self.module(obs))[0].mean()
+        return loss
+
+
+@builder(TD3Settings)
+def workload(settings: TD3Settings) -> Workload:
     """Twin delayed policy gradients on continuous actions with bounds.
 
     Actors and learner work at the same time; after ``after`` transitions each one is drawn
     ``ratio`` times on average, by default one update per environment step.
     """
-    policy = partial(Deterministic, hidden=hidden, noise=noise, random=after, normalize=normalize)
-    actor = RolloutActor(env, policy, envs)
+    s = settings
+    policy = partial(
+        Deterministic, hidden=s.hidden, noise=s.noise, random=s.after, normalize=s.normalize
+    )
+    actor = RolloutActor(s.env, policy, s.envs)
     require_actions(actor.spec, "TD3", "box")
-    require_numbers(actor, normalize)
-    sample = pattern(replay, batch, n_step, gamma, alpha)
-    ratio = float(batch) if ratio is None else ratio
-    learner = TD3(
-        lr=lr, critic_lr=critic_lr, target_noise=target_noise, target_clip=target_clip,
-        delay=delay, hidden=hidden, tau=tau, sync=sync, threads=threads, compile=compile,
-    )  # fmt: skip
-    return replay_workload(
-        "td3", actor, learner, sample, ratio=ratio, after=after, actors=actors, steps=steps,
-        total_steps=total_steps, replay_size=min(replay_size, total_steps or replay_size),
-    )  # fmt: skip
+    require_numbers(actor, s.normalize)
+    return twin_critic_workload("td3", actor, TD3(settings), settings)

@@ -6,63 +6,60 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TypeGuard
 
-from artos.plan import Plan
-from artos.spec import MODEL_PARAM
-from triggers.base import Cadence, Demand, Trigger
+from artos.runs.plan import Plan
+from artos.specs.keys import MODEL_PARAM
+from triggers.base import Cadence, Demand
 from triggers.pacing import demands, lead, non_publishing_targets
 from triggers.table import Table
-from triggers.targets import role_of, samples
+from triggers.targets import parsed
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
     """Everything that would make the run stand still, each with what to change."""
-    granted = _rows_before_update(plan, table)
-    found = [*_capacity(plan), *_chances(table)]
-    for target, part in _waiting(table):
-        where = f"triggers[{target!r}]"
-        own = [*_actors(plan, part.demand), *_size(plan, part.rows, granted)]
-        found += [f"{where}: {fault}" for fault in own]
-    return found if found or granted is None else list(_starving(plan, _publishing(plan, table)))
-
-
-def _publishing(plan: Plan, table: Table) -> Table:
-    """The targets that publish: only they turn rows into versions."""
-    non_publishing = non_publishing_targets(plan)
-    return {target: trigger for target, trigger in table.items() if target not in non_publishing}
-
-
-def _waiting(table: Table) -> Iterator[tuple[str, Trigger]]:
-    """The primitives that wait for rows."""
+    cadences = _cadences(table)
+    leads = [cadence.lead for cadence in cadences if _awaits_weights(cadence)]
+    # Rows per actor before the learner must publish; None if sampling does not wait for it.
+    granted: int | None = None
+    if leads and len(leads) == len(cadences):
+        granted = plan.steps * (1 + max(lead(table), *leads))
+    found = []
+    if plan.steps > _usable(plan):
+        found.append(
+            f"a round of steps={plan.steps} never fits the capacity of {_usable(plan)} usable "
+            "rows: raise capacity or lower steps"
+        )
+    if cadences and all(c and c.probability is not None and c.probability < 1 for c in cadences):
+        found.append(
+            "sampling is only ever fired with a probability, so it stops for good once no actor is "
+            "chosen: sample on every version, and put probability= on actors.sync"
+        )
     for target, trigger in table.items():
-        if role_of(target) in ("learner", "transfer"):
-            yield from ((target, part) for part in trigger.parts() if part.rows)
+        if parsed(target).learns or parsed(target).ships:
+            for part in (part for part in trigger.parts() if part.rows):
+                waits = _waits_in_vain(plan, part.demand, part.rows, granted)
+                found += [f"triggers[{target!r}]: {fault}" for fault in waits]
+    if found or granted is None:
+        return found
+    # Only targets that publish turn rows into versions.
+    idle = non_publishing_targets(plan)
+    return list(_starving(plan, {each: t for each, t in table.items() if each not in idle}))
 
 
 def _usable(plan: Plan) -> int:
     return plan.capacity - plan.block(0).history
 
 
-def _capacity(plan: Plan) -> Iterator[str]:
-    if plan.steps > _usable(plan):
+def _waits_in_vain(
+    plan: Plan, part: Demand | None, size: int, granted: int | None
+) -> Iterator[str]:
+    n = part.n if part is not None and part.n is not None else 0
+    if n > plan.actors:
+        yield f"waits for n={n} actors, but there are {plan.actors}: raise actors or lower n"
+    elif n > (least := plan.at_work.least):
         yield (
-            f"a round of steps={plan.steps} never fits the capacity of {_usable(plan)} usable "
-            "rows: raise capacity or lower steps"
-        )
-
-
-def _actors(plan: Plan, part: Demand | None) -> Iterator[str]:
-    if part is None or part.n is None:
-        return
-    if part.n > plan.actors:
-        yield f"waits for n={part.n} actors, but there are {plan.actors}: raise actors or lower n"
-    elif part.n > (least := plan.at_work.least):
-        yield (
-            f"waits for n={part.n} actors, but at times there are only {least}: leave out n to "
+            f"waits for n={n} actors, but at times there are only {least}: leave out n to "
             "wait for all present actors, or lower it"
         )
-
-
-def _size(plan: Plan, size: int, granted: int | None) -> Iterator[str]:
     if size > _usable(plan):
         yield (
             f"size={size} rows never fit the capacity of {_usable(plan)} usable rows: raise "
@@ -87,13 +84,21 @@ def _starving(plan: Plan, table: Table) -> Iterator[str]:
     Rounds granted ahead only delay the end of a cycle that takes more rows than it makes. Updates
     of several targets are added up, since any of them may make versions.
     """
-    if not all(table[target].always_claims for target in table if role_of(target) == "learner"):
+    if not all(table[target].always_claims for target in table if parsed(target).learns):
         return
     parts = [(target, part) for target, ps in demands(table).items() for part in ps]
     if sum(_fed(plan, table, p) for _, p in parts if not _too_old(plan, table, p)) < 1:
+        rarely = max(_periods(table)) > 1
+        cure = ", or sample on every version and put every= on actors.sync" if rarely else ""
         for target, part in parts:
-            why = _too_few(plan, table, part) or _too_old(plan, table, part)
-            yield f"triggers[{target!r}]: {why}{_cure(table)}"
+            why = _too_old(plan, table, part)
+            if (fed := _fed(plan, table, part)) < 1:
+                lower = "lower size" if part.n is None else "lower size or n"
+                why = (
+                    f"a version lets actors sample the rows of only {float(fed):.2g} updates: a "
+                    f"cycle that waits for itself; {lower}"
+                )
+            yield f"triggers[{target!r}]: {why}{cure}"
 
 
 def _periods(table: Table) -> list[int]:
@@ -102,7 +107,7 @@ def _periods(table: Table) -> list[int]:
 
 def _cadences(table: Table) -> list[Cadence | None]:
     """Of the primitives that fire sampling."""
-    return [p.cadence for target, t in table.items() if samples(target) for p in t.parts()]
+    return [p.cadence for target, t in table.items() if parsed(target).samples for p in t.parts()]
 
 
 def _awaits_weights(cadence: Cadence | None) -> TypeGuard[Cadence]:
@@ -117,19 +122,6 @@ def _fed(plan: Plan, table: Table, part: Demand) -> Fraction:
     batches = 1 if part.n is None else plan.at_work.least // part.n
     rounds = sum(Fraction(1, every) for every in _periods(table))
     return rounds * Fraction(batches * plan.steps, part.size)
-
-
-def _too_few(plan: Plan, table: Table, part: Demand) -> str:
-    fed = _fed(plan, table, part)
-    lower = "lower size" if part.n is None else "lower size or n"
-    return (
-        ""
-        if fed >= 1
-        else (
-            f"a version lets actors sample the rows of only {float(fed):.2g} updates: a cycle that "
-            f"waits for itself; {lower}"
-        )
-    )
 
 
 def _too_old(plan: Plan, table: Table, part: Demand) -> str:
@@ -151,27 +143,3 @@ def _too_old(plan: Plan, table: Table, part: Demand) -> str:
             "versions old: a cycle that waits for itself; raise max_lag or lower size"
         )
     )
-
-
-def _cure(table: Table) -> str:
-    if max(_periods(table)) == 1:
-        return ""
-    return ", or sample on every version and put every= on actors.sync"
-
-
-def _chances(table: Table) -> Iterator[str]:
-    found = _cadences(table)
-    if found and all(c and c.probability is not None and c.probability < 1 for c in found):
-        yield (
-            "sampling is only ever fired with a probability, so it stops for good once no actor is "
-            "chosen: sample on every version, and put probability= on actors.sync"
-        )
-
-
-def _rows_before_update(plan: Plan, table: Table) -> int | None:
-    """Rows per actor before the learner must publish; None if sampling does not wait for it."""
-    found = _cadences(table)
-    if not found or not all(_awaits_weights(cadence) for cadence in found):
-        return None
-    leads = [cadence.lead for cadence in found if _awaits_weights(cadence)]
-    return plan.steps * (1 + max(lead(table), *leads))

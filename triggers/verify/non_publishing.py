@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from artos.closest import closest
-from artos.plan import Plan
-from triggers.base import Demand
+from artos.runs.plan import Plan
+from artos.system.closest import closest
 from triggers.pacing import demands, non_publishing_targets
 from triggers.table import Table
-from triggers.targets import role_of
+from triggers.targets import parsed
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
     """Everything wrong with the non-publishing methods of a learner and what fires them."""
-    return [*_unknown(plan), *_alone(plan, table), *_claiming(plan, table)]
-
-
-def _unknown(plan: Plan) -> Iterator[str]:
-    known = plan.methods.get("learner", ())
+    known, found = plan.methods.get("learner", ()), []
     for name in plan.non_publishing:
         if name not in known:
             hint = closest(name, known)
-            yield f"non_publishing names {name!r}, but the learner has no such method{hint}"
-
-
-def _alone(plan: Plan, table: Table) -> Iterator[str]:
-    learner = {target for target in table if role_of(target) == "learner"}
-    if learner and learner <= non_publishing_targets(plan):
-        yield (
+            found.append(f"non_publishing names {name!r}, but the learner has no such method{hint}")
+    learner = {target for target in table if parsed(target).learns}
+    non_publishing, claiming = non_publishing_targets(plan), demands(table)
+    if learner and learner <= non_publishing:
+        found.append(
             f"nothing fires a method that publishes: {', '.join(sorted(learner))} publish nothing; "
             'add e.g. "learner.update": DataKeyTrigger(keys, n, size)'
         )
-
-
-def _claiming(plan: Plan, table: Table) -> Iterator[str]:
-    non_publishing, claiming = non_publishing_targets(plan), demands(table)
     kept = {
         key
         for t, parts in claiming.items()
@@ -45,17 +32,15 @@ def _claiming(plan: Plan, table: Table) -> Iterator[str]:
     }
     for target in (target for target in claiming if target in non_publishing):
         for part in claiming[target]:
-            yield from (f"triggers[{target!r}]: {fault}" for fault in _faults_of(part, kept))
-
-
-def _faults_of(part: Demand, kept: set[str]) -> Iterator[str]:
-    if part.max_lag is not None:
-        yield (
-            "publishes nothing, so there are no versions for max_lag to count: leave it to the "
-            "target that updates"
-        )
-    if not kept.issuperset(part.keys):
-        yield (
-            "publishes nothing, so a crash would lose its rows: let a target that publishes "
-            "claim these rows too, in all its keys"
-        )
+            nothing = f"triggers[{target!r}]: publishes nothing, so"
+            if part.max_lag is not None:
+                found.append(
+                    f"{nothing} there are no versions for max_lag to count: leave it to the target "
+                    "that updates"
+                )
+            if not kept.issuperset(part.keys):
+                found.append(
+                    f"{nothing} a crash would lose its rows: let a target that publishes claim "
+                    "these rows too, in all its keys"
+                )
+    return found

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from artos.buffer.layout import MAX_CONSUMERS
-from artos.closest import closest
-from artos.plan import Plan
-from artos.spec import EVALUATION, VERSION_KEY
-from triggers.base import Trigger
+from artos.runs.plan import Plan
+from artos.specs.keys import EVALUATION, VERSION_KEY
+from artos.specs.members import ACTORS, EVALUATOR, LEARNER
+from artos.system.closest import closest
 from triggers.checks import unpublished
 from triggers.pacing import parts_of
 from triggers.table import Table
-from triggers.targets import WITHOUT_A_METHOD, method_of, role_of, samples
+from triggers.targets import TRANSFER, WITHOUT_A_METHOD, parsed
 from triggers.verify import cycles, non_publishing
 from triggers.wiring import transfers
 
-ROLES = ("actors", "learner", "evaluator", "transfer")
+_ADVICE = {EVALUATOR: f": write {EVALUATION!r}"}
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
@@ -25,7 +25,14 @@ def faults(plan: Plan, table: Table) -> list[str]:
     Names and numbers are checked first: only if they are right does it make sense to ask whether
     the wiring can make progress.
     """
-    found = [*_targets(plan, table), *_parameters(plan, table), *_read_elsewhere(plan, table)]
+    found = [*_targets(plan, table)]
+    for target, trigger in table.items():
+        for part in trigger.parts():
+            found += [f"triggers[{target!r}]: {fault}" for fault in part.faults(plan)]
+    named = {key for trigger in table.values() for key in trigger.objects_read()}
+    for name in plan.wanted:  # also by the workload or its scaling policy
+        if name not in named:
+            found += [f"scaling or object_keys: {fault}" for fault in unpublished(name, plan)]
     return found or [
         *_edges(plan, table),
         *_shipping(plan, table),
@@ -35,42 +42,29 @@ def faults(plan: Plan, table: Table) -> list[str]:
 
 
 def _targets(plan: Plan, table: Table) -> Iterator[str]:
+    known = {
+        ACTORS: (*plan.methods.get(ACTORS, ()), *WITHOUT_A_METHOD),
+        LEARNER: plan.methods.get(LEARNER, ()),
+        EVALUATOR: (parsed(EVALUATION).method,),
+        TRANSFER: ("",),
+    }
     for target in table:
-        role, method = role_of(target), method_of(target)
-        known = plan.methods.get(role, ())
+        role, method = parsed(target)
         where = f"triggers[{target!r}]"
-        if role not in ROLES or (role == "transfer" and method):
+        if role not in known or (parsed(target).ships and method):
             yield (
-                f"{where}: there is no {target!r}{closest(role, ROLES)} "
+                f"{where}: there is no {target!r}{closest(role, [*known])} "
                 f"(write learner.METHOD, actors.METHOD, {EVALUATION} or transfer)"
             )
-        elif role == "actors" and method not in (known := (*known, *WITHOUT_A_METHOD)):
-            yield f"{where}: the actor has no method {method!r}{closest(method, known)}"
-        elif role == "learner" and method not in known:
-            yield f"{where}: the learner has no method {method!r}{closest(method, known)}"
-        elif role == "evaluator" and target != EVALUATION:
-            yield f"{where}: the evaluator has no method {method!r}: write {EVALUATION!r}"
-
-
-def _parameters(plan: Plan, table: Table) -> Iterator[str]:
-    for target, trigger in table.items():
-        for part in trigger.parts():
-            for fault in part.faults(plan):
-                yield f"triggers[{target!r}]: {fault}"
-
-
-def _read_elsewhere(plan: Plan, table: Table) -> Iterator[str]:
-    """Objects that only the workload or its scaling policy names."""
-    named = {key for trigger in table.values() for key in trigger.objects_read()}
-    for name in plan.wanted:
-        if name not in named:
-            yield from (f"scaling or object_keys: {fault}" for fault in unpublished(name, plan))
+        elif method not in known[role]:
+            near = _ADVICE.get(role) or closest(method, known[role])
+            yield f"{where}: the {role.removesuffix('s')} has no method {method!r}{near}"
 
 
 def _edges(plan: Plan, table: Table) -> Iterator[str]:
-    if not any(samples(target) for target in table):
+    if not any(parsed(target).samples for target in table):
         yield 'nothing fires sampling: add e.g. "actors.sample": ObjectKeyTrigger("model_param")'
-    if not any(role_of(target) == "learner" for target in table):
+    if not any(parsed(target).learns for target in table):
         yield 'nothing fires the learner: add e.g. "learner.update": DataKeyTrigger(keys, n, size)'
     if plan.on_full == "wait" and not plan.consumers:
         yield (
@@ -80,22 +74,20 @@ def _edges(plan: Plan, table: Table) -> Iterator[str]:
     if len(plan.consumers) > MAX_CONSUMERS:
         yield f"{len(plan.consumers)} targets consume rows: a block has room for {MAX_CONSUMERS}"
     for target, trigger in table.items():
-        yield from (f"triggers[{target!r}]: {fault}" for fault in _edge(target, trigger))
-
-
-def _edge(target: str, trigger: Trigger) -> Iterator[str]:
-    yield from dict.fromkeys(why for part in trigger.parts() if (why := part.misfit(target)))
-    claims = [part.demand for part in trigger.parts() if part.demand is not None]
-    if role_of(target) == "learner" and len(claims) > 1:
-        yield (
-            "two DataKeyTriggers in one target would hand over the same rows twice: use one with "
-            "all keys, or two targets"
-        )
-    if any(demand.max_lag is not None for demand in trigger.waiting):
-        yield (
-            "max_lag cannot be kept inside `&`, where claimed rows wait for the other side while "
-            "versions move on: leave out max_lag, or the other side"
-        )
+        where = f"triggers[{target!r}]"
+        misfits = dict.fromkeys(why for part in trigger.parts() if (why := part.misfit(target)))
+        yield from (f"{where}: {why}" for why in misfits)
+        claims = [part.demand for part in trigger.parts() if part.demand is not None]
+        if parsed(target).learns and len(claims) > 1:
+            yield (
+                f"{where}: two DataKeyTriggers in one target would hand over the same rows twice: "
+                "use one with all keys, or two targets"
+            )
+        if any(demand.max_lag is not None for demand in trigger.waiting):
+            yield (
+                f"{where}: max_lag cannot be kept inside `&`, where claimed rows wait for the "
+                "other side while versions move on: leave out max_lag, or the other side"
+            )
 
 
 def _shipping(plan: Plan, table: Table) -> Iterator[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from artos.specs.members import Member
+
 
 class Arrival(NamedTuple):
-    """An actor from another node goes on here, ``seconds`` after it was expected.
+    """An actor from another node goes on here."""
 
-    ``lost`` is "", or says why its image could not be used; the actor then starts anew.
-    """
-
-    member: int
+    member: Member
     seconds: float
+    """How long after it was expected."""
     lost: str
+    """Why its image could not be used, so that it starts again; "" if it could."""

@@ -19,14 +19,13 @@ from pathlib import Path
 
 from artos.clock import Clock
 from artos.errors import ArtosError
-from artos.scaling.elastic import Park
+from artos.specs.elastic import Park
 from artos.system.child import Child
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.memory import PrivateMemory
 from workers.actors.tier_policy import Costs, Situation, Tier, choose, under_pressure
 from workers.actors.usage import Accounts, Start
 from workers.checkpoint.checkpointer import Checkpointer
-from workers.checkpoint.images import Image
 from workers.host.slots import Slot
 
 _log = logging.getLogger(__name__)
@@ -38,15 +37,15 @@ _MEMORY: frozenset[Tier] = frozenset({"memory"})
 def freeze(pid: int) -> None:
     """Stop a process and all its descendants. Returns at once, a moment before they stop.
 
-    A child that the kernel is just about to make escapes; freezing again catches it. A process
-    that is gone is skipped.
+    A child that the kernel is just about to make escapes; freezing again catches it. Processes
+    that are gone are skipped.
     """
     for each in family(pid):  # lazy: a process is stopped before its children are listed
         _send(each, signal.SIGSTOP)
 
 
 def thaw(pid: int) -> None:
-    """Let a process and all its descendants go on. No error if not frozen, or gone."""
+    """Let a process and all its descendants go on. No error if they are not frozen, or gone."""
     for each in reversed([*family(pid)]):
         _send(each, signal.SIGCONT)
 
@@ -55,7 +54,11 @@ def family(pid: int) -> Iterator[int]:
     """The process and its descendants, parents first."""
     yield pid
     # From the kernel's own lists: psutil would read the parent of every process of the machine.
-    for task in _tasks(pid):
+    try:
+        tasks = [*Path(f"/proc/{pid}/task").iterdir()]
+    except FileNotFoundError:
+        return
+    for task in tasks:
         with suppress(OSError):
             for child in (task / "children").read_text().split():
                 yield from family(int(child))
@@ -67,19 +70,12 @@ def _send(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def _tasks(pid: int) -> list[Path]:
-    try:
-        return [*Path(f"/proc/{pid}/task").iterdir()]
-    except FileNotFoundError:
-        return []
-
-
 class IdleTiers:
     """Puts actors into the tier that fits and brings them back; records the time that both took.
 
-    Dumps and restores run in the background; ``look_at`` finishes them. An actor whose dump fails
-    waits in memory, after the third failure in a row for good: a killed CRIU or a full disk may be
-    temporary, an open socket is not. An actor whose image is lost starts anew.
+    Dumps and restores run in the background; ``finish_if_over`` ends them. An actor whose dump
+    fails waits in memory, after the third failure in a row for good: a killed CRIU or a full disk
+    may be temporary, an open socket is not. An actor whose image is lost starts again.
     """
 
     def __init__(
@@ -110,16 +106,10 @@ class IdleTiers:
         if record.retired:
             self._unpin(record.actor)
             record.release_weights()
-        tier = choose(self._park, self._situation(record), self._costs)
-        if tier == "freeze":
-            self._freeze(record)
-        return tier == "checkpoint" and self._checkpoint(record)
-
-    def _situation(self, record: ActorRecord) -> Situation:
         now = self._clock.now()
         if now - self._looked >= _LOOK_SECONDS:  # not at every decision: it takes too long to read
             self._pressure, self._looked = under_pressure(), now
-        return Situation(
+        situation = Situation(
             available=_MEMORY if record.refusals >= _REFUSALS else self._tiers,
             idle=record.forecast.seconds,
             for_good=record.retired,
@@ -127,26 +117,26 @@ class IdleTiers:
             gives_back=self.checkpointer.gives_back,
             burns_cpu=self._accounts.burns(record.actor),
         )
-
-    def _freeze(self, record: ActorRecord) -> None:
-        assert record.child is not None
-        began = self._clock.now()
-        freeze(record.child.pid)
-        record.freeze()
-        self._costs.into("freeze", self._clock.now() - began)
-
-    def _checkpoint(self, record: ActorRecord) -> bool:
+        tier = choose(self._park, situation, self._costs)
+        if tier == "freeze":
+            assert record.child is not None
+            began = self._clock.now()
+            freeze(record.child.pid)
+            record.freeze()
+            self._costs.into("freeze", self._clock.now() - began)
+        if tier != "checkpoint":
+            return False
         try:
             self.checkpoint(record)
             if record.shot is not None and not record.waiting:
-                record.shot.operation.lower_priority()  # a learner may have begun meanwhile
+                record.shot.operation.lower_priority()  # a learner may be at work by now
         except (ArtosError, OSError) as error:
             self._refuse(record, error)
             return False
         return True
 
     def checkpoint(self, record: ActorRecord) -> None:
-        """Begin to make an image of an idle actor; see ``look_at``.
+        """Begin to make an image of an idle actor; ``finish_if_over`` ends that.
 
         Raises:
             ArtosError, OSError: the dump cannot be begun; the actor waits as before.
@@ -170,16 +160,16 @@ class IdleTiers:
         """Note the memory an idle actor keeps; pauses that fall between two calls go unnoted."""
         if not record.entered_new_state():
             return
-        runs = record.state is State.PARKED
-        self._accounts.parked(record.actor, self._kept_mb(record), runs=runs)
-
-    def _kept_mb(self, record: ActorRecord) -> float:
+        mb = 0.0
         if record.image is not None:
-            return _size_mb(record.image)
-        return self._memory.mb(record.actor, record.child.pid) if record.child else 0.0
+            with suppress(OSError):  # its image was removed; the restore will report that
+                mb = sum(record.image.files().values()) / 1e6
+        elif record.child is not None:
+            mb = self._memory.mb(record.actor, record.child.pid)
+        self._accounts.parked(record.actor, mb, runs=record.state is State.PARKED)
 
-    def leave(self, record: ActorRecord) -> None:
-        """A parked actor runs again."""
+    def run_again(self, record: ActorRecord) -> None:
+        """Account for a parked actor that runs again."""
         record.run(self._clock.now())
         self._accounts.waited(record.waited_s)
         self._accounts.unparked(record.actor)
@@ -195,7 +185,7 @@ class IdleTiers:
         self._accounts.started("thaw", seconds)
 
     def restore(self, record: ActorRecord, slot: Slot, log: Path) -> None:
-        """Begin to make a process from a checkpointed actor's image; see ``look_at``."""
+        """Begin to make a process from an actor's image; ``finish_if_over`` ends that."""
         assert record.image is not None
         began, revival, lost = self._clock.now(), None, ""
         try:
@@ -206,7 +196,7 @@ class IdleTiers:
         record.restore(revival, lost, began)
 
     def hurry(self, record: ActorRecord) -> None:
-        """An invocation waits for an actor that is being dumped or restored."""
+        """Speed up the dump or restore of an actor, if any: an invocation waits for the actor."""
         if (operation := record.operation) is not None:
             operation.hurry()
 
@@ -219,18 +209,18 @@ class IdleTiers:
 
     # -- in the background --------------------------------------------------------------------
 
-    def look_at(self, record: ActorRecord, log: Path) -> bool:
+    def finish_if_over(self, record: ActorRecord, log: Path) -> bool:
         """Finish the actor's dump or restore if it is over; returns whether it is. Never waits.
 
         Afterwards the actor is checkpointed, or parked, or cold if its image could not be used.
         """
         if record.state is State.DUMPING:
-            return self._look_at_dump(record)
+            return self._dump_is_over(record)
         if record.state is State.RESTORING:
-            return self._look_at_restore(record, log)
+            return self._restore_is_over(record, log)
         return True
 
-    def _look_at_dump(self, record: ActorRecord) -> bool:
+    def _dump_is_over(self, record: ActorRecord) -> bool:
         assert record.shot is not None
         assert record.child is not None
         try:
@@ -247,7 +237,7 @@ class IdleTiers:
         record.dumped()
         return True
 
-    def _look_at_restore(self, record: ActorRecord, log: Path) -> bool:
+    def _restore_is_over(self, record: ActorRecord, log: Path) -> bool:
         if record.revival is None:
             self._lose(record, record.lost)
             return True
@@ -271,8 +261,8 @@ class IdleTiers:
         return True
 
     def _lose(self, record: ActorRecord, why: str) -> None:
-        """Its image cannot be used: the actor starts anew and loses its episode."""
-        _log.warning("actor %d is started anew: %s", record.actor, why)
+        """Drop an image that cannot be used: the actor starts again and loses its episode."""
+        _log.warning("actor %d is started again: %s", record.actor, why)
         record.lose(why)
         self._forget_image(record)
 
@@ -283,7 +273,7 @@ class IdleTiers:
     # -- the end -------------------------------------------------------------------------------
 
     def bring_back(self, record: ActorRecord, log: Path, seconds: float) -> bool:
-        """Wait for a restore that was begun, only to end the actor; whether it succeeded."""
+        """Wait for a restore that was begun only to end the actor; returns whether it succeeded."""
         if record.revival is None:
             return False
         try:
@@ -306,10 +296,3 @@ class IdleTiers:
     def close(self) -> None:
         """Remove every image."""
         self.checkpointer.close()
-
-
-def _size_mb(image: Image) -> float:
-    try:
-        return sum(image.files().values()) / 1e6
-    except OSError:
-        return 0.0  # its image was removed; the restore will report that

@@ -1,4 +1,4 @@
-"""The end of actors that wait as images: they are brought back for it, to close what they have."""
+"""The end of actors that wait as images: they are brought back to close what they have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import islice
 from artos.clock import Deadline
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.idle_tiers import IdleTiers
-from workers.actors.launchers.launcher import Place
+from workers.actors.spawners.spawner import Place
 from workers.host.slots import Slot
 
 _log = logging.getLogger(__name__)
@@ -24,8 +24,8 @@ def end_images(
 ) -> None:
     """Let actors that are images, or are just being restored, end by themselves until ``deadline``.
 
-    They have been told to stop. Only they can close their environments, and so remove files and
-    processes of these. Their records keep their processes, which the caller ends in any case.
+    They have been told to stop. Only they can close their environments, and so remove the files and
+    processes of those. The records keep their processes, which the caller ends in any case.
     """
     images = [record for record in records if _is_image(record, tiers, place)]
     left, waiting = len(images), iter(images)
@@ -47,5 +47,6 @@ def end_images(
 
 def _is_image(record: ActorRecord, tiers: IdleTiers, place: Place) -> bool:
     if record.state is State.DUMPING:
-        tiers.look_at(record, place.path_of(record.member))  # if it is over, no process is left
+        # If the dump is over, no process is left.
+        tiers.finish_if_over(record, place.path_of(record.member))
     return record.state in (State.CHECKPOINTED, State.RESTORING)

@@ -1,4 +1,4 @@
-"""The memory of actors that nobody shares with them, read as seldom as its price demands."""
+"""The memory that actors share with no other process, read as seldom as its price demands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _APART_SECONDS = 0.1
 
 
 def private_mb(pid: int) -> float:
-    """Memory (MB) that a process shares with nobody: what its end, or an image, would give back.
+    """Memory (MB) that a process shares with no other: what its end, or an image, gives back.
 
     Its *unique set size*. What it was forked with counts only once it has written to it. The kernel
     walks all its pages for that, 7 ms for an actor of 170 MB. 0 if the process is gone.
@@ -32,10 +32,10 @@ class _Reading:
 
 
 class PrivateMemory:
-    """The private memory of each actor, as last read: at most 30 s ago, and at its first pause.
+    """The private memory of each actor, as last read: at its first pause, then every 30 s.
 
-    Of actors that are all due at once, one is read and the others are told by their last reading,
-    since nothing else happens in a process manager meanwhile.
+    If several actors are due at once, only one is read and the others keep their last reading, as
+    nothing else happens in a process manager during a reading.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -46,10 +46,8 @@ class PrivateMemory:
     def mb(self, actor: int, pid: int) -> float:
         """Private memory (MB) of an actor, which is this process now."""
         known, now = self._readings.get(actor), self._clock.now()
-        if known is None or known.pid != pid or self._is_due(known, now):
+        may_read = now - self._read_at >= _APART_SECONDS
+        if known is None or known.pid != pid or (may_read and now - known.at >= _OLD_SECONDS):
             known = self._readings[actor] = _Reading(pid, now, private_mb(pid))
             self._read_at = now
         return known.mb
-
-    def _is_due(self, known: _Reading, now: float) -> bool:
-        return now - known.at >= _OLD_SECONDS and now - self._read_at >= _APART_SECONDS

@@ -1,7 +1,7 @@
 """Actors made before they are wanted: which one next, and with how large a share of a CPU.
 
 Making an actor takes CPU time, mostly for the first reset of its environments (0.7 s for four
-emulators of Pong). Where learner and actors already use all CPUs, that time is taken from them. So
+emulators of Pong). If learner and actors already use all CPUs, that time is taken from them. So
 newcomers are made one after the other, and slowly: just fast enough to be ready when wanted.
 """
 
@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from artos.buffer.mailbox import actor_of
 from artos.clock import Clock
+from artos.specs.members import Member
 from workers.actors.usage import Accounts
 from workers.host import priority
 
@@ -25,71 +25,71 @@ _WINDOW = 5
 
 @dataclass
 class _Making:
-    """A start under way: the actor's CPU seconds when it began, and its process."""
+    """A start under way."""
 
     before: float
+    """The actor's CPU seconds when the start began."""
     pid: int = 0
+    """Its process, 0 before there is one."""
 
 
 class Newcomers:
-    """Expected actors, in the order in which they were asked for; at most ``at_once`` are made.
+    """Expected actors, in the order in which they were asked for; ``at_once`` are made at a time.
 
-    ``launch`` requests a member's process. Whoever is wanted earlier than expected is to ``leave``.
+    ``spawn`` requests a member's process. An actor that is wanted earlier than expected must
+    ``leave``.
     """
 
     def __init__(
         self,
         at_once: int,
-        launch: Callable[[int], None],
+        spawn: Callable[[Member], None],
         accounts: Accounts,
         clock: Clock,
     ) -> None:
-        self._at_once, self._launch = at_once, launch
+        self._at_once, self._spawn = at_once, spawn
         self._accounts, self._clock = accounts, clock
         self._rivals = priority.rivals()
-        self._wanted: dict[int, float] = {}
-        self._making: dict[int, _Making] = {}
+        self._wanted: dict[Member, float] = {}
+        self._making: dict[Member, _Making] = {}
         self._costs: deque[float] = deque(maxlen=_WINDOW)
 
-    def __contains__(self, member: int) -> bool:
+    def __contains__(self, member: Member) -> bool:
         return member in self._wanted
 
-    def expect(self, member: int, seconds: float) -> None:
-        """The actor will be wanted in so many seconds; a later call corrects that."""
+    def expect(self, member: Member, seconds: float) -> None:
+        """Have an actor ready in so many seconds; a later call corrects that."""
         self._wanted[member] = self._clock.now() + seconds
         self._begin()
 
-    def launched(self, member: int, pid: int) -> None:
-        """The actor, if it is a newcomer, has a process now, which leads its process group."""
+    def spawned(self, member: Member, pid: int) -> None:
+        """Note the process of an actor, if it is a newcomer; it leads its process group."""
         if making := self._making.get(member):
             making.pid = pid
             self._adjust()
 
-    def ready(self, member: int) -> None:
-        """The actor is set up."""
+    def ready(self, member: Member) -> None:
+        """Note that an actor is set up."""
         if member in self._making:
             self._costs.append(self._spent(member))
             self.leave(member)
             self._begin()
 
-    def leave(self, member: int) -> None:
-        """The actor is wanted now, or not any more: if it is being made, then as fast as can be."""
+    def leave(self, member: Member) -> None:
+        """Drop an actor that is wanted now, or no longer; if it is being made, speed that up."""
         self._wanted.pop(member, None)
         making = self._making.pop(member, None)
         if making is not None and making.pid:
             priority.usual(making.pid)
 
     def tick(self) -> None:
-        """Begin with those that others have made room for. Called a few times a second."""
+        """Begin with the next newcomers, as far as there is room. Called a few times a second."""
         self._begin()
         self._adjust()
 
     @property
     def share(self) -> float:
-        """The share of a CPU with which those being made, and then the others, are ready in time.
-
-        From 0.01 to 1; each of those being made gets it.
-        """
+        """The share of a CPU (0.01 to 1) that each one being made needs for all to be in time."""
         left = _EARLY * (min(self._wanted.values(), default=0.0) - self._clock.now())
         cost = statistics.median(self._costs or (_PRIOR,))
         work = sum(max(cost - self._spent(member), cost / 10) for member in self._wanted)
@@ -100,7 +100,7 @@ class Newcomers:
         for member in tuple(self._wanted):
             if member not in self._making and len(self._making) < self._at_once:
                 self._making[member] = _Making(self._used(member))
-                self._launch(member)
+                self._spawn(member)
 
     def _adjust(self) -> None:
         by = priority.niceness_for(self.share, self._rivals)
@@ -108,12 +108,12 @@ class Newcomers:
             if making.pid:
                 priority.lower(making.pid, by)
 
-    def _spent(self, member: int) -> float:
+    def _spent(self, member: Member) -> float:
         making = self._making.get(member)
         return self._used(member) - making.before if making else 0.0
 
-    def _used(self, member: int) -> float:
-        return self._accounts.used_seconds(actor_of(member))
+    def _used(self, member: Member) -> float:
+        return self._accounts.used_seconds(member.rank)
 
     def __repr__(self) -> str:
         return f"<Newcomers {[*self._wanted]}, {[*self._making]} being made>"

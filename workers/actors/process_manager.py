@@ -9,23 +9,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from artos.buffer.mailbox import actor_member, template_member
 from artos.clock import Clock, Deadline
-from artos.errors import NoImage, NotPinned
+from artos.errors import NoImage
 from artos.protocol.invocations import Done, FromMember, Invoke, Ready, Stop
+from artos.protocol.usage import Usage
+from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
-from artos.usage import Usage
-from triggers.engine import Mailboxes, direct_passers
+from triggers.engine import direct_passers
+from triggers.passers import Mailboxes
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.arrival import Arrival
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.last_end import end_images
-from workers.actors.launchers.launcher import Launcher, Place
 from workers.actors.newcomers import Newcomers
+from workers.actors.spawners.spawner import Place, Spawner
+from workers.actors.turns import Turns
 from workers.actors.usage import Accounts
 from workers.checkpoint.bundle import Home
 from workers.checkpoint.images import Image
-from workers.host import pinning
 from workers.host.slots import Slot, SlotTable
 
 _log = logging.getLogger(__name__)
@@ -34,22 +35,21 @@ _log = logging.getLogger(__name__)
 class ProcessManager:
     """Starts a workload's actors, gives them slots in turn, parks them, notices their deaths.
 
-    ``mail`` are the node's mailboxes. ``recover`` repairs the memory of an actor that was killed
-    for its next process. ``passers`` carry invocations to actors; ``images`` packs and unpacks
-    actors' images; ``criu`` is the version of CRIU that makes them, "" if none can be made. No
-    method waits, except ``stop`` and ``end``. ``deaths`` finishes starts, dumps and restores; call
-    it whenever a child of this process has ended.
+    ``mail`` are the node's mailboxes. ``recover`` repairs, for its next process, the memory of an
+    actor that was killed.
+
+    No method waits, except ``stop`` and ``end``. ``deaths`` finishes starts, dumps and restores;
+    call it whenever a child of this process has ended.
     """
 
     def __init__(
         self,
         place: Place,
-        actors: int,
         mail: Mailboxes,
         recover: Callable[[int], None],
-        launcher: Launcher,
+        spawner: Spawner,
         slots: Sequence[Slot],
-        table: SlotTable[int],
+        table: SlotTable[Member],
         tiers: IdleTiers,
         accounts: Accounts,
         clock: Clock,
@@ -57,34 +57,35 @@ class ProcessManager:
         pin: bool = True,
     ) -> None:
         self._place, self._mail, self._recover = place, mail, recover
-        self.template = template_member(place.site.members)
-        self._launcher, self._cpus, self._slots, self._tiers = launcher, slots, table, tiers
-        self.accounts, self._clock, self._pin = accounts, clock, pin
-        self.images, self.criu = tiers.checkpointer, tiers.criu
-        self._records = {m: ActorRecord(m) for m in map(actor_member, range(actors))}
+        self._spawner, self._cpus, self._slots, self._tiers = spawner, slots, table, tiers
+        self.accounts, self._clock = accounts, clock
+        self.images = tiers.checkpointer  # packs and unpacks actors' images
+        self.criu = tiers.criu  # the version of CRIU that makes images, "" if none can be made
+        members = place.site.members.of(ACTORS)
+        self._records = {member: ActorRecord(member) for member in members}
         self.passers = direct_passers(self.send, self._records)
-        self._newcomers = Newcomers(len(slots), self._launch, accounts, clock)
-        self._under_way: set[int] = set()
+        self._newcomers = Newcomers(len(slots), self._spawn, accounts, clock)
+        self._turns = Turns(
+            self._records, place, mail, slots, table, tiers, accounts, clock, self.start, pin=pin
+        )
         self._one_has_ended = False
         self._arrivals: list[Arrival] = []
 
     # -- what the coordinator asks for ---------------------------------------------------------
 
-    def start(self, member: int) -> None:
-        """Empty the actor's mailbox and launch its process, which reports ``Ready`` when set up."""
+    def start(self, member: Member) -> None:
+        """Empty the actor's mailbox and spawn its process, which reports ``Ready`` when set up."""
         self._newcomers.leave(member)
-        self._launch(member)
+        self._spawn(member)
 
-    def send(self, member: int, call: Invoke) -> None:
+    def send(self, member: Member, call: Invoke) -> None:
         """Have an invocation carried out as soon as the actor holds a slot."""
         record = self._records[member]
         self._newcomers.leave(member)
-        record.ask(call, self._clock.now())
-        self._slots.request(member)
-        self._grant()
-        self._serve(record)
+        record.add_call(call, self._clock.now())
+        self._turns.request_slot(record)
 
-    def prepare(self, member: int, within: float = 0.0) -> None:
+    def prepare(self, member: Member, within: float = 0.0) -> None:
         """Have a process made for an actor that will be used in so many seconds, if it has none."""
         record = self._records[member]
         record.recall()
@@ -95,51 +96,50 @@ class ProcessManager:
         if record.state is State.COLD:
             self.start(member)
         elif record.state is State.CHECKPOINTED:
-            self._restore(record, self._nominal(record))
+            self._turns.restore(record)
         elif record.state is State.DUMPING:
             self._tiers.hurry(record)  # it is restored after that
 
-    def retire(self, member: int) -> None:
-        """The actor is not used any more: once it is done it waits without using anything."""
+    def retire(self, member: Member) -> None:
+        """Have an actor that is used no longer wait, once it is done, without using anything."""
         record = self._records[member]
         record.retire()
         self._newcomers.leave(member)
         if record.state is State.FROZEN and not record.busy:
             self._tiers.thaw(record)  # it may become an image now
         if record.state is State.PARKED and not record.busy:
-            self._park(record)
+            self._turns.park(record)
 
     def take_slots(self) -> None:
         """Give slots that other runs have left to the actors that wait for them. Never waits."""
-        self._grant()
+        self._turns.grant()
 
     def limit_slots(self, slots: int) -> None:
         """Have at most so many actors run at once from now on; those that run go on."""
-        self._slots.limit = slots
-        self._grant()
+        self._turns.limit(slots)
 
-    def end(self, member: int) -> None:
+    def end(self, member: Member) -> None:
         """Kill an actor's process and forget its invocations and its image.
 
         A commit that was cut short is finished, and the actor's pin of the weights dropped.
         """
         record = self._records[member]
-        self._launcher.withdraw(member)
+        self._spawner.withdraw(member)
         self._newcomers.leave(member)
         self._tiers.release(record)
         if record.child is not None:
             self.accounts.unwatch(record.actor)
             record.child.kill()
-        self._leave_slot(member)
-        self._under_way.discard(member)
+        self._turns.leave_slot(member)
+        self._turns.under_way.discard(member)
         record.end()
         self._recover(record.actor)
         self._one_has_ended = True
-        self._grant()
+        self._turns.grant()
 
     # -- from one node to another --------------------------------------------------------------
 
-    def image_of(self, member: int) -> Image | None:
+    def image_of(self, member: Member) -> Image | None:
         """The image of an idle actor; None while it is being made: ask again.
 
         Raises:
@@ -155,83 +155,75 @@ class ProcessManager:
         if why := record.refused if idle else f"it is {state}":
             raise NoImage(record.actor, why)
         self._tiers.checkpoint(record)
-        self._under_way.add(member)
+        self._turns.under_way.add(member)
         return None
 
-    def expect(self, member: int) -> None:
-        """An image of the actor is on its way here; its invocations wait for the image."""
+    def expect_image(self, member: Member) -> None:
+        """Have an actor's invocations wait for its image, which is on its way here."""
         self._records[member].expect(self._clock.now())
         self._mail.clear(member)  # no process reads it until the image is here
 
-    def take_in(self, member: int, image: Image) -> None:
-        """The expected image is here: make a process from it; see ``arrivals``."""
+    def take_in(self, member: Member, image: Image) -> None:
+        """Make a process from the expected image, which is here; ``arrivals`` says how it went."""
         record = self._records[member]
         record.arrive(image)
-        self._restore(record, self._nominal(record))
+        self._turns.restore(record)
 
-    def give_up_image(self, member: int) -> None:
-        """The expected image will not come: the actor starts anew."""
+    def give_up_image(self, member: Member) -> None:
+        """Start an actor again from scratch, as the expected image will not come."""
         record = self._records[member]
         record.lose()
-        record.waited(self._clock.now())
-        self._settle(record)
+        record.end_arrival(self._clock.now())
+        self._turns.resume(record)
 
     def arrivals(self) -> list[Arrival]:
         """Actors whose arrival from another node ended since the last call, well or not."""
         arrivals, self._arrivals = self._arrivals, []
         return arrivals
 
-    def home_of(self, member: int) -> Home:
+    def home_of(self, member: Member) -> Home:
         """Where the actor lives, in the form that bundles use."""
         place = self._place
         return Home(place.site_for(member), str(place.path_of(member)), place.code)
 
     # -- what happens --------------------------------------------------------------------------
 
-    def reports(self, member: int) -> Iterator[FromMember]:
-        """An actor's reports, oldest first; the template's reports go to the launcher instead."""
+    def reports(self, member: Member) -> Iterator[FromMember]:
+        """An actor's reports, oldest first; the template's reports go to the spawner instead."""
         for message in self._mail.take(member):
-            if member == self.template:
-                self._launcher.heard(message)
+            if (record := self._records.get(member)) is None:
+                self._spawner.heard(message)
                 self.step()
             else:
-                record = self._records[member]
-                yield record.told(message) if isinstance(message, Done) else message
+                yield record.with_costs(message) if isinstance(message, Done) else message
                 # After the caller has reacted: a new invocation keeps the actor from being parked.
-                self._heard(record, message)
-
-    def _heard(self, record: ActorRecord, message: FromMember) -> None:
-        if isinstance(message, Ready) and record.state is State.STARTING:
-            record.started()
-            self.accounts.started(record.kind, self._clock.now() - record.begun)
-            self._newcomers.ready(record.member)
-            self._settle(record)
-        elif isinstance(message, Done) and record.unanswered:
-            record.answered()
-            if not record.unanswered:
-                self._answered(record)
+                if isinstance(message, Ready) and record.state is State.STARTING:
+                    record.started()
+                    self.accounts.started(record.kind, self._clock.now() - record.begun)
+                    self._newcomers.ready(member)
+                    self._turns.resume(record)
+                elif isinstance(message, Done) and record.unanswered:
+                    record.answered()
+                    if not record.unanswered:
+                        self._turns.end_turn(record)
 
     def step(self) -> None:
         """Finish the starts, dumps and restores that are over. Never waits."""
-        for launched in self._launcher.poll():
-            record = self._records[launched.member]
-            record.launched(launched.child, launched.kind)
-            self.accounts.watch(record.actor, launched.child.pid)
-            self._newcomers.launched(record.member, launched.child.pid)
-        for member in tuple(self._under_way):
+        for spawned in self._spawner.poll():
+            record = self._records[spawned.member]
+            record.spawned(spawned.child, spawned.kind)
+            self.accounts.watch(record.actor, spawned.child.pid)
+            self._newcomers.spawned(record.member, spawned.child.pid)
+        for member in tuple(self._turns.under_way):
             record = self._records[member]
-            if self._tiers.look_at(record, self._place.path_of(member)):
-                self._under_way.discard(member)
-                self._arrived(record)
-                self._settle(record)
+            if self._tiers.finish_if_over(record, self._place.path_of(member)):
+                self._turns.under_way.discard(member)
+                if (seconds := record.end_arrival(self._clock.now())) is not None:
+                    self._arrivals.append(Arrival(member, seconds, record.lost))
+                self._turns.resume(record)
 
-    def _arrived(self, record: ActorRecord) -> None:
-        """Note the arrival of an actor from another node, if it is one."""
-        if (seconds := record.waited(self._clock.now())) is not None:
-            self._arrivals.append(Arrival(record.member, seconds, record.lost))
-
-    def deaths(self) -> list[tuple[int, ExitReport]]:
-        """Actors that died since the last call: member number and cause of death. Never waits."""
+    def deaths(self) -> list[tuple[Member, ExitReport]]:
+        """Actors that died since the last call: who, and the cause of death. Never waits."""
         self.step()
         dead = []
         for record in self._records.values():
@@ -253,22 +245,19 @@ class ProcessManager:
             if record.child is not None:
                 record.child.cap_log()
         self._place.cap_template_log()
-        self._free_memory()
-        self._newcomers.tick()
-        self._grant()  # others may have been late with theirs
-
-    def _free_memory(self) -> None:
-        """Remove memory that came with clones from other nodes once nothing uses it."""
-        quiet = not self._under_way and all(r.expected is None for r in self._records.values())
-        if self._one_has_ended and quiet:
+        # Memory that came with clones from other nodes goes once nothing uses it.
+        coming = any(record.expected is not None for record in self._records.values())
+        if self._one_has_ended and not coming and not self._turns.under_way:
             self._one_has_ended = False
             self.images.free_memory(self.pids().values())
+        self._newcomers.tick()
+        self._turns.grant()  # other runs may have been late with their slots
 
-    def pids(self) -> dict[int, int]:
-        """Process id by member number."""
+    def pids(self) -> dict[Member, int]:
+        """Process id by member."""
         return {r.member: r.child.pid for r in self._records.values() if r.child is not None}
 
-    def waits_for_slot(self, member: int) -> bool:
+    def waits_for_slot(self, member: Member) -> bool:
         """Whether an actor's invocations wait for a slot or for its process."""
         record = self._records.get(member)
         return record is not None and bool(record.waiting) and not record.unanswered
@@ -277,8 +266,8 @@ class ProcessManager:
         """What the actors have cost so far."""
         return self.accounts.usage(self._slots.held_seconds, self._slots.waited_seconds)
 
-    def states(self) -> Mapping[int, State]:
-        """State by member number."""
+    def states(self) -> Mapping[Member, State]:
+        """State by member."""
         return {member: record.state for member, record in self._records.items()}
 
     def tell_to_stop(self) -> None:
@@ -290,7 +279,7 @@ class ProcessManager:
     def stop(self, seconds: float) -> None:
         """Let actors end by themselves for ``seconds``, then kill them and remove their images."""
         deadline = Deadline(seconds)
-        self._launcher.close()
+        self._spawner.close()
         end_images(self._records.values(), self._tiers, self._place, self._cpus, deadline)
         for record in self._records.values():
             self._tiers.release(record)
@@ -302,99 +291,9 @@ class ProcessManager:
         self._tiers.close()
         self._slots.close()
 
-    # -- slots ---------------------------------------------------------------------------------
-
-    def _launch(self, member: int) -> None:
+    def _spawn(self, member: Member) -> None:
         record = self._records[member]
         record.start(self._clock.now())
         self._mail.clear(member)
-        self._launcher.request(member, self._nominal(record))
+        self._spawner.request(member, self._turns.nominal_slot(record))
         self.step()
-
-    def _nominal(self, record: ActorRecord) -> Slot:
-        """The slot on whose CPU the actor is made before it holds one; these are spread evenly."""
-        return self._cpus[record.actor % len(self._cpus)]
-
-    def _grant(self) -> None:
-        for member, _ in self._slots.granted():
-            self._serve(self._records[member])
-
-    def _serve(self, record: ActorRecord) -> None:
-        """Take the next step towards an actor's waiting invocations."""
-        slot = self._slots.of(record.member)
-        if slot is None or not record.waiting:
-            return
-        record.serve(self._clock.now())
-        match record.state:
-            case State.FROZEN:
-                self._tiers.thaw(record)
-                self._run(record, slot)
-            case State.CHECKPOINTED:
-                self._restore(record, slot)
-            case State.PARKED:
-                if not record.fresh:
-                    self.accounts.started("unpark", self._clock.now() - record.asked)
-                self._run(record, slot)
-            case State.RUNNING:
-                self._run(record, slot)
-            case State.COLD:
-                self.start(record.member)
-            case _:  # it is served again when this state is over
-                self._tiers.hurry(record)
-
-    def _restore(self, record: ActorRecord, slot: Slot) -> None:
-        self._tiers.restore(record, slot, self._place.log_of(record.member))
-        self._under_way.add(record.member)
-
-    def _settle(self, record: ActorRecord) -> None:
-        """A start, dump or restore of the actor is over: it goes on, or rests."""
-        record.rest(self._clock.now())
-        if record.state is State.COLD and (record.waiting or not record.retired):
-            self.start(record.member)  # its image was lost
-        elif record.waiting:
-            self._serve(record)
-        elif record.soon and record.state is State.CHECKPOINTED:
-            self._restore(record, self._nominal(record))
-        elif record.state is State.PARKED and (record.retired or not record.fresh):
-            self._park(record)
-
-    def _run(self, record: ActorRecord, slot: Slot) -> None:
-        if record.state is State.PARKED:
-            self._tiers.leave(record)
-        self._put_on(record, slot)
-        # While others wait for a slot, an actor gets one invocation at a time.
-        crowded = self._slots.is_crowded
-        while record.waiting and not (crowded and record.unanswered):
-            self._mail.passers[record.member].pass_message(record.next_call())
-
-    def _put_on(self, record: ActorRecord, slot: Slot) -> None:
-        if not self._pin or record.pinned == slot or record.child is None:
-            return
-        try:
-            pinning.pin(record.child.pid, slot)
-        except NotPinned as error:
-            if record.child.died() is None:
-                _log.warning("%s", error)
-        record.moved_to(slot)
-
-    def _answered(self, record: ActorRecord) -> None:
-        crowded = self._slots.is_crowded
-        if record.waiting and not crowded:
-            self._serve(record)
-            return
-        record.park(self._clock.now())
-        if record.waiting or record.retired or crowded or self._tiers.gives_slots_back:
-            self._leave_slot(record.member)
-        if record.waiting:
-            self._slots.request(record.member)
-        else:
-            self._park(record)
-        self._grant()
-
-    def _leave_slot(self, member: int) -> None:
-        self._slots.withdraw(member)
-        self._slots.release(member)
-
-    def _park(self, record: ActorRecord) -> None:
-        if self._tiers.park(record):
-            self._under_way.add(record.member)

@@ -11,14 +11,14 @@ from typing import Literal
 
 import psutil
 
-from artos.scaling.elastic import Park
+from artos.specs.elastic import Park
 from artos.system.cgroups import ROOT, groups, text
 
 Tier = Literal["never", "memory", "freeze", "checkpoint"]
 """Where an actor waits: with its slot; alive without a slot; stopped; as an image, no process."""
 
 WORTH = 20
-"""A tier may cost at most this fraction (one in 20) of the seconds an actor will be idle."""
+"""A tier may cost at most one in so many of the seconds that an actor will be idle."""
 
 PRESSURE = 0.85
 """Memory is worth giving back once this share of it is in use."""
@@ -37,15 +37,15 @@ class Costs:
         self._taken: dict[tuple[Tier, bool], deque[float]] = {}
 
     def into(self, tier: Tier, seconds: float) -> None:
-        """An actor took ``seconds`` to enter the tier."""
+        """Note that an actor took ``seconds`` to enter the tier."""
         self._note(tier, False, seconds)
 
     def out_of(self, tier: Tier, seconds: float) -> None:
-        """An actor took ``seconds`` to leave the tier and run."""
+        """Note that an actor took ``seconds`` to leave the tier and run."""
         self._note(tier, True, seconds)
 
     def of(self, tier: Tier) -> float:
-        """Seconds of one round trip; a usual value for each direction not yet measured."""
+        """Seconds of one round trip; for a direction not measured yet, a usual value."""
         priors = _PRIORS.get(tier, (0.0, 0.0))
         return sum(
             statistics.median(self._taken.get((tier, out)) or (priors[out],))
@@ -57,10 +57,10 @@ class Costs:
 
 
 class IdleForecast:
-    """How long one actor will be idle: as long as its run expects, but not beyond its last pause.
+    """How long one actor will be idle: as long as its run expects, but at most its last pause.
 
-    While the run expects nothing, the shortest of the actor's last pauses counts. Never more than
-    the last pause: the bound that ``choose`` promises depends on it.
+    While the run expects nothing, the shortest of the actor's last pauses counts. It is never more
+    than the last pause: the bound that ``choose`` promises depends on that.
     """
 
     def __init__(self, window: int = 5) -> None:
@@ -68,11 +68,11 @@ class IdleForecast:
         self._expected = 0.0
 
     def expect(self, seconds: float) -> None:
-        """The run expects the next pause to last so long; 0: it does not know."""
+        """Note how long the run expects the next pause to last; 0: it does not know."""
         self._expected = seconds
 
     def noted(self, seconds: float) -> None:
-        """The actor was idle for that long."""
+        """Note how long the actor was idle."""
         self._pauses.append(seconds)
 
     @property
@@ -85,20 +85,20 @@ class IdleForecast:
 
 @dataclass(frozen=True)
 class Situation:
-    """The facts for the decision when an actor has finished a round.
-
-    ``idle`` is the forecast in seconds (None: unknown). ``for_good``: the actor will not be used
-    until the workload grows again. ``pressure``: memory is short. ``gives_back``: an image frees
-    memory; one on a tmpfs takes as much as it frees. ``burns_cpu``: the actor goes on computing
-    while it has no invocation. ``available`` are the tiers of this host that the actor can enter.
-    """
+    """The facts for the decision when an actor has finished a round."""
 
     available: frozenset[Tier] = frozenset({"memory", "freeze", "checkpoint"})
+    """The tiers of this host that the actor can enter."""
     idle: float | None = None
+    """The forecast in seconds; None: unknown."""
     for_good: bool = False
+    """Whether the actor will not be used until the workload grows again."""
     pressure: bool = False
+    """Whether memory is short."""
     gives_back: bool = True
+    """Whether an image frees memory; one on a tmpfs takes as much as it frees."""
     burns_cpu: bool = False
+    """Whether the actor goes on computing while it has no invocation."""
 
 
 def choose(park: Park, seen: Situation, costs: Costs) -> Tier:
@@ -111,7 +111,7 @@ def choose(park: Park, seen: Situation, costs: Costs) -> Tier:
     what that tier adds: ``checkpoint`` gives memory back when memory is short, ``freeze`` stops an
     actor that burns the CPU others need; and each only if the round trip costs at most 1/20 of the
     forecast idle time. The forecast is never more than the actor's last pause, so all round trips
-    of a run together take at most 1/20 of its pauses, whatever their sequence. Hence ``auto`` is
+    of a run together take at most 1/20 of its pauses, in any sequence. Hence ``auto`` is
     slower than the best fixed choice, which at best pays nothing, by at most five per cent of the
     idle time. An actor that is idle for good becomes an image, or is frozen if it cannot.
     """

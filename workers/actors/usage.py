@@ -11,7 +11,7 @@ from typing import Literal
 import psutil
 
 from artos.clock import Clock
-from artos.usage import Usage
+from artos.protocol.usage import Usage
 
 Start = Literal["cold", "fork", "clone", "restore", "prewarm", "moved", "thaw", "unpark"]
 """How an actor came to run; ``prewarm``: restored before its invocation came."""
@@ -46,11 +46,11 @@ class _Starts:
 class _Parked:
     since: float
     mb: float
-    cpu: float | None  # CPU seconds used until then; None if the process cannot run meanwhile
+    cpu: float | None  # CPU seconds used until then; None if the process cannot run while parked
 
 
 class Accounts:
-    """The costs of one workload. Seconds are the clock's, CPU seconds the kernel's, MB 10^6 bytes.
+    """The costs of one workload. Seconds are the clock's, CPU seconds the kernel's; MB: 10^6 bytes.
 
     An actor's CPU seconds are those of all its processes, one after the other, and of the children
     they have waited for. They are read from the kernel while the process exists: call ``unwatch``
@@ -69,7 +69,7 @@ class Accounts:
     # -- starts --------------------------------------------------------------------------------
 
     def started(self, kind: Start, seconds: float) -> None:
-        """An actor runs, ``seconds`` after its start was requested."""
+        """Note that an actor runs, ``seconds`` after its start was requested."""
         starts = self._starts.setdefault(kind, _Starts())
         starts.count += 1
         starts.latest.append(seconds)
@@ -79,13 +79,13 @@ class Accounts:
         return {kind: starts.stats() for kind, starts in self._starts.items()}
 
     def waited(self, seconds: float) -> None:
-        """An invocation with a slot waited so long for the actor's process."""
+        """Add the seconds for which an invocation with a slot waited for the actor's process."""
         self._waited += seconds
 
     # -- CPU -----------------------------------------------------------------------------------
 
     def usage(self, held_seconds: float, waited_seconds: float) -> Usage:
-        """All costs as one record; so long CPU slots were held, and waited for."""
+        """All costs as one record, given for how long CPU slots were held and waited for."""
         return Usage(
             cpu_seconds_held=held_seconds,
             cpu_seconds_used=self.all_used_seconds(),
@@ -95,12 +95,12 @@ class Accounts:
         )
 
     def watch(self, actor: int, pid: int) -> None:
-        """The actor is this process from now on. CPU the process has used already counts too."""
+        """Read the actor's CPU time from this process; what it has used already counts as well."""
         self.unwatch(actor)
         self._live[actor] = _Reading(pid)
 
     def unwatch(self, actor: int) -> None:
-        """The actor's process ends. No error if it has none."""
+        """Keep what the actor's process has used, as it ends. No error if it has none."""
         if reading := self._live.pop(actor, None):
             self._past[actor] = self._past.get(actor, 0.0) + reading.seconds()
 
@@ -116,16 +116,16 @@ class Accounts:
     # -- parking -------------------------------------------------------------------------------
 
     def parked(self, actor: int, mb: float, *, runs: bool = False) -> None:
-        """The actor waits from now on and keeps ``mb`` MB of memory, or an image of that size.
+        """Note that an actor waits from now on and keeps ``mb`` MB, in memory or as an image.
 
-        ``runs``: its process is neither frozen nor gone, so it may use CPU meanwhile.
+        ``runs``: its process is neither frozen nor gone, so it may use CPU while it waits.
         """
         self.unparked(actor)
         cpu = self.used_seconds(actor) if runs else None
         self._parked[actor] = _Parked(self._clock.now(), mb, cpu)
 
     def unparked(self, actor: int) -> None:
-        """The actor waits no longer. No error if it did not wait."""
+        """Note that an actor waits no longer. No error if it did not wait."""
         if parked := self._parked.pop(actor, None):
             seconds = self._clock.now() - parked.since
             self._mb_seconds += parked.mb * seconds
@@ -140,7 +140,7 @@ class Accounts:
         return self._mb_seconds + open_ones
 
     def burns(self, actor: int) -> bool:
-        """Whether the actor lately used CPU while it was parked and had nothing to do."""
+        """Whether the actor has lately used CPU while it was parked with nothing to do."""
         intervals = self._idle.get(actor, ())
         cpu = sum(used for used, _ in intervals)
         return cpu >= max(_NOTICED, _BURNING * sum(seconds for _, seconds in intervals))

@@ -19,7 +19,7 @@ def main() -> int:
 
 def _load(source: str, folder: str) -> Any:
     """Load a trigger class of the user; user code is loaded only if the table names any."""
-    from artos.runtime.reference import load_object  # noqa: PLC0415
+    from artos.runs.loader import load_object  # noqa: PLC0415
 
     return load_object(source, folder)
 

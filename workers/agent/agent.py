@@ -13,15 +13,16 @@ import zmq
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Consumer
-from artos.buffer.mailbox import LEARNER, Board
+from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
+from artos.buffer.version_runs import version_runs
 from artos.clock import Clock, Deadline, SystemClock
-from artos.faults import Faults
-from artos.plan import Plan
 from artos.protocol.data import Finish, Greet, Terms
-from artos.protocol.orders import AGENT_COUNTS, AgentOrders
+from artos.runs.orders import AGENT_COUNTS, AgentOrders
+from artos.runs.plan import Plan
 from artos.system.closing import Closing
+from artos.system.faults import Faults
 from artos.system.locks import FileLock
 from artos.system.regular_file import contents
 from artos.transport import sockets
@@ -32,7 +33,7 @@ from artos.transport.sidecar import ControlPipe
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.events import Began, Committed, Firing
 from triggers.table import Table, decode_table
-from triggers.targets import role_of
+from triggers.targets import parsed
 from workers.agent.experience import Shipping
 from workers.agent.sender import Packing, Sender, streams
 from workers.agent.weights import Assembly, Pulling
@@ -49,18 +50,20 @@ Load = Callable[[str, str], Any]
 
 @dataclass(slots=True)
 class _Cache:
-    """One actor's block. The triggers know of ``seen`` rows; ``due`` rows fired, per stage."""
+    """One actor's block."""
 
     rings: Rings
     seen: int
+    """Rows that the triggers know of."""
     due: list[int]
+    """Rows that fired, per stage."""
 
 
 class Caches:
     """Watches the blocks for commits and keeps each stage's cursors in them.
 
     Each stage is a consumer: it claims rows that fired and acknowledges rows that arrived. So an
-    agent that replaces a dead one knows which rows fired, and later rows fire as they would have.
+    agent that replaces a dead one knows which rows fired, and triggers go on where they were.
     """
 
     def __init__(
@@ -87,21 +90,21 @@ class Caches:
         return due, arrived
 
     def leave(self, actor: int) -> None:
-        """The actor lives on another node now: stop reading its block here."""
+        """Stop reading the block of an actor that now lives on another node."""
         del self._caches[actor]
 
     def rings(self, actor: int) -> Rings:
         """The rows of an actor as bytes."""
         return self._caches[actor].rings
 
-    def look(self) -> None:
+    def feed_commits(self) -> None:
         """Feed new commits to the triggers; rows that fire are to be shipped."""
         for actor, cache in self._caches.items():
             block = cache.rings.block
             rows = block.written
             if rows > cache.seen:
                 start, cache.seen = cache.seen, rows
-                for stop, version in block.version_runs(start, rows):
+                for stop, version in version_runs(block, start, rows):
                     written = dict.fromkeys(block.headers, stop)
                     self._engine.feed(Committed(actor, written, version))
 
@@ -112,7 +115,7 @@ class Caches:
                 self._ship(actor, stage, cache.rings.block.written)
 
     def arrived(self, actor: int, stage: int, rows: int) -> None:
-        """``rows`` rows of a stage are in the replay buffer: the actor may overwrite them."""
+        """Let an actor overwrite ``rows`` rows of a stage, which are in the replay buffer now."""
         cache = self._caches[actor]
         cache.rings.block.acknowledge(self._stages[stage].name, cache.due[stage], rows)
 
@@ -154,20 +157,34 @@ class Agent(Closing):
         self._orders, self._control_pipe, self._clock = orders, control_pipe, clock
         self._counters = Counters(orders.counters_path, AGENT_COUNTS)
         self._faults = Faults(counted=partial(self._counters.add, "faults"))
-        shipped = {t: each for t, each in plan.triggers.items() if role_of(t) == "transfer"}
+        shipped = {t: each for t, each in plan.triggers.items() if parsed(t).ships}
         table = decode_table(shipped, lambda source: load(source, plan.reference.folder))
         self._caches = Caches(plan.consumers, table, clock, self._fire)
         self._stages = plan.consumers
         self._keys = Keys.load(Path(orders.keys)) if orders.keys else None
         # One thread encrypts all that goes to one endpoint.
         self._context: sockets.Context = zmq.Context(min(_THREADS, len(orders.endpoints)))
-        self._shippings = [self._shipping(plan, endpoint) for endpoint in orders.endpoints]
+        row_bytes = {key.name: key.row_bytes(plan.envs) for key in plan.block(0).all_keys}
+        self._shippings = [
+            Shipping(
+                self._opens(endpoint, orders.node),
+                lambda terms, number: Greet(orders.node, orders.epoch, terms, number),
+                Sender(streams(self._stages, row_bytes), plan.capacity),
+                Packing(orders.compress),
+                self._caches.rings,
+                self._caches.arrived,
+                clock,
+                self._counters,
+                self._faults,
+            )
+            for endpoint in orders.endpoints
+        ]
         board = Board.attach(orders.site.board_path, orders.site.members)
         assembly = Assembly(ModelBlock.attach(orders.site.model_path)[MODEL])
         self._pulling = Pulling(
             self._opens(orders.endpoints[0], f"{orders.node}/weights"),
             assembly,
-            partial(board.notify, LEARNER),
+            partial(board.notify, board.members.publisher),
             clock,
             self._counters,
             self._faults,
@@ -176,20 +193,6 @@ class Agent(Closing):
         self._terms: dict[int, int] = {}
         self._deadline: Deadline | None = None
         self.orphaned = False
-
-    def _shipping(self, plan: Plan, endpoint: str) -> Shipping:
-        row_bytes = {key.name: key.row_bytes(plan.envs) for key in plan.block(0).all_keys}
-        return Shipping(
-            self._opens(endpoint, self._orders.node),
-            lambda terms, number: Greet(self._orders.node, self._orders.epoch, terms, number),
-            Sender(streams(self._stages, row_bytes), plan.capacity),
-            Packing(self._orders.compress),
-            self._caches.rings,
-            self._caches.arrived,
-            self._clock,
-            self._counters,
-            self._faults,
-        )
 
     def _opens(self, endpoint: str, me: str) -> Callable[[], sockets.Socket]:
         return lambda: sockets.connect(self._context, endpoint, self._keys, me, queue=0)
@@ -210,42 +213,31 @@ class Agent(Closing):
         return self._deadline.passed or all(each.sender.settled for each in self._shippings)
 
     def turn(self) -> None:
-        """Sleep until something comes, and handle it."""
-        ready = self._sleep()
+        """Sleep until something comes or is due, and handle it."""
+        polled: list[Any] = [socket for each in self._all for socket in each.link.sockets]
+        if not self._control_pipe.cut:
+            polled.append(self._control_pipe.fileno())
+        seconds = _TICK if self._deadline is None else min(_TICK, self._deadline.left)
+        if (due := self._caches.engine.due()) is not None:
+            seconds = min(seconds, max(0.0, due - self._clock.now()))
+        found = zmq.zmq_poll([(what, zmq.POLLIN) for what in polled], int(1000 * seconds))
+        ready = {what for what, _ in found}
         if self._control_pipe.fileno() in ready:
-            self._obey()
-            self._caches.look()
+            for message in self._control_pipe.take():
+                with self._faults.contained(type(message).__name__):
+                    if isinstance(message, Terms):
+                        self._use_terms(message.terms)
+                    elif isinstance(message, Finish):
+                        self._deadline = Deadline(message.seconds, self._clock)
+            if self._control_pipe.cut and not self.orphaned:
+                self.orphaned = True
+                self._deadline = self._deadline or Deadline(self._orders.patience, self._clock)
+            self._caches.feed_commits()
         self._caches.engine.tick()
         if self._deadline is not None:
             self._caches.flush()
         for each in self._all:
             each.turn(ready)
-
-    def _sleep(self) -> set[sockets.Socket | int]:
-        """Sleep until something can be read or is due; returns the sockets that can be read."""
-        polled: list[Any] = [socket for each in self._all for socket in each.link.sockets]
-        if not self._control_pipe.cut:
-            polled.append(self._control_pipe.fileno())
-        found = zmq.zmq_poll([(what, zmq.POLLIN) for what in polled], int(1000 * self._nap()))
-        return {what for what, _ in found}
-
-    def _nap(self) -> float:
-        due = self._caches.engine.due()
-        left = _TICK if self._deadline is None else min(_TICK, self._deadline.left)
-        return left if due is None else min(left, max(0.0, due - self._clock.now()))
-
-    # -- orders of the executor ----------------------------------------------------------------
-
-    def _obey(self) -> None:
-        for message in self._control_pipe.take():
-            with self._faults.contained(type(message).__name__):
-                if isinstance(message, Terms):
-                    self._use_terms(message.terms)
-                elif isinstance(message, Finish):
-                    self._deadline = Deadline(message.seconds, self._clock)
-        if self._control_pipe.cut and not self.orphaned:
-            self.orphaned = True
-            self._deadline = self._deadline or Deadline(self._orders.patience, self._clock)
 
     def _use_terms(self, terms: dict[int, int]) -> None:
         """Exactly these actors live here, each in its term."""
@@ -255,25 +247,23 @@ class Agent(Closing):
             if terms.get(actor) != self._terms.get(actor)
         }
         for actor in sorted(changed):
-            self._move(actor, terms.get(actor))
+            term = terms.get(actor)
+            sender = self._shipping_of(actor).sender
+            if actor in self._terms:
+                sender.leave(actor)
+                self._caches.leave(actor)
+            if term is not None:
+                block = ActorBlock.attach(self._orders.site.block_path(actor))
+                due, arrived = self._caches.place(actor, block)
+                sender.place(actor, term, due, arrived)
         self._terms = terms
         for each in {self._shipping_of(actor): None for actor in changed}:
             each.greet()
 
-    def _move(self, actor: int, term: int | None) -> None:
-        sender = self._shipping_of(actor).sender
-        if actor in self._terms:
-            sender.leave(actor)
-            self._caches.leave(actor)
-        if term is not None:
-            block = ActorBlock.attach(self._orders.site.block_path(actor))
-            due, arrived = self._caches.place(actor, block)
-            sender.place(actor, term, due, arrived)
-
     # -- the end -------------------------------------------------------------------------------
 
     def remove_memory(self) -> None:
-        """Remove the shared memory of the executor that is gone."""
+        """Remove the shared memory of the executor, which is gone."""
         if self._orders.lock >= 0:
             lock = FileLock(self._orders.lock)
             ShmFolder(Path(self._orders.site.folder), lock).remove()

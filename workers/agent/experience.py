@@ -13,11 +13,11 @@ import zmq
 
 from artos.clock import Clock
 from artos.errors import BadMessage
-from artos.faults import Faults, Seldom
 from artos.protocol import codec
 from artos.protocol.data import Greet, RowsTaken
 from artos.protocol.message import Message, Refusal
 from artos.system.closing import Closing
+from artos.system.faults import Faults, Seldom
 from artos.transport import sockets
 from artos.transport.chunk import Bytes, Rings, load
 from artos.transport.counters import Counters
@@ -36,8 +36,8 @@ Hear = Callable[[Message], None]
 class Link(Closing):
     """A socket that knows when it is connected (again).
 
-    ``greet`` is called on every connection, and again when its question was not answered for some
-    seconds. ``hear`` gets every message; ``counters`` counts the ``bad`` ones.
+    ``greet`` is called on every connection, and again if there was no answer for some seconds.
+    ``hear`` gets every message; ``counters`` counts the ``bad`` ones.
     """
 
     def __init__(
@@ -71,45 +71,35 @@ class Link(Closing):
     def turn(self, ready: Container[object], *, waits: bool) -> None:
         """Read from those of its sockets that are ``ready``.
 
-        ``waits``: an answer is outstanding, so silence means that it may be lost.
+        ``waits``: an answer is outstanding, so after some silence it is taken for lost.
         """
         for kind, _ in self._monitor.reports() if self._monitor.socket in ready else ():
-            self._connected(kind == _UP)
-        while self.socket in ready and (frame := self._next()) is not None:
+            self._up, self._heard = kind == _UP, self._clock.now()
+            if self._up:
+                # Makes ZeroMQ notice the new connection before it sends.
+                self.socket.get(zmq.EVENTS)
+                self._greet()
+        while self.socket in ready:
+            try:
+                frame = self.socket.recv(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                break
             self._heard, self._asked = self._clock.now(), 0
-            self._take(frame)
+            with self._faults.contained("a message from the head"):
+                try:
+                    self._hear(codec.decode(frame.buffer))
+                except BadMessage as error:
+                    self._counters.add("bad")
+                    self._seldom.warning("from the head: %s", error)
         if self._up and not waits:
             self._heard = self._clock.now()
         elif self._clock.now() - self._heard > _SILENCE:
-            self._ask_again()
-
-    def _connected(self, up: bool) -> None:
-        self._up, self._heard = up, self._clock.now()
-        if up:
-            self.socket.get(zmq.EVENTS)  # makes ZeroMQ notice the new connection before it sends
-            self._greet()
-
-    def _next(self) -> zmq.Frame | None:
-        try:
-            return self.socket.recv(zmq.NOBLOCK, copy=False)
-        except zmq.Again:
-            return None
-
-    def _take(self, frame: zmq.Frame) -> None:
-        with self._faults.contained("a message from the head"):
-            try:
-                self._hear(codec.decode(frame.buffer))
-            except BadMessage as error:
-                self._counters.add("bad")
-                self._seldom.warning("from the head: %s", error)
-
-    def _ask_again(self) -> None:
-        self._heard, self._asked = self._clock.now(), self._asked + 1
-        if self._asked % (_RENEW + 1) == 0:
-            self.close()  # a socket does not reconnect to a peer that has refused our key
-            self._open()
-        else:
-            self._greet()
+            self._heard, self._asked = self._clock.now(), self._asked + 1
+            if self._asked % (_RENEW + 1) == 0:
+                self.close()  # a socket does not reconnect to a peer that has refused our key
+                self._open()
+            else:
+                self._greet()
 
     def close(self) -> None:
         """Close the connection at once."""
@@ -128,7 +118,8 @@ class _OnItsWay(NamedTuple):
 class Shipping(Closing):
     """Ships the rows of the actors that one replay process serves.
 
-    ``rings`` finds an actor's rows; ``arrived`` is told how many rows of an actor's stage arrived.
+    ``rings`` returns an actor's rows; ``arrived`` is called with an actor, a stage, and how many
+    of its rows have arrived.
     """
 
     def __init__(
@@ -149,7 +140,7 @@ class Shipping(Closing):
         self._seldom = Seldom(_log)
         self._way: deque[_OnItsWay] = deque()
         self._landed = 0.0
-        self.link = Link(opens, clock, self.greet, self._hear, counters, faults)
+        self.link = Link(opens, clock, self.greet, self._handle, counters, faults)
 
     def greet(self) -> None:
         """Introduce this node, and send again all rows not known to have arrived."""
@@ -161,23 +152,18 @@ class Shipping(Closing):
     def turn(self, ready: Container[object]) -> None:
         """Read the messages that came, and send the pieces that may be sent."""
         self.link.turn(ready, waits=self.sender.waits)
-        while (piece := self.sender.next()) is not None:
-            if not self._ship(piece):
+        while (piece := self.sender.next_piece()) is not None:
+            rings = self._rings(piece.actor)
+            chunk, parts = load(
+                rings, piece.term, piece.stream.keys, piece.rows, self._pack, ends=piece.ends
+            )
+            frame = codec.encode(chunk, *parts)
+            if not self.link.send(frame):
                 return  # not connected; the next connection begins with a greeting
-
-    def _ship(self, piece: Piece) -> bool:
-        rings = self._rings(piece.actor)
-        chunk, parts = load(
-            rings, piece.term, piece.stream.keys, piece.rows, self._pack, ends=piece.ends
-        )
-        frame = codec.encode(chunk, *parts)
-        if not self.link.send(frame):
-            return False
-        self._way.append(_OnItsWay(piece, len(frame), self._clock.now()))
-        self._counters.add("bytes", len(frame))
-        self._counters.add("raw", piece.size)
-        self._counters.add("chunks")
-        return True
+            self._way.append(_OnItsWay(piece, len(frame), self._clock.now()))
+            self._counters.add("bytes", len(frame))
+            self._counters.add("raw", piece.size)
+            self._counters.add("chunks")
 
     def _pack(self, key: str, rows: Bytes) -> bytes | None:
         now = self._clock.now()
@@ -191,32 +177,26 @@ class Shipping(Closing):
 
     # -- what comes back -----------------------------------------------------------------------
 
-    def _hear(self, message: Message) -> None:
+    def _handle(self, message: Message) -> None:
         match message:
             case RowsTaken():
-                self._land(message)
+                moved = self.sender.take_report(message)
+                # How long these arrivals took, not counting the pieces before them.
+                now, began, size = self._clock.now(), 0.0, 0
+                while self._way and _has_arrived(self._way[0].piece, message):
+                    gone = self._way.popleft()
+                    began = began or max(self._landed, gone.sent)
+                    size += gone.size
+                if size:
+                    self._packing.crossed(size, now - began)
+                    self._landed = now
+                for stage, rows in moved.items():
+                    self._arrived(message.actor, stage, rows)
             case Refusal():
                 self._counters.add("refused")
                 self._seldom.warning("refused: %s", message.why)
             case _:
                 raise BadMessage(f"a transfer agent does not accept {type(message).__name__}")
-
-    def _land(self, news: RowsTaken) -> None:
-        moved = self.sender.hear(news)
-        self._time(news)
-        for stage, rows in moved.items():
-            self._arrived(news.actor, stage, rows)
-
-    def _time(self, news: RowsTaken) -> None:
-        """Tell the packing how long the new arrivals took, not counting the pieces before them."""
-        now, began, size = self._clock.now(), 0.0, 0
-        while self._way and _has_arrived(self._way[0].piece, news):
-            gone = self._way.popleft()
-            began = began or max(self._landed, gone.sent)
-            size += gone.size
-        if size:
-            self._packing.crossed(size, now - began)
-            self._landed = now
 
     def close(self) -> None:
         """Close the connection at once."""

@@ -1,9 +1,9 @@
 """Decides what to send next to one replay process: from which block, and whether compressed.
 
 The decisions depend on which rows fired and arrived, how much room there is, how well LZ4
-compresses a key, and how fast the link is. Rows are shipped in order, and whenever something may
-have been lost, again from the first row that has not arrived; the replay process takes each row
-once.
+compresses a key, and how fast the link is. Rows are shipped in order. Whenever something may have
+been lost they are shipped again, from the first row that has not arrived; the replay process takes
+each row once.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ _SMALL = 2048  # bytes of a row; smaller keys share chunks, as a small frame cos
 
 @dataclass(slots=True)
 class _Measured:
-    """Measured for one key: bytes before / bytes after, bytes compressed a second, and when."""
+    """How well one key compresses."""
 
     ratio: float
+    """Bytes before / bytes after."""
     speed: float
+    """Bytes compressed a second."""
     at: float
+    """When it was measured."""
 
 
 @dataclass
@@ -75,7 +78,7 @@ class Packing:
         return after < before
 
     def crossed(self, size: int, seconds: float) -> None:
-        """``size`` bytes arrived ``seconds`` after those before them."""
+        """Note that ``size`` bytes arrived ``seconds`` after those before them."""
         if size >= _TELLING and seconds > 0:
             # A mean of times, not of rates: two answers that come together do not show a fast link.
             pace = seconds / size
@@ -83,21 +86,23 @@ class Packing:
 
 
 class Stream(NamedTuple):
-    """Keys of one stage that travel in the same chunks; ``row_bytes`` is the sum of the keys'."""
+    """Keys of one stage that travel in the same chunks."""
 
     stage: int
     keys: tuple[str, ...]
     row_bytes: int
+    """The sum over the keys."""
 
 
 class Piece(NamedTuple):
-    """Rows of an actor to be sent now; ``ends``: no more rows follow for the moment."""
+    """Rows of an actor to be sent now."""
 
     actor: int
     term: int
     stream: Stream
     rows: range
     ends: bool
+    """Whether no more rows follow for the moment."""
 
     @property
     def size(self) -> int:
@@ -106,7 +111,7 @@ class Piece(NamedTuple):
 
 
 def streams(stages: Sequence[Consumer], row_bytes: Mapping[str, int]) -> tuple[Stream, ...]:
-    """An actor's streams: for each stage one of its small keys, then one for each large key."""
+    """An actor's streams: for each stage one with its small keys, then one for each large key."""
     found = []
     for number, stage in enumerate(stages):
         small = tuple(name for name in stage.keys if row_bytes[name] < _SMALL)
@@ -119,7 +124,7 @@ def streams(stages: Sequence[Consumer], row_bytes: Mapping[str, int]) -> tuple[S
 
 @dataclass(slots=True)
 class _Flow:
-    """How far one stream of an actor is: rows that may be sent, were sent, and have arrived."""
+    """How far one stream of an actor is: rows that may be sent, were sent and have arrived."""
 
     due: int
     sent: int
@@ -128,33 +133,36 @@ class _Flow:
 
 @dataclass(slots=True)
 class _Shipment:
-    """One actor's rows. ``known``: ``RowsTaken`` has come for it since the last greeting.
-
-    ``void``: the actor lives elsewhere by now, so rows from here are not accepted.
-    """
+    """One actor's rows."""
 
     term: int
     flows: list[_Flow]
     room: int = 0
+    """The row up to which the replay buffer has room."""
     known: bool = False
+    """Whether a ``RowsTaken`` has come for it since the last greeting."""
     void: bool = False
+    """Whether the actor lives elsewhere by now, so that rows from here are not accepted."""
 
 
 @dataclass
 class Sender:
-    """Chooses pieces of about ``piece`` bytes, with at most ``credit`` bytes on their way at once.
+    """Chooses pieces of an actor's rows to be sent next, while not too many are on their way.
 
     Earlier stages go first, actors in the order in which they became due. An actor for which the
-    replay buffer has no room does not hold up the others. ``number`` counts greetings, ``flight``
-    is the number of bytes on their way.
+    replay buffer has no room does not hold up the others.
     """
 
     streams: Sequence[Stream]
     capacity: int
     piece: int = PIECE
+    """Bytes of a piece, about."""
     credit: int = WINDOW
+    """Most bytes on their way at once."""
     number: int = 0
+    """Greetings until now."""
     flight: int = 0
+    """Bytes on their way."""
     _shipments: dict[int, _Shipment] = field(init=False, repr=False, default_factory=dict)
     _ready: list[dict[tuple[int, int], None]] = field(init=False, repr=False)
 
@@ -164,22 +172,22 @@ class Sender:
     # -- what there is to ship -----------------------------------------------------------------
 
     def place(self, actor: int, term: int, due: Sequence[int], arrived: Sequence[int]) -> None:
-        """An actor lives here (anew); per stage, ``due`` rows fired and ``arrived`` rows arrived.
+        """Add an actor that lives here (again); per stage, ``due`` rows fired, ``arrived`` arrived.
 
-        Nothing is sent for the actor before the next greeting was answered.
+        Nothing is sent for the actor before the next greeting is answered.
         """
         self.leave(actor)
         flows = [_Flow(due[s.stage], arrived[s.stage], arrived[s.stage]) for s in self.streams]
         self._shipments[actor] = _Shipment(term, flows)
 
     def leave(self, actor: int) -> None:
-        """The actor lives elsewhere."""
+        """Forget an actor, which lives elsewhere."""
         shipment = self._shipments.pop(actor, None)
         if shipment is not None:
             self._rewind(actor, shipment)
 
     def fire(self, actor: int, stage: int, stop: int) -> None:
-        """The rows of a stage below ``stop`` are to be shipped."""
+        """Have the rows of a stage below ``stop`` shipped."""
         shipment = self._shipments[actor]
         for number, flow in self._flows(shipment):
             if self.streams[number].stage == stage and flow.due < stop:
@@ -189,7 +197,7 @@ class Sender:
     # -- answers of the replay process ---------------------------------------------------------
 
     def greet(self) -> dict[int, int]:
-        """Begin again after the arrived rows: rows sent may be lost. Returns the actors' terms.
+        """Start again after the rows that have arrived, as others may be lost; returns the terms.
 
         Send the terms with ``number`` in a ``Greet``, and nothing else until it is answered.
         """
@@ -198,8 +206,8 @@ class Sender:
             self._rewind(actor, shipment)
         return {actor: shipment.term for actor, shipment in self._shipments.items()}
 
-    def hear(self, news: RowsTaken) -> dict[int, int]:
-        """Note the rows that arrived; returns the rows of each stage that got further."""
+    def take_report(self, news: RowsTaken) -> dict[int, int]:
+        """Take in which rows arrived; returns the rows of each stage that got further."""
         shipment = self._shipments.get(news.actor)
         if shipment is None or shipment.term > news.term:
             return {}
@@ -214,15 +222,13 @@ class Sender:
         shipment.known = shipment.known or news.answers == self.number > 0
         for number, flow in self._flows(shipment):
             arrived = min(news.written.get(name, 0) for name in self.streams[number].keys)
-            self._land(flow, self.streams[number], arrived)
+            if arrived > flow.arrived:
+                landed = min(arrived, flow.sent) - flow.arrived
+                self.flight -= landed * self.streams[number].row_bytes
+                flow.arrived, flow.sent = arrived, max(arrived, flow.sent)
             self._sort(news.actor, shipment, number)
         after = self._arrived(shipment)
         return {stage: rows for stage, rows in after.items() if rows > before[stage]}
-
-    def _land(self, flow: _Flow, stream: Stream, arrived: int) -> None:
-        if arrived > flow.arrived:
-            self.flight -= (min(arrived, flow.sent) - flow.arrived) * stream.row_bytes
-            flow.arrived, flow.sent = arrived, max(arrived, flow.sent)
 
     def _arrived(self, shipment: _Shipment) -> dict[int, int]:
         rows: dict[int, int] = {}
@@ -233,27 +239,24 @@ class Sender:
 
     # -- what to send --------------------------------------------------------------------------
 
-    def next(self) -> Piece | None:
+    def next_piece(self) -> Piece | None:
         """The next piece, which counts as sent from now on; None if nothing can be sent now."""
         for ready in self._ready:
             for actor, number in ready:
-                return self._piece(actor, number)
+                shipment, stream = self._shipments[actor], self.streams[number]
+                flow = shipment.flows[number]
+                most = max(1, self.piece // stream.row_bytes)
+                wrap = self.capacity - flow.sent % self.capacity
+                limit = min(flow.due, shipment.room)
+                rows = range(flow.sent, min(limit, flow.sent + most, flow.sent + wrap))
+                size = len(rows) * stream.row_bytes
+                if self.flight and self.flight + size > self.credit:
+                    return None
+                self.flight += size
+                flow.sent = rows.stop
+                self._sort(actor, shipment, number)
+                return Piece(actor, shipment.term, stream, rows, rows.stop == limit)
         return None
-
-    def _piece(self, actor: int, number: int) -> Piece | None:
-        shipment, stream = self._shipments[actor], self.streams[number]
-        flow = shipment.flows[number]
-        most = max(1, self.piece // stream.row_bytes)
-        wrap = self.capacity - flow.sent % self.capacity
-        limit = min(flow.due, shipment.room)
-        rows = range(flow.sent, min(limit, flow.sent + most, flow.sent + wrap))
-        size = len(rows) * stream.row_bytes
-        if self.flight and self.flight + size > self.credit:
-            return None
-        self.flight += size
-        flow.sent = rows.stop
-        self._sort(actor, shipment, number)
-        return Piece(actor, shipment.term, stream, rows, rows.stop == limit)
 
     @property
     def waits(self) -> bool:
@@ -275,7 +278,7 @@ class Sender:
         return enumerate(shipment.flows)
 
     def _sort(self, actor: int, shipment: _Shipment, number: int) -> None:
-        """Append a stream to those that can be sent, or remove it, whichever is right now."""
+        """Have a stream among those that can be sent if, and only if, it has something to send."""
         flow, ready = shipment.flows[number], self._ready[self.streams[number].stage]
         if shipment.known and flow.sent < min(flow.due, shipment.room):
             ready.setdefault((actor, number))

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from artos.buffer.model_block import ObjectRegion, ObjectSlot
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.clock import Clock
 from artos.errors import BadMessage
-from artos.faults import Faults
 from artos.protocol import codec
 from artos.protocol.data import Pull, Weights
 from artos.protocol.message import Message
 from artos.system.closing import Closing
+from artos.system.faults import Faults
 from artos.transport.bfloat16 import BFLOAT16, widen
 from artos.transport.counters import Counters
 from artos.transport.sockets import Socket
@@ -42,10 +40,11 @@ class Assembly:
         """The version that is published here."""
         return self._region.version
 
-    def take(self, piece: Weights) -> bool:
-        """Take a piece; True if its version is now published, or was dropped as damaged."""
+    def add(self, piece: Weights) -> bool:
+        """Add a piece; True if its version is now published, or was dropped as damaged."""
         if piece.start == 0:
-            self._begin(piece)
+            self._next = 0
+            self._version = piece.version if piece.version > self.have else -1
         if piece.version != self._version or piece.start != self._next:
             return False  # a piece of a version that is not wanted or was dropped
         if not self._fits(piece):
@@ -54,22 +53,23 @@ class Assembly:
         self._next += len(piece.content)
         if self._next < piece.total:
             return False
-        self._publish(piece.version)
+        assert self._slot is not None
+        self._region.commit(self._slot, piece.version)
+        self._slot = None
+        self.drop()
         return True
 
     def drop(self) -> None:
         """Forget the pieces of an incomplete version: the rest will not come."""
         self._version = -1
 
-    def _begin(self, piece: Weights) -> None:
-        self._next = 0
-        self._version = piece.version if piece.version > self.have else -1
-
     def _fits(self, piece: Weights) -> bool:
         content = piece.content
         if xxh3_64_intdigest(content) != piece.checksum:
             return False
-        target = self._target()
+        if self._slot is None:
+            self._slot = self._region.allocate()
+        target = self._slot.arrays[PARAMS].reshape(-1)
         size = 2 if piece.dtype == BFLOAT16 else target.itemsize
         first, count = piece.start // size, len(content) // size
         whole = piece.total == target.size * size and len(content) == count * size
@@ -82,20 +82,9 @@ class Assembly:
             part[:] = np.frombuffer(content, target.dtype)
         return True
 
-    def _target(self) -> NDArray[Any]:
-        if self._slot is None:
-            self._slot = self._region.allocate()
-        return self._slot.arrays[PARAMS].reshape(-1)
-
-    def _publish(self, version: int) -> None:
-        assert self._slot is not None
-        self._region.commit(self._slot, version)
-        self._slot = None
-        self.drop()
-
 
 class Pulling(Closing):
-    """A long pull: asks for newer weights, gets them when there are any, and asks again.
+    """A long pull: asks for newer weights, gets them once there are any, and asks again.
 
     ``published`` is called when a new version is published here.
     """
@@ -110,7 +99,7 @@ class Pulling(Closing):
         faults: Faults,
     ) -> None:
         self._assembly, self._published, self._counters = assembly, published, counters
-        self.link = Link(opens, clock, self._pull, self._hear, counters, faults)
+        self.link = Link(opens, clock, self._pull, self._handle, counters, faults)
 
     def _pull(self) -> None:
         self._assembly.drop()
@@ -120,12 +109,12 @@ class Pulling(Closing):
         """Read the messages that came. Silence means only that the learner is at work."""
         self.link.turn(ready, waits=False)
 
-    def _hear(self, message: Message) -> None:
+    def _handle(self, message: Message) -> None:
         if not isinstance(message, Weights):
             raise BadMessage(f"{type(message).__name__} is no answer to a Pull")
         self._counters.add("weights", len(message.content))
         had = self._assembly.have
-        if not self._assembly.take(message):
+        if not self._assembly.add(message):
             return
         self._pull()
         if self._assembly.have == had:

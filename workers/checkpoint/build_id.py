@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from stat import S_ISREG
 
@@ -52,26 +51,21 @@ def _read(path: Path) -> str:
     try:
         with opened(path) as file:
             head = file.read(_HEAD)
-            for offset, size in _note_segments(head):
-                file.seek(offset)
-                if found := _in_notes(file.read(size)):
-                    return found
+            if head[:5] != b"\x7fELF\x02":
+                return ""
+            (table,) = struct.unpack_from("<Q", head, 32)
+            entry, count = struct.unpack_from("<HH", head, 54)
+            for number in range(count):
+                kind, _flags, offset, _at, _physical, size = struct.unpack_from(
+                    "<IIQQQQ", head, table + number * entry
+                )
+                if kind == _PT_NOTE:
+                    file.seek(offset)
+                    if found := _in_notes(file.read(size)):
+                        return found
     except (OSError, struct.error):
         pass
     return ""
-
-
-def _note_segments(head: bytes) -> Iterator[tuple[int, int]]:
-    if head[:5] != b"\x7fELF\x02":
-        return
-    (table,) = struct.unpack_from("<Q", head, 32)
-    entry, count = struct.unpack_from("<HH", head, 54)
-    for number in range(count):
-        kind, _flags, offset, _at, _physical, size = struct.unpack_from(
-            "<IIQQQQ", head, table + number * entry
-        )
-        if kind == _PT_NOTE:
-            yield offset, size
 
 
 def _in_notes(notes: bytes) -> str:

@@ -17,13 +17,14 @@ from pathlib import Path
 import msgspec
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import SEMAPHORE_BYTES, Board, actor_of
+from artos.buffer.doorbell import SEMAPHORE_BYTES
+from artos.buffer.mailbox import Board
 from artos.buffer.segment import Segment
 from artos.errors import ImageUnusable
-from artos.plan import Site
-from artos.protocol.unreadable import UNREADABLE
+from artos.runs.plan import Site
+from artos.specs.unreadable import UNREADABLE
 from artos.system.regular_file import contents, opened
-from workers.checkpoint.bundle_file import BundleUnpacker, packing, unpacking
+from workers.checkpoint.bundle_file import packing, unpacking
 from workers.checkpoint.criu.opened import opened_in
 from workers.checkpoint.facts import Facts, Host, faults
 from workers.checkpoint.images import FACTS, Image, ImageStore
@@ -39,14 +40,12 @@ _LONGEST_NAME = 200
 
 
 class Home(msgspec.Struct, frozen=True):
-    """Where an actor lives: its site, which includes its member number, and its log file.
-
-    ``code`` is the folder from which the user's modules are imported.
-    """
+    """Where an actor lives: its site, which says which member it is, and its log file."""
 
     site: Site
     log: str
     code: str = ""
+    """The folder from which the user's modules are imported."""
 
     @property
     def folder(self) -> Path:
@@ -58,7 +57,7 @@ class Home(msgspec.Struct, frozen=True):
         """The files that the actor shares with other processes, by kind."""
         site = self.site
         paths = {
-            _BLOCK: site.block_path(actor_of(site.member)),
+            _BLOCK: site.block_path(site.member.rank),
             "model": site.model_path,
             "board": site.board_path,
         }
@@ -66,21 +65,21 @@ class Home(msgspec.Struct, frozen=True):
 
 
 class BundleManifest(msgspec.Struct, frozen=True):
-    """The beginning of a bundle: all facts needed to refuse the bundle before unpacking the rest.
-
-    ``names`` are the paths in the image by what they are, ``sizes`` bytes of the shared files,
-    ``doorbell`` is the semaphore of the actor's mailbox. ``rows``: the block is in the bundle.
-    ``code`` is where it looks for what it has not imported yet, "" if there is nothing.
-    """
+    """The beginning of a bundle: all that is needed to refuse it before the rest is read."""
 
     image: str
     site: Site
     facts: Facts
     names: Mapping[str, str]
+    """The paths that the image names, by kind of file."""
     sizes: Mapping[str, int]
+    """Bytes of the shared files, by kind."""
     doorbell: bytes
+    """The semaphore of the actor's mailbox."""
     rows: bool = True
+    """Whether the block is in the bundle."""
     code: str = ""
+    """The folder in which the actor looks for modules it has not imported yet, "": none."""
     format: int = _FORMAT
 
 
@@ -90,7 +89,7 @@ class BundleManifest(msgspec.Struct, frozen=True):
 def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
     """Write a bundle of the image of an actor that lived in ``home``.
 
-    The image stays; drop it once the bundle has arrived, for an actor must not have two images.
+    The image stays; drop it once the bundle has arrived, as an actor must not have two images.
     Without ``rows`` the block is left out: the new node's block begins where this one ends.
 
     Raises:
@@ -98,10 +97,25 @@ def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
         OSError: the bundle cannot be written; nothing is left of it.
     """
     image.check()
-    facts, names, shared = image.facts, _names(image, home), home.shared
+    facts, shared, places = image.facts, home.shared, moved(image)
+    known = {str(path): what for what, path in shared.items()}
+    known[os.path.realpath(home.log)] = _LOG
+    # The paths in the image, by kind, of the files that its actor has open or mapped.
+    names, stay = dict[str, str](), list[str]()
+    for name in opened_in(image.folder):
+        now = places.get(name, name)
+        if now in known:
+            names[known[now]] = name
+        elif Path(now).parent == home.folder and now.endswith(f".{_MEMORY}"):
+            names[_MEMORY] = name
+        elif Path(now).is_relative_to(home.folder):
+            stay.append(f"its actor uses {now}, which would stay behind")
+    stay += [f"its actor does not use {path}" for path, what in known.items() if what not in names]
+    if stay:
+        raise ImageUnusable(image.name, stay)
     files = dict(shared)
     if _MEMORY in names:
-        files[_MEMORY] = Path(moved(image).get(names[_MEMORY], names[_MEMORY]))
+        files[_MEMORY] = Path(places.get(names[_MEMORY], names[_MEMORY]))
     sizes = {what: path.stat().st_size for what, path in files.items()}
     code = home.code if home.code and Path(home.code).is_dir() else ""
     manifest = BundleManifest(
@@ -117,26 +131,6 @@ def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
             bundle.file(f"{_IMAGE}{name}", image.folder / name)
 
 
-def _names(image: Image, home: Home) -> dict[str, str]:
-    """The paths in the image, by kind, of the files that its actor has open or mapped."""
-    known = {str(path): what for what, path in home.shared.items()}
-    known[os.path.realpath(home.log)] = _LOG
-    found, stay = {}, []
-    places = moved(image)
-    for name in opened_in(image.folder):
-        now = places.get(name, name)
-        if now in known:
-            found[known[now]] = name
-        elif Path(now).parent == home.folder and now.endswith(f".{_MEMORY}"):
-            found[_MEMORY] = name
-        elif Path(now).is_relative_to(home.folder):
-            stay.append(f"its actor uses {now}, which would stay behind")
-    stay += [f"its actor does not use {path}" for path, what in known.items() if what not in found]
-    if stay:
-        raise ImageUnusable(image.name, stay)
-    return found
-
-
 # -- unpacking -------------------------------------------------------------------------------------
 
 
@@ -145,8 +139,8 @@ def unpack(bundle: Path, store: ImageStore, home: Home, criu: str) -> Image:
 
     A block in the bundle replaces the one in ``home``; model block and board exist already. A
     bundle that is refused changes nothing. ``criu`` is the version that will restore the image.
-    Until this returns, nobody may put a message into the actor's mailbox; the first message
-    afterwards must have the actor bind weights.
+    Until this returns, no message may be put into the actor's mailbox; the first one after that
+    must have the actor bind weights.
 
     Raises:
         ImageUnusable: the bundle is damaged, or does not fit this host or home; says why.
@@ -158,12 +152,33 @@ def unpack(bundle: Path, store: ImageStore, home: Home, criu: str) -> Image:
             raise ImageUnusable(manifest.image, wrong)
         image = store.begin(manifest.image, sum(manifest.facts.files.values()))
         files = (*([_BLOCK] if manifest.rows else []), _MEMORY)
-        arriving = {what: _arriving(home, what) for what in files}
+        block = home.shared[_BLOCK]
+        arriving = {what: block.with_name(f"{block.name}.{what}{_PARTIAL}") for what in files}
         try:
-            _receive(opened, manifest, image, arriving)
+            # In the order in which it was packed; then the checksums are compared.
+            for what, path in arriving.items():
+                if what in manifest.names:
+                    opened.file(what, path, manifest.sizes[what])
+            for name in _travelling(manifest.facts):
+                size = manifest.facts.files[name]
+                opened.file(f"{_IMAGE}{name}", image.folder / name, size)
+            if changed := opened.changed():
+                differ = [f"{name} differs from what was packed" for name in changed]
+                raise ImageUnusable(image.name, differ)
             memory = home.folder / f"{opened.sums.get(_MEMORY, '')[:16]}.{_MEMORY}"
-            _note_moves(image, manifest.names, home, memory)
-            _put_in_place(home, arriving, memory, manifest.doorbell)
+            # The image says where the files that it names are now.
+            places = {**home.shared, _LOG: Path(os.path.realpath(home.log)), _MEMORY: memory}
+            moves = {name: str(places[what]) for what, name in manifest.names.items()}
+            (image.folder / _MOVED).write_bytes(msgspec.json.encode(moves))
+            # The memory is named after its content, so clones of one template share it here too.
+            if arriving[_MEMORY].exists() and not memory.exists():
+                arriving[_MEMORY].rename(memory)
+            if _BLOCK in arriving:
+                came = Segment.attach(arriving[_BLOCK])
+                # An existing block is overwritten in place: other processes may have it mapped.
+                here = Segment.attach(block) if block.exists() else Segment.create(block, len(came))
+                here.memory[:] = came.memory
+            _doorbell(home)[:] = manifest.doorbell
             image.seal(manifest.facts)
         finally:
             image.abandon()  # unless it was sealed
@@ -173,7 +188,7 @@ def unpack(bundle: Path, store: ImageStore, home: Home, criu: str) -> Image:
 
 
 def misfits(manifest: BundleManifest, home: Home, criu: str) -> list[str]:
-    """Every reason why the actor cannot live in ``home`` on this host, in words."""
+    """Every reason why the actor cannot live in ``home`` on this host."""
     if manifest.format != _FORMAT:
         return [f"its bundle has format {manifest.format}, this version reads {_FORMAT}"]
     facts, was, site = manifest.facts, manifest.site, home.site
@@ -184,7 +199,8 @@ def misfits(manifest: BundleManifest, home: Home, criu: str) -> list[str]:
         found.append(f"its code folder {manifest.code} does not exist here")
     if (was.member, was.members) != (site.member, site.members):
         found.append(
-            f"it is member {was.member} of {was.members}, not {site.member} of {site.members}"
+            f"it is {was.member} of {len(was.members)} members, not {site.member} of "
+            f"{len(site.members)}, or their roles differ"
         )
     for what, path in home.shared.items():
         size = manifest.sizes.get(what, 0)
@@ -201,7 +217,7 @@ def misfits(manifest: BundleManifest, home: Home, criu: str) -> list[str]:
 
 
 def _malformed(manifest: BundleManifest) -> Iterator[str]:
-    """Everything in a manifest that ``pack`` would never write, in words."""
+    """Faults of a manifest that ``pack`` would never write."""
     facts, known = manifest.facts, {*_SHARED, _MEMORY, _LOG}
     if not all(map(_is_name, (manifest.image, *facts.files))):
         yield "it has files outside of its image"
@@ -223,54 +239,14 @@ def _is_name(name: str) -> bool:
     return not taken and len(name) <= _LONGEST_NAME and not {"/", "\0"} & {*name}
 
 
-def _arriving(home: Home, what: str) -> Path:
-    block = home.shared[_BLOCK]
-    return block.with_name(f"{block.name}.{what}{_PARTIAL}")
-
-
-def _receive(
-    bundle: BundleUnpacker, manifest: BundleManifest, image: Image, arriving: Mapping[str, Path]
-) -> None:
-    """Take everything out, in the order it was packed; then compare the checksums."""
-    for what, path in arriving.items():
-        if what in manifest.names:
-            bundle.file(what, path, manifest.sizes[what])
-    for name in _travelling(manifest.facts):
-        bundle.file(f"{_IMAGE}{name}", image.folder / name, manifest.facts.files[name])
-    if changed := bundle.changed():
-        raise ImageUnusable(
-            image.name, [f"{name} differs from what was packed" for name in changed]
-        )
-
-
-def _note_moves(image: Image, names: Mapping[str, str], home: Home, memory: Path) -> None:
-    """Write into the image where the files that it names are now."""
-    places = {**home.shared, _LOG: Path(os.path.realpath(home.log)), _MEMORY: memory}
-    moves = {name: str(places[what]) for what, name in names.items()}
-    (image.folder / _MOVED).write_bytes(msgspec.json.encode(moves))
-
-
-def _put_in_place(home: Home, arriving: Mapping[str, Path], memory: Path, doorbell: bytes) -> None:
-    """Put the template's memory, the block and the semaphore where the process will find them."""
-    # The memory is named after its content, so clones of one template share it here too.
-    if arriving[_MEMORY].exists() and not memory.exists():
-        arriving[_MEMORY].rename(memory)
-    if _BLOCK in arriving:
-        came, block = Segment.attach(arriving[_BLOCK]), home.shared[_BLOCK]
-        # An existing block is overwritten in place: other processes may have it mapped.
-        lies = Segment.attach(block) if block.exists() else Segment.create(block, len(came))
-        lies.memory[:] = came.memory
-    _doorbell(home)[:] = doorbell
-
-
 # -- restoring -------------------------------------------------------------------------------------
 
 
 @contextmanager
 def belongings(image: Image, home: Home) -> Iterator[dict[str, int]]:
-    """The files to restore the image with (``inherit``) in ``home``, moved there or not.
+    """The files for restoring the image in ``home``, whether it was moved there or not.
 
-    The files are open descriptors by the paths that the image names; CRIU uses these instead.
+    Open descriptors, by the paths that the image names; CRIU uses them instead (``inherit``).
     """
     log = os.path.realpath(home.log)
     with ExitStack() as stack:

@@ -19,7 +19,7 @@ import lz4.frame
 import msgspec
 
 from artos.errors import ImageUnusable
-from artos.protocol.unreadable import UNREADABLE
+from artos.specs.unreadable import UNREADABLE
 from artos.system.regular_file import opened
 
 _SUMS = "sums.json"
@@ -48,7 +48,7 @@ class _Summing:
 
 
 class Packer:
-    """Fills a bundle. Checksums are of the bytes as written, so a file may change meanwhile."""
+    """Fills a bundle. Checksums are of the bytes as written, so a file may change during that."""
 
     def __init__(self, tar: tarfile.TarFile) -> None:
         self._tar = tar
@@ -127,7 +127,7 @@ class BundleUnpacker:
         file = self._tar.extractfile(entry) if entry is not None and entry.name == name else None
         if file is None:
             found = "nothing" if entry is None else entry.name
-            raise tarfile.TarError(f"{found} in the place of {name}")
+            raise tarfile.TarError(f"{found} instead of {name}")
         return file
 
 
@@ -151,7 +151,7 @@ def unpacking(bundle: Path) -> Iterator[BundleUnpacker]:
     """Open a bundle.
 
     Raises:
-        ImageUnusable: the bundle is damaged, as far as its form can show.
+        ImageUnusable: the bundle is damaged, as far as its form shows.
     """
     try:
         with opened(bundle) as source, lz4.frame.open(source, "rb") as file:

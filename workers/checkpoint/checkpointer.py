@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from artos.errors import CheckpointRefused
-from artos.plan import Site
+from artos.runs.plan import Site
 from workers.checkpoint.bundle import Home, belongings, pack, unpack
 from workers.checkpoint.criu.driver import Criu, Operation
 from workers.checkpoint.criu.unavailable import NoCriu
@@ -32,19 +32,18 @@ _TRIES = 5
 
 @dataclass
 class Shot:
-    """A dump under way: its image, the facts of its process, and how often it was begun."""
+    """A dump under way."""
 
     image: Image
     operation: Operation
     facts: Facts
+    """The facts of its process."""
     tries: int = 1
+    """How often the dump was begun."""
 
 
 class Checkpointer:
-    """Dumps processes into an image store and restores them; both run in the background.
-
-    ``gives_back``: an image frees the memory of its process; an image on a tmpfs does not.
-    """
+    """Dumps processes into an image store and restores them; both run in the background."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class Checkpointer:
     ) -> None:
         self._site, self._criu, self._store = site, criu, store
         self._prefix, self._progress = prefix, progress
-        self.gives_back = gives_back
+        self.gives_back = gives_back  # whether images free memory, as they are not on a tmpfs
         remove_left(Path.cwd())
 
     def take(self, pid: int, name: str, actor: int = -1) -> Shot:
@@ -71,20 +70,23 @@ class Checkpointer:
         """
         image = self._store.begin(name, estimate(pid))
         try:
-            facts = self._facts(pid, actor)
+            if actor < 0:
+                facts = Facts.of(pid, self._criu.version)
+            else:
+                step, version = self._progress(actor)
+                block = str(self._site.block_path(actor))
+                facts = Facts.of(
+                    pid,
+                    self._criu.version,
+                    block=block,
+                    actor=actor,
+                    step=step,
+                    policy_version=version,
+                )
             return Shot(image, self._criu.dump(pid, image), facts)
         except BaseException:
             image.abandon()
             raise
-
-    def _facts(self, pid: int, actor: int) -> Facts:
-        if actor < 0:
-            return Facts.of(pid, self._criu.version)
-        step, version = self._progress(actor)
-        block = str(self._site.block_path(actor))
-        return Facts.of(
-            pid, self._criu.version, block=block, actor=actor, step=step, policy_version=version
-        )
 
     def is_done(self, shot: Shot) -> bool:
         """Whether the dump is over; if so, its image is sealed.
@@ -99,23 +101,20 @@ class Checkpointer:
             remove_left(Path.cwd())  # which is also the members' working directory
             if shot.tries == _TRIES or not is_collision(refused.log):
                 raise
-            self._again(shot, refused.pid)
+            new = self.take(refused.pid, shot.image.name, shot.facts.actor)
+            shot.image, shot.operation, shot.facts = new.image, new.operation, new.facts
+            shot.tries += 1
             return False
         shot.image.seal(shot.facts)
         return True
-
-    def _again(self, shot: Shot, pid: int) -> None:
-        new = self.take(pid, shot.image.name, shot.facts.actor)
-        shot.image, shot.operation, shot.facts = new.image, new.operation, new.facts
-        shot.tries += 1
 
     def revive(
         self, image: Image, log: Path, slot: Slot | None, *, gently: bool = False
     ) -> Operation:
         """Begin to restore an image on a slot's CPU, with its output going to ``log``.
 
-        ``gently``: with a low priority and on any CPU, as nobody waits for it yet; see
-        ``Operation.hurry``. The process itself has the priority that is in its image.
+        ``gently``: with a low priority and on any CPU, as nothing waits for it yet;
+        ``Operation.hurry`` ends that. The process itself has the priority that is in its image.
 
         Raises:
             ImageUnusable: the image is damaged or does not fit this host.
@@ -135,15 +134,15 @@ class Checkpointer:
         return self._criu.version
 
     def bundle(self, number: int) -> Path:
-        """The path of the bundle with that number, beside the images."""
+        """The path of the bundle with that number, next to the images."""
         return self._store.folder / f"{number}.bundle"
 
     def pack(self, image: Image, home: Home, number: int) -> None:
-        """See ``bundle.pack``; the actor's rows are left out."""
+        """Write the bundle with that number, without the actor's rows; as ``bundle.pack`` does."""
         pack(image, home, self.bundle(number), rows=False)
 
     def unpack(self, number: int, home: Home) -> Image:
-        """See ``bundle.unpack``; the bundle is removed in any case."""
+        """Unpack the bundle with that number and remove it; raises as ``bundle.unpack``."""
         bundle = self.bundle(number)
         try:
             return unpack(bundle, self._store, home, self._criu.version)

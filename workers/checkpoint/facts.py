@@ -18,17 +18,19 @@ _CPUS = Path("/proc/cpuinfo")
 
 
 class Host(msgspec.Struct, frozen=True):
-    """The properties of a machine that images depend on: versions, build ids of libraries by path.
-
-    ``features`` are the processor's, as the kernel names them: a process may use any of them.
-    """
+    """The properties of a machine that images depend on."""
 
     criu: str
+    """CRIU's version."""
     kernel: str
     machine: str
+    """The processor's architecture."""
     layout: int
+    """The version of the layout of blocks."""
     libraries: Mapping[str, str]
+    """Build ids of libraries, by path."""
     features: tuple[str, ...] = ()
+    """The processor's, as the kernel names them: a process may use any of them."""
 
     @classmethod
     def here(cls, criu: str, libraries: Iterable[str]) -> Host:
@@ -39,21 +41,24 @@ class Host(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """The facts about an image: the host it was taken on, its actor, its files.
-
-    ``step`` and ``policy_version`` are the actor's at the dump, ``block`` is the path of its block.
-    ``files`` are bytes by file name, ``sums`` checksums of the files other than memory pages; both
-    are filled in when the image is sealed. ``created`` is in seconds since 1970.
-    """
+    """The facts about an image."""
 
     host: Host
+    """The host it was taken on."""
     block: str = ""
+    """The path of the actor's block."""
     actor: int = -1
+    """The actor's number; -1: the process is not an actor's."""
     step: int = 0
+    """Rows that the actor had committed."""
     policy_version: int = 0
+    """The version that the actor had sampled with."""
     files: Mapping[str, int] = {}
+    """Bytes of each file, by name; filled in when the image is sealed."""
     sums: Mapping[str, str] = {}
+    """Checksums of the files other than memory pages, by name; filled in at the same time."""
     created: float = 0.0
+    """Seconds since 1970."""
 
     @classmethod
     def of(
@@ -86,7 +91,7 @@ def features_of(cpus: Path) -> tuple[str, ...]:
 
 
 def faults(facts: Facts, here: Host) -> list[str]:
-    """Every reason why an image with these facts must not be restored on ``here``, in words."""
+    """Every reason why an image with these facts must not be restored on ``here``."""
     was = facts.host
     pairs = (
         ("CRIU", was.criu, here.criu),

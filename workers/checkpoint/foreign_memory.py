@@ -1,4 +1,4 @@
-"""Template memory from other nodes: came with their clones, removed once no clone needs it."""
+"""Template memory that came with clones from other nodes; removed once no clone needs it."""
 
 from __future__ import annotations
 

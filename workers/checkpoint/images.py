@@ -13,7 +13,7 @@ from xxhash import xxh3_64_hexdigest
 
 from artos.buffer.segment import free_bytes
 from artos.errors import ImageBudget, ImageUnusable
-from artos.protocol.unreadable import UNREADABLE
+from artos.specs.unreadable import UNREADABLE
 from artos.system import private_folder
 from artos.system.regular_file import contents, opened
 from workers.checkpoint.facts import Facts, Host, faults
@@ -24,7 +24,7 @@ _LOGS = ("*.log", "stats-*")
 _PAGES = "pages-"
 _FACTS_ROOM = 256 << 10
 _SMALL_FILES = 1 << 20
-"""Bytes an image takes beside its memory pages; a generous estimate."""
+"""Bytes an image takes in addition to its memory pages; a generous estimate."""
 
 
 class Image:
@@ -74,7 +74,7 @@ class Image:
         self._store._sealed(self, sum(sizes.values()))
 
     def abandon(self, log: str = "") -> None:
-        """Remove the files of a dump that failed; its ``log`` is kept beside the images."""
+        """Remove the files of a dump that failed; its ``log`` is kept next to the images."""
         if not self.sealed:
             self._store._abandoned(self, log)
 
@@ -88,25 +88,18 @@ class Image:
             raise ImageUnusable(self.name, ["it was never finished"])
         facts = self.facts
         here = Host.here(facts.host.criu if criu is None else criu, facts.host.libraries)
-        wrong = [*self._damage(facts), *faults(facts, here)]
-        if wrong:
+        wrong = [] if facts.files else ["it has no files"]
+        present = self.files() if facts.files else {}
+        for name, size in facts.files.items():
+            if name not in present:
+                wrong.append(f"{name} is missing")
+            elif present[name] != size:
+                wrong.append(f"{name} has {present[name]} bytes instead of {size}")
+        if not wrong:
+            sums = self._sums(facts.files)
+            wrong = [f"{name} was changed" for name in sums if facts.sums.get(name) != sums[name]]
+        if wrong := [*wrong, *faults(facts, here)]:
             raise ImageUnusable(self.name, wrong)
-
-    def _damage(self, facts: Facts) -> list[str]:
-        if not facts.files:
-            return ["it has no files"]
-        present = self.files()
-        lacking = [
-            f"{name} is missing"
-            if name not in present
-            else f"{name} has {present[name]} bytes instead of {size}"
-            for name, size in facts.files.items()
-            if present.get(name) != size
-        ]
-        if lacking:
-            return lacking
-        sums = self._sums(facts.files)
-        return [f"{name} was changed" for name in sums if facts.sums.get(name) != sums[name]]
 
     def _sums(self, names: Iterable[str]) -> dict[str, str]:
         """A checksum of each file except memory pages, which would take too long."""
@@ -138,10 +131,7 @@ class ImageStore:
         self._images: dict[str, Image] = {}
         self._sizes: dict[str, int] = {}
         self._pending: dict[str, int] = {}
-        self._adopt()
-
-    def _adopt(self) -> None:
-        """Take over the images that an earlier owner sealed, and remove those it did not finish."""
+        # Images that an earlier owner sealed are taken over, those it did not finish are removed.
         for path in self.folder.iterdir():
             if path.name.endswith(_PARTIAL) or not path.is_dir():
                 _remove(path)
@@ -166,7 +156,9 @@ class ImageStore:
         _remove(image.folder)
         image.folder.mkdir(mode=0o700)
         try:
-            _reserve(image.folder / FACTS)
+            # Room for the facts: once the process has ended, sealing must not fail.
+            with (image.folder / FACTS).open("xb") as facts:
+                os.posix_fallocate(facts.fileno(), 0, _FACTS_ROOM)
         except OSError:
             _remove(image.folder)
             raise
@@ -196,7 +188,7 @@ class ImageStore:
             _remove(path)
 
     def close(self) -> None:
-        """Remove all images. Closing twice is fine."""
+        """Remove all images. May be called twice."""
         self._images, self._sizes, self._pending = {}, {}, {}
         private_folder.remove(self.folder)
 
@@ -231,12 +223,6 @@ def estimate(pid: int) -> int:
         return 0
     rows = (line.split() for line in lines if line.startswith(("RssAnon:", "VmSwap:")))
     return sum(int(row[1]) << 10 for row in rows)
-
-
-def _reserve(file: Path) -> None:
-    """Reserve room for the facts: after the process has ended, sealing must not fail."""
-    with file.open("xb") as facts:
-        os.posix_fallocate(facts.fileno(), 0, _FACTS_ROOM)
 
 
 def _remove(path: Path) -> None:

@@ -1,6 +1,7 @@
 """Which tiers this host offers to idle actors, why a tier is missing, and how to get it.
 
-``look()`` really tries everything, ``tiers_of()`` decides; ``probe()`` does both, once per process.
+``try_host()`` really tries everything, ``tiers_of()`` decides; ``probe()`` does both, once per
+process.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -25,11 +26,13 @@ _NEEDED = {"SYS_ADMIN": 21, "SYS_PTRACE": 19, "NET_ADMIN": 12}
 
 
 class Tier(msgspec.Struct, frozen=True):
-    """Whether this host has a tier. ``reason``: by what means, or why not; ``fix``: a command."""
+    """Whether this host has a tier."""
 
     available: bool
     reason: str
+    """By what means the host has it, or why not."""
     fix: str = ""
+    """A command that helps, "" if there is none."""
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,19 +53,24 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache
 def probe() -> dict[str, Tier]:
     """The tiers of this host by name: memory, freeze, checkpoint, clone, fork, pin."""
-    return tiers_of(look())
+    return tiers_of(try_host())
 
 
 def tiers_of(found: Findings) -> dict[str, Tier]:
     """Decide which tiers there are."""
-    checkpoint = _checkpoint(found)
+    checkpoint = clone = _checkpoint(found)
+    if checkpoint.available and found.no_namespace:
+        clone = Tier(False, found.no_namespace, f"{_AS_ROOT}, with util-linux")
+    pin = Tier(True, "by numactl")
+    if found.no_numactl:
+        pin = Tier(False, found.no_numactl, "apt-get install numactl")
     return {
         "memory": Tier(True, "always: the actor stays alive and gives its slot back"),
         "freeze": Tier(True, "always: the actor is stopped (SIGSTOP) and uses no CPU"),
         "checkpoint": checkpoint,
-        "clone": _and(checkpoint, found.no_namespace, f"{_AS_ROOT}, with util-linux"),
+        "clone": clone,
         "fork": Tier(True, "always: a warm process forks actors"),
-        "pin": _pin(found),
+        "pin": pin,
     }
 
 
@@ -81,39 +89,27 @@ def _checkpoint(found: Findings) -> Tier:
     return Tier(True, found.criu)
 
 
-def _and(tier: Tier, fault: str, fix: str) -> Tier:
-    return Tier(False, fault, fix) if tier.available and fault else tier
-
-
-def _pin(found: Findings) -> Tier:
-    if found.no_numactl:
-        return Tier(False, found.no_numactl, "apt-get install numactl")
-    return Tier(True, "by numactl")
-
-
 # -- trying --------------------------------------------------------------------------------------
 
 
-def look() -> Findings:
+def try_host() -> Findings:
     """Try everything. Takes milliseconds, because CRIU's answers about this kernel are cached."""
+    some_cpu = str(min(os.sched_getaffinity(0)))
     found = Findings(
         no_binding="" if _is_installed("pycriu") else "pycriu is not installed",
         no_rights=rights_missing(),
         no_namespace=_complaint("unshare", "--pid", "--fork", "true"),
-        no_numactl=_complaint("numactl", "--physcpubind", str(_some_cpu()), "true"),
+        no_numactl=_complaint("numactl", "--physcpubind", some_cpu, "true"),
     )
     try:
         binary = find_criu()
     except CriuUnavailable as error:
         return msgspec.structs.replace(found, no_criu=error.reason, criu_fix=error.fix)
-    found = msgspec.structs.replace(found, criu=_describe(binary))
+    version = ".".join(map(str, version_of(binary)))
+    found = msgspec.structs.replace(found, criu=f"by CRIU {version} ({binary})")
     if found.no_rights:
         return found  # CRIU would only complain about the missing rights
     return msgspec.structs.replace(found, check=_check(binary))
-
-
-def _describe(binary: Path) -> str:
-    return f"by CRIU {'.'.join(map(str, version_of(binary)))} ({binary})"
 
 
 def rights_missing() -> str:
@@ -135,10 +131,6 @@ def _status() -> dict[str, str]:
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
-def _some_cpu() -> int:
-    return min(os.sched_getaffinity(0))
-
-
 def _complaint(*command: str | Path) -> str:
     """The last error line of a command that fails; empty if it succeeds."""
     if not shutil.which(command[0]):
@@ -151,12 +143,10 @@ def _complaint(*command: str | Path) -> str:
         return f"{type(error).__name__}: {error}"
     if not done.returncode:
         return ""
-    return _worst((done.stderr + done.stdout).splitlines()) or f"exit status {done.returncode}"
-
-
-def _worst(lines: Sequence[str]) -> str:
+    lines = (done.stderr + done.stdout).splitlines()
     errors = [line for line in lines if "Error" in line]
-    return next((line.strip() for line in reversed(errors or lines) if line.strip()), "")
+    last = next((line.strip() for line in reversed(errors or lines) if line.strip()), "")
+    return last or f"exit status {done.returncode}"
 
 
 # -- CRIU's answers about this kernel, cached -----------------------------------------------------
@@ -165,34 +155,18 @@ def _worst(lines: Sequence[str]) -> str:
 def _check(binary: Path) -> str:
     """The complaint of ``criu check``; a success is cached."""
     stamp = cache_folder() / "criu-check"
-    key = _key(binary)
-    if _text(stamp) == key:
-        return ""
-    complaint = _complaint(binary, "check")
-    if not complaint:
-        _remember(stamp, key)
-    return complaint
-
-
-def _key(binary: Path) -> str:
-    """Everything that the answer depends on."""
     stat = binary.stat()
     rights = _status()["CapEff"]
-    return f"{binary} {stat.st_mtime_ns} {stat.st_size} {platform.release()} {rights}"
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
-
-
-def _remember(path: Path, text: str) -> None:
-    own = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        own.write_text(text)
-        own.replace(path)
-    except OSError:
-        return  # the folder is not writable: CRIU is asked again next time
+    # Everything that the answer depends on.
+    key = f"{binary} {stat.st_mtime_ns} {stat.st_size} {platform.release()} {rights}"
+    with suppress(OSError):
+        if stamp.read_text() == key:
+            return ""
+    complaint = _complaint(binary, "check")
+    if not complaint:
+        own = stamp.with_name(f"{stamp.name}.{os.getpid()}")
+        with suppress(OSError):  # the folder is not writable: CRIU is asked again next time
+            stamp.parent.mkdir(parents=True, exist_ok=True)
+            own.write_text(key)
+            own.replace(stamp)
+    return complaint

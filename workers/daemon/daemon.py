@@ -13,14 +13,14 @@ import psutil
 
 from artos.clock import LONGEST, Clock, SystemClock
 from artos.errors import DeadlineExceeded, NoHead, Refused, WrongKeys
-from artos.faults import Faults, Seldom
 from artos.pool.devices import device_faults
 from artos.protocol import control
-from artos.protocol.fields import NAME
 from artos.protocol.message import Message, Refusal, Restarted
+from artos.runtime.loop import Waker
+from artos.specs.fields import NAME
 from artos.system.archives import Archives
 from artos.system.closing import Closing
-from artos.system.loop import Waker
+from artos.system.faults import Faults, Seldom
 from artos.system.signals import StopRequests
 from artos.system.usable_cpus import usable_cpus
 from artos.system.user_cache import user_cache
@@ -34,7 +34,7 @@ from workers.daemon.state import WorkerState
 
 _log = logging.getLogger(__name__)
 _LOAD_PERIOD = 1.0
-_FIRST_WORD = 60.0
+_FIRST_ANSWER = 60.0
 """Seconds for the head's first answer; a head that answered once may be away for any time."""
 _HANDOVER = 1 / 3
 """Share of the time for leaving in which the head closes the executors; then this daemon does."""
@@ -48,20 +48,20 @@ _ANY_HOST = re.compile(r"^tcp://(0\.0\.0\.0|\*|\[::\])(?=:)")
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """The options of ``artos worker``. ``slots`` 0: all CPUs that may be used here.
-
-    ``runs_per_slot`` runs may be here for each slot; their actors take turns on all of them.
-    ``stop_seconds`` is the time from SIGTERM until all executors are gone. ``devices`` are what
-    learners on this machine lease, as in ``cuda:0,cpu:a``.
-    """
+    """The options of ``artos worker``."""
 
     head: str
+    """The head's endpoint: tcp://IP:PORT."""
     keys: Path
     name: str
     slots: int = 0
+    """CPUs for actors; 0: all that may be used here."""
     stop_seconds: float = 30.0
+    """Most seconds from SIGTERM until all executors are gone."""
     devices: str = ""
+    """What learners on this machine lease, as in ``cuda:0,cpu:a``."""
     runs_per_slot: int = 1
+    """Runs that may be here for each slot; their actors take turns on all of them."""
 
     def cpus(self) -> tuple[int, ...]:
         """The CPUs that are this node's slots.
@@ -81,20 +81,17 @@ class WorkerOptions:
             faults.append(
                 f"--stop-seconds must be positive, at most {LONGEST:g}, not {self.stop_seconds:g}"
             )
-        faults += [*self._too_many_runs(len(here)), *device_faults(self.devices)]
+        given, slots = f"--runs-per-slot {self.runs_per_slot}", self.slots or len(here)
+        most = control.MOST_SHARING
+        if self.runs_per_slot < 1:
+            faults.append(f"{given}: it must be 1 or more")
+        elif self.runs_per_slot > 1 and slots * self.runs_per_slot > most:
+            few = max(1, most // slots)
+            faults.append(f"{given}: at most {most} runs share slots, so {slots} slots take {few}")
+        faults += device_faults(self.devices)
         if faults:
             raise Refused(faults)
         return here[: self.slots or None]
-
-    def _too_many_runs(self, cpus: int) -> list[str]:
-        given, slots = f"--runs-per-slot {self.runs_per_slot}", self.slots or cpus
-        if self.runs_per_slot < 1:
-            return [f"{given}: it must be 1 or more"]
-        most = control.MOST_SHARING
-        if self.runs_per_slot > 1 and slots * self.runs_per_slot > most:
-            few = max(1, most // slots)
-            return [f"{given}: at most {most} runs share slots, so {slots} slots take {few}"]
-        return []
 
 
 class WorkerDaemon(Closing):
@@ -104,7 +101,7 @@ class WorkerDaemon(Closing):
         self._options, self._clock = options, clock or SystemClock()
         self._faults, self._seldom = Faults(), Seldom(_log)
         cpus, keys = options.cpus(), Keys.load(options.keys)
-        cache = user_cache()
+        cache, memory_mb = user_cache(), int(psutil.virtual_memory().total // 2**20)
         with ExitStack() as stack:
             home = stack.enter_context(WorkerState(cache / "nodes", options.name, options.head))
             self._waker = stack.enter_context(Waker())
@@ -117,7 +114,7 @@ class WorkerDaemon(Closing):
             )
             stack.callback(self._executors.kill)
             self._hello = control.Hello(
-                options.name, control.PROTOCOL, VERSION, len(cpus), _memory_mb(), {}, home.before,
+                options.name, control.PROTOCOL, VERSION, len(cpus), memory_mb, {}, home.before,
                 options.runs_per_slot,
             )  # fmt: skip
             self._owned = stack.pop_all()
@@ -129,21 +126,26 @@ class WorkerDaemon(Closing):
         self._why = "its worker was told to stop"
 
     def close(self) -> None:
-        """Kill the executors that are left and release everything; closing twice is fine."""
+        """Kill the executors that are left and release everything. May be called twice."""
         self._owned.close()
 
     def run(self) -> None:
         """Serve until told to stop (SIGTERM, Ctrl-C, drained) and all executors are closed.
 
         Raises:
-            Refused: the head does not want this node, and why.
+            Refused: the head does not want this node, and says why.
             NoHead, WrongKeys, DeadlineExceeded: the head never answered.
             KeyboardInterrupt: told to stop a second time.
         """
         with StopRequests() as requests, requests.draining(self._stop):
             self._greet()
             while not self._over:
-                self._waker.wait(self._patience(), self._executors.descriptors)
+                seconds = _LOAD_PERIOD
+                if self._stopping:
+                    seconds = _LAST_TICK
+                elif self._welcome:
+                    seconds = max(0.0, self._next_load - self._clock.now())
+                self._waker.wait(seconds, self._executors.descriptors)
                 with requests.undisturbed():
                     self.turn()
 
@@ -152,54 +154,43 @@ class WorkerDaemon(Closing):
         now = self._clock.now()
         contained = self._faults.contained
         for _, message in self._messenger.take():
-            with contained(type(message).__name__, self._refuse, passing=_NotWanted):
-                self._heard(message)
+            with contained(
+                type(message).__name__, lambda why: self._send(Refusal(why)), passing=_NotWanted
+            ):
+                self._handle(message)
         if self._stopping:
             self._leave(now)
         for report in self._executors.step():
             self._send(report)
         if self._welcome and now >= self._next_load:
             self._next_load = now + _LOAD_PERIOD
-            self._send(self._load())
-        self._look_at_link()
-        if not self._welcome and now - self._greeted_at > _FIRST_WORD:
-            what = f"the head at {self._options.head} to answer"
-            raise self._unreachable() or DeadlineExceeded(what, _FIRST_WORD)
-
-    def _look_at_link(self) -> None:
-        """Log why the head cannot be reached, once each time the connection is lost."""
+            load = control.Load(
+                cpu=psutil.cpu_percent() / 100,
+                memory=psutil.virtual_memory().percent / 100,
+                faults=self._faults.count + self._messenger.faults.count,
+                malformed=self._messenger.malformed,
+            )
+            self._send(load)
+        # Log why the head cannot be reached, once each time the connection is lost.
         before, self._link_fault = self._link_fault, self._messenger.link_fault
         if self._link_fault is not before and (why := self._unreachable()):
             _log.warning("%s; %s keeps trying", why, self._options.name)
+        if not self._welcome and now - self._greeted_at > _FIRST_ANSWER:
+            what = f"the head at {self._options.head} to answer"
+            raise self._unreachable() or DeadlineExceeded(what, _FIRST_ANSWER)
 
     def _unreachable(self) -> NoHead | WrongKeys | None:
         options, fault = self._options, self._link_fault
         me = f"node {options.name}"
         return unreachable(fault, options.head, options.keys, me) if fault else None
 
-    def _patience(self) -> float:
-        if self._stopping:
-            return _LAST_TICK
-        return max(0.0, self._next_load - self._clock.now()) if self._welcome else _LOAD_PERIOD
-
     def _send(self, message: Message) -> None:
         with self._faults.contained(f"telling the head {type(message).__name__}"):
             self._messenger.send(HEAD, message)
 
-    def _refuse(self, why: str) -> None:
-        self._send(Refusal(why))
-
-    def _load(self) -> control.Load:
-        return control.Load(
-            cpu=psutil.cpu_percent() / 100,
-            memory=psutil.virtual_memory().percent / 100,
-            faults=self._faults.count + self._messenger.faults.count,
-            malformed=self._messenger.malformed,
-        )
-
     # -- messages of the head ------------------------------------------------------------------
 
-    def _heard(self, message: Message) -> None:
+    def _handle(self, message: Message) -> None:
         match message:
             case control.Welcome():
                 _log.info("%s belongs to %s", self._options.name, self._options.head)
@@ -211,11 +202,23 @@ class WorkerDaemon(Closing):
             case Restarted():
                 self._greet()
             case control.Assign() if not self._stopping:
-                self._executors.assign(self._reachable(message))
+                # A head that listens on any address is reached at the address we found it at.
+                host = self._options.head.rpartition(":")[0]
+                steering, *experience = (
+                    _ANY_HOST.sub(host, end) for end in (message.steering, *message.experience)
+                )
+                self._executors.assign(
+                    msgspec.structs.replace(
+                        message, steering=steering, experience=tuple(experience)
+                    )
+                )
             case control.Unassign(run=run):
                 self._executors.unassign(run)
             case control.Archive():
-                self._keep(message)
+                try:
+                    self._executors.take_archive(message)
+                except (Refused, OSError) as error:
+                    _log.warning("a run's code cannot be stored: %s; asking for it again", error)
             case control.ReadNodeLog():
                 self._send(self._executors.log(message))
             case control.Leave(why=why) if not self._stopping:
@@ -227,29 +230,15 @@ class WorkerDaemon(Closing):
     def _greet(self) -> None:
         """Say hello to a head that does not know this node, or no longer does."""
         self._welcome, self._greeted_at = False, self._clock.now()
-        self._executors.ask_again()
+        self._executors.forget_requests()
         self._send(msgspec.structs.replace(self._hello, runs=self._executors.runs))
         if self._leaving_since < _NEVER:
             self._send(control.Leaving(self._why))
 
-    def _keep(self, archive: control.Archive) -> None:
-        try:
-            self._executors.archived(archive)
-        except (Refused, OSError) as error:
-            _log.warning("a run's code cannot be stored: %s; asking for it again", error)
-
-    def _reachable(self, assign: control.Assign) -> control.Assign:
-        """The assignment with a head that listens on any address at the address we found it at."""
-        host = self._options.head.rpartition(":")[0]
-        steering, *experience = (
-            _ANY_HOST.sub(host, end) for end in (assign.steering, *assign.experience)
-        )
-        return msgspec.structs.replace(assign, steering=steering, experience=tuple(experience))
-
     # -- the end -------------------------------------------------------------------------------
 
     def _stop(self) -> None:
-        """The head's word; or SIGTERM or Ctrl-C, in the handler."""
+        """Begin to leave: the head says so, or a handler of SIGTERM or Ctrl-C does."""
         self._stopping = True
         self._waker.ring()
 
@@ -266,18 +255,11 @@ class WorkerDaemon(Closing):
         if since > most:
             self._executors.kill()
         if not self._executors.runs and self._executors.empty:
-            self._say_goodbye(now)
-
-    def _say_goodbye(self, now: float) -> None:
-        if self._bye_since == _NEVER:
-            self._bye_since = now
-            self._send(control.Bye())
-        self._over = self._over or not self._welcome or now - self._bye_since > _FAREWELL
+            if self._bye_since == _NEVER:
+                self._bye_since = now
+                self._send(control.Bye())
+            self._over = self._over or not self._welcome or now - self._bye_since > _FAREWELL
 
 
 class _NotWanted(Refused):
     """The head does not want this node."""
-
-
-def _memory_mb() -> int:
-    return int(psutil.virtual_memory().total // 2**20)

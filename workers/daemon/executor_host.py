@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from artos.buffer.segment import reap_orphans
+from artos.buffer.shm_folder import reap_orphans
 from artos.clock import Clock
 from artos.errors import Refused
-from artos.faults import Faults
 from artos.protocol.control import (
     Archive,
     Assign,
@@ -24,18 +22,20 @@ from artos.protocol.control import (
     ReadNodeLog,
 )
 from artos.protocol.message import Message
-from artos.protocol.orders import ExecutorOrder, write_order
+from artos.runs.cleanup import remove_unlinked_images
+from artos.runs.orders import ExecutorOrder, write_order
 from artos.system.archives import Archives
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
-from artos.system.cleanup import remove_unlinked_images
 from artos.system.exit_report import ExitReport
+from artos.system.faults import Faults
 from artos.system.logs import piece
 from artos.system.pidfd import PidFd
 from artos.system.private_folder import keep
 from workers.daemon.orphans import Orphans
 
 _SETTLED = 1.0
+_HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _MOST_OF_A_LOG = 100_000  # bytes of an answer
 _MOST_RUNS = 20
 """Number of finished runs whose logs are kept on a node."""
@@ -43,12 +43,13 @@ _MOST_RUNS = 20
 
 @dataclass(slots=True)
 class _Opened:
-    """An executor's process. ``end_by``: when it will be killed; None while it is wanted."""
+    """An executor's process."""
 
     order: ExecutorOrder
     child: Child
     process: PidFd
     end_by: float | None = None
+    """When it will be killed; None while it is wanted."""
 
     @property
     def epoch(self) -> int:
@@ -82,8 +83,8 @@ class ExecutorHost:
     @property
     def runs(self) -> dict[str, int]:
         """The runs with an executor that is open or wanted here, and the epoch of each."""
-        here = {run: executor.epoch for run, executor in self._living().items()}
-        return here | {run: assign.epoch for run, assign in self._wanted.items()}
+        living = {run: each.epoch for run, each in self._executors.items() if each.end_by is None}
+        return living | {run: assign.epoch for run, assign in self._wanted.items()}
 
     @property
     def empty(self) -> bool:
@@ -96,15 +97,10 @@ class ExecutorHost:
         left = [each for orphans in self._orphans.values() for each in orphans.descriptors]
         return [*(executor.process.fileno() for executor in self._executors.values()), *left]
 
-    def _living(self) -> dict[str, _Opened]:
-        return {
-            run: executor for run, executor in self._executors.items() if executor.end_by is None
-        }
-
     # -- what the head wants -------------------------------------------------------------------
 
     def assign(self, assign: Assign) -> None:
-        """Open this executor, in place of an older one of the run, or give it other ``slots``."""
+        """Open this executor instead of an older one of the run, or give it other ``slots``."""
         self._wanted[assign.run] = assign
 
     def unassign(self, run: str) -> None:
@@ -118,8 +114,8 @@ class ExecutorHost:
         for run in {*self._wanted, *self._executors}:
             self.unassign(run)
 
-    def archived(self, archive: Archive) -> None:
-        """The head sent a code archive; one without content means that the head does not have it.
+    def take_archive(self, archive: Archive) -> None:
+        """Store a code archive that the head sent; without content, the head does not have it.
 
         Raises:
             Refused: the archive is damaged; the head will be asked for it again.
@@ -128,7 +124,7 @@ class ExecutorHost:
         if archive.content:
             self._archives.put(archive.archive, archive.content)
 
-    def ask_again(self) -> None:
+    def forget_requests(self) -> None:
         """Ask for missing archives again: the head has restarted and forgotten the requests."""
         self._asked.clear()
 
@@ -150,37 +146,31 @@ class ExecutorHost:
         contained = self._faults.contained
         for run, executor in [*self._executors.items()]:
             with contained(f"the executor of {run}"):
-                reports += self._look_at(run, executor)
+                executor.child.cap_log()
+                if (status := executor.child.died()) is not None:
+                    why = self._forget(run, executor, status)
+                    reports.append(ExecutorEnded(run, executor.epoch, why))
+                elif executor.end_by is not None:
+                    self._end(executor)
+                elif self._wanted[run].epoch != executor.epoch:
+                    self._end(executor, signal.SIGINT)  # the run process that opened it is dead
+                elif (assign := self._wanted[run]) != executor.order.assign:
+                    executor.order = msgspec.structs.replace(executor.order, assign=assign)
+                    write_order(self._file(run), executor.order)
+                    executor.process.signal(signal.SIGHUP)
         for run, assign in [*self._wanted.items()]:
             if run not in self._executors:
                 reports += self._open(assign)
         for run in self._orphans.keys() - self._wanted.keys():
             self._orphans.pop(run).close()
         with contained("tidying up"):
-            self._tidy()
+            # Executors that were killed, maybe under an earlier daemon, left memory and images.
+            if self._clock.now() >= self._tidy_at:
+                self._tidy_at = float("inf")
+                reap_orphans()
+                for images in self._folder.glob("*/images"):
+                    remove_unlinked_images(images)
         return reports
-
-    def _look_at(self, run: str, executor: _Opened) -> list[Message]:
-        executor.child.cap_log()
-        if (status := executor.child.died()) is not None:
-            return [ExecutorEnded(run, executor.epoch, self._forget(run, executor, status))]
-        if executor.end_by is not None:
-            self._end(executor)
-        elif self._wanted[run].epoch != executor.epoch:
-            self._end(executor, signal.SIGINT)  # the run process that opened it is dead
-        elif (assign := self._wanted[run]) != executor.order.assign:
-            executor.order = msgspec.structs.replace(executor.order, assign=assign)
-            write_order(self._file(run), executor.order)
-            executor.process.signal(signal.SIGHUP)
-        return []
-
-    def _tidy(self) -> None:
-        """Remove memory and images of executors that were killed, also under an earlier daemon."""
-        if self._clock.now() >= self._tidy_at:
-            self._tidy_at = float("inf")
-            reap_orphans()
-            for images in self._folder.glob("*/images"):
-                remove_unlinked_images(images)
 
     def _end(self, executor: _Opened, how: signal.Signals = signal.SIGTERM) -> None:
         now = self._clock.now()
@@ -211,8 +201,38 @@ class ExecutorHost:
             self._asked.add(name)
             return [] if asked else [FetchArchive(name)]
         try:
-            if self._alone(assign.run):
-                self._start(assign, str(self._archives.unpacked(name)) if name else "")
+            now = self._clock.now()
+            if assign.run not in self._orphans:
+                left = Orphans(self._folder / assign.run, now + self._patience)
+                self._orphans[assign.run] = left
+            # A process that an earlier executor left could be taken for one of the new executor.
+            if self._orphans[assign.run].gone(now):
+                del self._orphans[assign.run]
+                code = str(self._archives.unpacked(name)) if name else ""
+                # Only the latest few finished runs keep their folders.
+                over = [path for path in self._folder.glob("*/") if path.name not in self.runs]
+                for path in sorted(over, key=lambda path: path.stat().st_mtime)[:-_MOST_RUNS]:
+                    shutil.rmtree(path, ignore_errors=True)
+                folder = self._folder / assign.run
+                (keep(folder) / "logs").mkdir(exist_ok=True)
+                order = ExecutorOrder(
+                    assign,
+                    self._node,
+                    str(self._keys),
+                    code,
+                    str(folder / "logs"),
+                    str(folder / "images"),
+                    tuple(self._cpus),
+                )
+                write_order(self._file(assign.run), order)
+                spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))
+                # It begins with these signals blocked, until it can handle them.
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
+                try:
+                    child = start(spec, folder / "logs" / "executor.log")
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                self._executors[assign.run] = _Opened(order, child, PidFd(child.pid))
         except (Refused, OSError) as error:
             return self._cannot_open(assign, str(error))
         except Exception as error:
@@ -224,43 +244,8 @@ class ExecutorHost:
         del self._wanted[assign.run]
         return [ExecutorEnded(assign.run, assign.epoch, f"it could not be opened: {why}")]
 
-    def _alone(self, run: str) -> bool:
-        """Whether no process of an earlier executor is left: it could be taken for the new one."""
-        now = self._clock.now()
-        if run not in self._orphans:
-            self._orphans[run] = Orphans(self._folder / run, now + self._patience)
-        gone = self._orphans[run].gone(now)
-        if gone:
-            del self._orphans[run]
-        return gone
-
-    def _start(self, assign: Assign, code: str) -> None:
-        self._make_room()
-        folder = self._folder / assign.run
-        (keep(folder) / "logs").mkdir(exist_ok=True)
-        order = ExecutorOrder(
-            assign,
-            self._node,
-            str(self._keys),
-            code,
-            str(folder / "logs"),
-            str(folder / "images"),
-            tuple(self._cpus),
-        )
-        write_order(self._file(assign.run), order)
-        with _blocked(signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))
-            child = start(spec, folder / "logs" / "executor.log")
-        self._executors[assign.run] = _Opened(order, child, PidFd(child.pid))
-
     def _file(self, run: str) -> Path:
         return self._folder / run / "executor.json"
-
-    def _make_room(self) -> None:
-        """Remove the folders of finished runs, but for the latest few."""
-        over = [path for path in self._folder.glob("*/") if path.name not in self.runs]
-        for path in sorted(over, key=lambda path: path.stat().st_mtime)[:-_MOST_RUNS]:
-            shutil.rmtree(path, ignore_errors=True)
 
     def kill(self) -> None:
         """Kill every executor at once."""
@@ -270,13 +255,3 @@ class ExecutorHost:
         for orphans in self._orphans.values():
             orphans.close()
         self._orphans.clear()
-
-
-@contextmanager
-def _blocked(*numbers: signal.Signals) -> Iterator[None]:
-    """Block these signals, so that a process started meanwhile begins with them blocked."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -12,7 +12,7 @@ from artos.system.process_list import find
 
 
 class Orphans(Closing):
-    """The processes left of an earlier executor, found by its folder; waited for, then killed."""
+    """What is left of an earlier executor's processes: they are waited for, then killed."""
 
     def __init__(self, folder: Path, end_by: float) -> None:
         self._end_by, self._folder = end_by, f"{folder}/"
@@ -20,7 +20,7 @@ class Orphans(Closing):
 
     @property
     def descriptors(self) -> list[int]:
-        """Become readable when one of the processes has ended."""
+        """Descriptors that become readable when one of the processes has ended."""
         return [process.fileno() for process in self._processes]
 
     def gone(self, now: float) -> bool:
@@ -34,7 +34,7 @@ class Orphans(Closing):
         return not self._processes
 
     def close(self) -> None:
-        """Stop waiting for the processes; closing twice is fine."""
+        """Stop waiting for the processes. May be called twice."""
         while self._processes:
             self._processes.pop().close()
 

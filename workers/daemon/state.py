@@ -13,11 +13,7 @@ from artos.system.locks import FileLock
 
 
 class WorkerState(Closing):
-    """The folder of a node, by its name and head; one daemon on this machine holds it at a time.
-
-    ``peer`` is this daemon's name towards the head, ``before`` that of the last daemon, which is
-    dead, as its lock could be taken.
-    """
+    """The folder of a node, by its name and head; one daemon on this machine holds it at a time."""
 
     def __init__(self, root: Path, name: str, head: str) -> None:
         self.folder = root / f"{name}-{hashlib.sha256(head.encode()).hexdigest()[:8]}"
@@ -30,10 +26,12 @@ class WorkerState(Closing):
         if lock is None:
             why = f"a worker called {name} already runs on this machine"
             raise Refused([f"{why}: stop it, or give this one another --name"])
-        self._lock, self.before = lock, lock.read()
-        self.peer = f"{name}/{secrets.token_hex(4)}"
+        self._lock = lock
+        # The name of the last daemon, which is dead, as its lock could be taken.
+        self.before = lock.read()
+        self.peer = f"{name}/{secrets.token_hex(4)}"  # this daemon's name on the network
         lock.write(self.peer)
 
     def close(self) -> None:
-        """Release the folder; closing twice is fine."""
+        """Release the folder. May be called twice."""
         self._lock.close()

@@ -1,4 +1,4 @@
-"""``python -P -m workers.executor FILE``: a run's executor on this worker (see ``ExecutorOrder``).
+"""``python -P -m workers.executor FILE``: a run's executor on this worker, by an ``ExecutorOrder``.
 
 Exit status 0: it was told to close. Exit status 1: it closed by itself; its log says why.
 """
@@ -9,14 +9,13 @@ import faulthandler
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from artos.buffer.run_memory import CacheMemory
 from artos.clock import SystemClock
-from artos.protocol.orders import ExecutorOrder, read_order
+from artos.runs.orders import ExecutorOrder, read_order
+from artos.runs.run_memory import CacheMemory
 from artos.system.child import end_with_parent
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.transport.keys import Keys
@@ -56,39 +55,28 @@ class ExecutorProcess:
                 node.lock,
             )  # fmt: skip
             executor = Executor(order, node, messenger, agent, clock)
-            with _handling(self._handlers(executor)):
-                why = self._serve(executor)
+            handlers: dict[signal.Signals, Callable[[], None]] = {
+                signal.SIGTERM: executor.close_soon,
+                signal.SIGINT: executor.give_up,
+                signal.SIGHUP: partial(executor.order_changed, self._read),
+                signal.SIGCHLD: executor.child_ended,
+            }
+            for number, handler in handlers.items():
+                signal.signal(number, lambda *_, handler=handler: handler())
+            # Signals that came earlier were blocked: they are handled now.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
+            try:
+                try:
+                    why = executor.run()
+                    executor.close()
+                finally:
+                    executor.kill()
+            finally:
+                for number in handlers:
+                    ended = number == signal.SIGCHLD
+                    signal.signal(number, signal.SIG_DFL if ended else signal.SIG_IGN)
             messenger.close(0.0 if executor.abandoned else _SEND_SECONDS)
         return why
-
-    def _serve(self, executor: Executor) -> str:
-        try:
-            why = executor.run()
-            executor.close()
-        finally:
-            executor.kill()
-        return why
-
-    def _handlers(self, executor: Executor) -> dict[signal.Signals, Callable[[], None]]:
-        return {
-            signal.SIGTERM: executor.close_soon,
-            signal.SIGINT: executor.give_up,
-            signal.SIGHUP: partial(executor.order_changed, self._read),
-            signal.SIGCHLD: executor.child_ended,
-        }
-
-
-@contextmanager
-def _handling(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
-    """Call these handlers on signals, including signals that came earlier and were blocked."""
-    for number, handler in handlers.items():
-        signal.signal(number, lambda *_, handler=handler: handler())
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
-    try:
-        yield
-    finally:
-        for number in handlers:
-            signal.signal(number, signal.SIG_IGN if number != signal.SIGCHLD else signal.SIG_DFL)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from artos.buffer.actor_block import ActorBlock
 from artos.clock import Clock, Deadline
-from artos.plan import Plan, Site
 from artos.protocol.data import Finish, Nudge, Terms
-from artos.protocol.orders import AGENT_COUNTS, AgentOrders
+from artos.runs.orders import AGENT_COUNTS, AgentOrders
+from artos.runs.plan import Plan, Site
 from artos.system.child_modules import ChildModule
 from artos.transport.counters import Counters
 from artos.transport.sidecar import Sidecar
@@ -21,8 +21,8 @@ class AgentHost:
     """Starts the transfer agent of an executor and keeps it alive.
 
     ``plan`` (also in ``plan_file``) is the workers' plan, with one consumer per stage. ``lock`` is
-    the descriptor of the lock on the executor's shared memory: the agent holds the lock too, and
-    removes the folder if it outlives the executor. ``process`` is the module to run.
+    the descriptor of the lock on the executor's shared memory: the agent holds the lock as well,
+    and removes the folder if it outlives the executor. ``process`` is the module to run.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class AgentHost:
     def finish(self, seconds: float) -> dict[int, int]:
         """Have the agent ship all committed rows within ``seconds`` and end; returns ``unsent()``.
 
-        Call this when no actor is at work any more.
+        Call this once no actor is at work any more.
         """
         deadline = Deadline(seconds, self._clock)
         self._sidecar.tell(Finish(deadline.left))
@@ -99,16 +99,16 @@ class AgentHost:
 
     def unsent(self) -> dict[int, int]:
         """The number of rows committed here and not known to have arrived, by actor."""
-        left = {actor: self._unsent(actor) for actor in self._terms.terms}
-        return {actor: rows for actor, rows in left.items() if rows}
-
-    def _unsent(self, actor: int) -> int:
-        block = ActorBlock.attach(self._site.block_path(actor))
-        arrived = [
-            block.headers[stage.keys[0]].cursor(number)[1]
-            for number, stage in enumerate(self._stages)
-        ]
-        return block.written - min(arrived)
+        left = {}
+        for actor in self._terms.terms:
+            block = ActorBlock.attach(self._site.block_path(actor))
+            arrived = [
+                block.headers[stage.keys[0]].cursor(number)[1]
+                for number, stage in enumerate(self._stages)
+            ]
+            if rows := block.written - min(arrived):
+                left[actor] = rows
+        return left
 
     def stop(self) -> None:
         """End the agent at once; rows that were not shipped stay in the blocks."""

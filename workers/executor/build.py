@@ -6,23 +6,23 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from artos.buffer.mailbox import template_member
-from artos.buffer.run_memory import RunMemory
 from artos.buffer.segment import free_bytes
 from artos.clock import Clock
-from artos.plan import Plan
 from artos.pool.folder import named_faults
+from artos.runs.cleanup import image_faults, image_folder
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory
 from artos.runtime.preload import Preloaded
-from artos.scaling.elastic import Elastic
+from artos.specs.elastic import Elastic
+from artos.specs.members import TEMPLATE, Member
 from artos.system.child import Starter, start
-from artos.system.cleanup import image_faults, image_folder
-from triggers.engine import Mailboxes
+from triggers.passers import Mailboxes
 from workers.actors.idle_tiers import IdleTiers
-from workers.actors.launchers.clones import Clones
-from workers.actors.launchers.early import Early
-from workers.actors.launchers.forks import Forks
-from workers.actors.launchers.launcher import ColdStart, Launcher, LaunchStrategy, Place
 from workers.actors.process_manager import ProcessManager
+from workers.actors.spawners.clones import Clones
+from workers.actors.spawners.early import Early
+from workers.actors.spawners.forks import Forks
+from workers.actors.spawners.spawner import ColdStart, Place, Spawner, SpawnStrategy
 from workers.actors.tier_policy import Tier
 from workers.actors.usage import Accounts
 from workers.checkpoint.checkpointer import Checkpointer, Progress
@@ -48,12 +48,15 @@ def build(
     """The process manager of the actors of ``node``, whose mailboxes are ``mail``.
 
     Images are kept in ``home`` unless the plan says otherwise. There is a slot for each of
-    ``cpus``, by default for each CPU that may be used here; other runs here use them, too.
+    ``cpus``, by default for each CPU that may be used here; other runs here use them as well.
     """
 
     def recover(actor: int) -> None:
         node.blocks[actor].recover()
         node.weights.unpin(actor)
+
+    def progress(actor: int) -> Progress:
+        return Progress(node.blocks[actor].written, node.weights.version)
 
     elastic = node.plan.elastic
     place = Place(node.site, node.plan_file, node.plan.reference.folder)
@@ -64,10 +67,18 @@ def build(
         weight=node.plan.weight, priority=node.plan.priority,
     )  # fmt: skip
     pin = elastic.pin and probe()["pin"].available
-    prefix = partial(_prefix, pin=pin)
+
+    def prefix(slot: Slot | None, *, any_cpu: bool = False) -> Sequence[str]:
+        return pinning.numactl_prefix(slot, any_cpu=any_cpu) if pin and slot is not None else ()
+
     criu, accounts = criu_here(clock), Accounts(clock)
-    checkpointer = _checkpointer(node, home, elastic, criu, prefix)
-    tiers = IdleTiers(elastic.park, _tiers(), checkpointer, accounts, node.weights.unpin, clock)
+    folder = image_folder(Path(node.site.folder), elastic.images, home)
+    store = ImageStore(folder, elastic.image_mb * 1_000_000 or free_bytes(folder) // 2)
+    gives_back = elastic.images != "tmpfs"
+    checkpointer = Checkpointer(node.site, criu, store, prefix, progress, gives_back=gives_back)
+    names: tuple[Tier, ...] = ("memory", "freeze", "checkpoint")
+    here = frozenset(name for name in names if probe()[name].available)
+    tiers = IdleTiers(elastic.park, here, checkpointer, accounts, node.weights.unpin, clock)
     begin = start if preloaded is None else preloaded.start
     strategies = _strategies(place, elastic, criu, checkpointer, prefix, most, begin)
     early = None
@@ -78,13 +89,13 @@ def build(
             others=node.plan.actors > most,
         )  # fmt: skip
     return ProcessManager(
-        place, node.plan.actors, mail, recover, Launcher(strategies, early), cpu_slots,
+        place, mail, recover, Spawner(strategies, early), cpu_slots,
         SlotTable(slots, clock), tiers, accounts, clock, pin=pin,
     )  # fmt: skip
 
 
 def faults(plan: Plan) -> list[str]:
-    """Everything the plan demands for its actors that this host cannot do, in words."""
+    """Everything the plan demands for its actors that this host cannot do."""
     found = [*image_faults(plan.elastic.images), *named_faults()]
     slots = len(host_slots())
     if plan.elastic.slots > slots:
@@ -98,32 +109,6 @@ def faults(plan: Plan) -> list[str]:
     return found
 
 
-def _prefix(slot: Slot | None, *, any_cpu: bool = False, pin: bool) -> Sequence[str]:
-    return pinning.numactl_prefix(slot, any_cpu=any_cpu) if pin and slot is not None else ()
-
-
-def _tiers() -> frozenset[Tier]:
-    names: tuple[Tier, ...] = ("memory", "freeze", "checkpoint")
-    here = probe()
-    return frozenset(name for name in names if here[name].available)
-
-
-def _checkpointer(
-    node: RunMemory,
-    home: Path,
-    elastic: Elastic,
-    criu: Criu | NoCriu,
-    prefix: pinning.Prefix,
-) -> Checkpointer:
-    def progress(actor: int) -> Progress:
-        return Progress(node.blocks[actor].written, node.weights.version)
-
-    folder = image_folder(Path(node.site.folder), elastic.images, home)
-    store = ImageStore(folder, elastic.image_mb * 1_000_000 or free_bytes(folder) // 2)
-    gives_back = elastic.images != "tmpfs"
-    return Checkpointer(node.site, criu, store, prefix, progress, gives_back=gives_back)
-
-
 def _strategies(
     place: Place,
     elastic: Elastic,
@@ -132,14 +117,14 @@ def _strategies(
     prefix: pinning.Prefix,
     at_once: int,
     begin: Starter,
-) -> list[Callable[[], LaunchStrategy]]:
-    """Strategies to launch actors, best first: the one asked for, and those below it.
+) -> list[Callable[[], SpawnStrategy]]:
+    """Strategies to spawn actors, best first: the one asked for, and those below it.
 
-    Where nothing is asked for, clones are for environments that cannot be forked.
+    If none is asked for, clones are for environments that cannot be forked.
     """
-    member = template_member(place.site.members)
+    member = Member(TEMPLATE)
     forks = partial(Forks, place, member, pinning.pin, begin, images=_images(criu))
-    strategies: dict[str, Callable[[], LaunchStrategy]] = {}
+    strategies: dict[str, Callable[[], SpawnStrategy]] = {}
     if isinstance(criu, Criu) and _images(criu):
         strategies["auto"] = partial(forks, optional=True)
         strategies["clone"] = lambda: Clones(place, member, criu, template, prefix, at_once, begin)

@@ -1,8 +1,8 @@
 """A run's executor on a worker: its actors here, their shared memory, and the transfer agent.
 
-The run process steers the executor. Rows and weights bypass it: they go between the transfer agent
-and the replay process. It does for its actors what the supervisor does on one machine. A call that
-needs newer weights waits at the version gate until they are here.
+The run process steers the executor, which does for its actors what the supervisor does on one
+machine. Rows and weights bypass it: they go between the transfer agent and the replay process. A
+call that needs newer weights waits at the version gate until they are here.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from typing import Any
 
 import msgspec
 
-from artos.buffer.mailbox import LEARNER, actor_of
-from artos.buffer.run_memory import CacheMemory
 from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
-from artos.faults import Faults, Seldom
-from artos.plan import Plan
 from artos.protocol import steering
 from artos.protocol.invocations import Failed, FromMember, Invoke, Ready, Waits
 from artos.protocol.message import Message, Refusal, Restarted
-from artos.protocol.orders import ExecutorOrder
 from artos.protocol.steering import Call
+from artos.runs.orders import ExecutorOrder
+from artos.runs.plan import Plan
+from artos.runs.run_memory import CacheMemory
+from artos.runtime.loop import Loop
+from artos.specs.members import Member
+from artos.system.faults import Faults, Seldom
 from artos.system.logs import end
-from artos.system.loop import Loop
 from artos.transport.messenger import HEAD, Messenger
-from triggers.engine import Mailboxes, MessagePasser
+from triggers.engine import MessagePasser
+from triggers.passers import Mailboxes
 from workers.executor.agent_host import AgentHost
 from workers.executor.build import build
 from workers.executor.migration import Migration
@@ -38,7 +39,7 @@ _log = logging.getLogger(__name__)
 _STOP_SECONDS = 5.0
 _SHIP_SECONDS = 10.0
 _ALONE_SECONDS = 60.0
-"""Seconds of silence after which the run is taken to have given this executor up."""
+"""Seconds of silence after which this executor takes the run for gone."""
 _MOST_OF_A_LOG = 64 << 10  # bytes of each log that are sent at the end
 _NEWS_SECONDS = 5.0
 """Seconds between reports in which only usage has changed."""
@@ -47,31 +48,34 @@ _NEWS_SECONDS = 5.0
 class VersionGate:
     """Holds a call back until ``version()`` says that its weights, or any at all, are here."""
 
+    # Whether an actor binds newer weights is decided once, by ``Binding`` in the run process. When
+    # it can is only known here: weights come to a node by another way than calls, and may be later.
+
     def __init__(
-        self, version: Callable[[], int], passers: Mapping[int, MessagePasser[Invoke]]
+        self, version: Callable[[], int], passers: Mapping[Member, MessagePasser[Invoke]]
     ) -> None:
         self._version, self._passers = version, passers
-        self._waiting: dict[int, deque[Call]] = {}
+        self._waiting: dict[Member, deque[Call]] = {}
 
     def send(self, call: Call) -> None:
         """Pass a call on as soon as its weights are here, after the member's earlier calls."""
         self._waiting.setdefault(call.member, deque()).append(call)
         self._let_pass(call.member)
 
-    def look(self) -> None:
+    def release_calls(self) -> None:
         """Let calls pass whose weights have come."""
         for member in tuple(self._waiting):
             self._let_pass(member)
 
-    def forget(self, member: int) -> None:
+    def forget(self, member: Member) -> None:
         """Drop the calls of a member."""
         self._waiting.pop(member, None)
 
-    def holds(self, member: int) -> bool:
+    def holds(self, member: Member) -> bool:
         """Whether calls of the member wait here."""
         return member in self._waiting
 
-    def _let_pass(self, member: int) -> None:
+    def _let_pass(self, member: Member) -> None:
         calls, here = self._waiting[member], self._version()
         while calls and here >= max(0, calls[0].version):
             self._passers[member].pass_message(calls.popleft().call)
@@ -103,7 +107,7 @@ class Executor(Loop):
         )
         self._terms: dict[int, int] = {}
         self._bases: dict[int, int] = {}
-        self._members_here: set[int] = set()
+        self._members_here: set[Member] = set()
         self._told: steering.ExecutorNews | None = None
         self._news_due = clock.now()
         self.closing = False
@@ -125,7 +129,7 @@ class Executor(Loop):
         self._board.doorbell.ring()
 
     def give_up(self) -> None:
-        """As ``close_soon``, for a run that has started anew. Safe in a signal handler."""
+        """As ``close_soon``, for a run that has been restarted. Safe in a signal handler."""
         self._given_up = True
         self.close_soon()
 
@@ -168,9 +172,13 @@ class Executor(Loop):
                 self._migration.remove_bundle(member)
                 self._gate.send(message)
             case steering.End(member=member, leaves=leaves):
+                self._check_is_actor(member)
                 self._end(member)
                 if leaves:
-                    self._leave(actor_of(member))
+                    self._terms.pop(member.rank, None)
+                    self._bases.pop(member.rank, None)
+                    self._agent.terms(dict(self._terms), dict(self._bases))
+                    self._node.shut(member.rank)
             case steering.Pack() | steering.ReadPiece() | steering.BundlePiece():
                 self._carry(message)
             case steering.Retire(member=member) if member in self._members_here:
@@ -182,20 +190,29 @@ class Executor(Loop):
             case Refusal(why=why):
                 self._seldom.warning("the run refused a message: %s", why)
             case steering.Call() | steering.Retire():
-                pass  # for an actor that was ended meanwhile
+                pass  # for an actor that has been ended
             case _:
                 raise BadMessage(f"an executor does not accept {type(message).__name__}")
 
     def _bring_up(self, message: steering.Start | steering.Prepare) -> None:
         member = message.member
-        if not 0 < member <= self._node.plan.actors:
-            raise BadMessage(f"there is no member {member}")
+        self._check_is_actor(member)
         if isinstance(message, steering.Start) or message.bundle:
             self._end(member)
         try:
-            self._open_block(message)
+            actor = message.member.rank
+            if self._terms.get(actor) != message.term:
+                self._node.open(actor, message.term, message.base)
+                self._terms[actor], self._bases[actor] = message.term, message.base
+                self._agent.terms(dict(self._terms), dict(self._bases))
+            self._members_here.add(message.member)
         except ShmTooSmall as error:
-            self._tell(_no_room(message, error))
+            self._tell(
+                steering.Died(
+                    member, message.term, str(error), None, own=True, fatal=True,
+                    written=message.base,
+                )
+            )  # fmt: skip
             return
         if message.bundle:
             self._migration.fetch(member, message.bundle)
@@ -204,13 +221,10 @@ class Executor(Loop):
         else:
             self._actors.prepare(member, message.within)
 
-    def _open_block(self, message: steering.Start | steering.Prepare) -> None:
-        actor = actor_of(message.member)
-        if self._terms.get(actor) != message.term:
-            self._node.open(actor, message.term, message.base)
-            self._terms[actor], self._bases[actor] = message.term, message.base
-            self._agent.terms(dict(self._terms), dict(self._bases))
-        self._members_here.add(message.member)
+    def _check_is_actor(self, member: Member) -> None:
+        members = self._board.members
+        if member not in members or not members.role(member).samples:
+            raise BadMessage(f"an executor runs actors of its run, not {member}")
 
     def _carry(self, message: steering.Pack | steering.ReadPiece | steering.BundlePiece) -> None:
         match message:
@@ -221,39 +235,33 @@ class Executor(Loop):
             case steering.ReadPiece():
                 self._migration.send_piece(message)
             case steering.BundlePiece():
-                self._migration.take(message)
+                self._migration.take_piece(message)
 
-    def _end(self, member: int) -> None:
+    def _end(self, member: Member) -> None:
         self._members_here.discard(member)
         self._gate.forget(member)
         self._migration.forget(member)
-        if actor_of(member) in self._node.blocks:
+        if member.rank in self._node.blocks:
             self._actors.end(member)
-
-    def _leave(self, actor: int) -> None:
-        """The actor lives elsewhere now, and all its rows have arrived there."""
-        self._terms.pop(actor, None)
-        self._bases.pop(actor, None)
-        self._agent.terms(dict(self._terms), dict(self._bases))
-        self._node.shut(actor)
 
     # -- events of actors ----------------------------------------------------------------------
 
-    def _changed(self, member: int) -> None:
-        if member == LEARNER:
-            self._gate.look()
+    def _changed(self, member: Member) -> None:
+        role = self._board.members.role(member)
+        if role.publishes:  # in its name the agent says that weights have come
+            self._gate.release_calls()
             return
-        if member < self._actors.template:
+        if role.samples:
             self._agent.nudge()
         for message in self._actors.reports(member):
-            with self._faults.contained(f"{type(message).__name__} from member {member}"):
+            with self._faults.contained(f"{type(message).__name__} from {member}"):
                 self._pass_on(member, message)
 
-    def _pass_on(self, member: int, told: FromMember) -> None:
+    def _pass_on(self, member: Member, told: FromMember) -> None:
         if member not in self._members_here or isinstance(told, Waits):
             return  # only a learner waits for what is not its process manager's
-        written = self._node.blocks[actor_of(member)].written
-        self._tell(steering.ActorReport(member, self._terms[actor_of(member)], told, written))
+        written = self._node.blocks[member.rank].written
+        self._tell(steering.ActorReport(member, self._terms[member.rank], told, written))
         if isinstance(told, Failed):
             self._end(member)  # now, so that its death is not reported as well
 
@@ -262,34 +270,34 @@ class Executor(Loop):
             self._changed(member)  # the reports it still made come first
             if member in self._members_here:
                 self._end(member)
-                written = self._node.blocks[actor_of(member)].written
+                written = self._node.blocks[member.rank].written
                 self._agent.nudge()
+                term = self._terms[member.rank]
                 self._tell(
                     steering.Died(
-                        member,
-                        self._terms[actor_of(member)],
-                        death.why,
-                        death.step,
-                        death.own,
-                        death.fatal,
-                        written,
+                        member, term, death.why, death.step, death.own, death.fatal, written
                     )
                 )
-        self._migration.look()
+        self._migration.advance()
         self._agent.reap()
 
-    def _arrived(self, member: int, seconds: float) -> None:
+    def _arrived(self, member: Member, seconds: float) -> None:
         """Report an actor from another node as ready: as a restored process it does not do so."""
-        incarnation = self._node.blocks[actor_of(member)].incarnation
+        incarnation = self._node.blocks[member.rank].incarnation
         self._pass_on(member, Ready(seconds, incarnation, "moved"))
 
     def _tick(self) -> None:
         self._actors.tick()
-        self._gate.look()
+        self._gate.release_calls()
         if self._messenger.silent().get(HEAD, 0.0) > _ALONE_SECONDS:
             self.closing, self.why = True, f"no message from the run for {_ALONE_SECONDS:g} s"
         now, news = self._clock.now(), self._news()
-        if now >= self._news_due or not _same(news, self._told):
+        told = self._told
+        if (
+            told is None
+            or now >= self._news_due
+            or (news.waits_for_slot, news.written) != (told.waits_for_slot, told.written)
+        ):
             self._told, self._news_due = news, now + _NEWS_SECONDS
             self._tell(news)
 
@@ -297,7 +305,7 @@ class Executor(Loop):
         waiting = [
             m for m in self._members_here if self._gate.holds(m) or self._actors.waits_for_slot(m)
         ]
-        written = {m - 1: self._node.blocks[m - 1].written for m in self._members_here}
+        written = {m.rank: self._node.blocks[m.rank].written for m in self._members_here}
         return steering.ExecutorNews(
             self._usage(),
             tuple(sorted(waiting)),
@@ -318,39 +326,22 @@ class Executor(Loop):
         self._actors.tell_to_stop()
         self._actors.stop(_STOP_SECONDS)
         for member in tuple(self._members_here):
-            self._node.blocks[actor_of(member)].recover()
+            self._node.blocks[member.rank].recover()
             for told in self._mail.take(member):
                 self._pass_on(member, told)
         unsent = self._agent.finish(0.0 if self.abandoned else _SHIP_SECONDS)
         self._tell(self._news())
         if not self.abandoned:
-            self._tell_logs()
+            for log in sorted(Path(self._order.logs).glob("*.log")):
+                with self._faults.contained(f"sending {log.name}"):
+                    self._tell(steering.ExecutorLog(log.stem, end(log, _MOST_OF_A_LOG)))
         self._tell(steering.ExecutorClosed(self._usage(), unsent))
-
-    def _tell_logs(self) -> None:
-        for log in sorted(Path(self._order.logs).glob("*.log")):
-            with self._faults.contained(f"sending {log.name}"):
-                self._tell(steering.ExecutorLog(log.stem, end(log, _MOST_OF_A_LOG)))
 
     def kill(self) -> None:
         """End actors and transfer agent at once."""
         self._migration.close()
         self._actors.stop(0.0)
         self._agent.stop()
-
-
-def _same(news: steering.ExecutorNews, told: steering.ExecutorNews | None) -> bool:
-    return told is not None and (news.waits_for_slot, news.written) == (
-        told.waits_for_slot,
-        told.written,
-    )
-
-
-def _no_room(message: steering.Start | steering.Prepare, error: ShmTooSmall) -> steering.Died:
-    why, rows = str(error), message.base
-    return steering.Died(
-        message.member, message.term, why, None, own=True, fatal=True, written=rows
-    )
 
 
 def local_plan(encoded: bytes, there: str, here: str) -> Plan:

@@ -12,9 +12,9 @@ from artos.clock import Clock, Deadline
 from artos.errors import BadBundle, BadMessage
 from artos.protocol import steering
 from artos.protocol.message import Message, Refusal
+from artos.specs.members import Member
 from artos.system.closing import Closing
 from artos.transport.served_files import Incoming, cut
-from workers.actors.arrival import Arrival
 from workers.actors.process_manager import ProcessManager
 from workers.checkpoint.images import Image
 
@@ -24,35 +24,37 @@ T = TypeVar("T")
 _AT_ONCE = 2
 """Bundles fetched at a time; each has one piece on its way."""
 _PIECE_SECONDS = 30.0
-"""Longest wait for a piece of a bundle; then its actor starts anew."""
+"""Longest wait for a piece of a bundle; then its actor starts again."""
 _UNPACK_SECONDS = 60.0
 """Longest wait for the unpacking of a bundle that is not wanted any more."""
 
 
 @dataclass
 class _Outgoing:
-    """An actor that is to move out. ``packing`` begins once there is an image of the actor."""
+    """An actor that is to move out."""
 
-    member: int
+    member: Member
     packing: Future[None] | None = None
+    """Begins once there is an image of the actor."""
     packed: bool = False
 
 
 @dataclass
 class _Coming:
-    """An actor that is to move in. ``until`` is the deadline of the piece that was asked for."""
+    """An actor that is to move in."""
 
-    member: int
+    member: Member
     file: Incoming
     until: Deadline | None = None
+    """The deadline of the piece that was asked for."""
     unpacking: Future[Image] | None = None
     restoring: bool = False
 
 
 class Migration(Closing):
-    """Packs and unpacks in a thread of its own; everything else advances by ``look``.
+    """Packs and unpacks in a thread of its own; everything else happens in ``advance``.
 
-    ``tell`` sends to the run, ``ring`` asks for a ``look`` soon. ``arrived`` is called with a
+    ``tell`` sends to the run, ``ring`` asks for an ``advance`` soon. ``arrived`` is called with a
     member that goes on here, and the seconds that its move took.
     """
 
@@ -61,7 +63,7 @@ class Migration(Closing):
         actors: ProcessManager,
         tell: Callable[[Message], None],
         ring: Callable[[], None],
-        arrived: Callable[[int, float], None],
+        arrived: Callable[[Member, float], None],
         clock: Clock,
     ) -> None:
         self._actors, self._tell, self._ring = actors, tell, ring
@@ -76,7 +78,7 @@ class Migration(Closing):
     def pack(self, order: steering.Pack) -> None:
         """Make a bundle of an idle member that lives here."""
         self._outgoing[order.number] = _Outgoing(order.member)
-        self.look()
+        self.advance()
 
     def send_piece(self, wanted: steering.ReadPiece) -> None:
         """Send the run a piece of a bundle."""
@@ -109,9 +111,9 @@ class Migration(Closing):
 
     # -- in ------------------------------------------------------------------------------------
 
-    def fetch(self, member: int, number: int) -> None:
-        """Fetch the bundle of a member that is to live here from the run."""
-        self._actors.expect(member)
+    def fetch(self, member: Member, number: int) -> None:
+        """Fetch, from the run, the bundle of a member that is to live here."""
+        self._actors.expect_image(member)
         try:
             file = Incoming(number, self._bundle(number))
         except OSError as error:
@@ -119,9 +121,9 @@ class Migration(Closing):
             self._actors.give_up_image(member)
             return
         self._coming[number] = _Coming(member, file)
-        self.look()
+        self.advance()
 
-    def take(self, piece: steering.BundlePiece) -> None:
+    def take_piece(self, piece: steering.BundlePiece) -> None:
         """Take in a piece of a bundle."""
         coming = self._coming.get(piece.number)
         if coming is None or coming.unpacking is not None:
@@ -134,11 +136,11 @@ class Migration(Closing):
         if coming.file.whole:
             home = self._actors.home_of(coming.member)
             coming.unpacking = self._in_thread(self._actors.images.unpack, piece.number, home)
-            self.look()
+            self.advance()
         else:
-            self._ask(coming)
+            self._request_piece(coming)
 
-    def _ask(self, coming: _Coming) -> None:
+    def _request_piece(self, coming: _Coming) -> None:
         coming.until = Deadline(_PIECE_SECONDS, self._clock)
         self._tell(coming.file.wish)
 
@@ -158,30 +160,15 @@ class Migration(Closing):
         coming.restoring = True
         self._actors.take_in(coming.member, image)
 
-    def _begin_to_fetch(self) -> None:
-        fetched = [each for each in self._coming.values() if each.unpacking is None][:_AT_ONCE]
-        for coming in fetched:
-            if coming.until is None:
-                self._ask(coming)
-
     def _give_up(self, number: int, coming: _Coming, why: str) -> None:
         del self._coming[number]
         coming.file.close()
         self._tell(steering.BundleRejected(number, why))
         self._actors.give_up_image(coming.member)
 
-    def _settle(self, arrival: Arrival) -> None:
-        for number, coming in tuple(self._coming.items()):
-            if coming.member == arrival.member:
-                del self._coming[number]
-                if arrival.lost:
-                    self._tell(steering.BundleRejected(number, arrival.lost))
-        if not arrival.lost:
-            self._tell_arrived(arrival.member, arrival.seconds)
-
     # -- both ----------------------------------------------------------------------------------
 
-    def look(self) -> None:
+    def advance(self) -> None:
         """Advance all moves that are under way. Never waits."""
         for number, outgoing in tuple(self._outgoing.items()):
             if not outgoing.packed:
@@ -189,41 +176,47 @@ class Migration(Closing):
         for number, coming in tuple(self._coming.items()):
             self._advance_coming(number, coming)
         for arrival in self._actors.arrivals():
-            self._settle(arrival)
-        self._begin_to_fetch()
+            for number, coming in tuple(self._coming.items()):
+                if coming.member == arrival.member:
+                    del self._coming[number]
+                    if arrival.lost:
+                        self._tell(steering.BundleRejected(number, arrival.lost))
+            if not arrival.lost:
+                self._tell_arrived(arrival.member, arrival.seconds)
+        fetched = [each for each in self._coming.values() if each.unpacking is None]
+        for coming in fetched[:_AT_ONCE]:
+            if coming.until is None:
+                self._request_piece(coming)
 
-    def remove_bundle(self, member: int) -> None:
-        """The member does not move out (any more): remove its bundle."""
+    def remove_bundle(self, member: Member) -> None:
+        """Remove the bundle of a member that does not move out, or no longer."""
         for number, outgoing in tuple(self._outgoing.items()):
             if outgoing.member == member:
                 del self._outgoing[number]
-                self._remove(self._bundle(number), outgoing.packing)
+                bundle, packing = self._bundle(number), outgoing.packing
+                if packing is None or packing.cancel():
+                    bundle.unlink(missing_ok=True)
+                else:
 
-    def _remove(self, bundle: Path, packing: Future[None] | None) -> None:
-        """Remove a bundle now, or as soon as it is packed, without waiting."""
-        if packing is None or packing.cancel():
-            bundle.unlink(missing_ok=True)
-        else:
-            packing.add_done_callback(lambda _: bundle.unlink(missing_ok=True))
+                    def unlink(_: Future[None], path: Path = bundle) -> None:
+                        path.unlink(missing_ok=True)
 
-    def forget(self, member: int) -> None:
-        """The member is ended: remove its bundles."""
+                    packing.add_done_callback(unlink)  # as soon as it is packed
+
+    def forget(self, member: Member) -> None:
+        """Remove the bundles of a member that is ended."""
         self.remove_bundle(member)
         for number, coming in tuple(self._coming.items()):
             if coming.member == member:
                 del self._coming[number]
                 coming.file.close()
-                self._drop(coming)
+                unpacking = coming.unpacking
+                if unpacking is not None and not coming.restoring and not unpacking.cancel():
+                    # Another process is about to replace the actor: drop its image.
+                    wait([unpacking], _UNPACK_SECONDS)
+                    if unpacking.done() and unpacking.exception() is None:
+                        self._actors.images.drop(unpacking.result())
                 self._bundle(number).unlink(missing_ok=True)
-
-    def _drop(self, coming: _Coming) -> None:
-        """Discard the image of an arriving actor: another process is about to take its place."""
-        unpacking = coming.unpacking
-        if unpacking is None or coming.restoring or unpacking.cancel():
-            return
-        wait([unpacking], _UNPACK_SECONDS)
-        if unpacking.done() and unpacking.exception() is None:
-            self._actors.images.drop(unpacking.result())
 
     def _bundle(self, number: int) -> Path:
         return self._actors.images.bundle(number)

@@ -31,7 +31,7 @@ def memory_nodes(root: Path = ROOT) -> frozenset[int]:
 
 
 def host_slots(root: Path = ROOT, affinity: Iterable[int] | None = None) -> tuple[Slot, ...]:
-    """A slot for each usable CPU. Its node is None where there is no choice of memory."""
+    """A slot for each usable CPU. Its node is None if there is no choice of memory."""
     nodes, memory = numa_nodes(root), memory_nodes(root)
     return tuple(
         Slot(cpu, nodes[cpu] if len(memory) > 1 and nodes.get(cpu) in memory else None)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 
@@ -21,12 +19,16 @@ _LEAST_PROCESSES = 1024
 
 
 class Cpus(msgspec.Struct, frozen=True):
-    """The CPUs this process may use, the number present, the quota in CPUs, their NUMA nodes."""
+    """The CPUs of this machine."""
 
     usable: tuple[int, ...]
+    """Those that this process may use."""
     present: int
+    """How many there are."""
     quota: float | None
+    """How many this process may use at once, as a control group limits it; None: no limit."""
     nodes: dict[int, int]
+    """The NUMA node of each usable CPU."""
 
 
 class Shm(msgspec.Struct, frozen=True):
@@ -62,54 +64,37 @@ class HostReport(msgspec.Struct, frozen=True):
 
 
 def examine() -> HostReport:
-    """Examine this machine by really trying things; nothing is changed."""
-    tiers, shm, limits = probe(), _shm(), _limits()
-    return HostReport(tiers, _cpus(), shm, limits, missing(tiers, shm, limits))
+    """Examine this machine by really trying things; changes nothing."""
+    usable, folder = usable_cpus(), shm_root()
+    nodes = {cpu: node for cpu, node in numa_nodes().items() if cpu in usable}
+    cpus = Cpus(usable, os.cpu_count() or len(usable), cpu_quota(), nodes)
+    stat = os.statvfs(folder)
+    shm = Shm(str(folder), stat.f_blocks * stat.f_frsize, free_bytes(folder))
+    limits = ProcessLimits(_soft(resource.RLIMIT_NOFILE), _soft(resource.RLIMIT_NPROC))
+    tiers = probe()
+    return HostReport(tiers, cpus, shm, limits, missing(tiers, shm, limits))
 
 
 def missing(tiers: dict[str, Tier], shm: Shm, limits: ProcessLimits) -> list[Missing]:
     """Everything that is missing. A fix that helps several tiers is listed once."""
-    return [*_missing_tiers(tiers), *_narrow(shm, limits)]
-
-
-def _missing_tiers(tiers: dict[str, Tier]) -> Iterator[Missing]:
     lacking: dict[tuple[str, str], list[str]] = {}
     for name, tier in tiers.items():
         if not tier.available:
             lacking.setdefault((tier.reason, tier.fix), []).append(name)
-    for (reason, fix), names in lacking.items():
-        yield Missing(f"{', '.join(names)}: {reason}", fix)
-
-
-def _narrow(shm: Shm, limits: ProcessLimits) -> Iterator[Missing]:
+    found = [
+        Missing(f"{', '.join(names)}: {reason}", fix) for (reason, fix), names in lacking.items()
+    ]
     if shm.free < _LEAST_SHM:
-        yield Missing(
-            f"{shm.folder} has only {_size(shm.free)} free",
-            f"artos clean; mount -o remount,size=2G {shm.folder} (a container: --shm-size=2g)",
-        )
+        what = f"{shm.folder} has only {_size(shm.free)} free"
+        enlarge = f"mount -o remount,size=2G {shm.folder} (a container: --shm-size=2g)"
+        found.append(Missing(what, f"artos clean; {enlarge}"))
     if limits.nofile is not None and limits.nofile < _LEAST_FILES:
-        yield Missing(f"only {limits.nofile} open files are allowed", "ulimit -n 4096")
+        what = f"only {limits.nofile} open files are allowed"
+        found.append(Missing(what, "ulimit -n 4096"))
     if limits.nproc is not None and limits.nproc < _LEAST_PROCESSES:
-        yield Missing(f"only {limits.nproc} processes are allowed", "ulimit -u 4096")
-
-
-# -- examining ------------------------------------------------------------------------------------
-
-
-def _cpus() -> Cpus:
-    usable = usable_cpus()
-    nodes = {cpu: node for cpu, node in numa_nodes().items() if cpu in usable}
-    return Cpus(usable, os.cpu_count() or len(usable), cpu_quota(), nodes)
-
-
-def _shm() -> Shm:
-    folder: Path = shm_root()
-    stat = os.statvfs(folder)
-    return Shm(str(folder), stat.f_blocks * stat.f_frsize, free_bytes(folder))
-
-
-def _limits() -> ProcessLimits:
-    return ProcessLimits(_soft(resource.RLIMIT_NOFILE), _soft(resource.RLIMIT_NPROC))
+        what = f"only {limits.nproc} processes are allowed"
+        found.append(Missing(what, "ulimit -u 4096"))
+    return found
 
 
 def _soft(kind: int) -> int | None:
@@ -117,37 +102,31 @@ def _soft(kind: int) -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
-# -- reporting ------------------------------------------------------------------------------------
-
-
 def text(report: HostReport) -> str:
     """The report for a terminal."""
-    return "\n".join([*_tier_lines(report), "", *_machine_lines(report), "", *_advice(report)])
-
-
-def _tier_lines(report: HostReport) -> Iterator[str]:
     width = max(map(len, report.tiers))
-    for name, tier in report.tiers.items():
-        yield f"{name:<{width}}  {'yes' if tier.available else 'no ':<3}  {tier.reason}"
-
-
-def _machine_lines(report: HostReport) -> Iterator[str]:
+    lines = [
+        f"{name:<{width}}  {'yes' if tier.available else 'no ':<3}  {tier.reason}"
+        for name, tier in report.tiers.items()
+    ]
     cpus, shm, limits = report.cpus, report.shm, report.limits
     nodes = len(set(cpus.nodes.values())) or 1
     numbers = " ".join(map(str, cpus.usable))
     quota = "no quota" if cpus.quota is None else f"quota {cpus.quota:g}"
     usable = f"{len(cpus.usable)} of {cpus.present} usable ({numbers})"
-    yield f"CPUs    {usable}, {quota}, nodes: {nodes}"
-    yield f"shm     {_size(shm.free)} of {_size(shm.size)} free in {shm.folder}"
-    yield f"limits  open files {_limit(limits.nofile)}, processes {_limit(limits.nproc)}"
-
-
-def _advice(report: HostReport) -> Iterator[str]:
+    files, processes = _limit(limits.nofile), _limit(limits.nproc)
+    lines += [
+        "",
+        f"CPUs    {usable}, {quota}, nodes: {nodes}",
+        f"shm     {_size(shm.free)} of {_size(shm.size)} free in {shm.folder}",
+        f"limits  open files {files}, processes {processes}",
+        "",
+    ]
     if not report.missing:
-        yield "nothing is missing"
+        lines.append("nothing is missing")
     for each in report.missing:
-        yield f"missing  {each.what}"
-        yield f"   fix:  {each.fix}"
+        lines += [f"missing  {each.what}", f"   fix:  {each.fix}"]
+    return "\n".join(lines)
 
 
 def _limit(number: int | None) -> str:

@@ -13,22 +13,20 @@ from xxhash import xxh3_64_hexdigest
 
 from artos.clock import Clock
 from artos.errors import ArtosError
-from artos.faults import Seldom
 from artos.pool.fair_queue import longest_wait as bound
 from artos.pool.faults import LeaseRevoked, PoolFull
+from artos.pool.listener import PoolListener
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
-from artos.pool.ringer import Ringer
 from artos.pool.seat import Lease, Seat
+from artos.system.faults import Seldom
 from workers.host.slots import OwnSlots, Slot, Slots
 
 _log = logging.getLogger(__name__)
 TURN = 0.03
 """Seconds for which a run keeps a slot that it needs: changing hands costs about 1 ms."""
 _LEASE_SECONDS = 30.0
-"""How long others respect an invocation; for they cannot tell a long one from a stopped run."""
-
-
+"""How long others respect an invocation: they cannot tell a long one from a stopped run."""
 _SLOTS, _LONGEST = "slots ", 16
 _NOT_SHARED = "this run's CPU slots are not shared with other runs of this machine"
 
@@ -36,10 +34,10 @@ _NOT_SHARED = "this run's CPU slots are not shared with other runs of this machi
 def longest_wait(longest: float, runs: int, ahead: int = 0) -> float:
     """The most seconds an actor waits for a slot of CPUs on which so many ``runs`` take turns.
 
-    ``longest`` are the seconds of the longest invocation (of all together that an actor is given at
-    once while nobody waits), ``ahead`` counts the actors of its run that came before it.
+    ``longest`` are the seconds of the longest invocation (or of all those together that an actor is
+    given at once while no one waits), ``ahead`` counts the actors of its run that came before it.
     """
-    # Who keeps a slot until its turn is over may begin one more invocation just before that.
+    # A holder may begin one more invocation just before its turn is over.
     return bound(min(TURN + longest, _LEASE_SECONDS), runs, ahead)
 
 
@@ -50,10 +48,10 @@ class _Leased:
 
 
 class LeasedSlots:
-    """Slots that come and go: a run has as many as its actors need, and others need less.
+    """Slots that come and go: a run has as many as its actors need and other runs leave.
 
-    A slot is given back as soon as no actor of the run waits for one. While another run waits, it
-    is offered to it after each turn; who gets it is up to the pool. ``seats`` is the most slots
+    A slot is given back as soon as no actor of the run waits for one. While another run waits, the
+    slot is offered after each turn, and the pool decides who gets it. There is a seat for each slot
     that the run may have. ``ring`` is called when something came that was waited for.
 
     If the pool fails, the run goes on with slots of its own, and says so.
@@ -67,7 +65,7 @@ class LeasedSlots:
         ring: Callable[[], None],
         clock: Clock,
     ) -> None:
-        """``slots`` are those of the pool's resources, by name. Use ``leased_slots``."""
+        """``slots`` are by the name of the pool's resource. Use ``leased_slots``."""
         self._pool, self._slots, self._clock = pool, slots, clock
         self._most = len(seats)
         self._idle: dict[Seat, Slot | None] = dict.fromkeys(seats)
@@ -75,7 +73,7 @@ class LeasedSlots:
         self._waiting: dict[Seat, None] = {}
         self._leased: dict[Slot, _Leased] = {}
         self._came: list[Slot] = []
-        self._ringer = Ringer(pool, ring)
+        self._listener = PoolListener(pool, ring)
         self._seldom = Seldom(_log)
         self._own: OwnSlots | None = None
 
@@ -84,24 +82,24 @@ class LeasedSlots:
 
     @property
     def wanted(self) -> bool:
-        """See ``Slots.wanted``."""
+        """Whether another run waits for a slot that this one has."""
         return any(leased.lease.wanted for leased in self._leased.values())
 
     def arrived(self) -> list[Slot]:
-        """See ``Slots.arrived``."""
+        """Slots that were waited for and came."""
         if self._waiting:
-            self._guarded(self._look)
+            self._guarded(self._take_grants)
         return self._taken()
 
     def take(self, wishes: Sequence[Slot | None]) -> list[Slot]:
-        """See ``Slots.take``."""
+        """Slots for these wishes, as many as the pool grants now; the others are waited for."""
         if self._own is None:
             self._guarded(lambda: self._want(wishes))
         came = self._taken()
         return came if self._own is None else [*came, *self._own.take(wishes[len(came) :])]
 
     def again(self, slot: Slot) -> Slot | None:
-        """See ``Slots.again``."""
+        """The slot itself until its turn is over; then the pool decides, if another run waits."""
         leased = self._leased.get(slot)
         if leased is None or not leased.lease.wanted or self._clock.now() - leased.since < TURN:
             return slot
@@ -109,15 +107,15 @@ class LeasedSlots:
         return slot if self._own is not None else next(iter(self._taken()), None)
 
     def give_back(self, slot: Slot) -> None:
-        """See ``Slots.give_back``."""
+        """Give the slot back to the pool."""
         if self._own is None:
             self._guarded(lambda: self._end(slot))
         if self._own is not None:
             self._own.give_back(slot)
 
     def close(self) -> None:
-        """Leave the pool; twice is fine."""
-        self._ringer.close()
+        """Leave the pool. May be called twice."""
+        self._listener.close()
         self._pool.close()
 
     # -- leases --------------------------------------------------------------------------------
@@ -126,14 +124,14 @@ class LeasedSlots:
         came, self._came = self._came, []
         return came
 
-    def _look(self) -> None:
+    def _take_grants(self) -> None:
         for lease in self._pool.granted():
             self._begin(lease)
         self._wait()
 
     def _wait(self) -> None:
         if self._waiting:
-            self._ringer.arm()
+            self._listener.arm()
 
     def _want(self, wishes: Sequence[Slot | None]) -> None:
         """Have as many seats wait, or have something, as there are wishes."""
@@ -144,14 +142,12 @@ class LeasedSlots:
                 del self._waiting[seat]
                 self._idle[seat] = None
         for wish in wishes[len(self._waiting) :][: len(self._idle)]:
-            self._ask(min(self._idle, key=lambda seat: _distance(self._idle[seat], wish)))
+            seat = min(self._idle, key=lambda idle: _distance(self._idle[idle], wish))
+            del self._idle[seat]
+            self._waiting[seat] = None
+            if lease := seat.ask_for_lease(_LEASE_SECONDS):
+                self._begin(lease)
         self._wait()
-
-    def _ask(self, seat: Seat) -> None:
-        del self._idle[seat]
-        self._waiting[seat] = None
-        if lease := seat.ask(_LEASE_SECONDS):
-            self._begin(lease)
 
     def _begin(self, lease: Lease) -> None:
         slot = self._slots[lease.resource]
@@ -160,10 +156,10 @@ class LeasedSlots:
         self._came.append(slot)
 
     def _offer(self, slot: Slot, leased: _Leased) -> None:
-        """Give a slot to who is next, which may be this run."""
+        """Offer a slot to the next run in the queue, which may be this one."""
         seat = leased.lease.seat
         try:
-            again = leased.lease.offer(_LEASE_SECONDS)
+            again = leased.lease.renew_or_queue(_LEASE_SECONDS)
         except LeaseRevoked:
             self._end(slot)
             return
@@ -216,35 +212,25 @@ def leased_slots(
 
     Runs that may use other CPUs are not known to this one, also where some CPUs are the same.
     """
-    kind = _kind(slots)
+    cpus = sorted(slot.cpu for slot in slots)
+    runs = [[cpu for _, cpu in run] for _, run in groupby(enumerate(cpus), lambda p: p[1] - p[0])]
+    text = ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    # All runs that may use the same CPUs have this name for their slots.
+    kind = f"{_SLOTS}{text if len(text) <= _LONGEST else xxh3_64_hexdigest(text.encode())}"
     names = {f"slot {slot.cpu} of {kind.removeprefix(_SLOTS)}": slot for slot in slots}
     pool = None
     try:
         pool = Pool.join([Resource(name, kind) for name in names])
         enter = partial(pool.enter, workload, kind, weight=weight, priority=priority)
-        seats = _seats(enter, min(most, len(slots)))
+        seats = [enter()]  # one at least, and as many more as the pool has room for
+        with suppress(PoolFull):
+            seats += [enter() for _ in range(min(most, len(slots)) - 1)]
         return LeasedSlots(pool, names, seats, ring, clock)
     except (ArtosError, OSError) as error:
         if pool is not None:
             pool.close()
         _log.warning("%s: %s", _NOT_SHARED, error)
         return OwnSlots(slots[:most])
-
-
-def _seats(enter: Callable[[], Seat], most: int) -> list[Seat]:
-    """One seat at least, and as many more as the pool has room for."""
-    seats = [enter()]
-    with suppress(PoolFull):
-        seats += [enter() for _ in range(most - 1)]
-    return seats
-
-
-def _kind(slots: Sequence[Slot]) -> str:
-    """A name for the slots of these CPUs: all runs that may use the same ones call them so."""
-    cpus = sorted(slot.cpu for slot in slots)
-    runs = [[cpu for _, cpu in run] for _, run in groupby(enumerate(cpus), lambda p: p[1] - p[0])]
-    text = ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-    return f"{_SLOTS}{text if len(text) <= _LONGEST else xxh3_64_hexdigest(text.encode())}"
 
 
 def _distance(slot: Slot | None, wish: Slot | None) -> int:

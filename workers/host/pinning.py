@@ -16,14 +16,14 @@ _ALLOWED = re.compile(r"^Cpus_allowed_list:\s*(\S*)", re.MULTILINE)
 
 
 class Prefix(Protocol):
-    """The prefix for a command that starts or restores a process on a slot, if on one."""
+    """Makes the prefix of a command that starts or restores a process, on a slot or on none."""
 
     def __call__(self, slot: Slot | None, *, any_cpu: bool = False) -> Sequence[str]:
-        """``any_cpu``: near the slot's memory, wherever a CPU is idle."""
+        """The prefix; with ``any_cpu`` for any idle CPU near the slot's memory."""
 
 
 def numactl_prefix(slot: Slot, *, any_cpu: bool = False) -> list[str]:
-    """See ``Prefix``.
+    """A ``Prefix`` that runs the command under ``numactl``.
 
     Affinity and memory policy are inherited and not part of an image: a restored process has
     those of the process that restores it.
@@ -40,7 +40,7 @@ def pin(pid: int, slot: Slot) -> None:
         NotPinned: the kernel did not do it, or the process is gone.
     """
     done: set[int] = set()
-    # A thread that is not pinned yet may start another thread meanwhile: repeat until none is new.
+    # A thread that is not pinned yet may start another one: repeat until none is new.
     while new := _threads(pid) - done:
         for thread in new:
             with suppress(OSError):  # it ended, or this is not permitted: `verify` finds out
@@ -55,7 +55,12 @@ def verify(pid: int, slot: Slot) -> None:
     Raises:
         NotPinned: some thread may run elsewhere, or the process is gone.
     """
-    found = {thread: cpus for thread in _threads(pid) if (cpus := _allowed(pid, thread))}
+    found = dict[int, str]()
+    for thread in _threads(pid):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            status = Path(f"/proc/{pid}/task/{thread}/status").read_text()
+            if (match := _ALLOWED.search(status)) and match[1]:
+                found[thread] = match[1]  # as the kernel lists CPUs
     if set(found.values()) != {str(slot.cpu)}:
         raise NotPinned(pid, slot.cpu, found)
 
@@ -65,13 +70,3 @@ def _threads(pid: int) -> set[int]:
         return {int(name) for name in os.listdir(f"/proc/{pid}/task")}  # noqa: PTH208 (names)
     except FileNotFoundError:
         return set()
-
-
-def _allowed(pid: int, thread: int) -> str:
-    """CPUs a thread may run on, as the kernel lists them; empty if it ended meanwhile."""
-    try:
-        status = Path(f"/proc/{pid}/task/{thread}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    match = _ALLOWED.search(status)
-    return match[1] if match else ""

@@ -1,8 +1,8 @@
-"""The CPU priority of work that nobody waits for yet: low, and as usual once somebody does.
+"""The CPU priority of work that nothing waits for yet: low, and as usual once something does.
 
-Niceness only counts among the processes that the kernel weighs against one another. With autogroup
-(sched(7)) these are the processes of one session, and sessions have equal shares, so that one with
-a single process outweighs each of two threads of another. Hence the session is made nice as well.
+Niceness counts only among processes that the kernel weighs against one another. With autogroup
+(sched(7)) these are the processes of one session, and sessions have equal shares, so that a session
+with a single process outweighs each of two threads of another. So the session is made nice, too.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _SESSIONS = Path("/proc/sys/kernel/sched_autogroup_enabled")
 def lower(group: int, by: int = GENTLE) -> None:
     """Give a process group a low priority, if it can be raised again. No error if it has ended.
 
-    What is never raised could hold up whoever waits for it; and CRIU fails where it may not give a
-    restored process the priority that is in its image.
+    A priority that is never raised could hold up a process that waits; and CRIU fails where it may
+    not give a restored process the priority that is in its image.
     """
     if may_raise():
         _set(group, by)
@@ -40,9 +40,9 @@ def usual(group: int) -> None:
 
 
 def niceness_for(share: float, rivals: float = 1.0) -> int:
-    """The added niceness with which a process gets this share of a CPU that somebody else wants.
+    """The added niceness with which a process gets this share of a CPU that others want as well.
 
-    ``rivals`` is the weight of who wants it, 1 for a process with the usual priority.
+    ``rivals`` is their weight, 1 for a process with the usual priority.
     """
     weight = rivals * share / max(1.0 - share, 1e-9)
     return max(0, min(_LOWEST, round(-math.log(max(weight, 1e-9), _STEP))))
@@ -72,11 +72,7 @@ def _set(group: int, by: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.setpriority(os.PRIO_PGRP, group, niceness)
     if _may(_SYS_ADMIN):  # others may only ask ten times a second
-        _set_session(group, min(_LOWEST, by))
-
-
-def _set_session(leader: int, niceness: int) -> None:
-    """No error without autogroup; a session that the process only belongs to is left alone."""
-    with suppress(OSError):
-        if os.getsid(leader) == leader:
-            Path(f"/proc/{leader}/autogroup").write_text(str(niceness))
+        with suppress(OSError):  # without autogroup there is nothing to set
+            # A session that the process only belongs to is left alone.
+            if os.getsid(group) == group:
+                Path(f"/proc/{group}/autogroup").write_text(str(min(_LOWEST, by)))

@@ -14,10 +14,11 @@ Holder = TypeVar("Holder", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The right to use one CPU. ``node`` is its memory node, None if that does not matter."""
+    """The right to use one CPU."""
 
     cpu: int
     node: int | None = None
+    """Its memory node; None if that does not matter."""
 
 
 def nearest(slots: Iterable[Slot], last: Slot | None) -> Slot | None:
@@ -40,26 +41,26 @@ class Slots(Protocol):
         """Slots that were waited for and came."""
 
     def take(self, wishes: Sequence[Slot | None]) -> list[Slot]:
-        """As many slots as there are wishes, each wish the slot that would be best, if any.
+        """Slots for these wishes, each of which is the slot that would be best, if any.
 
-        Where there are fewer, only those; the rest is waited for, and nothing beyond that.
+        If there are fewer slots than wishes, the others are waited for, and no more than that.
         """
 
     def again(self, slot: Slot) -> Slot | None:
-        """The slot that the run's next actor gets for one that was left: it, another one, or none.
+        """The slot that the run's next actor gets after one was left: that one, another, or none.
 
-        Where another run waits, that may be its turn; then a slot is waited for.
+        If another run waits, it may be that run's turn; a slot is then waited for.
         """
 
     def give_back(self, slot: Slot) -> None:
-        """Nobody of this run needs the slot now."""
+        """Give back a slot that no actor of this run needs now."""
 
     def close(self) -> None:
         """Give everything back."""
 
 
 class OwnSlots:
-    """Slots that nobody else uses."""
+    """Slots that no other run uses."""
 
     wanted = False
 
@@ -73,7 +74,7 @@ class OwnSlots:
         return []
 
     def take(self, wishes: Sequence[Slot | None]) -> list[Slot]:
-        """See ``Slots.take``."""
+        """Free slots for these wishes; none are waited for."""
         found, others = list[Slot](), list[Slot | None]()
         for wish in wishes:
             if wish in self._free and wish is not None:
@@ -88,15 +89,15 @@ class OwnSlots:
         return found
 
     def again(self, slot: Slot) -> Slot | None:
-        """The slot."""
+        """The same slot: no other run waits."""
         return slot
 
     def give_back(self, slot: Slot) -> None:
-        """See ``Slots.give_back``."""
+        """Count the slot as free."""
         self._free[slot] = None
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: the slots belong to this run."""
 
 
 class SlotTable(Generic[Holder]):
@@ -104,8 +105,8 @@ class SlotTable(Generic[Holder]):
 
     Only ``granted`` decides, so releases and requests between two calls are seen together: a
     holder gets the slot it had last whenever that slot is free. Slots that no holder needs go back
-    to where they come from. All holders together have at most ``limit`` slots; where that becomes
-    less than they hold, nobody gets another one until enough were released.
+    to where they come from. All holders together have at most ``limit`` slots; if that falls below
+    what they hold, no one gets another slot until enough were released.
     """
 
     def __init__(self, slots: Slots, clock: Clock, limit: int = sys.maxsize) -> None:
@@ -128,7 +129,19 @@ class SlotTable(Generic[Holder]):
 
     def granted(self) -> list[tuple[Holder, Slot]]:
         """Give slots to waiting holders; returns those that got one, in order."""
-        self._collect()
+        # As many free slots as there are holders that wait and may have one, if possible.
+        self._free |= dict.fromkeys(self._source.arrived())
+        if self._queue:
+            again = [self._source.again(slot) for slot in self._free]
+            self._free = dict.fromkeys(slot for slot in again if slot is not None)
+        missing = [*self._queue][len(self._free) : self._room]
+        kept, wishes = dict(self._free), []
+        for holder in self._queue:
+            if (last := self._last.get(holder)) in kept and last is not None:
+                del kept[last]  # several may have had it last: it is there for one of them
+            else:
+                wishes.append(last)
+        self._free |= dict.fromkeys(self._source.take(wishes[: len(missing)]))
         chosen = [*self._queue][: min(len(self._free), self._room)]
         for holder in chosen:
             if (last := self._last.get(holder)) in self._free and last is not None:
@@ -144,21 +157,6 @@ class SlotTable(Generic[Holder]):
     @property
     def _room(self) -> int:
         return max(0, self.limit - len(self._held))
-
-    def _collect(self) -> None:
-        """Have as many free slots as holders wait and may have one, if there are so many."""
-        self._free |= dict.fromkeys(self._source.arrived())
-        if self._queue:
-            again = [self._source.again(slot) for slot in self._free]
-            self._free = dict.fromkeys(slot for slot in again if slot is not None)
-        missing = [*self._queue][len(self._free) : self._room]
-        kept, wishes = dict(self._free), []
-        for holder in self._queue:
-            if (last := self._last.get(holder)) in kept and last is not None:
-                del kept[last]  # several may have had it last: it is there for one of them
-            else:
-                wishes.append(last)
-        self._free |= dict.fromkeys(self._source.take(wishes[: len(missing)]))
 
     def release(self, holder: Holder) -> None:
         """Give the holder's slot back. No error if it has none."""
@@ -187,12 +185,12 @@ class SlotTable(Generic[Holder]):
 
     @property
     def is_crowded(self) -> bool:
-        """Whether anybody waits for a slot that has been handed out, here or in another run."""
+        """Whether anyone, here or in another run, waits for a slot that has been handed out."""
         return bool(self._queue) or self._source.wanted
 
     @property
     def held_seconds(self) -> float:
-        """Slot-seconds held so far, whether the CPU was used or not."""
+        """Slot-seconds held so far, whether or not the CPU was used."""
         self._count()
         return self._seconds
 

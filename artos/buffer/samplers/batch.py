@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import fence
+from artos.buffer.doorbell import fence
 from artos.buffer.samplers.frames import Ints, Rows, Sources
 from artos.errors import Overwritten
 from artos.protocol.invocations import Claim
-from artos.spec import AGES_KEY, VERSION_KEY, DataKey, Padding
+from artos.specs.keys import AGES_KEY, VERSION_KEY, DataKey, Padding
 
 
 class BatchStore:
@@ -115,21 +115,21 @@ class Batch:
         """
         fence()
         for name in names:
-            for (block, claim), first in zip(self._pairs(), self._first_rows(name), strict=True):
+            if name not in self._first:
+                back = self.key(name).stack - 1
+                self._first[name] = [claim.start for claim in self.claims]
+                if back:  # a stack reaches no further back than its episode
+                    self._first[name] = [
+                        claim.start
+                        - min(back, int(block.arrays[AGES_KEY][block.index(claim.start)].max()))
+                        for block, claim in self._pairs()
+                    ]
+            for (block, claim), first in zip(self._pairs(), self._first[name], strict=True):
                 if first < (oldest := block.oldest(name)):
                     raise Overwritten(claim.actor, first, oldest)
 
     def _pairs(self) -> Iterator[tuple[ActorBlock, Claim]]:
         return zip(self._sources.blocks, self.claims, strict=True)
-
-    def _first_rows(self, name: str) -> list[int]:
-        if name not in self._first:
-            back = self.key(name).stack - 1
-            self._first[name] = [
-                claim.start - (min(back, _oldest_age(block, claim.start)) if back else 0)
-                for block, claim in self._pairs()
-            ]
-        return self._first[name]
 
     # -- copied --------------------------------------------------------------------------------
 
@@ -149,7 +149,10 @@ class Batch:
             self.rows(np.arange(len(self))).take(name, flat)
         else:
             for rows, views in zip(out, self.views(name), strict=True):
-                _join(views, rows)
+                at = 0
+                for view in views:
+                    rows[at : at + len(view)] = view
+                    at += len(view)
         self.guard(name)
         return out
 
@@ -208,14 +211,3 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"<Batch {self.shape} of {', '.join(self.names)}>"
-
-
-def _oldest_age(block: ActorBlock, step: int) -> int:
-    return int(block.arrays[AGES_KEY][block.index(step)].max())
-
-
-def _join(views: Sequence[NDArray[Any]], out: NDArray[Any]) -> None:
-    at = 0
-    for view in views:
-        out[at : at + len(view)] = view
-        at += len(view)

@@ -15,7 +15,7 @@ from artos.buffer.samplers.prioritised import WEIGHTS, PrioritisedSampler
 from artos.buffer.samplers.sequences import SequenceSampler
 from artos.buffer.samplers.transitions import INDEX, Sample
 from artos.buffer.samplers.uniform import UniformSampler
-from artos.spec import is_observation
+from artos.specs.keys import is_observation
 
 
 class Sampler(Protocol):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.samplers.frames import Ints, Rows
-from artos.spec import AGES_KEY, VALID_KEY
+from artos.specs.keys import AGES_KEY, VALID_KEY
 
 TRUNCATIONS = "truncations"
 
@@ -38,7 +38,7 @@ def has_marks(block: ActorBlock) -> bool:
 def given_up(rows: Rows, steps: Ints) -> NDArray[np.bool_]:
     """Whether episodes were given up after the rows at ``steps``, (n, m).
 
-    The actor was started anew then: the next row begins another episode though this one had no end.
+    The actor was restarted then: the next row begins another episode though this one had no end.
     """
     ages = np.empty(steps.shape, np.uint8)
     rows.take_at(AGES_KEY, steps + 1, ages)

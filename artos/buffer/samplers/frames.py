@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
-from artos.spec import AGES_KEY, DataKey, Padding
+from artos.specs.keys import AGES_KEY, DataKey, Padding
 
 Ints = NDArray[np.int64]
 

@@ -14,7 +14,7 @@ from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.sum_tree import SumTree
 from artos.buffer.samplers.transitions import INDEX, Picks, RowWindow, Sample, TransitionReader
 from artos.errors import BadRow, NothingToSample
-from artos.spec import Padding
+from artos.specs.keys import Padding
 
 WEIGHTS = "weights"
 """Name under which a sample holds the importance weights."""
@@ -147,7 +147,18 @@ class PrioritisedSampler:
         """
         known, self._known = self._known, window
         moved = np.flatnonzero((known.start != window.start) | (known.stop != window.stop))
-        leaves, values = self._written_anew(known, terms)
+        former, self._terms = self._terms, terms
+        leaves: list[Ints] = []
+        values: list[NDArray[np.float64]] = []
+        # Known rows of actors that began a new term: some may be others by now, or given up.
+        for owner in np.flatnonzero(terms != former).tolist():
+            start = max(int(known.start[owner]), int(window.start[owner]))
+            stop = min(int(known.stop[owner]), int(window.stop[owner]))
+            rows = self._range(owner, start, max(start, stop))
+            first, had = self._first_values(owner, rows), self._tree.leaves[rows]
+            leaves.append(rows)
+            keeps = (first > 0) & (had > 0) & (not self._initial)
+            values.append(np.where(keeps, had, first))
         for owner in moved.tolist():
             old = range(int(known.start[owner]), int(known.stop[owner]))
             now = range(int(window.start[owner]), int(window.stop[owner]))
@@ -162,22 +173,6 @@ class PrioritisedSampler:
         if leaves:
             # A new row may lie where one that left was: the later value wins.
             self._tree.set(np.concatenate(leaves), np.concatenate(values))
-
-    def _written_anew(
-        self, known: RowWindow, terms: Ints
-    ) -> tuple[list[Ints], list[NDArray[np.float64]]]:
-        """Known rows of actors that began a new term: some may be others by now, or given up."""
-        former, self._terms = self._terms, terms
-        leaves, values = [], []
-        for owner in np.flatnonzero(self._terms != former).tolist():
-            start = max(int(known.start[owner]), int(self._known.start[owner]))
-            stop = min(int(known.stop[owner]), int(self._known.stop[owner]))
-            rows = self._range(owner, start, max(start, stop))
-            first, had = self._first_values(owner, rows), self._tree.leaves[rows]
-            leaves.append(rows)
-            keeps = (first > 0) & (had > 0) & (not self._initial)
-            values.append(np.where(keeps, had, first))
-        return leaves, values
 
     def _range(self, owner: int, start: int, stop: int) -> Ints:
         envs, capacity = self._reader.sources.envs, self._reader.sources.capacity

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.samplers.episodes import has_marks
 from artos.buffer.samplers.transitions import Picks, RowWindow, Sample, TransitionReader
 from artos.buffer.samplers.uniform import draw
-from artos.spec import AGES_KEY, Padding
+from artos.specs.keys import AGES_KEY, Padding
 
 MASK = "mask"
 """Name under which a sample of sequences says which rows count."""
@@ -36,8 +35,7 @@ class SequenceSampler:
     holds the final observation, from which to bootstrap. So where ``mask`` is true in row t, row
     t + 1 of the window is what came next, or row t terminated. The last row has no successor in
     the window: bootstrap from it, but learn from those before. If also ``ages`` is there,
-    ``mask`` ends before the last row of an episode that was given up, as its actor was started
-    anew.
+    ``mask`` ends before the last row of an episode that was given up, as its actor was restarted.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("_rng", "_reader")
@@ -76,23 +74,19 @@ class SequenceSampler:
         if self.max_lag is not None:
             self._reader.bound_lag(self.max_lag, version)
         sample = self._reader.read(self.batch_size, self._draw)
-        mask = np.zeros((self.batch_size, self.burn_in + self.length), np.bool_)
-        mask[:, self.burn_in :] = self._counted(sample)
-        return {**self._reader.learned(sample, mask), MASK: mask}
-
-    def _counted(self, sample: Sample) -> NDArray[np.bool_]:
-        """Which rows after the burn-in count, (batch_size, length)."""
         ended = np.zeros((self.batch_size, self.length), np.bool_)
         for name in self._ends:
             np.logical_or(ended, sample[name][:, self.burn_in :], out=ended)
-        mask = np.ones_like(ended)
-        mask[:, 1:] = ~np.logical_or.accumulate(ended, axis=1)[:, :-1]
+        mask = np.zeros((self.batch_size, self.burn_in + self.length), np.bool_)
+        counted = mask[:, self.burn_in :]  # rows of the burn-in do not count
+        counted[:, 0] = True
+        counted[:, 1:] = ~np.logical_or.accumulate(ended, axis=1)[:, :-1]
         if self._marks:
             ages = sample[AGES_KEY][:, self.burn_in + 1 :]
             going_on = np.logical_and.accumulate(ages > 0, axis=1)
-            mask[:, :-1] &= going_on
-            mask[:, 1:] &= going_on
-        return mask
+            counted[:, :-1] &= going_on
+            counted[:, 1:] &= going_on
+        return {**self._reader.learned(sample, mask), MASK: mask}
 
     @property
     def stale(self) -> int:

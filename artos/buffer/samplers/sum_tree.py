@@ -49,7 +49,10 @@ class SumTree:
         """Set leaves (n,) to finite values ≥ 0; if a leaf is named twice, its last value stays."""
         self._levels[0][leaves] = values
         for below, level in zip(self._levels[:-1], self._levels[1:], strict=True):
-            leaves = _without_repeats(leaves // _FAN)
+            leaves = leaves // _FAN
+            differs = np.ones(len(leaves), np.bool_)
+            np.not_equal(leaves[1:], leaves[:-1], out=differs[1:])
+            leaves = leaves[differs]
             level[leaves] = below.reshape(-1, _FAN)[leaves].sum(axis=1)
 
     def draw(self, count: int, rng: np.random.Generator) -> Ints:
@@ -81,9 +84,3 @@ def _descend(level: Values, nodes: Ints, mass: Values) -> tuple[Ints, Values]:
     child = (sums <= mass[:, None]).sum(axis=1)
     each = np.arange(len(nodes))
     return nodes * _FAN + child, mass - (sums[each, child] - children[each, child])
-
-
-def _without_repeats(numbers: Ints) -> Ints:
-    keep = np.ones(len(numbers), np.bool_)
-    np.not_equal(numbers[1:], numbers[:-1], out=keep[1:])
-    return numbers[keep]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import fence
+from artos.buffer.doorbell import fence
 from artos.buffer.samplers import episodes
 from artos.buffer.samplers.batch import BatchStore
 from artos.buffer.samplers.frames import Ints, Rows, Sources, look_back
 from artos.buffer.samplers.n_step import NStep
 from artos.errors import Overwritten
-from artos.spec import AGES_KEY, VALID_KEY, VERSION_KEY, Padding
+from artos.specs.keys import AGES_KEY, VALID_KEY, VERSION_KEY, Padding
 
 Sample = dict[str, NDArray[Any]]
 
@@ -90,14 +89,12 @@ class TransitionReader:
         self._read = tuple(dict.fromkeys((*keys, *next_keys, *ahead, *also, VERSION_KEY)))
         self._back = look_back(blocks[0], self._read)
         self._last = 1 if next_keys or n_step else 0
-        self._pairs = {k for k in keys if k in next_keys and not n_step and self._stack(k) > 1}
+        paired = [k for k in keys if k in next_keys and not n_step]
+        self._pairs = {k for k in paired if self.sources.key(k).stack > 1}
         self._headers = [[block.headers[name] for name in self._read] for block in blocks]
         self._actors = np.array([block.spec.actor for block in blocks], np.int64)
         self._seen = np.zeros(len(blocks), np.int64)  # oldest readable rows at the last draw
         self._left_out = np.zeros(len(blocks), np.int64)  # rows before are known to be stale
-
-    def _stack(self, name: str) -> int:
-        return self.sources.key(name).stack
 
     def window(self) -> RowWindow:
         """The rows to pick from: committed in all keys, not being overwritten, new enough."""
@@ -106,19 +103,17 @@ class TransitionReader:
         start = np.minimum(np.maximum(self._seen, self._readable(stop)), stop)
         if self.min_version != _ANY_VERSION:
             pairs = zip(self.sources.blocks, start.tolist(), stop.tolist(), strict=True)
-            recent = [first_of_version(block, a, b, self.min_version) for block, a, b in pairs]
-            self._leave_out(start, np.array(recent, np.int64), stop)
-            start = np.array(recent, np.int64)
+            recent = np.array(
+                [first_of_version(block, a, b, self.min_version) for block, a, b in pairs], np.int64
+            )
+            self.stale = int((recent - start).sum()) * self.sources.envs
+            fresh = np.maximum(recent - np.maximum(start, self._left_out), 0)
+            if (drawn := self.sources.blocks[0].drawn) is not None:
+                drawn.stale += int(fresh.sum()) * self.sources.envs
+            # Rows that are void come once more.
+            self._left_out = np.minimum(np.maximum(self._left_out, recent), stop)
+            start = recent
         return RowWindow(start, np.maximum(start, stop - self._last))
-
-    def _leave_out(self, start: Ints, recent: Ints, stop: Ints) -> None:
-        """Count the rows from ``start`` to ``recent`` as stale."""
-        self.stale = int((recent - start).sum()) * self.sources.envs
-        fresh = np.maximum(recent - np.maximum(start, self._left_out), 0)
-        if (drawn := self.sources.blocks[0].drawn) is not None:
-            drawn.stale += int(fresh.sum()) * self.sources.envs
-        # Rows that are void come once more.
-        self._left_out = np.minimum(np.maximum(self._left_out, recent), stop)
 
     def transitions(self, picks: Picks) -> NDArray[np.bool_]:
         """Which picks, (n,), can be learned from; all of them unless it ``selects``."""
@@ -140,15 +135,11 @@ class TransitionReader:
 
     def bound_lag(self, max_lag: int, version: int | None) -> None:
         """Leave out rows more than ``max_lag`` versions older than ``version`` (or the newest)."""
-        newest = self._newest_version() if version is None else version
-        self.min_version = newest - max_lag
-
-    def _newest_version(self) -> int:
-        newest = 0
-        for block in self.sources.blocks:
+        newest = 0 if version is None else version
+        for block in self.sources.blocks if version is None else ():
             if stop := block.committed((VERSION_KEY,)):
                 newest = max(newest, int(block.arrays[VERSION_KEY][block.index(stop - 1)]))
-        return newest
+        self.min_version = newest - max_lag
 
     def read(self, count: int, draw: Callable[[int], Picks]) -> Sample:
         """Copy ``count`` rows that ``draw`` picks; it picks others for those that were overwritten.
@@ -171,7 +162,10 @@ class TransitionReader:
             void = (terms != former)[picks.owners]
             if not (void | self._gone(picks, out[VERSION_KEY], looked)).any():
                 return self._named(out, picks)
-            lost = self._lost(picks, looked)
+            # What is raised if this goes on: the row of which the writer was furthest ahead.
+            last = int(np.argmin(picks.steps - looked[picks.owners]))
+            owner, step = int(picks.owners[last]), int(picks.steps[last])
+            lost = Overwritten(int(self._actors[owner]), step, int(looked[owner]))
             # Also rows that would be gone at the next check, or a fast writer always gets ahead.
             ahead = np.minimum(
                 2 * np.maximum(ahead, looked - self._seen), self.sources.capacity // 2
@@ -179,11 +173,6 @@ class TransitionReader:
             places = np.flatnonzero(void | self._gone(picks, out[VERSION_KEY], looked + ahead))
             self._replace(out, picks, places, _from(looked + ahead, draw, len(places)))
         raise lost
-
-    def _lost(self, picks: Picks, oldest: Ints) -> Overwritten:
-        last = int(np.argmin(picks.steps - oldest[picks.owners]))
-        owner, step = int(picks.owners[last]), int(picks.steps[last])
-        return Overwritten(int(self._actors[owner]), step, int(oldest[owner]))
 
     def _replace(self, out: Sample, picks: Picks, places: Ints, fresh: Picks) -> None:
         copied = self._arrays(len(places) * self._width, self._again)
@@ -224,38 +213,30 @@ class TransitionReader:
     # -- arrays --------------------------------------------------------------------------------
 
     def _arrays(self, count: int, store: BatchStore) -> Sample:
-        array = partial(self._array, count=count, store=store)
-        out = {name: array(name, name) for name in (*self._keys, VERSION_KEY)}
-        for name in self._next:
-            if name not in self._pairs:
-                out[NEXT + name] = array(NEXT + name, name)
+        out: Sample = {}
+        names = {name: name for name in (*self._keys, VERSION_KEY)}
+        names |= {NEXT + name: name for name in self._next if name not in self._pairs}
+        for use, name in names.items():
+            key = self.sources.key(name)
+            frames = key.stack + 1 if use in self._pairs else key.stack
+            lead = (count, frames) if frames > 1 else (count,)
+            out[use] = store.array(use, (*lead, *key.shape), key.dtype)
         if self._n_step:
             for name in (RETURNS, DISCOUNTS):
                 out[name] = store.array(name, (count,), np.float32)
         return out
 
-    def _array(self, use: str, name: str, count: int, store: BatchStore) -> NDArray[Any]:
-        key = self.sources.key(name)
-        frames = key.stack + 1 if use in self._pairs else key.stack
-        lead = (count, frames) if frames > 1 else (count,)
-        return store.array(use, (*lead, *key.shape), key.dtype)
-
     def _fill(self, out: Sample, picks: Picks) -> None:
-        rows = self._rows(picks)
+        owners, steps, envs = picks
+        if self._width > 1:
+            steps = (steps[:, None] + np.arange(self._width)).ravel()
+            owners, envs = (np.repeat(column, self._width) for column in (owners, envs))
+        rows = Rows(self.sources, owners, steps, envs)
         for name in (*self._keys, VERSION_KEY):
             take = rows.take_pairs if name in self._pairs else rows.take
             take(name, out[name])
-        if self._last:
-            self._fill_next(out, rows)
-
-    def _rows(self, picks: Picks) -> Rows:
-        if self._width == 1:
-            return Rows(self.sources, *picks)
-        steps = (picks.steps[:, None] + np.arange(self._width)).ravel()
-        owners, envs = (np.repeat(column, self._width) for column in (picks.owners, picks.envs))
-        return Rows(self.sources, owners, steps, envs)
-
-    def _fill_next(self, out: Sample, rows: Rows) -> None:
+        if not self._last:
+            return
         steps = rows.steps + 1
         if self._n_step:
             found = self._n_step.look_ahead(rows, self._committed()[rows.owners])
@@ -273,12 +254,10 @@ class TransitionReader:
         named = {**out, INDEX: index}
         for name in self._pairs:
             named[name], named[NEXT + name] = out[name][:, :-1], out[name][:, 1:]
-        return {name: self._by_run(name, array) for name, array in named.items()}
-
-    def _by_run(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        if not self._run or name == INDEX:
-            return array
-        return array.reshape(-1, self._run, *array.shape[1:])
+        if self._run:
+            for name in named.keys() - {INDEX}:
+                named[name] = named[name].reshape(-1, self._run, *named[name].shape[1:])
+        return named
 
     def __repr__(self) -> str:
         return f"<TransitionReader of {len(self.sources.blocks)} blocks: {', '.join(self._read)}>"

@@ -12,7 +12,7 @@ from artos.buffer.samplers.frames import Ints, Sources
 from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.transitions import Picks, RowWindow, Sample, TransitionReader
 from artos.errors import NothingToSample
-from artos.spec import Padding
+from artos.specs.keys import Padding
 
 _TRIES = 64
 
@@ -27,7 +27,7 @@ class UniformSampler:
 
     A row's successor is in the same episode, or holds its final observation. Rows whose key
     ``valid`` is false are never drawn, nor are rows whose successor never came, as their actor was
-    started anew (with the key ``ages``, too). After a termination ``n_step.discounts`` are 0.
+    restarted (with the key ``ages``, too). After a termination ``n_step.discounts`` are 0.
     ``max_lag`` leaves out rows of policies more than that many versions old.
     """
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from artos.protocol.invocations import Invoke
 from head.run.coordination.books import Claims, Rounds
@@ -22,8 +21,6 @@ class Binding:
     back. If the first was made too early, the second follows: when the first is answered, or before
     the next round, whichever comes first.
     """
-
-    kept: ClassVar[tuple[str, ...]] = ("_asked", "_pulls")
 
     def __init__(
         self, held: Mapping[int, int], max_lags: Sequence[tuple[str, int, int]],

@@ -5,27 +5,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from artos.protocol.invocations import Done, Invoke
-from artos.spec import EVALUATION
+from artos.specs.keys import EVALUATION
+from artos.specs.members import EVALUATOR, Member
 from artos.system.exit_report import ExitReport
 from head.records.evaluations import Evaluated
 from head.run.concerns.failures import FailureLimits, Failures
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 from triggers.events import Firing
-from triggers.targets import method_of
+from triggers.targets import parsed
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Due:
-    """A version to be played: its weights, and the run's steps and updates, when it was due."""
+    """A version to be played: its weights, and the run's steps and updates when it was due."""
 
     call: Invoke
     version: int
@@ -34,23 +35,21 @@ class Due:
     arrays: Mapping[str, NDArray[Any]]
 
 
-class Evaluation(Concern):
+class Evaluation(Concern[Run]):
     """The evaluator plays one version at a time; of those that are due meanwhile the newest waits.
 
     A version is copied when it is due, as the learner goes on; it is handed over when it is played.
-    ``found`` has all evaluations of the run, ``skipped`` counts versions that were due and not
-    played, ``failure`` says why there are no more of them; "" if there are.
     """
 
-    kept: ClassVar[tuple[str, ...]] = (
-        "found", "skipped", "failure", "_waiting", "_playing", "_asked",
-    )  # fmt: skip
-
-    def __init__(self, run: Coordinator, limits: FailureLimits) -> None:
+    def __init__(self, run: Run, limits: FailureLimits) -> None:
         super().__init__(run)
-        self.member, self._failures = run.plan.evaluator, Failures(limits)
+        self.member, self._failures = next(iter(run.members.of(EVALUATOR)), None), Failures(limits)
         self.found: list[Evaluated] = []
-        self.skipped, self.failure = 0, ""
+        """All evaluations of the run."""
+        self.skipped = 0
+        """How many versions were due and not played."""
+        self.failure = ""
+        """Why there are no more evaluations; "" if there are."""
         self._waiting: Due | None = None
         self._playing: Due | None = None
         self._asked = -1
@@ -61,21 +60,29 @@ class Evaluation(Concern):
         self._asked = max((each.version for each in found), default=-1)
 
     def begin(self) -> None:
-        """The evaluator is being started."""
-        if self.member is not None:
-            self.run.roster.started(self.member)
+        """Hand the evaluator again what it was playing when the run was saved."""
+        if self._playing is not None:
+            self._hand_over(self._playing)
 
     @property
     def _closed(self) -> bool:
-        return self.member is None or self.run.draining or bool(self.failure)
+        return self.member is None or self.run.ending.draining or bool(self.failure)
 
     # -- which versions ------------------------------------------------------------------------
 
     def fire(self, firing: Firing) -> None:
         """A version is due to be evaluated: it is played once the evaluator is free."""
         if self._lacks_newest():
-            if self._waiting is not None:
-                self._skip(self._waiting)
+            if (skipped := self._waiting) is not None:
+                self.skipped += 1
+                if self.skipped == 1:
+                    _log.warning(
+                        "version %d is not evaluated, as version %d still plays when the next one "
+                        "is due; raise evaluate_every, or lower evaluation_episodes (said once, "
+                        "counted in the summary)",
+                        skipped.version,
+                        self._playing.version if self._playing else skipped.version,
+                    )
             self._waiting = self._copied(firing)
             self._asked = self._waiting.version
             self._play()
@@ -85,22 +92,17 @@ class Evaluation(Concern):
     def _lacks_newest(self) -> bool:
         return not self._closed and self.run.published > self._asked
 
-    def trained(self) -> None:
-        """The version that training ends with is due, whatever its number."""
+    def trained(self) -> bool:
+        """The version that training ends with is due, whatever its number: until it is played."""
         if self._lacks_newest():
             self.run.engine.fire(EVALUATION, Firing(version=self.run.published))
-
-    @property
-    def settled(self) -> bool:
-        """Whether no version is played, waits to be, or is still due."""
-        waits = self._waiting is not None and not self._closed
-        return self._playing is None and not waits and not self._lacks_newest()
+        return self._playing is None and (self._waiting is None or self._closed)
 
     def _copied(self, firing: Firing) -> Due:
         run, model = self.run, self.run.ports.model
         updates = run.progress.updates_through(model.made_by()[1])
         call = Invoke(
-            firing.number, firing.trigger, method_of(firing.trigger),
+            firing.number, firing.trigger, parsed(firing.trigger).method,
             progress=run.progress.used, steps=run.progress.consumed,
         )  # fmt: skip
         slot = model.pin(run.plan.actors)
@@ -109,17 +111,6 @@ class Evaluation(Concern):
         finally:
             model.unpin(run.plan.actors)
         return Due(call, slot.version, run.steps, updates, arrays)
-
-    def _skip(self, due: Due) -> None:
-        self.skipped += 1
-        if self.skipped == 1:
-            _log.warning(
-                "version %d is not evaluated, as version %d still plays when the next one is due; "
-                "raise evaluate_every, or lower evaluation_episodes (said once, counted in the "
-                "summary)",
-                due.version,
-                self._playing.version if self._playing else due.version,
-            )
 
     # -- what is played ------------------------------------------------------------------------
 
@@ -141,7 +132,7 @@ class Evaluation(Concern):
         handed.commit(slot, due.version, due.call.firing)
         self._playing = due
 
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """The evaluator has played."""
         if member != self.member:
             return NOTHING
@@ -149,11 +140,11 @@ class Evaluation(Concern):
         due, self._playing = self._playing, None
         self._failures.answered(member)
         self.found.append(found := Evaluated.of(done, due.steps, due.updates))
-        self.run.monitor.times.spend("evaluator", "evaluator", done.times)
+        self.run.monitor.times.spend(member, done.times)
         self._play()
         return {"version": found.version, "mean_return": found.mean_return}
 
-    def failed(self, member: int, death: ExitReport) -> None:
+    def failed(self, member: Member, death: ExitReport) -> None:
         """The evaluator died; if it did so too often, the run goes on without."""
         if member != self.member:
             return
@@ -165,13 +156,6 @@ class Evaluation(Concern):
         self._playing, self.failure = None, death.why
         last = death.why.strip().splitlines()[-1]
         _log.warning("there are no more evaluations, training goes on: %s", last)
-
-    def go_on(self, taken: dict[str, Any]) -> None:
-        """Go on from a snapshot: what was played is handed over again."""
-        for name in self.kept:
-            setattr(self, name, taken[name])
-        if self._playing is not None:
-            self._hand_over(self._playing)
 
     def newest(self) -> dict[str, float]:
         """The newest evaluation in numbers; empty before the first."""

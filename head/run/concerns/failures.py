@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from artos.buffer.mailbox import LEARNER, actor_of
-from artos.errors import ActorFailed, LearnerFailed
+from artos.errors import ActorFailed, LearnerFailed, MemberFailed
+from artos.specs.members import ACTORS, LEARNER, Member
 from artos.system.exit_report import START_SECONDS, ExitReport
 
 
@@ -13,22 +14,28 @@ from artos.system.exit_report import START_SECONDS, ExitReport
 class FailureLimits:
     """How patient the coordinator is: deadlines in seconds, restarts in a row before giving up.
 
-    ``answer`` is for one invocation, ``start`` for a member to become ready, ``stall`` for any
-    trigger to fire while no member works. ``failures`` limits the restarts after a member's own
-    faults (it raised, hung or crashed), ``kills`` those after it was killed from outside. Failures
-    count as in a row until a member has carried out ``calm`` invocations, or an environment that
-    fails every hundred steps would be restarted for ever. Every restart in a row but the first is
-    preceded by a pause of ``backoff`` seconds, doubled each time up to ``most_backoff``.
+    Every restart in a row but the first is preceded by a pause.
     """
 
     answer: float = 300.0
+    """For one invocation."""
     start: float = START_SECONDS
+    """For a member to become ready."""
     stall: float = 300.0
+    """For any trigger to fire while no member works."""
     failures: int = 3
+    """Restarts after a member's own faults: it raised, hung or crashed."""
     kills: int = 25
+    """Restarts after a member was killed from outside."""
     calm: int = 50
+    """Invocations that a member has to carry out until its failures no longer count as in a row.
+
+    More than a few, or an environment that fails every hundred steps would be restarted forever.
+    """
     backoff: float = 0.1
+    """The first pause in seconds; each further one in a row is twice as long."""
     most_backoff: float = 5.0
+    """The longest pause."""
 
     def delay(self, count: int) -> float:
         """Seconds before a restart that is the ``count``-th in a row: none before the first."""
@@ -45,35 +52,41 @@ class Failures:
 
     def __init__(self, limits: FailureLimits) -> None:
         self._limits = limits
-        self._counts: dict[tuple[int, bool], int] = {}
-        self._calm: dict[int, int] = {}
+        self._counts: dict[tuple[Member, bool], int] = {}
+        self._calm: dict[Member, int] = {}
 
-    def answered(self, member: int) -> None:
+    def answered(self, member: Member) -> None:
         """The member carried out an invocation."""
         self._counts.pop((member, False), None)
         self._calm[member] = self._calm.get(member, 0) + 1
         if self._calm[member] >= self._limits.calm:
             self._counts.pop((member, True), None)
 
-    def hopeless(self, member: int, death: ExitReport) -> bool:
+    def hopeless(self, member: Member, death: ExitReport) -> bool:
         """Whether it was restarted as often as the limits allow, or would only end the same way."""
         limit = self._limits.failures if death.own else self._limits.kills
         return death.fatal or self._counts.get((member, death.own), 0) >= limit
 
-    def _book(self, member: int, death: ExitReport) -> int:
+    def _book(self, member: Member, death: ExitReport) -> int:
         self._calm[member] = 0
         count = self._counts[member, death.own] = self._counts.get((member, death.own), 0) + 1
         return count
 
-    def count(self, member: int, death: ExitReport, step: int) -> int:
+    def count(self, member: Member, death: ExitReport, step: int) -> int:
         """Book a failure at ``step`` (rows, or the version); returns how many there are in a row.
 
         Raises:
-            ActorFailed, LearnerFailed: the member is beyond hope.
+            MemberFailed: the member is beyond hope.
         """
         if not self.hopeless(member, death):
             return self._book(member, death)
         count = self._book(member, death)
-        if member == LEARNER:
-            raise LearnerFailed(step, death.why, count - 1)
-        raise ActorFailed(actor_of(member), step, death.why, count - 1)
+        if (error := _ERRORS.get(member.role)) is not None:
+            raise error(member, step, death.why, count - 1)
+        raise MemberFailed(f"{member} failed at step {step}", death.why, count - 1)
+
+
+_ERRORS: dict[str, Callable[[Member, int, str, int], MemberFailed]] = {
+    LEARNER: lambda _, version, why, restarts: LearnerFailed(version, why, restarts),
+    ACTORS: lambda member, step, why, restarts: ActorFailed(member.rank, step, why, restarts),
+}

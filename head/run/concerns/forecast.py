@@ -21,15 +21,13 @@ _ENOUGH = 2
 
 
 class Forecast(ABC):
-    """What the last updates took, and what follows for the present one. All times are seconds.
-
-    ``learner_fins`` holds, for each update, how long the learner took from its beginning until
-    its version was published; ``actor_starts``, how long actors then took to be restored.
-    """
+    """What the last updates took, and what follows for the present one. All times are seconds."""
 
     def __init__(self, window: int) -> None:
         self.learner_fins: deque[float] = deque(maxlen=window)
+        """For each update, how long the learner took from its beginning to the new version."""
         self.actor_starts: deque[float] = deque(maxlen=window)
+        """How long actors took to be restored for these updates."""
 
     def learned(self, seconds: float) -> None:
         """The learner published a version, ``seconds`` after it began the update."""
@@ -89,12 +87,12 @@ class WindowForecast(Forecast):
         super().__init__(WINDOW)
 
     def restored(self, seconds: Collection[float]) -> None:
-        """See ``Forecast.restored``: their mean counts."""
+        """The actors of one round were restored: their mean counts."""
         if seconds:
             self.actor_starts.append(statistics.fmean(seconds))
 
     def rescaled(self, before: int, after: int) -> None:
-        """See ``Forecast.rescaled``: in the paper old values stay until the window has moved on."""
+        """Nothing changes: in the paper old values stay until the window has moved on."""
 
     @property
     def stable(self) -> bool:
@@ -104,12 +102,12 @@ class WindowForecast(Forecast):
 
     @property
     def update(self) -> float | None:
-        """See ``Forecast.update``: the shortest in the window."""
+        """The shortest update in the window; None while updates are not stable."""
         return min(self.learner_fins) if self.stable else None
 
     @property
     def prewarm(self) -> float | None:
-        """See ``Forecast.prewarm``: the paper's threshold."""
+        """The paper's threshold; None while updates are not stable, or nothing was restored."""
         if not self.stable or not self.actor_starts:
             return None
         pairs = zip(reversed(self.learner_fins), reversed(self.actor_starts), strict=False)
@@ -125,7 +123,7 @@ class QuantileForecast(Forecast):
     half of what lies between the low quantile and the median. It is never without a forecast once
     two updates were seen: one slow update makes no quantile useless, as it makes a range.
 
-    When the number of actors changes, the windows begin anew. Until five updates of the new size
+    When the number of actors changes, the windows begin again. Until five updates of the new size
     were seen, an update may also be shorter in proportion to fewer actors, and a restore longer in
     proportion to more: neither changes by more than that.
     """
@@ -139,12 +137,12 @@ class QuantileForecast(Forecast):
         self._longest: float | None = None
 
     def restored(self, seconds: Collection[float]) -> None:
-        """See ``Forecast.restored``: the slowest counts."""
+        """The actors of one round were restored: the slowest counts."""
         if seconds:
             self.actor_starts.append(max(seconds))
 
     def rescaled(self, before: int, after: int) -> None:
-        """See ``Forecast.rescaled``."""
+        """The windows begin again; the old values bound the new ones at first."""
         fin, start, factor = self._fin, self._start, after / before
         self._shortest = None if fin is None else fin * min(1.0, factor)
         self._longest = None if start is None else start * max(1.0, factor)
@@ -170,12 +168,12 @@ class QuantileForecast(Forecast):
 
     @property
     def update(self) -> float | None:
-        """See ``Forecast.update``: the low quantile, less the time to spare."""
+        """The low quantile of updates, less the time to spare."""
         return None if self._fin is None else max(0.0, self._fin * (1 - self._SPARE))
 
     @property
     def prewarm(self) -> float | None:
-        """See ``Forecast.prewarm``."""
+        """So late that the slow actors are back when a short update ends."""
         update, start = self.update, self._start
         return None if update is None or start is None else update - start
 

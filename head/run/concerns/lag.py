@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from artos.buffer.mailbox import LEARNER
 from artos.protocol.invocations import Done, Invoke
+from artos.specs.members import Member
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
 from head.run.monitor import lags_of_claims
+from head.run.run import Run
 from triggers.events import Event
 
 
-class Lag(Concern):
+class Lag(Concern[Run]):
     """Measures lag where rows are learned from, and where a round ends with a new version."""
 
-    def __init__(self, run: Coordinator) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._learned = run.first_version
 
@@ -31,12 +31,12 @@ class Lag(Concern):
             if min(held) >= 0:
                 run.monitor.round_ended(ended, held)
 
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """The lags of the rows of an update, which starts from the version before its own.
 
         Rows that an invocation only prepared are handed to the update that follows, too.
         """
-        if member != LEARNER:
+        if not self.run.members.role(member).publishes:
             return NOTHING
         run, prepares = self.run, call.trigger in self.run.non_publishing
         run.monitor.rows_stale += done.stale

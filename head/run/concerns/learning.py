@@ -6,18 +6,19 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from artos.buffer.mailbox import LEARNER
 from artos.protocol.invocations import Claim, Done, Invoke
+from artos.specs.members import Member
 from head.run.coordination.concern import NOTHING, Concern
+from head.run.run import Run
 from triggers.events import Firing, Learned
-from triggers.targets import method_of
+from triggers.targets import parsed
 
 _log = logging.getLogger(__name__)
 _MOST_WAITING = 2
 """Invocations of one target that claim nothing: one is made, the next one waits."""
 
 
-class Learning(Concern):
+class Learning(Concern[Run]):
     """Hands the learner the rows that its triggers claimed; comes after all that look at these."""
 
     def fire(self, firing: Firing) -> None:
@@ -29,11 +30,17 @@ class Learning(Concern):
             run.monitor.rows_lost += rows * run.plan.envs
             self._acknowledge(target, firing.dropped)
         elif not firing.claims and self._is_busy(target):
-            self._skip(firing)
+            run.in_vain(firing)
+            if target not in run.vain and run.monitor.skipped(target) == 1:
+                _log.warning(
+                    "%s fires faster than the learner works: while %d of its invocations are under "
+                    "way, others are skipped and counted (skipped in summary.json)",
+                    target, _MOST_WAITING,
+                )  # fmt: skip
         elif run.admits(firing):
             used, steps = run.progress.used, run.progress.consumed
-            number, method, claims = firing.number, method_of(target), firing.claims
-            run.invoke(LEARNER, Invoke(number, target, method, claims, 0, True, used, steps))
+            number, (role, method), claims = firing.number, parsed(target), firing.claims
+            run.invoke(Member(role), Invoke(number, target, method, claims, 0, True, used, steps))
             run.claims.claim(target, claims)
         else:
             run.ports.journal.take_back(firing.number)
@@ -45,22 +52,12 @@ class Learning(Concern):
         goes on at once. A trigger may fire with every event, and whatever is sent to the learner is
         waited for when the run is to stop.
         """
-        waiting = self.run.invocations.count(LEARNER, target)
+        waiting = self.run.invocations.count(Member(parsed(target).role), target)
         return waiting >= (1 if target in self.run.engine.clocks() else _MOST_WAITING)
 
-    def _skip(self, firing: Firing) -> None:
-        run, target = self.run, firing.trigger
-        run.in_vain(firing)
-        if target not in run.vain and run.monitor.skipped(target) == 1:
-            _log.warning(
-                "%s fires faster than the learner works: while %d of its invocations are under "
-                "way, others are skipped and counted (skipped in summary.json)",
-                target, _MOST_WAITING,
-            )  # fmt: skip
-
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """The learner is done with these rows."""
-        if member == LEARNER:
+        if self.run.members.role(member).publishes:
             self._acknowledge(call.trigger, call.claims)
             self.run.feed(Learned(call.trigger, drew=not done.nothing))
         return NOTHING

@@ -6,22 +6,23 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from artos.faults import Seldom
 from artos.protocol.invocations import Done, Invoke
+from artos.specs.members import Member
+from artos.system.faults import Seldom
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 
 _log = logging.getLogger(__name__)
 
 
-class Leases(Concern):
+class Leases(Concern[Run]):
     """Counts what became of the leases of a run."""
 
-    def __init__(self, run: Coordinator) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._seldom = Seldom(_log)
 
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """The learner gave its device back, or it was taken from it while it updated."""
         monitor = self.run.monitor
         monitor.device_idle += done.device_idle

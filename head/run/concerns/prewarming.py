@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from artos.buffer.mailbox import LEARNER, actor_member
 from artos.protocol.invocations import Done, Invoke
+from artos.specs.members import ACTORS, Member
 from head.run.concerns.forecast import Forecast, QuantileForecast, WindowForecast
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 from triggers.events import Event, Firing
 from triggers.prewarm import PREWARM, PrewarmTrigger
 from triggers.table import Table
@@ -20,14 +20,14 @@ def forecast_of(name: str) -> Forecast:
     return WindowForecast() if name == "window" else QuantileForecast()
 
 
-class Prewarming(Concern):
+class Prewarming(Concern[Run]):
     """Feeds the forecast, and sets the time at which actors are to be restored.
 
     An update begins when the learner is handed its first invocation since the last version, or
     with that version if one was waiting already. It ends with the next version.
     """
 
-    def __init__(self, run: Coordinator, table: Table) -> None:
+    def __init__(self, run: Run, table: Table) -> None:
         super().__init__(run)
         parts = table[PREWARM].parts() if PREWARM in table else ()
         self._triggers = [part for part in parts if isinstance(part, PrewarmTrigger)]
@@ -39,17 +39,17 @@ class Prewarming(Concern):
     def fire(self, firing: Firing) -> None:
         """The next version is near: have actors that wait as images restored."""
         run = self.run
-        members = map(actor_member, run.actors)
-        idle = [m for m in members if run.samples and run.invocations.last(m) is None]
+        members = (Member(ACTORS, a) for a in run.actors)
+        idle = [m for m in members if run.ending.samples and run.invocations.last(m) is None]
         for member in idle:
             if member not in run.roster.down:
-                run.ports.members.prepare(member)
+                run.ports.processes.prepare(member)
         if not idle:
             run.ports.journal.take_back(firing.number)
 
-    def invoked(self, member: int, call: Invoke) -> None:
+    def invoked(self, member: Member, call: Invoke) -> None:
         """The learner was handed an invocation."""
-        if member == LEARNER and self._began is None:
+        if self.run.members.role(member).publishes and self._began is None:
             self._begin()
 
     def _begin(self) -> None:
@@ -80,7 +80,7 @@ class Prewarming(Concern):
         if event.ahead:
             self._begin()
 
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """An actor may have been restored from an image for its invocation."""
         if done.restored:
             self._restores.append(done.restored)

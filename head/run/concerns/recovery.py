@@ -6,67 +6,66 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from artos.buffer.mailbox import actor_of
 from artos.protocol.invocations import Done, Invoke
+from artos.specs.members import Member
 from artos.system.exit_report import SLOW, ExitReport
 from head.run.concerns.failures import FailureLimits, Failures
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 
 _log = logging.getLogger(__name__)
 _LOOKS = 40
-"""How many times within the limit for an answer it is looked who waits for others.
+"""How many times within the limit for an answer the run looks which members wait for others.
 
-Of a wait that ends within two looks of its invocation that much may count.
+If a wait ends within two looks of its invocation, so much of it may count as time to answer.
 """
 
 
-class Recovery(Concern):
+class Recovery(Concern[Run]):
     """Restarts members that died, after a pause if they did so before, and those that hang."""
 
-    def __init__(self, run: Coordinator, limits: FailureLimits) -> None:
+    def __init__(self, run: Run, limits: FailureLimits) -> None:
         super().__init__(run)
         self.limits, self._failures = limits, Failures(limits)
         self._clock = run.ports.clock
-        self._due: dict[int, float] = {}
+        self._due: dict[Member, float] = {}
         self._look_at = 0.0
 
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """What it failed at before is done now."""
         self._failures.answered(member)
         return NOTHING
 
-    def failed(self, member: int, death: ExitReport) -> None:
+    def failed(self, member: Member, death: ExitReport) -> None:
         """Have the member restarted, unless nobody needs it.
 
         Raises:
-            ActorFailed, LearnerFailed: it failed too often in a row.
+            MemberFailed: it failed too often in a row.
         """
         run = self.run
-        block = run.ports.blocks.get(actor_of(member))
+        block = run.roster.block_of(member)
         step = death.step
         if step is None:
             step = run.version if block is None else block.written
-        name = run.name_of(member)
-        run.ports.journal.write({"died": name, "step": step, "why": death.why[-2000:]})
+        run.ports.journal.write({"died": str(member), "step": step, "why": death.why[-2000:]})
         if not self._is_needed(member):
             return  # it was parked for good; it is launched again when there is work for it
         count = self._failures.count(member, death, step)
         run.roster.down.add(member)
         self._due[member] = self._clock.now() + self.limits.delay(count)
         last = death.why.strip().splitlines()[-1]
-        _log.warning("%s is restarted (%d in a row): %s", name, count, last)
+        _log.warning("%s is restarted (%d in a row): %s", member, count, last)
         run.monitor.restarts += 1
         self._restart_due()
 
-    def _is_needed(self, member: int) -> bool:
+    def _is_needed(self, member: Member) -> bool:
         run = self.run
-        if member == run.plan.evaluator:
-            return member not in run.roster.gone
+        if member in run.roster.gone:
+            return False
         return run.roster.takes_part(member) or bool(run.invocations.of(member))
 
     def tick(self) -> None:
-        """Look who hangs, and who is to be restarted."""
+        """Look which members hang, and which are to be restarted."""
         for member, death in self._late():
             self.run.died(member, death)
         self._restart_due()
@@ -76,17 +75,24 @@ class Recovery(Concern):
         run, now = self.run, self._clock.now()
         for member in [member for member, due in self._due.items() if due <= now]:
             del self._due[member]
-            run.ports.members.start(member)
+            run.ports.processes.start(member)
             run.roster.down.discard(member)
             run.roster.started(member)
             for call in run.invocations.of(member):
-                run.ports.members.passers[member].pass_message(call)
+                run.ports.processes.passers[member].pass_message(call)
 
-    def _late(self) -> Iterator[tuple[int, ExitReport]]:
+    def _late(self) -> Iterator[tuple[Member, ExitReport]]:
         """Members that take too long to start or to answer, with their exit reports."""
         run, now = self.run, self._clock.now()
         start, answer = self.limits.start, self.limits.answer
-        self._leave_out_waits(now)
+        # The time of members begins only when they lack nothing any more.
+        if now >= self._look_at:
+            pause = answer / _LOOKS
+            self._look_at = now + pause
+            for member, call in run.invocations.overdue(now, pause):  # few of many: to ask costs
+                # Until the next look it may go on waiting.
+                if run.roster.lacks(member, call):
+                    run.invocations.restamp(member, self._look_at)
         for member in tuple(run.roster.late(start)):
             if run.roster.unplaced(member):
                 run.roster.started(member)
@@ -98,14 +104,3 @@ class Recovery(Concern):
             elif run.roster.is_ready(member):
                 what = f"{call.trigger} (firing {call.firing})"
                 yield member, ExitReport(f"no answer to {what} within {answer:g} s: {SLOW}")
-
-    def _leave_out_waits(self, now: float) -> None:
-        """Have the time of members begin only when nothing is lacking to them any more."""
-        if now < self._look_at:
-            return
-        pause = self.limits.answer / _LOOKS
-        self._look_at = now + pause
-        for member, call in self.run.invocations.overdue(now, pause):  # few of many: to ask costs
-            # Until the next look it may go on waiting.
-            if self.run.roster.lacks(member, call):
-                self.run.invocations.restamp(member, self._look_at)

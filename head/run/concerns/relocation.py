@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from artos.buffer.mailbox import actor_member
+from artos.specs.members import ACTORS, Member
 from head.run.coordination.concern import Concern
+from head.run.run import Run
 from triggers.events import Rewound
 
 
-class Relocation(Concern):
+class Relocation(Concern[Run]):
     """Keeps an actor's rows up to a border; the rows beyond are sampled again at its next place."""
 
     @property
@@ -27,8 +26,16 @@ class Relocation(Concern):
             The first row of its next place.
         """
         run = self.run
-        run.look(actor_member(actor))
-        base = self._border(actor)
+        run.look(Member(ACTORS, actor))
+        # The last end of a round, or of a claim, up to which all rows have arrived: so a round
+        # comes from one place, unless the learner has begun to use it. A learner that draws rows
+        # without claims keeps all rows that have arrived.
+        base, consumers = run.rounds.written_by(actor), run.plan.consumers
+        if consumers:
+            parts = (part for each in run.engine.wrappers for part in each.trigger.parts())
+            ends = [base - base % run.plan.steps, *(part.taken(actor) for part in parts)]
+            ends += [run.claims.claimed(consumer.name, actor) for consumer in consumers]
+            base = max(end for end in ends if end <= base)
         run.ports.row_source.rewind(actor, term, base)
         run.rounds.wrote(actor, base)
         # A node may report any number, but a cache holds no more rows than this.
@@ -41,25 +48,7 @@ class Relocation(Concern):
         run.monitor.rows_lost += lost * run.plan.envs
         return base
 
-    def restarting(self, member: int) -> None:
+    def restarting(self, member: Member) -> None:
         """The actor is started at its next place without having failed; it reports ``Ready``."""
         self.run.roster.lost(member)
         self.run.roster.started(member)
-
-    def _border(self, actor: int) -> int:
-        """The last end of a round, or of a claim, up to which all rows have arrived.
-
-        So a round comes from one place, unless the learner has begun to use it. A learner that
-        draws rows without claims keeps all rows that have arrived.
-        """
-        rows, plan = self.run.rounds.written_by(actor), self.run.plan
-        if not plan.consumers:
-            return rows
-        whole = rows - rows % plan.steps
-        return max([whole, *(stop for stop in self._claimed(actor) if stop <= rows)])
-
-    def _claimed(self, actor: int) -> Iterator[int]:
-        for wrapper in self.run.engine.wrappers:
-            yield from (part.taken(actor) for part in wrapper.trigger.parts())
-        for consumer in self.run.plan.consumers:
-            yield self.run.claims.claimed(consumer.name, actor)

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
-from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.protocol.invocations import Done, Invoke
+from artos.specs.members import ACTORS, Member
 from head.run.concerns.binding import Binding
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 from triggers.events import Event, Firing, Joined, Ungranted
 from triggers.pacing import drawn_lag, max_lags, window
+from triggers.pairs import plus
 from triggers.table import Table
-from triggers.targets import method_of, samples
+from triggers.targets import parsed
 
 
-class Sampling(Concern):
+class Sampling(Concern[Run]):
     """Turns firings of actor triggers into rounds and pulls, within the run's window.
 
-    Before the first version is announced no actor can sample, and actors may still be started anew:
+    Before the first version is announced no actor can sample, and actors may still be restarted:
     what fires by then waits for it.
     """
 
-    kept: ClassVar[tuple[str, ...]] = ("window", "binding", "_early", "_begun")
-
-    def __init__(self, run: Coordinator, table: Table) -> None:
+    def __init__(self, run: Run, table: Table) -> None:
         super().__init__(run)
         self.window = window(run.plan, table)
         each_round = "actors.sync" not in run.plan.triggers
@@ -47,7 +46,7 @@ class Sampling(Concern):
 
     def admits(self, firing: Firing) -> bool:
         """Whether more rounds are granted."""
-        return self.run.samples or not samples(firing.trigger)
+        return self.run.ending.samples or not parsed(firing.trigger).samples
 
     def fire(self, firing: Firing) -> None:
         """An actor trigger fired: grant rounds, or have weights bound.
@@ -55,11 +54,20 @@ class Sampling(Concern):
         An actor that still has as many rounds to sample as were ever granted at once gets no more.
         """
         run = self.run
-        if samples(firing.trigger):
+        if parsed(firing.trigger).samples:
             invoked = self._sample(firing) if self._begun else self._is_early(firing)
-        else:
+        elif run.version < 0:
             # There is nothing to bind before the first version, which the first round binds.
-            invoked = run.version >= 0 and self._bind(firing)
+            invoked = False
+        else:
+            actors = self._of(firing)
+            call = Invoke(firing.number, firing.trigger, parsed(firing.trigger).method, bind=True)
+            for actor in actors:
+                # An object is announced before the weights of its update.
+                self.binding.asked(actor, run.published)
+                last = run.invocations.last(Member(ACTORS, actor))
+                self._send(actor, self.binding.pull(actor, call, last))
+            invoked = bool(actors)
         if not invoked and firing.trigger in run.engine.clocks():
             run.in_vain(firing)
 
@@ -67,14 +75,12 @@ class Sampling(Concern):
         """Keep a firing for the first version; False if it is for the same actors as another."""
         target = firing.trigger, firing.actors  # each of these has rounds of its own
         early = self._early.get(target)
-        self._early[target] = early.plus(firing) if early else firing
+        self._early[target] = plus(early, firing) if early else firing
         return early is None
 
     def _of(self, firing: Firing) -> list[int]:
         actors = self.run.actors
         return [*actors] if firing.actors is None else [a for a in firing.actors if a in actors]
-
-    # -- rounds --------------------------------------------------------------------------------
 
     def _sample(self, firing: Firing) -> bool:
         run, actors = self.run, self._of(firing)
@@ -91,9 +97,9 @@ class Sampling(Concern):
     def _grant(self, firing: Firing, actors: Iterable[int]) -> int:
         """Grant one round to each of the actors that may have one; returns how many do."""
         run, number, target = self.run, firing.number, firing.trigger
-        method, used, steps = method_of(target), run.progress.used, run.progress.consumed
+        method, used, steps = parsed(target).method, run.progress.used, run.progress.consumed
         newest, made_by = run.ports.model.made_by()
-        trained = newest + run.invocations.after(LEARNER, made_by, run.non_publishing)
+        trained = newest + run.invocations.after(run.members.publisher, made_by, run.non_publishing)
         granted = 0
         for actor in self.window.in_turn(actors, run.rounds.granted_to):
             stop = run.rounds.grant(actor) if self.window.admits(actor) else None
@@ -109,28 +115,16 @@ class Sampling(Concern):
                 run.engine.feed(Ungranted(target, actor))
         return granted
 
-    # -- pulls ---------------------------------------------------------------------------------
-
-    def _bind(self, firing: Firing) -> bool:
-        run, actors = self.run, self._of(firing)
-        call = Invoke(firing.number, firing.trigger, method_of(firing.trigger), bind=True)
-        for actor in actors:
-            # An object is announced before the weights of its update.
-            self.binding.asked(actor, run.published)
-            last = run.invocations.last(actor_member(actor))
-            self._send(actor, self.binding.pull(actor, call, last))
-        return bool(actors)
-
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """The actor has weights of some version, which may be too old for a pull kept back."""
-        if (actor := actor_of(member)) in self.run.held:
+        if self.run.members.role(member).samples:
             last = self.run.invocations.last(member)
-            self._send(actor, self.binding.answered(actor, self.run.version, last))
+            self._send(member.rank, self.binding.answered(member.rank, self.run.version, last))
         return NOTHING
 
     def _send(self, actor: int, call: Invoke | None) -> None:
         if call is not None:
-            self.run.invoke(actor_member(actor), call)
+            self.run.invoke(Member(ACTORS, actor), call)
 
     def __repr__(self) -> str:
         return f"<Sampling {self.run.rounds.granted} rows granted, {self.window!r}>"

@@ -6,17 +6,17 @@ import traceback
 from collections.abc import Mapping
 from copy import deepcopy
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
-from artos.buffer.mailbox import actor_member
-from artos.plan import Plan
-from artos.scaling.actor_count import Kept, Schedule
+from artos.runs.plan import Plan
 from artos.scaling.faults import CannotScale, ScalingFailed
 from artos.scaling.policy import Custom, Observation, ScalingPolicy, decided
+from artos.specs.actor_count import Kept, Schedule
+from artos.specs.members import ACTORS, Member
 from head.run.coordination.concern import Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 from triggers.events import Event, Joined, Left
 from triggers.pacing import fewest
 from triggers.table import Table
@@ -31,7 +31,7 @@ class Scaler:
     """The number of actors from update to update, as the plan's ``scaling`` has it.
 
     Updates are counted from 0. The number for an update holds for the round that it learns from.
-    ``policy`` is the user's own if the plan names one, ``kept`` is from the run's checkpoint.
+    ``policy`` is the user's own if the plan names one, ``kept`` comes from the run's checkpoint.
     """
 
     def __init__(
@@ -72,7 +72,13 @@ class Scaler:
             return self._scaling.at(update)
         if self._policy is not None and update > kept.update:
             seen = Observation(update, kept.actors, self._rows, metrics, mean_return, objects)
-            self.kept = self._asked(self._policy, seen)
+            memory = deepcopy(kept.memory)  # if the policy fails, ``kept`` can still be saved
+            try:
+                actors = decided(self._policy, seen, memory)
+            except Exception as error:
+                trace = "".join(traceback.format_exception(error))
+                raise ScalingFailed(type(self._policy).__name__, update, trace) from error
+            self.kept = msgspec.structs.replace(kept, actors=actors, update=update, memory=memory)
         return self.kept.actors
 
     def ahead(self, update: int) -> int | None:
@@ -96,22 +102,11 @@ class Scaler:
             return None
         return self._scaling.at(update)
 
-    def _asked(self, policy: ScalingPolicy, seen: Observation) -> Kept:
-        memory = deepcopy(self.kept.memory)  # if the policy fails, ``kept`` can still be saved
-        try:
-            actors = decided(policy, seen, memory)
-        except Exception as error:
-            trace = "".join(traceback.format_exception(error))
-            raise ScalingFailed(type(policy).__name__, seen.update, trace) from error
-        return msgspec.structs.replace(self.kept, actors=actors, update=seen.update, memory=memory)
 
-
-class Scaling(Concern):
+class Scaling(Concern[Run]):
     """Lets actors join and leave: 0 to ``len(run.actors)`` - 1 take part, more may be prepared."""
 
-    kept: ClassVar[tuple[str, ...]] = ("_prepared",)
-
-    def __init__(self, run: Coordinator, table: Table, scaler: Scaler) -> None:
+    def __init__(self, run: Run, table: Table, scaler: Scaler) -> None:
         super().__init__(run)
         self.scaler, self._fewest = scaler, fewest(table)
         run.actors = range(scaler.at(run.first_version, {}, None))
@@ -137,7 +132,7 @@ class Scaling(Concern):
         now, before = len(self.run.actors), self._prepared
         self._prepare(max(now, actors))
         for actor in range(now, min(before, self._prepared)):
-            self.run.roster.hurry(actor_member(actor), 0.0)
+            self.run.roster.hurry(Member(ACTORS, actor), 0.0)
 
     def happened(self, event: Event) -> None:
         """Before triggers see a version, actors join and leave, so that its round is theirs."""
@@ -146,7 +141,9 @@ class Scaling(Concern):
         run, before = self.run, len(self.run.actors)
         monitor, objects = run.monitor, run.objects.values()
         wanted = self.scaler.at(event.version, monitor.metrics, monitor.mean_return, objects)
-        count = self._reachable(wanted)
+        # Unless the number is ``exact``, actors join once they are ready.
+        joins = not self.scaler.exact and wanted > before
+        count = max(before, run.roster.first_missing(wanted)) if joins else wanted
         run.actors = range(count)
         self._prepare(*self._foreseen(event.version, wanted, before))
         for actor in range(count, before):
@@ -158,48 +155,36 @@ class Scaling(Concern):
         if count != before:
             run.ports.journal.write({"actors": count, "version": event.version})
 
-    def _reachable(self, wanted: int) -> int:
-        """Unless the number is ``exact``, actors join once they are ready."""
-        now = len(self.run.actors)
-        if self.scaler.exact or wanted <= now:
-            return wanted
-        return max(now, self.run.roster.first_missing(wanted))
-
     def _foreseen(self, update: int, wanted: int, before: int) -> tuple[int, float]:
         """How many actors to prepare, and in how many seconds those beyond the present are wanted.
 
         Actors are prepared as soon as it is known that they will be wanted, but those that were
         there before only an update ahead, as that takes little.
         """
-        seconds, count = self._seconds_an_update(update, before), len(self.run.actors)
+        count, (last, then), now = len(self.run.actors), self._turned, self.run.ports.clock.now()
+        if update > last >= 0:  # the last update had ``before`` actors
+            self._update_seconds = (now - then) / (update - last) * count / before
+        self._turned = update, now
         if (rise := self.scaler.rise(update)) is None:
             return wanted, 0.0
         number, updates = rise
-        others = map(actor_member, range(self._prepared, number))
+        others = (Member(ACTORS, a) for a in range(self._prepared, number))
         if updates > 1 and (count < before or any(map(self.run.roster.is_ready, others))):
             return wanted, 0.0
         unhurried = _UNHURRIED if updates > 1 else 0.0
+        seconds = self._update_seconds
         return max(wanted, number), updates * seconds if seconds else unhurried
-
-    def _seconds_an_update(self, update: int, before: int) -> float:
-        """From the last update, which had ``before`` actors; 0 if there was none."""
-        (last, then), now = self._turned, self.run.ports.clock.now()
-        if update > last >= 0:
-            count = len(self.run.actors)
-            self._update_seconds = (now - then) / (update - last) * count / before
-        self._turned = update, now
-        return self._update_seconds
 
     def _prepare(self, count: int, within: float = 0.0) -> None:
         run, before, now = self.run, self._prepared, len(self.run.actors)
         self._prepared = run.roster.prepared = count
         for actor in range(count, before):
-            run.ports.members.retire(actor_member(actor))
+            run.ports.processes.retire(Member(ACTORS, actor))
         for actor in range(before, count):
-            run.roster.started(actor_member(actor), within)
-            run.ports.members.prepare(actor_member(actor), within)
+            run.roster.started(Member(ACTORS, actor), within)
+            run.ports.processes.prepare(Member(ACTORS, actor), within)
         for actor in range(now, min(before, count) if within else 0):
-            run.roster.hurry(actor_member(actor), within)
+            run.roster.hurry(Member(ACTORS, actor), within)
 
     def __repr__(self) -> str:
         return f"<Scaling {len(self.run.actors)} actors, {self._prepared} prepared>"

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from artos.buffer.mailbox import LEARNER
 from artos.errors import DeadlineExceeded
 from artos.protocol.invocations import Done, Invoke
-from artos.spec import EVALUATION
+from artos.specs.keys import EVALUATION
+from artos.specs.members import Member
 from head.run.concerns.failures import FailureLimits
 from head.run.coordination.concern import NOTHING, Concern
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 from triggers.prewarm import PREWARM
 
 _log = logging.getLogger(__name__)
@@ -22,26 +22,30 @@ _BESIDE = {"actors.sync", EVALUATION, PREWARM}
 """Targets that bring no rows and no version."""
 
 
-class Standstill(Concern):
+class Standstill(Concern[Run]):
     """Gives a run that stands still ``limits.stall`` seconds, and says who waits for what.
 
     A clock that is still to fire may end a standstill, unless it has already fired during this
     standstill in vain: no member could be invoked. Each standstill is logged once.
     """
 
-    def __init__(self, run: Coordinator, limits: FailureLimits) -> None:
+    def __init__(self, run: Run, limits: FailureLimits) -> None:
         super().__init__(run)
         self._seconds = limits.stall
         self._told_of: float | None = None
         self._unpublished, self._starved = "", False
         self._learned = run.first_version
 
-    def answered(self, member: int, call: Invoke, done: Done) -> Mapping[str, Any]:
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """An update that drew no rows, or published nothing, may be why nothing goes on."""
-        if member == LEARNER and (done.nothing or call.trigger not in self.run.non_publishing):
+        run, publishes = self.run, self.run.members.role(member).publishes
+        if publishes and (done.nothing or call.trigger not in run.non_publishing):
             what = f"{call.trigger} (firing {call.firing})"
             if done.nothing:
-                self._found_nothing(f"{what} made no update: {done.nothing}")
+                self._unpublished = f"{what} made no update: {done.nothing}"
+                if not self._starved:
+                    self._starved = True
+                    _log.warning("%s; the next one waits for new rows", self._unpublished)
             elif done.version > self._learned:
                 self._unpublished, self._learned = "", done.version
             else:
@@ -49,12 +53,6 @@ class Standstill(Concern):
                     f"{what} returned without publishing a version: it made no step (self.step)"
                 )
         return NOTHING
-
-    def _found_nothing(self, what: str) -> None:
-        self._unpublished = what
-        if not self._starved:
-            self._starved = True
-            _log.warning("%s; the next one waits for new rows", what)
 
     def tick(self) -> None:
         """Look whether anybody works.
@@ -83,5 +81,5 @@ class Standstill(Concern):
         run = self.run
         works = run.roster.anybody_works(run.invocations, but_pulls=True)
         clocks = run.engine.clocks() - _BESIDE
-        idle = not works and run.roster.all_ready(run.actors) and not run.trained
+        idle = not works and run.roster.all_ready(run.actors) and not run.ending.trained
         return idle and run.vain.issuperset(clocks)

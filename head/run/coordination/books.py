@@ -1,45 +1,40 @@
-"""The books of a run: what members have to answer, rounds granted, rows claimed, steps made."""
+"""The books of a run: what members have to answer, rounds granted, rows claimed."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
 
-from artos.buffer.mailbox import LEARNER
-from artos.plan import Plan
 from artos.protocol.invocations import Claim, Invoke
-from head.run.monitor import Monitor
-from triggers.pacing import non_publishing_targets
+from artos.specs.members import Member
 
 
 @dataclass(slots=True)
 class Outstanding:
-    """An invocation that the member has not answered yet, and when it was sent (seconds)."""
+    """An invocation that the member has not answered yet."""
 
     call: Invoke
     sent: float
+    """When the member was sent it, or could begin with it (seconds)."""
 
 
 class Invocations:
     """The invocations in flight of each member, in order; each is answered once."""
 
-    kept: ClassVar[tuple[str, ...]] = ("_queues", "_count")
-
     def __init__(self) -> None:
-        self._queues: dict[int, deque[Outstanding]] = {}
+        self._queues: dict[Member, deque[Outstanding]] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, member: int, call: Invoke, now: float) -> None:
+    def add(self, member: Member, call: Invoke, now: float) -> None:
         """Book an invocation as sent."""
         self._queues.setdefault(member, deque()).append(Outstanding(call, now))
         self._count += 1
 
-    def answer(self, member: int, firing: int) -> Invoke | None:
+    def answer(self, member: Member, firing: int) -> Invoke | None:
         """Book the answer to the member's oldest invocation; None if that is of another firing."""
         queue = self._queues.get(member)
         if not queue or queue[0].call.firing != firing:
@@ -47,56 +42,52 @@ class Invocations:
         self._count -= 1
         return queue.popleft().call
 
-    def of(self, member: int) -> tuple[Invoke, ...]:
+    def of(self, member: Member) -> tuple[Invoke, ...]:
         """The invocations that the member has still to answer, oldest first."""
         return tuple(entry.call for entry in self._queues.get(member, ()))
 
-    def through(self, member: int, firing: int) -> tuple[Invoke, ...]:
+    def through(self, member: Member, firing: int) -> tuple[Invoke, ...]:
         """The member's unanswered invocations up to that firing; () if that one is answered."""
         calls = self.of(member)
         last = next((at for at, call in enumerate(calls) if call.firing == firing), -1)
         return calls[: last + 1]
 
-    def only(self, member: int | None) -> bool:
-        """Whether nobody else has an invocation to answer."""
-        return len(self) == (0 if member is None else len(self.of(member)))
-
-    def drop(self, member: int) -> None:
+    def drop(self, member: Member) -> None:
         """The member answers nothing any more."""
         self._count -= len(self._queues.pop(member, ()))
 
-    def count(self, member: int, trigger: str) -> int:
+    def count(self, member: Member, trigger: str) -> int:
         """Number of invocations of this trigger that the member has still to answer."""
         return sum(entry.call.trigger == trigger for entry in self._queues.get(member, ()))
 
-    def last(self, member: int) -> Invoke | None:
+    def last(self, member: Member) -> Invoke | None:
         """The member's newest unanswered invocation."""
         queue = self._queues.get(member)
         return queue[-1].call if queue else None
 
-    def after(self, member: int, firing: int, non_publishing: Container[str]) -> int:
+    def after(self, member: Member, firing: int, non_publishing: Container[str]) -> int:
         """Number of unanswered invocations after that firing, without ``non_publishing`` ones."""
         calls = [call.firing for call in self.of(member) if call.trigger not in non_publishing]
         return len(calls) - (calls.index(firing) + 1 if firing in calls else 0)
 
-    def restamp(self, member: int, now: float) -> None:
+    def restamp(self, member: Member, now: float) -> None:
         """The member is restarted: give its invocations their full time again."""
         for entry in self._queues.get(member, ()):
             entry.sent = now
 
-    def __iter__(self) -> Iterator[tuple[int, Invoke]]:
+    def __iter__(self) -> Iterator[tuple[Member, Invoke]]:
         """All unanswered invocations with their members, the oldest of each member first."""
         for member, queue in self._queues.items():
             for entry in queue:
                 yield member, entry.call
 
-    def overdue(self, now: float, seconds: float) -> Iterator[tuple[int, Invoke]]:
+    def overdue(self, now: float, seconds: float) -> Iterator[tuple[Member, Invoke]]:
         """Members whose oldest invocation was sent more than ``seconds`` ago."""
         for member, queue in self._queues.items():
             if queue and now - queue[0].sent > seconds:
                 yield member, queue[0].call
 
-    def touch(self, member: int, now: float) -> None:
+    def touch(self, member: Member, now: float) -> None:
         """The member answered: its next invocation begins only now."""
         queue = self._queues.get(member)
         if queue:
@@ -104,20 +95,16 @@ class Invocations:
 
 
 class Rounds:
-    """Rows granted to actors, in rounds of ``steps``, and rows that they wrote.
-
-    ``granted`` and ``written`` are sums over all actors, kept as running sums because they are
-    read with every event, however many actors there are.
-    """
-
-    kept: ClassVar[tuple[str, ...]] = ("_granted", "_written", "_most", "granted", "written")
+    """Rows granted to actors, in rounds of ``steps``, and rows that they wrote."""
 
     def __init__(self, actors: Iterable[int], steps: int) -> None:
         self._steps = steps
         self._granted = dict.fromkeys(actors, 0)
         self._written = dict.fromkeys(self._granted, 0)
         self._most = 1
+        # Running sums, because they are read with every event, however many actors there are.
         self.granted = self.written = 0
+        """Rows of all actors together."""
 
     def grant(self, actor: int) -> int | None:
         """Grant one more round; returns the row up to which the actor is to sample.
@@ -147,7 +134,11 @@ class Rounds:
         return self._written[actor]
 
     def wrote(self, actor: int, rows: int) -> int:
-        """An actor has written ``rows`` rows by now; returns the number before."""
+        """An actor has written ``rows`` rows by now; returns the number before.
+
+        They become fewer if rows were lost with a node. What was granted stays granted, so the
+        actor is invoked again for what is missing.
+        """
         before, self._written[actor] = self._written[actor], rows
         self.written += rows - before
         return before
@@ -165,8 +156,6 @@ class Claims:
 
     Rows that an ``uncounted`` consumer is done with are not consumed: other consumers need them.
     """
-
-    kept: ClassVar[tuple[str, ...]] = ("_cursors", "_furthest", "_consumed")
 
     def __init__(self, uncounted: Container[str] = ()) -> None:
         self._uncounted = uncounted
@@ -193,72 +182,13 @@ class Claims:
         while (stop := cursor.used.pop(cursor.acknowledged, None)) is not None:
             cursor.acknowledged = stop
         if consumer not in self._uncounted:
-            self._advance(claim.actor, cursor.acknowledged)
+            # A running sum, because it is read with every firing, however many actors there are.
+            gained = cursor.acknowledged - self._furthest.get(claim.actor, 0)
+            if gained > 0:
+                self._furthest[claim.actor] = cursor.acknowledged
+                self._consumed += gained
         return cursor.claimed, cursor.acknowledged
 
     def consumed(self) -> int:
         """Rows acknowledged: the sum over actors of the furthest consumer that counts."""
         return self._consumed
-
-    def _advance(self, actor: int, acknowledged: int) -> None:
-        # A running sum, because it is read with every firing, however many actors there are.
-        gained = acknowledged - self._furthest.get(actor, 0)
-        if gained > 0:
-            self._furthest[actor] = acknowledged
-            self._consumed += gained
-
-
-class Progress:
-    """A run's steps and updates; ``base`` steps were made by earlier parts of a resumed run.
-
-    An update that is handed rows is certain to be made. One that draws rows may find none, so it
-    counts once it is made.
-    """
-
-    kept: ClassVar[tuple[str, ...]] = ("_base",)
-
-    def __init__(
-        self, plan: Plan, base: int, rounds: Rounds, claims: Claims, invocations: Invocations,
-        monitor: Monitor,
-    ) -> None:  # fmt: skip
-        self._plan, self._base, self._rounds, self._claims = plan, base, rounds, claims
-        self._invocations, self._monitor = invocations, monitor
-        self._non_publishing = non_publishing_targets(plan)
-
-    @property
-    def granted(self) -> int:
-        """Steps that actors made or may make."""
-        return self._base + self._rounds.granted * self._plan.envs
-
-    @property
-    def made(self) -> int:
-        """Steps committed by this part of the run."""
-        return self._rounds.written * self._plan.envs
-
-    @property
-    def steps(self) -> int:
-        """Steps committed."""
-        return self._base + self.made
-
-    @property
-    def consumed(self) -> int:
-        """Steps that the learner is done with; all steps if it claims no rows."""
-        rows = self._claims.consumed() if self._plan.consumers else self._rounds.written
-        return self._base + rows * self._plan.envs
-
-    @property
-    def used(self) -> float:
-        """The share of the run that is over, 0 to 1: of the steps learned from, or of updates."""
-        steps, updates = self._plan.total_steps, self._plan.total_updates
-        of_steps = self.consumed / steps if steps else 0.0
-        return min(1.0, max(of_steps, self.begun() / updates if updates else 0.0))
-
-    def begun(self, *, certain: bool = False) -> int:
-        """Updates that were handed to the learner, made or not; or those ``certain`` to be made."""
-        calls = (c for c in self._invocations.of(LEARNER) if c.trigger not in self._non_publishing)
-        return self._monitor.updates + sum(bool(c.claims) or not certain for c in calls)
-
-    def updates_through(self, firing: int) -> int:
-        """Updates up to the one of this firing, whether or not the learner has reported it."""
-        calls = self._invocations.through(LEARNER, firing)
-        return self._monitor.updates + sum(c.trigger not in self._non_publishing for c in calls)

@@ -1,44 +1,47 @@
-"""What the coordinator of a run works with: memory, members, journal and clock."""
+"""What the coordinator of a run works with: memory, processes, journal and clock."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from artos.buffer.actor_block import ActorBlock
-from artos.buffer.model_block import ObjectRegion
-from artos.buffer.run_memory import RunMemory
-from artos.clock import Clock
-from artos.protocol.invocations import Invoke
+from artos.specs.members import Member
 from head.run.coordination.rows import Commits, RowSource
-from triggers.engine import MessagePasser
-from triggers.journal import Journal
+
+if TYPE_CHECKING:
+    from artos.buffer.actor_block import ActorBlock
+    from artos.buffer.object_region import ObjectRegion
+    from artos.clock import Clock
+    from artos.protocol.invocations import Invoke, Ready
+    from artos.runs.run_memory import RunMemory
+    from triggers.engine import MessagePasser
+    from triggers.events import Firing
 
 
-class Members(Protocol):
-    """The processes (or inline parts) of a workload, as the coordinator sees them."""
+class Processes(Protocol):
+    """The processes (or inline parts) of a workload's members, as the coordinator sees them."""
 
     @property
-    def passers(self) -> Mapping[int, MessagePasser[Invoke]]:
-        """The passer that carries invocations to each member, by member number."""
+    def passers(self) -> Mapping[Member, MessagePasser[Invoke]]:
+        """The passer that carries invocations to each member."""
 
-    def waits_for_slot(self, member: int) -> bool:
+    def waits_for_slot(self, member: Member) -> bool:
         """Whether the member's invocations wait for something it cannot help, e.g. a free slot."""
 
-    def unplaced(self, member: int) -> str:
-        """What a member without a place to run waits for, in words; "" if it has a place."""
+    def unplaced(self, member: Member) -> str:
+        """What a member without a place to run waits for; "" if it has a place."""
 
-    def end(self, member: int) -> None:
+    def end(self, member: Member) -> None:
         """Kill the member's process, so that nothing writes its memory any more.
 
         If an actor was killed during a commit, the commit is finished. The actor's pin is dropped.
         """
 
-    def start(self, member: int) -> None:
-        """Empty the member's mailbox and start it anew."""
+    def start(self, member: Member) -> None:
+        """Empty the member's mailbox and start it again."""
 
-    def prepare(self, member: int, within: float = 0.0) -> None:
+    def prepare(self, member: Member, within: float = 0.0) -> None:
         """Have an idle actor ready for its next invocation: it has a process when this is done.
 
         It may take no part yet, or not any more, or wait as an image. An actor that runs for the
@@ -47,42 +50,59 @@ class Members(Protocol):
         called. Must not block.
         """
 
-    def retire(self, member: int) -> None:
+    def retire(self, member: Member) -> None:
         """A prepared actor gets no invocations beyond those it has: release its resources.
 
         It may be prepared again. Must not block.
         """
 
 
+class JournalWriter(Protocol):
+    """What is recorded of a run; see ``triggers.journal.Journal``."""
+
+    def fired(self, now: float, firing: Firing) -> None:
+        """A trigger fired."""
+
+    def take_back(self, firing: int) -> None:
+        """Nobody was invoked for the firing recorded last."""
+
+    def done(
+        self, now: float, firing: int, member: str, *, seconds: float = 0.0, **facts: Any
+    ) -> None:
+        """A member finished the invocation of a firing."""
+
+    def ready(self, now: float, member: str, ready: Ready, seconds: float | None) -> None:
+        """A member is set up."""
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Something else happened."""
+
+
 @dataclass(frozen=True)
 class Ports:
-    """``model`` is the region of the weights, ``objects`` are the regions of other objects.
-
-    ``evaluated`` is that of the weights handed to the evaluator, None if there is none.
-    ``row_source`` makes the events that tell the triggers of new rows in ``blocks``.
-    """
+    """What a coordinator is given; everything else of a run follows from it."""
 
     blocks: Mapping[int, ActorBlock]
     model: ObjectRegion
+    """The region of the weights."""
     objects: Mapping[str, ObjectRegion]
-    members: Members
+    """The regions of other objects that the learner publishes."""
+    processes: Processes
     clock: Clock
-    journal: Journal
+    journal: JournalWriter
     row_source: RowSource
+    """Makes the events that tell the triggers of new rows in ``blocks``."""
     evaluated: ObjectRegion | None = None
+    """The region of the weights handed to the evaluator; None if there is none."""
 
     @classmethod
     def of(
-        cls,
-        node: RunMemory,
-        members: Members,
-        clock: Clock,
-        journal: Journal,
+        cls, node: RunMemory, processes: Processes, clock: Clock, journal: JournalWriter,
         row_source: RowSource | None = None,
-    ) -> Ports:
+    ) -> Ports:  # fmt: skip
         """Ports to a run's memory on this machine; by default actors commit to it themselves."""
         shipped = "transfer" in node.plan.triggers
         rows = row_source or Commits(node.blocks, shipped=shipped)
         return cls(
-            node.blocks, node.weights, node.objects, members, clock, journal, rows, node.evaluated
+            node.blocks, node.weights, node.objects, processes, clock, journal, rows, node.evaluated
         )

@@ -3,47 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from artos.buffer.mailbox import LEARNER, actor_member, actor_of
-from artos.plan import Plan
 from artos.protocol.invocations import Invoke
+from artos.specs.members import ACTORS, Member
+from head.run.coordination.books import Invocations
+from head.run.coordination.outline import Outline
 from head.run.coordination.ports import Ports
+
+if TYPE_CHECKING:
+    from artos.buffer.actor_block import ActorBlock
 
 
 class Roster:
     """The members of a run: those wanted, started, ready or down, and what each of them lacks.
 
-    A member is ready once it has reported so since it was last started, parked or not. Actors 0 to
-    ``prepared`` - 1 have a process, or are to have one. Members that are ``down`` are sent what
-    they are asked for once they have been restarted; the run goes on without those that are
-    ``gone``.
+    A member is ready once it has reported so since it was last started, parked or not.
     """
 
-    def __init__(self, plan: Plan, ports: Ports) -> None:
-        self._plan, self._ports = plan, ports
-        self._members, self._clock = ports.members, ports.clock
+    def __init__(self, outline: Outline, ports: Ports) -> None:
+        self._outline, self._ports, self._members = outline, ports, outline.members
+        self._processes, self._clock = ports.processes, ports.clock
         self.prepared = 0
-        self.down: set[int] = set()
-        self.gone: set[int] = set()
-        self._started: dict[int, float] = {}
-        self._wanted: dict[int, float] = {}
-        self._ready: set[int] = set()
-        self._lacking: dict[int, str] = {}
+        """Actors 0 to ``prepared`` - 1 have a process, or are to have one."""
+        self.down: set[Member] = set()
+        """Members that are sent what they are asked for once they have been restarted."""
+        self.gone: set[Member] = set()
+        """Members that the run goes on without."""
+        self._started: dict[Member, float] = {}
+        self._wanted: dict[Member, float] = {}
+        self._ready: set[Member] = set()
+        self._lacking: dict[Member, str] = {}
 
     # -- who is there --------------------------------------------------------------------------
 
-    def started(self, member: int, within: float = 0.0) -> None:
+    def started(self, member: Member, within: float = 0.0) -> None:
         """The member is being started, to be ready in so many seconds or as soon as it can be."""
         now = self._clock.now()
         self._started[member], self._wanted[member] = now, now + within
 
-    def hurry(self, member: int, within: float) -> None:
+    def hurry(self, member: Member, within: float) -> None:
         """A member that is being started is wanted in so many seconds from now."""
         if member not in self._ready and member in self._started:
             self._wanted[member] = self._clock.now() + within
-            self._members.prepare(member, within)
+            self._processes.prepare(member, within)
 
-    def ready(self, member: int) -> float | None:
+    def ready(self, member: Member) -> float | None:
         """The member reported that it is set up; returns the seconds since it was started.
 
         None if it was ready before: its process manager has restarted it without being asked.
@@ -54,31 +59,32 @@ class Roster:
         now = self._clock.now()
         return now - self._started.get(member, now)
 
-    def lost(self, member: int) -> None:
+    def lost(self, member: Member) -> None:
         """The member's process is gone."""
         self._ready.discard(member)
         self._started.pop(member, None)
         self._wanted.pop(member, None)
         self._lacking.pop(member, None)
 
-    def is_ready(self, member: int) -> bool:
+    def is_ready(self, member: Member) -> bool:
         """Whether the member has reported that it is set up."""
         return member in self._ready
 
-    def takes_part(self, member: int) -> bool:
-        """Whether the member is the learner, or an actor that is prepared."""
-        return member == LEARNER or member <= self.prepared
+    def takes_part(self, member: Member) -> bool:
+        """Whether the run needs the member: any but actors that are not prepared."""
+        return not self._members.role(member).samples or member.rank < self.prepared
 
     def all_ready(self, actors: range) -> bool:
-        """Whether the learner and these actors are ready."""
-        return LEARNER in self._ready and self.first_missing(len(actors)) == len(actors)
+        """Whether these actors are ready, and all other members that training needs."""
+        others = (m for m in self._members.hosted if self._members.role(m).trains)
+        return self._ready.issuperset(others) and self.first_missing(len(actors)) == len(actors)
 
     def first_missing(self, actors: int) -> int:
         """The first of so many actors that is not ready; their number if all are."""
-        missing = (a for a in range(actors) if actor_member(a) not in self._ready)
+        missing = (a for a in range(actors) if Member(ACTORS, a) not in self._ready)
         return next(missing, actors)
 
-    def late(self, seconds: float) -> Iterator[int]:
+    def late(self, seconds: float) -> Iterator[Member]:
         """Members that should have been ready more than ``seconds`` ago and are not."""
         now = self._clock.now()
         for member, wanted in self._wanted.items():
@@ -87,34 +93,37 @@ class Roster:
 
     # -- what they wait for --------------------------------------------------------------------
 
-    def told(self, member: int, what: str) -> None:
+    def told(self, member: Member, what: str) -> None:
         """The member says that it waits for ``what``, which it cannot help; "": no longer."""
         self._lacking.pop(member, None)
         if what:
             self._lacking[member] = what
 
-    def lacks(self, member: int, call: Invoke) -> str:
-        """What others have that the member needs for this, in words; "" if it lacks nothing."""
-        if self._members.waits_for_slot(member):
+    def block_of(self, member: Member) -> ActorBlock | None:
+        """The block that the member writes rows to; None if it writes none."""
+        samples = self._members.role(member).samples
+        return self._ports.blocks.get(member.rank) if samples else None
+
+    def lacks(self, member: Member, call: Invoke) -> str:
+        """What others have that the member needs for this; "" if it lacks nothing."""
+        if self._processes.waits_for_slot(member):
             return "a slot or its process"
         room = "room in its block" if self.waits_for_room(member, call) else ""
         return self._lacking.get(member, room)
 
-    def waits_for_room(self, member: int, call: Invoke) -> bool:
+    def waits_for_room(self, member: Member, call: Invoke) -> bool:
         """Whether the learner still holds rows that this round of an actor would overwrite."""
-        block = self._ports.blocks.get(actor_of(member))
-        if block is None or self._plan.on_full != "wait":
-            return False
-        return block.free() < call.stop - block.written
+        block = self.block_of(member) if self._outline.waits_for_room else None
+        return block is not None and block.free() < call.stop - block.written
 
     def anybody_works(
-        self, invocations: Iterable[tuple[int, Invoke]], *, placed: bool = False,
+        self, invocations: Iterable[tuple[Member, Invoke]], *, placed: bool = False,
         but_pulls: bool = False, but_waits: bool = False, but_late: bool = False,
     ) -> bool:  # fmt: skip
         """Whether a member goes on by itself with what it was asked for.
 
         That is not so while it waits for room in its block; but on other nodes rows under way may
-        make that room. The evaluator does not count: neither learner nor actors wait for it.
+        make that room. Members that do not train do not count, as no one that does waits for them.
 
         Args:
             invocations: what members have to answer.
@@ -128,18 +137,36 @@ class Roster:
         return any(
             not (in_place and self.waits_for_room(member, call))
             and not (placed and self.unplaced(member))
-            and not (but_pulls and member != LEARNER and not call.stop)
+            and not (but_pulls and role.samples and not call.stop)
             and not (but_waits and member in self._lacking)
-            and not (but_late and member != LEARNER and self._is_late(member))
+            and not (but_late and role.samples and self._is_late(member))
             for member, call in invocations
-            if member != self._plan.evaluator
+            if (role := self._members.role(member)).trains
         )
 
-    def _is_late(self, member: int) -> bool:
-        return member not in self._ready or self._members.waits_for_slot(member)
+    def _is_late(self, member: Member) -> bool:
+        return member not in self._ready or self._processes.waits_for_slot(member)
 
-    def wait_of(self, member: int, calls: Sequence[Invoke], idle: str) -> str:
-        """What the member waits for, in words; ``idle`` if it has nothing to answer."""
+    def unplaced(self, member: Member) -> str:
+        """What a member without a place to run waits for; "" if it has one."""
+        return self._processes.unplaced(member)
+
+    def waits(
+        self, actors: Iterable[int], version: int, invocations: Invocations
+    ) -> dict[str, str]:
+        """What each member waits for; idle actors wait for this version."""
+        hosted, members = self._members.hosted, (Member(ACTORS, actor) for actor in actors)
+        return {
+            str(member): self._wait_of(
+                member,
+                invocations.of(member),
+                self._members.role(member).idle.format(version=version),
+            )
+            for member in (*hosted[:1], *members, *hosted[1:])
+            if member not in self.gone
+        }
+
+    def _wait_of(self, member: Member, calls: Sequence[Invoke], idle: str) -> str:
         if away := self.unplaced(member):
             return away
         if not self.is_ready(member):
@@ -149,10 +176,6 @@ class Roster:
         return (
             self.lacks(member, calls[0]) or f"running {calls[0].method} (firing {calls[0].firing})"
         )
-
-    def unplaced(self, member: int) -> str:
-        """What a member without a place to run waits for, in words; "" if it has one."""
-        return self._members.unplaced(member)
 
     def __repr__(self) -> str:
         return f"<Roster {len(self._ready)} ready, {self.prepared} actors prepared>"

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import ordered
-from artos.spec import VERSION_KEY
+from artos.buffer.doorbell import ordered
+from artos.buffer.version_runs import version_runs
+from artos.specs.keys import VERSION_KEY
 from triggers.events import Arrived, Committed
 
 Rows = Committed | Arrived
 
 
 class RowSource(Protocol):
-    """Looks for new rows in an actor's block.
-
-    ``in_place``: actors write to these blocks themselves, so an actor waits for room in its block.
-    """
+    """Looks for new rows in an actor's block."""
 
     in_place: bool
+    """Whether actors write to these blocks themselves; if so, they wait for room in them."""
 
     def news(self, actor: int) -> tuple[int, list[Rows]]:
         """Number of rows present in all keys, and events for rows new since the last call."""
@@ -35,17 +34,16 @@ class Commits:
     """
 
     in_place = True
-    kept: ClassVar[tuple[str, ...]] = ("_told",)
 
     def __init__(self, blocks: Mapping[int, ActorBlock], *, shipped: bool) -> None:
         self._blocks, self._shipped = blocks, shipped
         self._told = dict.fromkeys(blocks, 0)
 
     def news(self, actor: int) -> tuple[int, list[Rows]]:
-        """See ``RowSource.news``."""
+        """The rows that the actor has committed since the last call, with all keys at once."""
         block = self._blocks[actor]
         # Some keys are further than others while a commit is under way: their rows are not told
-        # before they are counted, or whoever hears of them is ahead of the books.
+        # before they are counted, or those who hear of them are ahead of the books.
         rows = block.written
         told, self._told[actor] = self._told[actor], rows
         events: list[Rows] = []
@@ -76,7 +74,7 @@ class Arrivals:
         self._terms = dict.fromkeys(blocks, 0)
 
     def news(self, actor: int) -> tuple[int, list[Rows]]:
-        """See ``RowSource.news``; keys may arrive at different times."""
+        """The rows that have arrived since the last call; keys may arrive at different times."""
         block, told = self._blocks[actor], self._told[actor]
         grown: dict[tuple[int, int], list[str]] = {}
         for name, rows in self._arrived(actor).items():
@@ -101,7 +99,7 @@ class Arrivals:
         return {name: min(header.written, known) for name, header in block.headers.items()}
 
     def rewind(self, actor: int, term: int, rows: int) -> None:
-        """See ``RowSource.rewind``; nothing is read until the block has that term."""
+        """The actor's rows now come from its next place; none is read before its term begins."""
         self._terms[actor] = term
         self._told[actor] = {name: min(told, rows) for name, told in self._told[actor].items()}
 
@@ -110,4 +108,4 @@ def _runs(block: ActorBlock, start: int, stop: int) -> Iterator[tuple[int, int]]
     """Rows ``start`` to ``stop``, cut where the version changes, without overwritten rows."""
     if start == stop:
         return iter(())
-    return block.version_runs(min(max(start, block.oldest()), stop - 1), stop)
+    return version_runs(block, min(max(start, block.oldest()), stop - 1), stop)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import actor_member
 from artos.protocol.invocations import Done, FromMember, Invoke
 from artos.protocol.steering import ActorReport, Call, Died, End, Prepare, Retire, Start
+from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
-from artos.transitions import after
+from artos.system.transitions import after
 from artos.transport.messenger import Messenger
-from triggers.engine import ZmqPasser
+from triggers.passers import ZmqPasser
 
 
 class State(StrEnum):
@@ -72,30 +72,34 @@ TABLE: dict[tuple[State, Event], State] = {
 class ActorPlacement:
     """An actor's place, and the ``MessagePasser`` that carries invocations to the actor.
 
-    ``node`` is where the actor lives or, while it is unplaced, is to live ("" if nowhere yet).
-    ``target`` is the node that the head daemon has chosen; while the two differ the actor is
-    leaving, and gets no calls. Its rows at this place begin with row ``base`` and have ``term``.
-    ``wanted`` is how the actor is launched at every place, None if it is not to be launched;
-    ``within`` is how many seconds its preparation may take.
-
-    ``waiting`` holds calls that wait for a process, ``given`` calls that wait for an answer.
-    Reports are kept until their rows have arrived; ``committed`` is the number of rows that the
-    actor is known to have committed. ``published`` returns the newest policy version that actors
-    can have.
+    ``published`` returns the newest policy version that actors can have.
     """
+
+    node: str
+    """Where the actor lives or, while it is unplaced, is to live ("" if nowhere yet)."""
+    target: str
+    """The node that the head daemon has chosen; while it is another one than ``node``, the actor is
+    leaving and gets no calls."""
 
     def __init__(
         self, block: ActorBlock, steering: Messenger, published: Callable[[], int]
     ) -> None:
         self._block, self._steering, self._published = block, steering, published
-        self.number, self.member = block.spec.actor, actor_member(block.spec.actor)
-        self.state, self.term, self.base = State.UNPLACED, 0, 0
+        self.number, self.member = block.spec.actor, Member(ACTORS, block.spec.actor)
+        self.state = State.UNPLACED
+        self.term, self.base = 0, 0
+        """The term of this place, and the first row that the actor writes here."""
         self.wanted: type[Start | Prepare] | None = None
+        """How the actor is launched at every place; None if it is not to be launched."""
         self.within = 0.0
+        """How many seconds its preparation may take."""
         self.waiting: deque[Call] = deque()
+        """Calls that wait for a process."""
         self.given: deque[Call] = deque()
-        self._reports: deque[ActorReport | Died] = deque()
+        """Calls that wait for an answer."""
+        self._reports: deque[ActorReport | Died] = deque()  # kept until their rows have arrived
         self.committed = 0
+        """Rows that the actor is known to have committed."""
         self.bind("")
 
     # -- where it is ---------------------------------------------------------------------------
@@ -156,7 +160,9 @@ class ActorPlacement:
         assert self.wanted is not None
         self._move(Event.LAUNCH)
         if self.wanted is Prepare:
-            message: Start | Prepare = self._prepare(image)
+            message: Start | Prepare = Prepare(
+                self.member, self.term, self.base, image, self.within
+            )
         else:
             message = Start(self.member, self.term, self.base, image)
         self._executor.pass_message(message)
@@ -165,10 +171,7 @@ class ActorPlacement:
     def prewarm(self) -> None:
         """Have the actor's process back if it waits as an image, unless the actor is leaving."""
         if self.has_process and not self.is_leaving:
-            self._executor.pass_message(self._prepare())
-
-    def _prepare(self, image: int = 0) -> Prepare:
-        return Prepare(self.member, self.term, self.base, image, self.within)
+            self._executor.pass_message(Prepare(self.member, self.term, self.base, 0, self.within))
 
     def end(self) -> None:
         """Have the actor's process killed; it is not launched again until ``wanted`` is set."""
@@ -195,15 +198,14 @@ class ActorPlacement:
     def pass_on(self) -> None:
         """Send the waiting calls, if the actor has a process and is not leaving."""
         while self.waiting and self.has_process and not self.is_leaving:
-            self._send(self.waiting.popleft())
-
-    def _send(self, call: Call) -> None:
-        if self.state is State.LAUNCHED:
-            # The process has no weights yet, and its node may have older ones than its last node.
-            call = Call(call.member, call.call, self._published())
-        self._move(Event.CALL)
-        self.given.append(call)
-        self._executor.pass_message(call)
+            call = self.waiting.popleft()
+            if self.state is State.LAUNCHED:
+                # The process has no weights yet, and its node may have older ones than the node
+                # that the actor left.
+                call = Call(call.member, call.call, self._published())
+            self._move(Event.CALL)
+            self.given.append(call)
+            self._executor.pass_message(call)
 
     def forget_calls(self) -> None:
         """All calls are void; the coordinator sends them again."""
@@ -239,17 +241,16 @@ class ActorPlacement:
         """Reports whose rows have arrived, oldest first; each is returned once."""
         counting: list[FromMember | ExitReport] = []
         while self._reports and self._reports[0].written <= self._arrived:
-            counting.append(self._take(self._reports.popleft()))
+            report = self._reports.popleft()
+            if isinstance(report, Died):
+                why = f"on node {self.node}: {report.why}"
+                counting.append(ExitReport(why, report.step, own=report.own, fatal=report.fatal))
+                continue
+            told = report.told
+            if isinstance(told, Done) and self.given and self.given[0].call.firing == told.firing:
+                self.given.popleft()
+            counting.append(told)
         return counting
-
-    def _take(self, report: ActorReport | Died) -> FromMember | ExitReport:
-        if isinstance(report, Died):
-            why = f"on node {self.node}: {report.why}"
-            return ExitReport(why, report.step, own=report.own, fatal=report.fatal)
-        told = report.told
-        if isinstance(told, Done) and self.given and self.given[0].call.firing == told.firing:
-            self.given.popleft()
-        return told
 
     def __repr__(self) -> str:
         return f"<ActorPlacement {self.number} {self.state} on {self.node or 'no node'}>"

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from artos.buffer.mailbox import actor_member
 from artos.clock import Clock
 from artos.errors import BadBundle
 from artos.protocol import steering
 from artos.protocol.message import Message
+from artos.specs.members import ACTORS, Member
 from artos.system.closing import Closing
 from artos.system.private_folder import remove
-from artos.transitions import after
+from artos.system.transitions import after
 from artos.transport.served_files import Incoming, cut
 
 _log = logging.getLogger(__name__)
@@ -90,18 +90,19 @@ _TIMEOUTS: dict[State, tuple[float, str]] = {
 
 @dataclass(slots=True)
 class _Bundle:
-    """An actor's bundle from the node ``source``, given up at time ``deadline``.
-
-    ``file`` holds the pieces fetched so far; ``target`` is the node that may fetch the bundle.
-    """
+    """An actor's bundle."""
 
     number: int
     actor: int
     source: str
+    """The node that makes the bundle."""
     deadline: float = math.inf
+    """When the bundle is given up."""
     state: State = State.QUEUED
     file: Incoming | None = None
+    """The pieces fetched so far."""
     target: str = ""
+    """The node that may fetch the bundle."""
 
     @property
     def is_whole(self) -> bool:
@@ -148,7 +149,7 @@ class Bundles(Closing):
         for bundle in sorted(unsettled, key=lambda bundle: bundle.number)[:_AT_ONCE]:
             if bundle.state is State.QUEUED:
                 self._move(bundle, Event.PACK)
-                self._tell(node, steering.Pack(actor_member(bundle.actor), bundle.number))
+                self._tell(node, steering.Pack(Member(ACTORS, bundle.actor), bundle.number))
 
     def is_settled(self, actor: int) -> bool:
         """Whether the actor's bundle is here or has failed."""
@@ -232,24 +233,20 @@ class Bundles(Closing):
             self._fail(bundle, message.why)
             return
         try:
-            file = self._taken(bundle, message)
+            if bundle.file is None:
+                bundle.file = Incoming(bundle.number, self._folder / str(bundle.number))
+                self._move(bundle, Event.PACKED)
+            if isinstance(message, steering.BundlePiece):
+                bundle.file.take(message)
+                self._move(bundle, Event.TAKE)
         except (BadBundle, OSError) as error:
             self._fail(bundle, str(error))
             return
-        if file.whole:
+        if bundle.file.whole:
             self._move(bundle, Event.COMPLETE)
             self._pack_next(bundle.source)
         else:
-            self._tell(bundle.source, file.wish)
-
-    def _taken(self, bundle: _Bundle, message: steering.Packed | steering.BundlePiece) -> Incoming:
-        if bundle.file is None:
-            bundle.file = Incoming(bundle.number, self._folder / str(bundle.number))
-            self._move(bundle, Event.PACKED)
-        if isinstance(message, steering.BundlePiece):
-            bundle.file.take(message)
-            self._move(bundle, Event.TAKE)
-        return bundle.file
+            self._tell(bundle.source, bundle.file.wish)
 
     def _fail(self, bundle: _Bundle, why: str) -> None:
         _log.warning("actor %d begins anew when it leaves %s: %s", bundle.actor, bundle.source, why)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from artos.protocol.steering import ExecutorNews
-from artos.usage import Usage
+from artos.protocol.usage import Usage
+from artos.specs.members import Member
 
 
 @dataclass
@@ -15,23 +16,21 @@ class _Reported:
     """The last report of an executor."""
 
     usage: Usage = field(default_factory=Usage)
-    waits_for_slot: frozenset[int] = frozenset()
+    waits_for_slot: frozenset[Member] = frozenset()
     criu: str = ""
     faults: int = 0
     malformed: int = 0
 
 
 class NodeUsage:
-    """Which executors are up, and the usage of all executors so far.
-
-    ``ends`` says why the executor of a node ended, for nodes that have none any more.
-    """
+    """Which executors are up, and the usage of all executors so far."""
 
     def __init__(self) -> None:
         self._open: dict[str, _Reported] = {}
         self._closed: list[Usage] = []
         self._seen: dict[str, None] = {}
         self.ends: dict[str, str] = {}
+        """Why the executor of a node ended, for nodes that no longer have one."""
         self._faults = self._malformed = 0  # of executors that are gone
 
     def __contains__(self, node: str) -> bool:
@@ -97,7 +96,7 @@ class NodeUsage:
             self._faults += executor.faults
             self._malformed += executor.malformed
 
-    def waits_for_slot(self, node: str, member: int) -> bool:
+    def waits_for_slot(self, node: str, member: Member) -> bool:
         """Whether the actor's invocations wait on that node for a slot or for weights."""
         return node in self._open and member in self._open[node].waits_for_slot
 

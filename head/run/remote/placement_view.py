@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from artos.buffer.mailbox import LEARNER, actor_member
+from artos.specs.members import ACTORS, Member
 from head.run.remote.actor_placement import ActorPlacement
 from head.run.remote.node_usage import NodeUsage
 
@@ -13,7 +13,7 @@ _SILENT = 3.0
 
 
 class PlacementView:
-    """Answers questions about the places of ``actors`` (by member number).
+    """Answers questions about the places of ``actors`` (by member).
 
     ``silence`` returns the seconds since a node was last heard, ``origin`` the node that the image
     of an actor on the move comes from.
@@ -21,7 +21,7 @@ class PlacementView:
 
     def __init__(
         self,
-        actors: Mapping[int, ActorPlacement],
+        actors: Mapping[Member, ActorPlacement],
         nodes: NodeUsage,
         silence: Callable[[str], float],
         origin: Callable[[int], str],
@@ -29,21 +29,19 @@ class PlacementView:
         self._actors, self._nodes = actors, nodes
         self._silence, self._origin = silence, origin
 
-    def waits_for_slot(self, member: int) -> bool:
+    def waits_for_slot(self, member: Member) -> bool:
         """Whether the member's calls wait for something it cannot help: a place, a slot, a link."""
-        if member == LEARNER:
+        if (actor := self._actors.get(member)) is None:  # one that lives next to the run process
             return False
-        actor = self._actors[member]
         if not actor.is_placed or (actor.waiting and not actor.given):
             return True
         waits = self._nodes.waits_for_slot(actor.node, member)
         return waits or self._silence(actor.node) > _SILENT
 
-    def unplaced(self, member: int) -> str:
-        """What an actor without a place waits for, in words; "" for an actor that has its place."""
-        if member == LEARNER:
+    def unplaced(self, member: Member) -> str:
+        """What an actor without a place waits for; "" for an actor that has its place."""
+        if (actor := self._actors.get(member)) is None:
             return ""
-        actor = self._actors[member]
         if actor.is_placed:
             origin = self._origin(actor.number)
             return f"an image from {origin}" if origin else ""
@@ -67,10 +65,10 @@ class PlacementView:
         return {node: seconds for node, seconds in silence.items() if seconds > _SILENT}
 
     def waits(self, actors: Iterable[int]) -> str:
-        """What these actors wait for, and which nodes are silent, in words; "" if neither."""
+        """What these actors wait for, and which nodes are silent; "" if neither."""
         unplaced: dict[str, list[str]] = {}
         for actor in actors:
-            if why := self.unplaced(actor_member(actor)):
+            if why := self.unplaced(Member(ACTORS, actor)):
                 unplaced.setdefault(why, []).append(str(actor))
         words = [f"actors {', '.join(who)} wait for {why}" for why, who in unplaced.items()]
         silent = self.silent().items()

@@ -13,7 +13,6 @@ from typing import Protocol
 import msgspec
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import actor_member
 from artos.errors import BadMessage
 from artos.protocol import control
 from artos.protocol.invocations import FromMember, Ready
@@ -32,6 +31,7 @@ from artos.protocol.steering import (
     ReadPiece,
     Start,
 )
+from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
 from artos.transport.messenger import Messenger
 from head.run.remote.actor_placement import ActorPlacement, State
@@ -50,17 +50,17 @@ class Bookkeeper(Protocol):
     def place_anew(self, actor: int, term: int, committed: int, node: str) -> int:
         """The actor leaves its place; returns the first row of its next place."""
 
-    def restarting(self, member: int) -> None:
+    def restarting(self, member: Member) -> None:
         """The actor goes on at its next place; it reports ``Ready`` there."""
 
 
 class RemoteActors:
-    """The actors' half of ``Members``: commands to an actor go to its node's executor.
+    """The actors' half of ``Processes``: commands to an actor go to its node's executor.
 
-    ``passers`` are the actors' placements, by member number. ``steering`` sends messages to the
-    executors, ``terms`` tells the replay buffer the term, the base and the node of actors that
-    change their place, ``silent`` returns the seconds since a node was last heard. An actor that
-    moves is restored from its image on the new node, if its bundle can be had (``bundles``).
+    ``steering`` sends messages to the executors, ``terms`` tells the replay buffer the term, the
+    base and the node of actors that change their place, ``silent`` returns the seconds since a node
+    was last heard. An actor that moves is restored from its image on the new node, if its bundle
+    can be had (``bundles``).
     """
 
     def __init__(
@@ -75,13 +75,16 @@ class RemoteActors:
         self._epoch, self._steering = epoch, steering
         self._tell_terms, self._bundles = terms, bundles
         self.passers = {
-            actor_member(actor): ActorPlacement(block, steering, lambda: self._bookkeeper.published)
+            Member(ACTORS, actor): ActorPlacement(
+                block, steering, lambda: self._bookkeeper.published
+            )
             for actor, block in blocks.items()
         }
+        """The actors' placements."""
         self._to_enter: dict[ActorPlacement, None] = {}
         self._new_terms: dict[ActorPlacement, None] = {}
         self._to_check: dict[ActorPlacement, None] = {}
-        self._reports: deque[tuple[int, FromMember | ExitReport]] = deque()
+        self._reports: deque[tuple[Member, FromMember | ExitReport]] = deque()
         self._closing = False
         self.nodes = NodeUsage()
         self.placement_view = PlacementView(self.passers, self.nodes, silent, bundles.origin)
@@ -98,14 +101,14 @@ class RemoteActors:
         for node in self.nodes.open:
             self._steering.send(node, CloseExecutor())
 
-    # -- Members -------------------------------------------------------------------------------
+    # -- Processes ----------------------------------------------------------------------------
 
-    def start(self, member: int) -> None:
+    def start(self, member: Member) -> None:
         """Have the actor started by its executor, once it has one."""
         self.passers[member].forget_calls()
         self._bring_up(self.passers[member], Start)
 
-    def prepare(self, member: int, within: float = 0.0) -> None:
+    def prepare(self, member: Member, within: float = 0.0) -> None:
         """Have the actor prepared by its executor, once it has one."""
         actor = self.passers[member]
         actor.within = within
@@ -114,14 +117,14 @@ class RemoteActors:
         else:
             actor.prewarm()
 
-    def end(self, member: int) -> None:
+    def end(self, member: Member) -> None:
         """Have the actor's process killed by its executor."""
         actor = self.passers[member]
         self._bundles.drop(actor.number)
         actor.end()
         self._leave_if_idle(actor)
 
-    def retire(self, member: int) -> None:
+    def retire(self, member: Member) -> None:
         """Have the actor parked for good by its executor; it is not launched at another place."""
         actor = self.passers[member]
         self._bundles.drop(actor.number)
@@ -143,18 +146,16 @@ class RemoteActors:
         for node in message.gone:
             self._lose(node, message.why or "it has been silent for too long")
         for actor in self.passers.values():
-            self._retarget(actor, message.actors.get(actor.number, ""))
-
-    def _retarget(self, actor: ActorPlacement, node: str) -> None:
-        if not actor.is_placed:
-            self._bind(actor, node)
-            return
-        actor.target = node
-        if actor.is_leaving:
-            self._leave_if_idle(actor)
-        else:
-            self._bundles.stay(actor.number)
-            actor.pass_on()
+            target = message.actors.get(actor.number, "")
+            if not actor.is_placed:
+                self._bind(actor, target)
+                continue
+            actor.target = target
+            if actor.is_leaving:
+                self._leave_if_idle(actor)
+            else:
+                self._bundles.stay(actor.number)
+                actor.pass_on()
 
     # -- reports of executors ------------------------------------------------------------------
 
@@ -166,7 +167,7 @@ class RemoteActors:
         """
         match message:
             case ExecutorUp(epoch=self._epoch, criu=criu):
-                self._lose(node, "its executor was started anew")
+                self._lose(node, "its executor was restarted")
                 self.nodes.begin(node, criu)
                 self._to_enter |= dict.fromkeys(self._bound_for(node))
             case Restarted():
@@ -179,18 +180,18 @@ class RemoteActors:
             case ActorReport() | Died():
                 actor = self.passers.get(message.member)
                 if actor is None:
-                    raise BadMessage(f"there is no member {message.member}")
+                    raise BadMessage(f"no {message.member} of this run has a place")
                 if actor.is_from_here(node, message):
                     actor.heard(self._unpacked(actor, message))
                     self._to_check[actor] = None
             case ExecutorNews():
                 self.nodes.news(node, message)
                 for number, rows in message.written.items():
-                    if actor := self.passers.get(actor_member(number)):
+                    if actor := self.passers.get(Member(ACTORS, number)):
                         actor.has_committed(node, rows)
             case Packed() | ReadPiece() | BundlePiece() | BundleRejected():
                 if (settled := self._bundles.heard(node, message)) is not None:
-                    self._to_check[self.passers[actor_member(settled)]] = None
+                    self._to_check[self.passers[Member(ACTORS, settled)]] = None
             case ExecutorClosed():
                 self.nodes.last_usage(node, message.usage)
                 self._lose(node, "its executor was closed")
@@ -208,11 +209,11 @@ class RemoteActors:
                 return msgspec.structs.replace(message, told=told)
         return message
 
-    def arrived(self, member: int) -> None:
+    def arrived(self, member: Member) -> None:
         """Rows of the actor arrived: reports that waited for them may count now."""
         self._to_check[self.passers[member]] = None
 
-    def reports(self) -> Iterator[tuple[int, FromMember | ExitReport]]:
+    def reports(self) -> Iterator[tuple[Member, FromMember | ExitReport]]:
         """Reports of members whose rows have arrived, oldest first per member."""
         to_check, self._to_check = self._to_check, {}
         for actor in to_check:
@@ -227,7 +228,7 @@ class RemoteActors:
     def _collect(self, actor: ActorPlacement) -> None:
         self._reports.extend((actor.member, report) for report in actor.counting())
 
-    def node_of(self, member: int) -> str:
+    def node_of(self, member: Member) -> str:
         """The node where the actor lives, or is to live."""
         return self.passers[member].node
 
@@ -235,19 +236,8 @@ class RemoteActors:
 
     def step(self) -> None:
         """Have actors enter their places once the replay buffer knows their terms."""
-        late = map(actor_member, self._bundles.give_up_late())
-        self._to_check |= dict.fromkeys(self.passers[member] for member in late)
-        self._spread_terms()
-        to_enter, self._to_enter = self._to_enter, {}
-        for actor in to_enter:
-            if actor.is_placed or actor.node not in self.nodes:
-                continue
-            if actor.may_enter:
-                self._enter(actor)
-            else:
-                self._to_enter[actor] = None
-
-    def _spread_terms(self) -> None:
+        late = self._bundles.give_up_late()
+        self._to_check |= {self.passers[Member(ACTORS, actor)]: None for actor in late}
         if self._new_terms:
             actors, self._new_terms = [*self._new_terms], {}
             self._tell_terms(
@@ -255,14 +245,19 @@ class RemoteActors:
                 {actor.number: actor.base for actor in actors},
                 {actor.number: actor.node for actor in actors},
             )
-
-    def _enter(self, actor: ActorPlacement) -> None:
-        actor.enter()
-        if actor.wanted is not None:
-            self._launch(actor)
-        elif actor.waiting:  # retired on its way here: it still carries out its waiting calls
-            self._bring_up(actor, Prepare)
-            actor.retire()
+        to_enter, self._to_enter = self._to_enter, {}
+        for actor in to_enter:
+            if actor.is_placed or actor.node not in self.nodes:
+                continue
+            if not actor.may_enter:
+                self._to_enter[actor] = None
+                continue
+            actor.enter()
+            if actor.wanted is not None:
+                self._launch(actor)
+            elif actor.waiting:  # retired on its way here: it still carries out its waiting calls
+                self._bring_up(actor, Prepare)
+                actor.retire()
 
     def _leave_if_idle(self, actor: ActorPlacement) -> None:
         if not (actor.is_placed and actor.is_leaving and actor.is_idle):

@@ -19,7 +19,7 @@ from artos.buffer.layout import BlockSpec
 from artos.buffer.samplers.drawn_batch import DrawnBatch, sampler_of
 from artos.buffer.samplers.patterns import Draw, Pattern, Prioritised, Sequences, Uniform
 from artos.buffer.samplers.uniform import UniformSampler
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import NothingToSample, Refused
 from artos.protocol.invocations import Invoke
 

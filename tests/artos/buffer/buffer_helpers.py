@@ -15,8 +15,8 @@ import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec, Consumer
-from artos.buffer.segment import ShmFolder
-from artos.spec import VERSION_KEY, DataKey, OnFull
+from artos.buffer.shm_folder import ShmFolder
+from artos.specs.keys import VERSION_KEY, DataKey, OnFull
 
 _number = itertools.count()
 

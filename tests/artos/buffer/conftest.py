@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 
 
 @pytest.fixture

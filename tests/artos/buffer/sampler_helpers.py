@@ -6,7 +6,7 @@ import numpy as np
 from buffer_helpers import KEYS, History, new_block
 
 from artos.buffer.samplers.n_step import NStep
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 
 NAMES = tuple(key.name for key in KEYS)
 CUT = NStep(n=1, gamma=0.9, terminated=("terminations", "truncations"), truncated=())

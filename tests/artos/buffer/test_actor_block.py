@@ -17,9 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import Consumer
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import DeadlineExceeded, Overwritten, UnknownKey
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 
 KEYS = (DataKey("early", (2,), "int64"), DataKey("late", (), "int64", per_env=False))
 NAMES = ("early", "late", VERSION_KEY)

@@ -12,7 +12,7 @@ from sampler_helpers import NAMES, blocks_of, histories
 
 from artos.buffer.samplers.prioritised import PrioritisedSampler
 from artos.buffer.samplers.uniform import UniformSampler
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 
 ROWS = 20_000
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from artos.buffer.layout import Consumer
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.frames import Rows, Sources
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import Overwritten, UnknownKey
 from artos.protocol.invocations import Claim
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 
 NAMES = tuple(key.name for key in KEYS)
 

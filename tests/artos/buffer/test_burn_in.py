@@ -25,7 +25,7 @@ from artos.buffer.samplers.patterns import Draw, Sequences
 from artos.buffer.samplers.sequences import SequenceSampler
 from artos.learners.sequences import Windows, windows
 from artos.protocol.invocations import Invoke
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 
 ROW = ("observations", "actions", "rewards", "terminations", "truncations", "memory")
 ENVS, ROWS, LENGTH = 3, 90, 5

@@ -14,8 +14,8 @@ from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.prioritised import PrioritisedSampler
 from artos.buffer.samplers.sequences import MASK, SequenceSampler
 from artos.buffer.samplers.uniform import UniformSampler
-from artos.lag import Drawn, class_name, classes_of
-from artos.spec import VERSION_KEY
+from artos.protocol.lag import Drawn, class_name, classes_of
+from artos.specs.keys import VERSION_KEY
 
 VERSION = 30
 """Of the learner; the histories hold one row of each version from 0 on."""

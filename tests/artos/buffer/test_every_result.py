@@ -14,8 +14,8 @@ from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.prioritised import PrioritisedSampler
 from artos.buffer.samplers.sequences import SequenceSampler
 from artos.buffer.samplers.uniform import UniformSampler
-from artos.buffer.segment import ShmFolder
-from artos.spec import DataKey
+from artos.buffer.shm_folder import ShmFolder
+from artos.specs.keys import DataKey
 
 Drawn = set[tuple[int, int, int]]
 CAPACITY, ENVS = 8, 2

@@ -14,9 +14,9 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.samplers.drawn_batch import drawn, sampler_of
 from artos.buffer.samplers.patterns import Draw, Prioritised
 from artos.buffer.samplers.prioritised import PrioritisedSampler
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import BadRow, NothingToSample
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 
 KEYS = (DataKey("rewards"), DataKey("surprise"))
 CAPACITY, ENVS, ALPHA = 10, 2, 0.5

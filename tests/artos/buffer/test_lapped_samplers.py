@@ -13,9 +13,9 @@ from artos.buffer.samplers.prioritised import PrioritisedSampler
 from artos.buffer.samplers.sequences import SequenceSampler
 from artos.buffer.samplers.transitions import Picks, TransitionReader, _from
 from artos.buffer.samplers.uniform import UniformSampler
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import Overwritten
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 
 
 @pytest.mark.parametrize("kind", [UniformSampler, PrioritisedSampler])

@@ -12,6 +12,7 @@ import pytest
 from buffer_helpers import FRAME, Fuse, Killed, arm, new_block
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
 from artos.buffer.layout import (
     KEY_HEADER_BYTES,
     LAYOUT_VERSION,
@@ -25,10 +26,9 @@ from artos.buffer.layout import (
     description,
     words_of,
 )
-from artos.buffer.mailbox import SEMAPHORE_BYTES, Doorbell
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import LayoutMismatch, UnknownKey
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 
 SPEC = BlockSpec(3, (DataKey("x"),), 8)
 TEXT = msgspec.json.encode(SPEC)
@@ -130,7 +130,7 @@ def test_a_key_that_there_is_not_is_named(folder: ShmFolder) -> None:
 def test_the_header_of_a_key_says_what_it_is_and_where_its_counters_stand(
     folder: ShmFolder,
 ) -> None:
-    """Line by line as in docs/architecture.md, for two consumers and a first row that is not 0."""
+    """Line by line as in docs/architecture/buffer.md: two consumers, a first row that is not 0."""
     consumers = (Consumer("a", ("x",)), Consumer("b", ("x",)))
     spec = BlockSpec(0, (DataKey("x", (3,)),), 8, 2, consumers)
     block = ActorBlock.create(folder.path / "block", spec, base=5)

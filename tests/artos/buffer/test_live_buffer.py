@@ -14,9 +14,9 @@ from artos.buffer.layout import Consumer
 from artos.buffer.samplers.prioritised import PrioritisedSampler
 from artos.buffer.samplers.sequences import SequenceSampler
 from artos.buffer.samplers.uniform import UniformSampler
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import Overwritten
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 
 pytestmark = pytest.mark.processes
 

@@ -14,18 +14,17 @@ from buffer_helpers import Child, Fuse, Killed, Tripwire, temporary_folder
 from helpers import PATIENCE
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from named import LEARNER, acting
 
-from artos.buffer.mailbox import (
-    LEARNER,
-    SEMAPHORE_BYTES,
-    Board,
-    Doorbell,
-    Mailbox,
-    actor_member,
-    mailbox_bytes,
-)
-from artos.buffer.segment import Segment, ShmFolder
+from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
+from artos.buffer.mailbox import Board, Mailbox, mailbox_bytes
+from artos.buffer.segment import Segment
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import MailboxFull
+from artos.specs.members import ACTORS, Member, Members
+
+MEMBERS = Members.of_run(2)
+(_, SECOND) = acting(0, 1)
 
 
 def memory_for(size: int) -> memoryview:
@@ -174,29 +173,29 @@ def test_a_waiter_killed_in_its_sleep_leaves_the_bell_usable(folder: ShmFolder) 
 
 
 def test_board_tells_who_changed(folder: ShmFolder) -> None:
-    board = Board.create(folder.path / "board", 40)
-    member = Board.attach(folder.path / "board", 40)
+    board = Board.create(folder.path / "board", Members.of_run(39))
+    member = Board.attach(folder.path / "board", Members.of_run(39))
     assert board.changed() == []
     for actor in (38, 3, 3):
-        member.notify(actor_member(actor))
+        member.notify(Member(ACTORS, actor))
     member.notify(LEARNER)
     assert board.doorbell.wait(0)
-    assert board.changed() == [LEARNER, 4, 39]
+    assert board.changed() == [LEARNER, *acting(3, 38)]
     assert not board.doorbell.wait(0)
     assert board.changed() == []
 
 
 def test_who_notifies_while_the_node_looks_is_seen_then_or_wakes_it(folder: ShmFolder) -> None:
     """Whichever of the node's two looks it falls behind: no notice without a ring to come."""
-    board = Board.create(folder.path / "board", 3)
-    member = Board.attach(folder.path / "board", 3)
+    board = Board.create(folder.path / "board", MEMBERS)
+    member = Board.attach(folder.path / "board", MEMBERS)
     for look in ("drain", "copy"):
         place = board.doorbell if look == "drain" else board
         before = board.doorbell.drain if look == "drain" else board._counters.copy
 
         def and_then_somebody_notifies(before=before):  # type: ignore[no-untyped-def]
             seen = before()
-            member.notify(2)
+            member.notify(SECOND)
             return seen
 
         with pytest.MonkeyPatch.context() as patch:
@@ -206,23 +205,24 @@ def test_who_notifies_while_the_node_looks_is_seen_then_or_wakes_it(folder: ShmF
                 patch.setattr(place, "_counters", SimpleNamespace(copy=and_then_somebody_notifies))
             seen = board.changed()
         assert board.doorbell.wait(0), "the node would sleep"
-        assert [*seen, *board.changed()] == [2]
+        assert [*seen, *board.changed()] == [SECOND]
 
 
 def test_mailboxes_of_a_board_do_not_touch(folder: ShmFolder) -> None:
-    board = Board.create(folder.path / "board", 3)
-    member = Board.attach(folder.path / "board", 3)
+    board = Board.create(folder.path / "board", MEMBERS)
+    member = Board.attach(folder.path / "board", MEMBERS)
     boxes = [(board.down, member.down), (member.up, board.up)]
-    for number in range(3):
+    three = (LEARNER, *acting(0, 1))
+    for number, who in enumerate(three):
         for way, (put, _) in enumerate(boxes):
-            box = put(number)
+            box = put(who)
             message = bytes([number, way]) * ((box.size - 4) // 2)
             box.put(message)
             with pytest.raises(MailboxFull):
                 box.put(b"more")
-    for number in range(3):
+    for number, who in enumerate(three):
         for way, (_, take) in enumerate(boxes):
-            got = np.frombuffer(take(number).take() or b"", np.uint8).reshape(-1, 2)
+            got = np.frombuffer(take(who).take() or b"", np.uint8).reshape(-1, 2)
             assert len(got) > 16_000
             assert (got == (number, way)).all()
 
@@ -231,12 +231,12 @@ def test_mailboxes_of_a_board_do_not_touch(folder: ShmFolder) -> None:
 @given(st.lists(st.one_of(st.none(), st.integers(0, 6)), max_size=40))
 def test_no_notice_is_lost(moves):
     with temporary_folder() as path:
-        board = Board.create(path / "board", 7)
-        waiting: set[int] = set()
+        board = Board.create(path / "board", Members.of_run(6))
+        waiting: set[Member] = set()
         for member in [*moves, None]:
             if member is None:
-                assert board.changed() == sorted(waiting)
+                assert board.changed() == sorted(waiting, key=board.members.number)
                 waiting.clear()
             else:
-                board.notify(member)
-                waiting.add(member)
+                board.notify(board.members.member(member))
+                waiting.add(board.members.member(member))

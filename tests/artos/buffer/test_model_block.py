@@ -11,11 +11,13 @@ import pytest
 from buffer_helpers import Child
 from helpers import PATIENCE
 
-from artos.buffer import model_block
-from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSpec
-from artos.buffer.segment import Segment, ShmFolder
+from artos.buffer import object_region
+from artos.buffer.model_block import ModelBlock, ObjectSpec
+from artos.buffer.object_region import ObjectRegion
+from artos.buffer.segment import Segment
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import DeadlineExceeded, UnknownKey
-from artos.spec import ArraySpec
+from artos.specs.keys import ArraySpec
 
 ARRAYS = (
     ArraySpec("body", (5000,), "int64"),
@@ -129,7 +131,7 @@ def between(monkeypatch: pytest.MonkeyPatch, action: Any) -> None:
         monkeypatch.undo()
         action()
 
-    monkeypatch.setattr(model_block, "fence", once)
+    monkeypatch.setattr(object_region, "fence", once)
 
 
 class LatePins:

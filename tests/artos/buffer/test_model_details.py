@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from artos.buffer import model_block
+from artos.buffer import object_region
 from artos.buffer.layout import LAYOUT_VERSION, LINE, PAGE, align
 from artos.buffer.model_block import ModelBlock, ObjectSpec
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import LayoutMismatch, UnknownKey
-from artos.spec import ArraySpec
+from artos.specs.keys import ArraySpec
 
 
 def objects(*readers: int) -> list[ObjectSpec]:
@@ -73,11 +73,11 @@ def test_a_slot_that_is_pinned_while_it_is_claimed_is_given_back_as_it_was(
         slot = region.allocate()
         region.commit(slot, version, firing)
     older = region.slots[0]
-    monkeypatch.setattr(model_block, "fence", lambda: region._pins.__setitem__(0, older.number))
+    monkeypatch.setattr(object_region, "fence", lambda: region._pins.__setitem__(0, older.number))
     assert not region._claim(older)
     assert (older.version, older.firing) == (5, 8)
     region.unpin(0)
-    monkeypatch.setattr(model_block, "fence", lambda: None)
+    monkeypatch.setattr(object_region, "fence", lambda: None)
     region._pins[0] = -1
     assert region._claim(older)
     assert (older.version, older.firing) == (-1, 8)
@@ -96,7 +96,7 @@ def test_a_writer_looks_again_soon_for_a_slot_that_is_let_go(
         slept.append(seconds)
         region.unpin(0)
 
-    monkeypatch.setattr(model_block.time, "sleep", sleep)
+    monkeypatch.setattr(object_region.time, "sleep", sleep)
     assert region.allocate().number == 1
     assert len(slept) == 1
     assert slept[0] < 0.01
@@ -129,7 +129,7 @@ def test_a_reader_looks_again_soon_for_the_first_version(
         slept.append(seconds)
         region.commit(region.slots[1], 3)
 
-    monkeypatch.setattr(model_block.time, "sleep", sleep)
+    monkeypatch.setattr(object_region.time, "sleep", sleep)
     assert region.pin(0).version == 3
     assert len(slept) == 1
     assert slept[0] < 0.01

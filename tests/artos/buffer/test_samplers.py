@@ -17,9 +17,9 @@ from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.prioritised import PrioritisedSampler
 from artos.buffer.samplers.sequences import SequenceSampler
 from artos.buffer.samplers.uniform import UniformSampler
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import BadRow, NothingToSample, UnknownKey
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 
 sizes = given(
     actors=st.integers(1, 3),

@@ -16,9 +16,10 @@ from helpers import PATIENCE
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.model_block import ModelBlock, ObjectSpec
-from artos.buffer.segment import Segment, ShmFolder, free_bytes, reap_orphans
+from artos.buffer.segment import Segment, free_bytes
+from artos.buffer.shm_folder import ShmFolder, reap_orphans
 from artos.errors import LayoutMismatch, ShmTooSmall
-from artos.spec import ArraySpec, DataKey
+from artos.specs.keys import ArraySpec, DataKey
 
 KEYS = (DataKey("rewards"),)
 
@@ -132,7 +133,8 @@ def test_a_segment_holds_no_descriptor(folder: ShmFolder) -> None:
 
 OWNER = """
 import sys
-from artos.buffer.segment import Segment, ShmFolder
+from artos.buffer.shm_folder import ShmFolder
+from artos.buffer.segment import Segment
 folder = ShmFolder.create("orphan")
 Segment.create(folder.path / "block", 4096)
 print(folder.path, flush=True)

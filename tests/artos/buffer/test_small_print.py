@@ -14,17 +14,20 @@ import pytest
 from buffer_helpers import FRAME, KEYS, History, new_block
 from sampler_helpers import CUT, NAMES
 
-from artos.buffer import mailbox
+from artos.buffer import doorbell as doorbells
+from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell
 from artos.buffer.layout import Consumer
-from artos.buffer.mailbox import SEMAPHORE_BYTES, Doorbell, Mailbox, mailbox_bytes
+from artos.buffer.mailbox import Mailbox, mailbox_bytes
 from artos.buffer.samplers.frames import Rows, Sources
 from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.prioritised import PrioritisedSampler
 from artos.buffer.samplers.transitions import first_of_version
 from artos.buffer.samplers.uniform import UniformSampler
-from artos.buffer.segment import ShmFolder, free_bytes
+from artos.buffer.segment import free_bytes
+from artos.buffer.shm_folder import ShmFolder
+from artos.buffer.version_runs import version_runs
 from artos.errors import DeadlineExceeded
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 
 # -- doorbell and mailbox ----------------------------------------------------------------------
 
@@ -38,15 +41,15 @@ def test_a_wait_ends_so_many_seconds_from_now(monkeypatch: pytest.MonkeyPatch, n
         ends.append((until._obj.seconds, until._obj.nanoseconds))
         return 0
 
-    monkeypatch.setattr(mailbox, "_clockwait", sleep)
-    monkeypatch.setattr(mailbox.time, "monotonic", lambda: now)
+    monkeypatch.setattr(doorbells, "_clockwait", sleep)
+    monkeypatch.setattr(doorbells.time, "monotonic", lambda: now)
     assert doorbell.wait(2.5)
     assert ends == [(int(now) + 2, 750_000_000)]
 
 
 def test_a_bell_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mailbox, "_libc", SimpleNamespace(sem_init=lambda *_: -1))
-    monkeypatch.setattr(mailbox.ctypes, "get_errno", lambda: errno.ENOSYS)
+    monkeypatch.setattr(doorbells, "_libc", SimpleNamespace(sem_init=lambda *_: -1))
+    monkeypatch.setattr(doorbells.ctypes, "get_errno", lambda: errno.ENOSYS)
     with pytest.raises(OSError, match="sem_init failed") as caught:
         Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
     assert caught.value.errno == errno.ENOSYS
@@ -54,9 +57,9 @@ def test_a_bell_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_wait_that_goes_wrong_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     doorbell = Doorbell(mmap.mmap(-1, SEMAPHORE_BYTES), 0, create=True)
-    monkeypatch.setattr(mailbox, "_clockwait", lambda *_: -1)
+    monkeypatch.setattr(doorbells, "_clockwait", lambda *_: -1)
     for code, wrong in ((errno.EINVAL, True), (errno.EINTR, False), (errno.ETIMEDOUT, False)):
-        monkeypatch.setattr(mailbox.ctypes, "get_errno", lambda code=code: code)
+        monkeypatch.setattr(doorbells.ctypes, "get_errno", lambda code=code: code)
         if wrong:
             with pytest.raises(OSError, match=os.strerror(code)) as caught:
                 doorbell.wait(1.0)
@@ -202,7 +205,7 @@ def test_rows_are_cut_where_their_version_changes_wherever_the_wrap_is(folder: S
         for stop in range(start + 1, 14):
             ends = [s for s in range(start + 1, stop) if versions[s] != versions[s - 1]]
             runs = [(end, versions[end - 1]) for end in (*ends, stop)]
-            assert list(block.version_runs(start, stop)) == runs
+            assert list(version_runs(block, start, stop)) == runs
 
 
 # -- segments ----------------------------------------------------------------------------------

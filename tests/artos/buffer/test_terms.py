@@ -10,8 +10,8 @@ from buffer_helpers import Fuse, Killed, arm, new_block
 from artos.buffer import actor_block
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec, Consumer
-from artos.buffer.segment import ShmFolder
-from artos.spec import VERSION_KEY, DataKey
+from artos.buffer.shm_folder import ShmFolder
+from artos.specs.keys import VERSION_KEY, DataKey
 
 KEYS = (DataKey("early", (2,), "int64"), DataKey("late", (), "int64", per_env=False))
 NAMES = ("early", "late", VERSION_KEY)

@@ -14,7 +14,7 @@ from artos.envs.serial import SerialVectorEnv
 from artos.envs.spec import EnvSpec
 from artos.envs.stepper import Stepper
 from artos.errors import BadRow, Refused
-from artos.spec import MASK_KEY
+from artos.specs.keys import MASK_KEY
 
 LENGTHS = (3, 5)
 WAYS = {

@@ -27,11 +27,11 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.samplers.batch import Batch
 from artos.buffer.samplers.uniform import UniformSampler
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.envs.make import describe
 from artos.errors import Refused
 from artos.protocol.invocations import Claim, Invoke
-from artos.spec import MASK_KEY, VERSION_KEY, DataKey
+from artos.specs.keys import MASK_KEY, VERSION_KEY, DataKey
 
 K = 4
 Env = gym.Env[Any, Any]

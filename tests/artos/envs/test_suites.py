@@ -200,7 +200,7 @@ def test_packages_beside_a_newer_mujoco(
         exec(compile("raise AttributeError('MjModel')", place, "exec"))
     except AttributeError as error:
         said = hints.unmade("dm_control/cheetah-run-v0", spec, error)
-    assert f"fails beside MuJoCo {installed}" in said
+    assert f"fails with MuJoCo {installed}" in said
     assert f"pip install '{wanted}'" in said
     assert not hints.unmade("CartPole-v1", spec, ValueError("of its own"))
 

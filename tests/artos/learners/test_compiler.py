@@ -11,11 +11,11 @@ import torch
 from inline_runs import registered
 from torch import Tensor
 
+from artos import PPO
 from artos.errors import Refused
 from artos.learners import compiler
 from artos.learners.compiler import WAITS_FOR, Compiler
 from artos.learners.device import Device
-from artos.learners.ppo import PPO
 
 
 def squares(x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:

@@ -13,19 +13,8 @@ from far_device import FAR, Mixed, far_device
 from torch import nn
 
 from artos.learners.context import LearnerContext
-from artos.learners.device import (
-    chosen,
-    device_of,
-    faults,
-    name_of,
-    on_cpu,
-    own_resources,
-    usable,
-)
+from artos.learners.device import chosen, device_of, faults
 from artos.learners.torch_learner import TorchLearner
-from artos.pool.pool import Pool
-from artos.pool.resources import Resource
-from artos.system import gpus
 
 
 @pytest.fixture
@@ -33,10 +22,6 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """torch says that there are two."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    properties = [SimpleNamespace(uuid="b2"), SimpleNamespace(uuid="a1")]  # not as the bus has them
-    monkeypatch.setattr(torch.cuda, "get_device_properties", properties.__getitem__)
-    memory = {"a1": 900, "b2": 800}
-    monkeypatch.setattr(gpus, "memory_mb", lambda number, uuid="": memory.get(uuid, 0))
 
 
 @pytest.fixture
@@ -74,59 +59,6 @@ def test_auto_takes_a_gpu_for_large_networks(two_gpus: None) -> None:
 def test_auto_without_a_gpu(no_gpu: None) -> None:
     assert not [*faults("auto"), *faults("cpu")]
     assert chosen("auto", large=True) == "cpu"
-
-
-def test_devices_of_the_pool_that_torch_can_use(two_gpus: None) -> None:
-    there = [Resource(name) for name in ("cuda:0", "cuda:2", "cpu:a", "npu:0", "cuda")]
-    assert usable(there) == ["cuda:0", "cpu:a", "cuda"]
-    assert [name_of(each) for each in there] == ["cuda:0", "", "cpu", "", "cuda"]
-    assert not on_cpu("pool")
-    found = [(each.name, each.memory_mb) for each in own_resources()]
-    assert found == [("cuda:0", 800), ("cuda:1", 900)]
-
-
-def test_a_gpu_of_the_pool_is_found_whatever_its_number_is_here(two_gpus: None) -> None:
-    """As where ``CUDA_VISIBLE_DEVICES`` is another one than that of who gave the pool its GPUs."""
-    there = [Resource(f"cuda:{n}", uuid=uuid) for n, uuid in enumerate(("a1", "c3", "b2"))]
-    assert [name_of(each) for each in there] == ["cuda:1", "", "cuda:0"]
-    assert usable(there) == ["cuda:0", "cuda:2"]
-
-
-def test_devices_of_the_pool_without_a_gpu(no_gpu: None) -> None:
-    assert own_resources() == [Resource("cpu:0")]
-    assert usable([Resource("cuda:0")]) == []
-    assert on_cpu("pool")
-    assert not list(faults("pool")), "there is no pool yet"
-    slot = Resource("slot:0", "slot")
-    with Pool.join([Resource("cuda:0"), slot]):
-        (said,) = faults("pool")
-        assert "the pool of this machine has cuda:0, and torch can use none" in said
-        with Pool.join([Resource("cpu:a")]):
-            assert not list(faults("pool"))
-
-
-def test_a_user_names_the_devices_of_a_pool_that_has_none(
-    no_gpu: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ARTOS_DEVICES", " cpu:a=2, cpu:b ")
-    assert own_resources() == [Resource("cpu:a", share=2), Resource("cpu:b")]
-    assert not list(faults("pool"))
-    monkeypatch.setenv("ARTOS_DEVICES", "gpu:1,cpu:b=0,cuda:0")
-    said = list(faults("pool"))
-    assert [each.partition(": ")[0] for each in said] == ["ARTOS_DEVICES"] * len(said)
-    assert len(said) >= 2
-    assert "unknown device 'gpu:1'" in said[0]
-    with Pool.join([Resource("cpu:c")]):  # nobody asks for the variable
-        assert not list(faults("pool"))
-
-
-def test_a_user_names_a_gpu_that_torch_cannot_use(
-    no_gpu: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ARTOS_DEVICES", "cuda:0")
-    monkeypatch.setattr(gpus, "count", lambda: None)
-    (said,) = faults("pool")
-    assert "torch can use none" in said
 
 
 def test_on_a_cpu_a_tensor_is_the_array() -> None:

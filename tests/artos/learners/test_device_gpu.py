@@ -18,8 +18,8 @@ from artos.learners.device import Gpu, device_of, uuid_of
 from artos.learners.network import Network
 from artos.learners.optimisers import Adam
 from artos.learners.residency import Residency
-from artos.levels import Level
-from artos.spec import ArraySpec
+from artos.specs.keys import ArraySpec
+from artos.specs.levels import Level
 from artos.system import gpus
 
 pytestmark = needs_gpu

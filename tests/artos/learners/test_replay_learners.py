@@ -15,13 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from artos import DQN, SAC, TD3
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.learners.context import LearnerContext
-from artos.learners.dqn import DQN
 from artos.learners.off_policy import OffPolicyLearner
-from artos.learners.sac import SAC
-from artos.learners.td3 import TD3
 from artos.policies.encoders import normalizers
 from artos.policies.squashed import Deterministic, Softmax, SquashedGaussian
 from artos.policies.values import QNetwork

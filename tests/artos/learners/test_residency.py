@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from artos.errors import CannotReturn
 from artos.learners.device import Device
 from artos.learners.network import Network
 from artos.learners.optimisers import Adam, Optimiser, RMSprop, TorchOptimiser
 from artos.learners.residency import Residency
-from artos.levels import Level
-from artos.pool.faults import CannotReturn
+from artos.specs.levels import Level
 
 
 class Ticking:

@@ -14,13 +14,14 @@ import torch
 from torch import nn
 
 from artos import TorchLearner
-from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSpec
+from artos.buffer.model_block import ModelBlock, ObjectSpec
+from artos.buffer.object_region import ObjectRegion
 from artos.errors import NotFinite
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher
 from artos.protocol.invocations import Invoke
 from artos.runtime.member import LearnerRole
-from artos.spec import ArraySpec
+from artos.specs.keys import ArraySpec
 
 
 class Owner(TorchLearner):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from artos import PPO
 from artos.learners.actor_critic import explained_variance
-from artos.learners.ppo import PPO
 
 RNG = torch.Generator().manual_seed(0)
 VALUES, VALID = torch.randn(64, generator=RNG) + 3, torch.arange(64) % 3 != 0

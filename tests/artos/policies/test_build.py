@@ -25,7 +25,7 @@ from artos.errors import Refused
 from artos.policies.acting import ActInfo, Declared, output_keys
 from artos.policies.build import Policy, build_policy, check_policy, fake_observations
 from artos.policies.encoders import NatureCnn
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 
 
 def tensors(spec: EnvSpec, batch: int) -> dict[str, Tensor]:

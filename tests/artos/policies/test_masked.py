@@ -23,7 +23,7 @@ from artos.policies.plain import plain
 from artos.policies.recurrent import MEMORY, RecurrentActorCritic
 from artos.policies.squashed import Softmax
 from artos.policies.values import Epsilon, QNetwork
-from artos.spec import MASK_KEY
+from artos.specs.keys import MASK_KEY
 
 ONE, TWO = describe("masked_env:in_info"), describe("masked_env:several")
 ROWS = 400
@@ -100,7 +100,7 @@ def test_probabilities_are_those_among_what_may_be_chosen(spec: EnvSpec) -> None
     acted = module.act(obs, ActInfo())  # type: ignore[operator]
     logs, entropy, _ = module.evaluate(obs, acted["actions"])  # type: ignore[operator]
     torch.testing.assert_close(logs, acted["log_probs"])
-    free, _ = module._layers(obs)  # type: ignore[operator]
+    free, _ = module({name: part for name, part in obs.items() if name != MASK_KEY})
     pieces = zip(
         *(torch.split(t, spec.actions.sizes, 1) for t in (free, obs[MASK_KEY])), strict=True
     )

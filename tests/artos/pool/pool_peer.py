@@ -83,10 +83,10 @@ def serve(folder: Path, workload: str, user: int, group: int) -> None:
         elif order == "die-inside":  # in the midst of a change, after so many stores
             stores = iter(range(int(number)))
             table.ordered = partial(_dying, stores)
-            seat.ask()
+            seat.ask_for_lease()
         elif order == "stop-inside":
             table.ordered = lambda: os.kill(os.getpid(), signal.SIGSTOP)
-            seat.ask()
+            seat.ask_for_lease()
         elif lease is not None:
             try:
                 lease.close()

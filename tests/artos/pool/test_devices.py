@@ -15,7 +15,7 @@ from artos.pool.faults import PoolRefused
 from artos.pool.folder import pool_folder
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
-from artos.pool.view import look
+from artos.pool.view import read_pool
 from artos.system import gpus
 
 A, B, GPU = Resource("cpu:a"), Resource("cpu:b"), Resource("cuda:0", memory_mb=900)
@@ -59,7 +59,7 @@ def test_a_gpu_that_cannot_be_checked_is_trusted_and_told(
     monkeypatch.setattr(gpus, "count", lambda: None)
     monkeypatch.setattr(gpus, "memory_mb", lambda number, uuid: 0)
     with lent("cuda:0,cpu:a", "artos head"):
-        assert [each.name for each in look().resources] == ["cuda:0", "cpu:a"]
+        assert [each.name for each in read_pool().resources] == ["cuda:0", "cpu:a"]
         (line,) = logged
         assert "whether cuda:0 exist cannot be checked here" in line
     assert not pool_folder().exists()
@@ -73,12 +73,12 @@ def test_so_many_learners_have_a_device_at_once(text: str, at_once: int) -> None
     with lent(text, "artos worker"), Pool.join() as pool:
         assert [each.share for each in pool.resources] == [at_once] == [places(text)]
         seats = [pool.enter(f"w{n}", "cpu:a") for n in range(3)]
-        leases = [seat.ask() for seat in seats]
+        leases = [seat.ask_for_lease() for seat in seats]
         assert [lease is not None for lease in leases] == [n < at_once for n in range(3)]
-        assert look().resources[0].holders == at_once
+        assert read_pool().resources[0].holders == at_once
         assert leases[0] is not None
         leases[0].close()
-        assert [seat.take() is not None for seat in seats] == [n == at_once for n in range(3)]
+        assert [seat.take_lease() is not None for seat in seats] == [n == at_once for n in range(3)]
 
 
 def test_daemons_that_differ_in_how_many_have_a_device_are_refused() -> None:
@@ -165,7 +165,7 @@ def test_with_unlike_gpus_only_cuda_knows_which_is_which(
     assert [gpus.memory_mb(n) for n in range(2)] == [0, 0]
     assert [gpus.memory_mb(0, uuid) for uuid in ("b2", "a1")] == [800, 900]
     with lent("cuda:0", "artos head"):
-        assert look().resources[0].memory_mb == 0
+        assert read_pool().resources[0].memory_mb == 0
     (line,) = logged
     assert "set CUDA_DEVICE_ORDER=PCI_BUS_ID" in line
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
@@ -249,7 +249,7 @@ def test_two_processes_that_call_two_gpus_by_one_name_do_not_share_one(
     mine = Resource("cuda:0", uuid=ONE)
     with Pool.join([mine], folder=folder, clock=clock) as pool:
         assert pool.resources == [mine]
-        assert look(folder, clock).resources[0].uuid == ONE
+        assert read_pool(folder, clock).resources[0].uuid == ONE
         with pytest.raises(PoolRefused, match=f"cuda:0 is the GPU {OTHER} here.*CUDA_VISIBLE_DEV"):
             Pool.join([Resource("cuda:0", uuid=OTHER)], folder=folder, clock=clock)
         with pytest.raises(PoolRefused, match=f"cuda:1 is the GPU {ONE} here, .* cuda:0 is {ONE}"):
@@ -275,7 +275,7 @@ def test_the_pool_shows_how_busy_the_driver_finds_a_gpu_and_never_a_zero_for_unk
     monkeypatch.setattr(nvml, "uuids", (f"GPU-{ONE}", f"GPU-{OTHER}"))
     there = [Resource("cuda:0", uuid=ONE), Resource("cuda:1", uuid=OTHER), Resource("cuda:2"), A]
     with Pool.join(there, folder=folder, clock=clock):
-        found = [each.busy_percent for each in look(folder, clock).resources]
+        found = [each.busy_percent for each in read_pool(folder, clock).resources]
         assert found == [0, 10, None, None]
         monkeypatch.setattr(gpus, "_nvml", lambda: None)
-        assert {each.busy_percent for each in look(folder, clock).resources} == {None}
+        assert {each.busy_percent for each in read_pool(folder, clock).resources} == {None}

@@ -338,9 +338,9 @@ def test_one_that_waits_alone_gets_what_a_whole_queue_would_give_it(
     line: FairQueue[str] = FairQueue(resources, fair_turns=fair_turns)
     places, want, account = Places.of(resources), Want(name, needs), Account("w")
     for each in (places, line.places):
-        each.fill("b", left)
+        each.add_memory("b", left)
         if taken:
-            each.take("a", 0)
+            each.add_holder("a", 0)
     line.wait("one", account, 0.0, want=want, last=last)
     granted = line.grants(waited)
     turn = turn_of_one(places, want, last, waited, fair_turns)

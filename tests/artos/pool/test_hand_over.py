@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from artos.clock import ManualClock
-from artos.pool.clerk import Clerk
 from artos.pool.faults import LeaseRevoked
 from artos.pool.meter import stopped
 from artos.pool.pool import Pool
 from artos.pool.records import METER
 from artos.pool.resources import Resource
-from artos.pool.view import look
+from artos.pool.scheduler import LeaseScheduler
+from artos.pool.view import read_pool
 
 DEVICE = Resource("cuda:0", memory_mb=100)
 
@@ -32,15 +32,15 @@ def test_the_only_one_that_waits_has_it_before_anybody_decides(
 ) -> None:
     first, second = pools[0].enter("first"), pools[1].enter("second")
     lease, found = first.lease(), list[object]()
-    assert second.ask(5.0) is None
+    assert second.ask_for_lease(5.0) is None
     clock.advance(2.0)
-    books = Clerk._book_hand_over
+    books = LeaseScheduler._book_hand_over
 
-    def interrupted(clerk: Clerk, seat: int) -> None:
-        found.append(second.take())
-        books(clerk, seat)
+    def interrupted(scheduler: LeaseScheduler, seat: int) -> None:
+        found.append(second.take_lease())
+        books(scheduler, seat)
 
-    monkeypatch.setattr(Clerk, "_book_hand_over", interrupted)
+    monkeypatch.setattr(LeaseScheduler, "_book_hand_over", interrupted)
     lease.close()
     (taken,) = found
     assert repr(taken) == "<Lease of cuda:0>"
@@ -54,21 +54,21 @@ def test_it_may_be_over_again_before_it_is_booked(
 ) -> None:
     first, second = pools[0].enter("first"), pools[1].enter("second")
     lease = first.lease()
-    second.ask()
-    books = Clerk._book_hand_over
+    second.ask_for_lease()
+    books = LeaseScheduler._book_hand_over
 
-    def interrupted(clerk: Clerk, seat: int) -> None:
-        if taken := second.take():
+    def interrupted(scheduler: LeaseScheduler, seat: int) -> None:
+        if taken := second.take_lease():
             clock.advance(1.0)
-            monkeypatch.setattr(Clerk, "_book_hand_over", books)
-            second._live[METER] = stopped(second._live[METER], second._pool.now())
+            monkeypatch.setattr(LeaseScheduler, "_book_hand_over", books)
+            second._words[METER] = stopped(second._words[METER], second._pool.now())
             assert taken.resource == "cuda:0"
-        books(clerk, seat)
+        books(scheduler, seat)
 
-    monkeypatch.setattr(Clerk, "_book_hand_over", interrupted)
+    monkeypatch.setattr(LeaseScheduler, "_book_hand_over", interrupted)
     lease.close()
     assert [each.held_seconds for each in pools[2].usage()] == [0.0, 1.0]
-    assert first.ask() is not None, "the second one only keeps it"
+    assert first.ask_for_lease() is not None, "the second one only keeps it"
 
 
 @pytest.mark.parametrize("also_waits", [False, True])
@@ -78,14 +78,15 @@ def test_an_heir_that_died_is_passed_over(
     """It was to get the device when it died; nobody has noticed."""
     first, second, third = (pool.enter(f"w{number}") for number, pool in enumerate(pools))
     lease = first.lease()
-    second.ask()
+    second.ask_for_lease()
     if also_waits:
-        third.ask()
+        third.ask_for_lease()
     pools[1].table.locks.drop(pools[1].member)
-    pools[1]._abandon()
+    pools[1].forked()
+    pools[1].table.close()
     lease.close()
-    assert bool(third.take()) == also_waits
-    assert [each.holders for each in look(folder, clock).resources] == [int(also_waits)]
+    assert bool(third.take_lease()) == also_waits
+    assert [each.holders for each in read_pool(folder, clock).resources] == [int(also_waits)]
 
 
 def test_of_several_that_wait_the_fairest_gets_it(pools: list[Pool], clock: ManualClock) -> None:
@@ -93,10 +94,10 @@ def test_of_several_that_wait_the_fairest_gets_it(pools: list[Pool], clock: Manu
     lease = first.lease()
     for seat in (second, third):
         clock.advance(1.0)
-        seat.ask()
+        seat.ask_for_lease()
     lease.close()
-    assert second.take()
-    assert not third.take()
+    assert second.take_lease()
+    assert not third.take_lease()
 
 
 def test_what_does_not_fit_beside_what_is_left_is_not_promised(pools: list[Pool]) -> None:
@@ -104,22 +105,22 @@ def test_what_does_not_fit_beside_what_is_left_is_not_promised(pools: list[Pool]
     lease = first.lease()
     first.set_memory(80, left_mb=40)
     second.set_memory(70)
-    second.ask()
+    second.ask_for_lease()
     lease.close()
-    assert second.take() is None
+    assert second.take_lease() is None
     first.set_memory(80, left_mb=30)
-    assert second.take() is not None
+    assert second.take_lease() is not None
 
 
 def test_what_was_taken_away_is_not_handed_over(pools: list[Pool], clock: ManualClock) -> None:
     first, second, third = (pool.enter(f"w{number}") for number, pool in enumerate(pools))
     late = first.lease(1.0)
-    second.ask()
+    second.ask_for_lease()
     clock.advance(2.0)
     (lease,) = pools[1].granted()
-    third.ask()
+    third.ask_for_lease()
     with pytest.raises(LeaseRevoked):
         late.close()
-    assert third.take() is None
+    assert third.take_lease() is None
     lease.close()
-    assert third.take() is not None
+    assert third.take_lease() is not None

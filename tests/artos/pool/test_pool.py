@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from artos.clock import ManualClock
-from artos.pool.clerk import Clerk
+from artos.pool.effects import Revoked
 from artos.pool.faults import (
     LeasedTwice,
     LeaseRevoked,
     LeaseTimeout,
 )
-from artos.pool.news import Revoked
 from artos.pool.pool import Pool
 from artos.pool.records import SeatRecord
 from artos.pool.resources import Resource
+from artos.pool.scheduler import LeaseScheduler
 from artos.pool.seat import Lease
 from artos.pool.table import Table
 
@@ -32,12 +32,12 @@ def test_who_asks_gets_it_and_the_next_one_waits(folder: Path, clock: ManualCloc
         with first.lease() as lease:
             assert lease.resource == "cuda:0"
             assert not lease.wanted
-            assert second.ask() is None
+            assert second.ask_for_lease() is None
             assert lease.wanted
             assert two.granted() == []
         (taken,) = two.granted()
         assert taken.resource == "cuda:0"
-        assert first.ask() is None
+        assert first.ask_for_lease() is None
         taken.close()
         assert [each.resource for each in one.granted()] == ["cuda:0"]
 
@@ -83,9 +83,9 @@ def test_what_a_seat_keeps_is_anybodys(folder: Path, clock: ManualClock) -> None
         first, second = pool.enter("first"), pool.enter("second")
         first.lease().close()
         with second.lease() as lease:
-            assert first.ask() is None, "it must not use again what was taken from it"
+            assert first.ask_for_lease() is None, "it must not use again what was taken from it"
             assert lease.wanted
-        assert first.take() is not None
+        assert first.take_lease() is not None
 
 
 @pytest.mark.parametrize(
@@ -113,12 +113,12 @@ def test_who_asks_while_another_needs_no_lock(
 
         def interrupted(*arguments: int) -> object:
             monkeypatch.undo()
-            other.ask()
+            other.ask_for_lease()
             return was(*arguments)
 
         monkeypatch.setattr(name, interrupted)
         if beginning:
-            lease = quick.ask()
+            lease = quick.ask_for_lease()
             assert bool(lease) != bool(other.holds)
         elif lease:
             lease.close()
@@ -138,15 +138,17 @@ def test_what_is_found_idle_cannot_be_used_again_without_the_lock(
     with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
         quick, other = pool.enter("quick"), pool.enter("other")
         quick.lease().close()
-        looked, began = Clerk._still_holds, list[bool]()
+        looked, began = LeaseScheduler._still_holds, list[bool]()
 
-        def interrupted(clerk: Clerk, number: int, record: SeatRecord, wanted: set[int]) -> bool:
-            holds = looked(clerk, number, record, wanted)
-            began.append(quick._begin_at_once(0.0))
+        def interrupted(
+            scheduler: LeaseScheduler, number: int, record: SeatRecord, wanted: set[int]
+        ) -> bool:
+            holds = looked(scheduler, number, record, wanted)
+            began.append(quick._may_use_kept(0.0))
             return holds
 
-        monkeypatch.setattr(Clerk, "_still_holds", interrupted)
-        assert other.ask() is not None
+        monkeypatch.setattr(LeaseScheduler, "_still_holds", interrupted)
+        assert other.ask_for_lease() is not None
         assert began == [False]
 
 
@@ -165,7 +167,7 @@ def test_a_seat_has_one_lease_at_a_time(folder: Path, clock: ManualClock) -> Non
         with seat.lease():
             with pytest.raises(LeasedTwice, match="has one"):
                 seat.lease()
-            other.ask()
+            other.ask_for_lease()
             with pytest.raises(LeasedTwice, match="waits for one"):
                 other.lease()
         assert other.withdraw() is not None, "it came just then"
@@ -177,7 +179,7 @@ def test_within_a_workload_they_go_in_order(folder: Path, clock: ManualClock) ->
         order = [2, 0, 3, 1]
         for number in order:
             clock.advance(1.0)
-            seats[number].ask()
+            seats[number].ask_for_lease()
         for number in order:
             clock.advance(1.0)
             lease.close()
@@ -189,12 +191,12 @@ def test_who_withdraws_is_passed_over(folder: Path, clock: ManualClock) -> None:
     with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
         holder, waiting, next_one = (pool.enter(name) for name in "abc")
         lease = holder.lease()
-        waiting.ask()
-        next_one.ask()
+        waiting.ask_for_lease()
+        next_one.ask_for_lease()
         assert waiting.withdraw() is None
         lease.close()
-        assert waiting.take() is None
-        assert next_one.take() is not None
+        assert waiting.take_lease() is None
+        assert next_one.take_lease() is not None
 
 
 def test_weights_act_when_leases_are_renewed(folder: Path, clock: ManualClock) -> None:
@@ -203,12 +205,15 @@ def test_weights_act_when_leases_are_renewed(folder: Path, clock: ManualClock) -
         seats = {"heavy": pool.enter("heavy", weight=3.0), "light": pool.enter("light")}
         held = {"heavy": 0, "light": 0}
         lease = seats["heavy"].lease()
-        seats["light"].ask()
+        seats["light"].ask_for_lease()
         for _ in range(400):
             clock.advance(1.0)
             (name,) = (name for name, seat in seats.items() if seat.holds)
             held[name] += 1
-            taken = lease.offer() or seats["light" if name == "heavy" else "heavy"].take()
+            taken = (
+                lease.renew_or_queue()
+                or seats["light" if name == "heavy" else "heavy"].take_lease()
+            )
             assert taken is not None
             lease = taken
     assert held == {"heavy": 300, "light": 100}
@@ -223,7 +228,7 @@ def test_a_lease_beyond_its_deadline_is_taken_away_once_somebody_waits(
         lease = greedy.lease(seconds=10.0)
         clock.advance(11.0)
         lease.check()
-        assert patient.ask() is not None, "nobody was waiting until now"
+        assert patient.ask_for_lease() is not None, "nobody was waiting until now"
         with pytest.raises(LeaseRevoked, match=r"'greedy' lost cuda:0: .* more than 10 s"):
             lease.check()
         with pytest.raises(LeaseRevoked):
@@ -231,8 +236,8 @@ def test_a_lease_beyond_its_deadline_is_taken_away_once_somebody_waits(
         assert [(r.workload, r.resource, r.pid) for r in revoked] == [
             ("greedy", "cuda:0", os.getpid())
         ]
-        assert revoked[0].late_seconds == pytest.approx(1.0)
-        assert greedy.ask() is None, "it queues like everybody"
+        assert revoked[0].overdue_seconds == pytest.approx(1.0)
+        assert greedy.ask_for_lease() is None, "it queues like everybody"
         usage = {each.workload: each.held_seconds for each in pool.usage()}
         assert usage == {"greedy": 11.0, "patient": 0.0}
 
@@ -245,13 +250,13 @@ def test_a_late_holder_is_left_alone_by_those_who_want_something_else(
         late = pool.enter("late", "cpu:a").lease(1.0)
         others = [pool.enter("other", what).lease() for what in ("cpu:b", "slot")]
         waiting = [pool.enter("waits", what) for what in ("cpu:b", "slot")]
-        assert [seat.ask() for seat in waiting] == [None, None]
+        assert [seat.ask_for_lease() for seat in waiting] == [None, None]
         clock.advance(2.0)
         assert pool.granted() == []
         assert pool.patience is None, "nobody waits for what is late"
         assert [each.wanted for each in (late, *others)] == [False, True, True]
         late.check()
-        assert pool.enter("waits", "cpu:a").ask() is not None
+        assert pool.enter("waits", "cpu:a").ask_for_lease() is not None
         with pytest.raises(LeaseRevoked):
             late.check()
 
@@ -260,7 +265,7 @@ def test_event_loops_are_told_when_to_look(folder: Path, clock: ManualClock) -> 
     with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
         late, seat = pool.enter("late").lease(3.0), pool.enter("w")
         assert pool.patience is None
-        assert seat.ask() is None
+        assert seat.ask_for_lease() is None
         assert pool.patience == 3.0
         clock.advance(3.5)
         assert pool.patience == 0.0
@@ -277,7 +282,7 @@ def test_a_body_that_fails_says_so_whatever_happened_to_its_lease(
         greedy, patient = pool.enter("greedy"), pool.enter("patient")
         with pytest.raises(ZeroDivisionError), greedy.lease(seconds=1.0):  # noqa: PT012
             clock.advance(2.0)
-            patient.ask()
+            patient.ask_for_lease()
             raise ZeroDivisionError
 
 
@@ -288,11 +293,11 @@ def test_memory_and_share(folder: Path, clock: ManualClock) -> None:
             pool.enter(name, memory_mb=need) for name, need in (("b", 70), ("m", 50), ("s", 30))
         )
         first = big.lease()
-        assert middle.ask() is None
-        assert small.ask() is not None
+        assert middle.ask_for_lease() is None
+        assert small.ask_for_lease() is not None
         clock.advance(2.0)
         first.close()
-        assert middle.take() is not None
+        assert middle.take_lease() is not None
         usage = {each.workload: each for each in pool.usage()}
     assert (usage["m"].waits, usage["m"].waited_for_memory_seconds) == (1, 2.0)
     assert usage["m"].waited_for_turn_seconds == 0.0
@@ -302,7 +307,7 @@ def test_slots_and_devices_are_accounts_of_their_own(folder: Path, clock: Manual
     resources = [DEVICE, Resource("slot:0", "slot"), Resource("slot:1", "slot")]
     with Pool.join(resources, folder=folder, clock=clock) as pool:
         device, slots = pool.enter("w"), [pool.enter("w", "slot") for _ in range(3)]
-        got = [each.ask() for each in (device, *slots)]
+        got = [each.ask_for_lease() for each in (device, *slots)]
         assert [each and each.resource for each in got] == ["cuda:0", "slot:0", "slot:1", None]
         clock.advance(1.0)
         usage = {each.kind: each.held_seconds for each in pool.usage()}
@@ -313,4 +318,4 @@ def test_one_resource_may_be_asked_for_by_name(folder: Path, clock: ManualClock)
     with Pool.join([Resource("cpu:a"), Resource("cpu:b")], folder=folder, clock=clock) as pool:
         lease = pool.enter("w", "cpu:b").lease()
         assert lease.resource == "cpu:b"
-        assert pool.enter("v", "cpu:b").ask() is None
+        assert pool.enter("v", "cpu:b").ask_for_lease() is None

@@ -24,15 +24,15 @@ from artos.pool.file import discard
 from artos.pool.folder import PoolFolder, pool_folder
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
-from artos.pool.view import clean, look
+from artos.pool.view import clean, read_pool
 
 DEVICE, SLOT = Resource("cpu:a", "device"), Resource("s0", "slot")
 REGIONS = {
     "words": (0, r.MUTEX_AT),
     "mutex": (r.MUTEX_AT, r.MUTEX_AT + 64),
     "page": (16, 4096),
-    "records": (4096, r.LIVE_START),
-    "live": (r.LIVE_START, r.LIVE_START + 256),
+    "records": (4096, r.LEASE_WORDS_START),
+    "live": (r.LEASE_WORDS_START, r.LEASE_WORDS_START + 256),
     "journal": (r.JOURNAL_START, r.JOURNAL_START + 512),
     **{
         of.__name__: (r.OFFSETS[of], r.OFFSETS[of] + 2 * of.STRUCT.size)
@@ -71,7 +71,7 @@ def use_damaged(place: Path, seed: int) -> None:
         lease.close()
         for seat in seats:
             seat.lease(1.0, wait=0.5).close()
-    look()
+    read_pool()
     pool.close()
 
 
@@ -148,7 +148,7 @@ def test_each_way_in_says_what_is_damaged_until_it_is_removed(
 ) -> None:
     monkeypatch.setattr(table, "_LOCK_SECONDS", 0.3)
     damaged(place, *KINDS[kind])
-    for enter in (lambda: Pool.join([DEVICE]), look):
+    for enter in (lambda: Pool.join([DEVICE]), read_pool):
         if kind != "a member without a process":  # who joins frees what the dead had
             with pytest.raises(PoolDamaged, match="artos clean"):
                 enter()
@@ -161,7 +161,7 @@ def test_each_way_in_says_what_is_damaged_until_it_is_removed(
 def test_a_link_in_the_tables_place_is_refused_and_removed(place: Path, target: str) -> None:
     place.mkdir(0o700)
     (place / "table").symlink_to(target)
-    for enter in (lambda: Pool.join([DEVICE]), look):
+    for enter in (lambda: Pool.join([DEVICE]), read_pool):
         with pytest.raises(PoolDamaged, match="it is a link") as caught:
             enter()
         assert caught.value.path == str(place / "table")
@@ -218,7 +218,7 @@ def test_who_comes_while_it_is_removed_begins_anew(
     with Pool.join([DEVICE]) as pool:
         assert pool.enter("x").lease(1.0).resource == "cpu:a"
         assert (place / "table").stat().st_ino != old
-        assert look().holders
+        assert read_pool().holders
 
 
 @pytest.mark.processes
@@ -234,5 +234,5 @@ def test_waits_are_short(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     damaged(place, r.MUTEX_AT, struct.pack("<i", 0x3FFFFFFF))
     began = time.monotonic()
     with pytest.raises(PoolDamaged, match="no other process uses it"):
-        look()
+        read_pool()
     assert time.monotonic() - began < PATIENCE

@@ -12,10 +12,10 @@ import pytest
 from pool_peer import DEVICE, Peer
 
 from artos.pool import table
+from artos.pool.effects import Revoked
 from artos.pool.faults import NotInPool, PoolStuck
-from artos.pool.news import Revoked
 from artos.pool.pool import Pool
-from artos.pool.view import look
+from artos.pool.view import read_pool
 
 pytestmark = pytest.mark.processes
 PATIENCE = 60.0
@@ -24,7 +24,7 @@ PATIENCE = 60.0
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "pool"
-    look(tmp_path / "pool")
+    read_pool(tmp_path / "pool")
     assert not (tmp_path / "pool").exists(), "nothing is left once all are gone"
 
 
@@ -44,7 +44,7 @@ def test_two_processes_take_turns(pool: Pool, peer: Peer) -> None:
     seat = pool.enter("here")
     for _ in range(3):
         assert peer.do("lease") == "cuda:0"
-        assert seat.ask() is None
+        assert seat.ask_for_lease() is None
         peer.do("end")
         lease = pool.wait_for(seat, PATIENCE)
         assert lease is not None
@@ -66,7 +66,7 @@ def test_a_renewed_lease_is_one_and_the_same(pool: Pool, peer: Peer) -> None:
         lease.renew(wait=PATIENCE)
         assert (peer.hear(), peer.hear()) == ("cuda:0", "end")
         assert seat.holds == "cuda:0"
-        assert seat.offer(lease, None) is lease
+        assert seat.renew_or_queue(lease, None) is lease
     assert seat.holds == ""
     assert peer.do("lease") == "cuda:0"
 
@@ -75,7 +75,7 @@ def test_who_waits_is_next_when_the_holder_is_killed(pool: Pool, peer: Peer) -> 
     """At once: nothing else would wake it within its patience."""
     peer.do("lease")
     seat = pool.enter("here")
-    assert seat.ask() is None
+    assert seat.ask_for_lease() is None
     os.kill(peer.process.pid, signal.SIGKILL)
     lease = pool.wait_for(seat, PATIENCE)
     assert lease is not None
@@ -90,12 +90,12 @@ def test_a_holder_that_joins_later_is_watched_too(pool: Pool, folder: Path) -> N
         while not mine.wanted:
             pass
         with Peer(folder, "later") as later:
-            pool.table.live(0)  # the device goes to the one that has waited longest
+            pool.table.lease_words(0)  # the device goes to the one that has waited longest
             mine.close()
             assert waits.hear() == "cuda:0"
             later.tell("lease")
             seat = pool.enter("here")
-            assert seat.ask() is None
+            assert seat.ask_for_lease() is None
             waits.kill()
             assert later.hear() == "cuda:0"
             later.kill()
@@ -159,7 +159,7 @@ def test_a_later_holder_that_hangs_is_noticed_too(folder: Path, peer: Peer) -> N
         while not lease.wanted:
             pass
         sleeper.tell("lease")
-        while len(look(folder).queue) < 2:
+        while len(read_pool(folder).queue) < 2:
             pass
         lease.close()
         assert peer.hear() == "cuda:0"
@@ -171,7 +171,7 @@ def test_a_child_keeps_no_lease_alive(pool: Pool, peer: Peer) -> None:
     child = int(peer.do("fork"))
     try:
         seat = pool.enter("here")
-        assert seat.ask() is None
+        assert seat.ask_for_lease() is None
         peer.kill()
         assert pool.wait_for(seat, PATIENCE) is not None
     finally:
@@ -193,4 +193,4 @@ def test_a_child_has_no_part_in_it(pool: Pool, folder: Path) -> None:
                 status = 2
             os._exit(0 if status == 1 else status)
         assert os.waitpid(child, 0)[1] == 0
-        assert [each.workload for each in look(folder).holders] == ["here"]
+        assert [each.workload for each in read_pool(folder).holders] == ["here"]

@@ -13,7 +13,7 @@ from artos.pool.faults import PoolDamaged
 from artos.pool.folder import named_faults
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
-from artos.pool.view import clean, look
+from artos.pool.view import clean, read_pool
 
 DEVICE = Resource("cpu:a")
 
@@ -33,7 +33,7 @@ def test_a_folder_that_holds_something_else_is_refused(
     (folder / name).write_text("ten years of work")
     (folder / "sub").mkdir()
     monkeypatch.setenv("ARTOS_POOL", str(folder))
-    for enter in (lambda: Pool.join([DEVICE]), look, clean):
+    for enter in (lambda: Pool.join([DEVICE]), read_pool, clean):
         with pytest.raises(NotOurs, match="holds what no pool has made") as caught:
             enter()
         assert "have ARTOS_POOL name a folder that is empty" in str(caught.value)

@@ -8,9 +8,9 @@ import pytest
 
 from artos.clock import ManualClock
 from artos.pool import records, table
-from artos.pool.clerk import Clerk
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
+from artos.pool.scheduler import LeaseScheduler
 from artos.pool.table import Table
 
 
@@ -33,12 +33,12 @@ class Torn:
 
 
 def state(path: Path) -> list[object]:
-    """All records, and the live words of all seats; once by way of the lock, as clerks do it."""
+    """All records, and the lease words of all seats, read under the lock."""
     with Table.open(path.parent, create=False) as opened, opened.change():
-        Clerk(opened, 0)
+        LeaseScheduler(opened, 0)
         opened.commit()
         areas = (opened.kinds, opened.resources, opened.members, opened.accounts, opened.seats)
-        live = [[*opened.live(seat)] for seat, _ in opened.seats.items()]
+        live = [[*opened.lease_words(seat)] for seat, _ in opened.seats.items()]
         return [[repr(each) for each in area.items()] for area in areas] + [live]
 
 
@@ -47,11 +47,11 @@ def test_a_change_is_there_as_a_whole_or_not_at_all(
 ) -> None:
     folder, clock = tmp_path / "pool", ManualClock(50.0)
     monkeypatch.setattr(table, "check_version", lambda *_: None)
-    monkeypatch.setattr(Clerk, "_lives", lambda *_: True)  # nobody has a lock of a copy
+    monkeypatch.setattr(LeaseScheduler, "_lives", lambda *_: True)  # nobody has a lock of a copy
     with Pool.join([Resource("d")], folder=folder, clock=clock) as pool:
         first, second = pool.enter("first"), pool.enter("second")
         lease = first.lease(3.0)
-        second.ask()
+        second.ask_for_lease()
         clock.advance(1.0)
         before, images = state(folder / "table"), list[bytes]()
         whole = pool.table._memory
@@ -60,10 +60,10 @@ def test_a_change_is_there_as_a_whole_or_not_at_all(
             patched.setattr(pool.table, "_words", words)
             patched.setattr(pool.table.hand_overs, "_words", words)
             patched.setattr(pool.table, "_memory", Torn(whole, images, whole))
-            assert pool.withdraw(0), "the first seat holds"
-            assert pool.give_back(0), "so the device goes to the second seat"
+            assert pool.withdraw_seat(0), "the first seat holds"
+            assert pool.give_back_lease(0), "so the device goes to the second seat"
         after = state(folder / "table")
-        assert second.take() is not None
+        assert second.take_lease() is not None
         lease.close()
     assert before != after
     assert len(images) > 20

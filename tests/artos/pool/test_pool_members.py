@@ -20,7 +20,7 @@ from artos.pool.faults import (
 )
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
-from artos.pool.view import look
+from artos.pool.view import read_pool
 from artos.system.process_locks import ProcessLocks
 
 DEVICE = Resource("cuda:0")
@@ -52,7 +52,7 @@ def test_all_that_is_wrong_with_resources_is_told_at_once(folder: Path, clock: M
 def test_a_pool_without_resources_says_so(folder: Path, clock: ManualClock) -> None:
     with (
         Pool.join(folder=folder, clock=clock) as pool,
-        pytest.raises(PoolRefused, match="has no 'device': nobody has given it any"),
+        pytest.raises(PoolRefused, match="has no 'device': no process has given it any"),
     ):
         pool.enter("w")
 
@@ -105,10 +105,10 @@ def test_who_leaves_gives_all_back(folder: Path, clock: ManualClock) -> None:
         with Pool.join(folder=folder, clock=clock) as leaves:
             leaves.enter("v").lease()
             also = leaves.enter("v")
-            also.ask()
-            waiting.ask()
-        assert waiting.take() is not None
-        view = look(folder, clock)
+            also.ask_for_lease()
+            waiting.ask_for_lease()
+        assert waiting.take_lease() is not None
+        view = read_pool(folder, clock)
         assert [(each.resource, each.workload) for each in view.holders] == [("cuda:0", "w")]
         assert view.queue == []
 
@@ -119,9 +119,9 @@ def test_what_died_is_freed_by_who_looks_next(folder: Path, clock: ManualClock) 
         dies.enter("v").lease()
         dies.table.locks.drop(dies.member)
         clock.advance(5.0)
-        assert lives.enter("w").ask() is not None
+        assert lives.enter("w").ask_for_lease() is not None
         assert {each.workload: each.held_seconds for each in lives.usage()}["v"] == 5.0
-        with pytest.raises(NotInPool, match="took this one for dead"):
+        with pytest.raises(NotInPool, match="took this one for ended"):
             dies.enter("v")
 
 
@@ -137,8 +137,8 @@ def test_members_that_cannot_be_watched_are_looked_after(
     with Pool.join(folder=folder) as lives:
         seat = lives.enter("w")
         dies.enter("v").lease()
-        assert seat.ask() is None
-        lives._follow()
+        assert seat.ask_for_lease() is None
+        lives._watch_members()
         assert lives.patience == 0.5
         dies.table.locks.drop(dies.member)
         assert lives.wait_for(seat, 60.0) is not None

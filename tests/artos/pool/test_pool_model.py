@@ -27,7 +27,7 @@ from artos.pool.faults import LeaseRevoked
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.seat import Lease, Seat
-from artos.pool.view import look
+from artos.pool.view import read_pool
 
 RESOURCES = [Resource("a"), Resource("b", share=2, memory_mb=100), Resource("c", "slot")]
 SEATS = st.integers(0, 7)
@@ -80,7 +80,8 @@ class Member:
 
     def die(self) -> None:
         self.pool.table.locks.drop(self.pool.member)
-        self.pool._abandon()
+        self.pool.forked()
+        self.pool.table.close()
 
 
 class Members(RuleBasedStateMachine):
@@ -96,7 +97,7 @@ class Members(RuleBasedStateMachine):
         if hasattr(self, "members"):
             for member in self.members:
                 member.pool.close()
-            look(self.folder / "pool")
+            read_pool(self.folder / "pool")
             assert not (self.folder / "pool").exists()
             shutil.rmtree(self.folder)
 
@@ -123,7 +124,7 @@ class Members(RuleBasedStateMachine):
             member, seat = found
             if seat not in member.leases and seat not in member.waiting:
                 member.waiting.add(seat)
-                member.got(seat, seat.ask(seconds))
+                member.got(seat, seat.ask_for_lease(seconds))
 
     @rule(number=SEATS)
     def end(self, number: int) -> None:
@@ -144,11 +145,11 @@ class Members(RuleBasedStateMachine):
             self.ask(number, 0.0)
 
     @rule(number=SEATS)
-    def offer(self, number: int) -> None:
+    def renew_or_queue(self, number: int) -> None:
         if (found := self.seat(number)) and found[1] in found[0].leases:
             member, seat = found
             try:
-                again = member.leases[seat].offer()
+                again = member.leases[seat].renew_or_queue()
             except LeaseRevoked:
                 return
             if again is None:
@@ -199,7 +200,7 @@ class Members(RuleBasedStateMachine):
         """
         for seat in [seat for member in self.members for seat in member.seats if seat.what == "b"]:
             seat.set_memory(60)
-        look(self.folder / "pool", self.clock)  # what the dead had is freed
+        read_pool(self.folder / "pool", self.clock)  # what the dead had is freed
         for _ in range(40):
             for member in self.members:
                 member.collect()
@@ -272,5 +273,5 @@ def test_processes_that_die_at_random_never_share_a_lease(tmp_path: Path, seed: 
                 racer.wait()
     assert set(ends) <= {0, -signal.SIGKILL}
     assert ends[0] >= 4
-    look(tmp_path / "pool")
+    read_pool(tmp_path / "pool")
     assert not (tmp_path / "pool").exists()

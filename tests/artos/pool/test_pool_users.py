@@ -12,11 +12,11 @@ from pool_peer import DEVICE, Peer
 
 from artos.errors import NotOurs
 from artos.pool import records
-from artos.pool.folder import PoolFolder, bell_name, pool_folder
+from artos.pool.folder import PoolFolder, pool_folder, wake_up_name
 from artos.pool.pool import Pool
 from artos.pool.records import MemberRecord
-from artos.pool.view import clean, look
-from artos.pool.watch import Bells
+from artos.pool.view import clean, read_pool
+from artos.pool.watch import WakeUps
 
 pytestmark = [
     pytest.mark.processes,
@@ -34,7 +34,7 @@ def shared() -> Iterator[Path]:
         os.chown(folder, 0, GROUP)
         folder.chmod(0o2770)
         yield folder
-        look(folder)
+        read_pool(folder)
         assert [*folder.iterdir()] == []
 
 
@@ -47,7 +47,7 @@ def test_users_of_a_group_take_turns_and_what_a_dead_one_held_is_the_others(shar
         one.tell("lease")
         two.kill()
         assert one.hear() == "cuda:0"
-        assert [each.workload for each in look(shared).holders] == ["one"]
+        assert [each.workload for each in read_pool(shared).holders] == ["one"]
     assert shared.exists(), "it is not ours to remove"
 
 
@@ -97,7 +97,7 @@ def test_a_folder_that_a_neighbour_made_in_our_place_is_refused(memory: Path, mo
         (folder / "table").symlink_to("/etc/hostname")
 
     as_user(ONE, plant)
-    for enter in (Pool.join, look, clean):
+    for enter in (Pool.join, read_pool, clean):
         with pytest.raises(NotOurs, match=f"belongs to user {ONE}"):
             enter()
     assert (folder / "table").is_symlink()
@@ -138,12 +138,12 @@ def test_no_link_of_a_member_is_followed(shared: Path, tmp_path: Path) -> None:
         seat = pool.enter("root's")
         with seat.lease(1.0):
             one.tell("lease")
-            while not seat._live[records.DOOR]:  # until it waits
+            while not seat._words[records.DEMAND]:  # until it waits
                 os.sched_yield()
-            bell = shared / bell_name(0)
-            bell.unlink()
-            bell.symlink_to(precious)
-            os.lchown(bell, ONE, GROUP)
+            wake_up = shared / wake_up_name(0)
+            wake_up.unlink()
+            wake_up.symlink_to(precious)
+            os.lchown(wake_up, ONE, GROUP)
         assert one.hear() == "cuda:0", "it looks by itself once the lease is over"
     assert precious.read_text() == "root's secret"
 
@@ -152,17 +152,17 @@ def test_no_link_of_a_member_is_followed(shared: Path, tmp_path: Path) -> None:
 def test_only_a_bell_of_the_pool_is_rung(shared: Path, tmp_path: Path, what: str) -> None:
     target = tmp_path / "target"
     if what == "other's FIFO":
-        os.mkfifo(shared / bell_name(3), 0o600)
-        os.chown(shared / bell_name(3), ONE, ONE)
+        os.mkfifo(shared / wake_up_name(3), 0o600)
+        os.chown(shared / wake_up_name(3), ONE, ONE)
     else:
         target.write_bytes(b"precious")
         if what == "link":
-            (shared / bell_name(3)).symlink_to(target)
+            (shared / wake_up_name(3)).symlink_to(target)
         else:
-            (shared / bell_name(3)).write_bytes(b"precious")
-    with PoolFolder.open(shared) as folder, Bells(folder) as bells:
-        bells.ring(3, MemberRecord(1, 1, 0, "victim"))
-        assert not bells._opened
+            (shared / wake_up_name(3)).write_bytes(b"precious")
+    with PoolFolder.open(shared) as folder, WakeUps(folder) as wake_ups:
+        wake_ups.wake(3, MemberRecord(1, 1, 0, "victim"))
+        assert not wake_ups._opened
         folder.clear()
     assert not target.exists() or target.read_bytes() == b"precious"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from artos.checkpoint import read_manifest
 from artos.errors import BadMessage, CheckpointFault, ImageUnusable, Refused
 from artos.protocol import invocations
-from artos.protocol.orders import RunOrder, read_order
+from artos.runs.checkpoint import read_manifest
+from artos.runs.orders import RunOrder, read_order
 from head.daemon.options import head_options
 from head.daemon.store import Store
 from head.records.run_folder import RunFolder

@@ -9,8 +9,8 @@ import pytest
 from elastic import needs_criu
 from stage import PATIENCE, ROUND, ROUNDS, Stage, rows_here
 
-from artos.buffer.mailbox import actor_member
 from artos.runtime.template import WAKE, Identity, tell
+from artos.specs.members import ACTORS, Member
 from artos.system.child import Child
 from workers.checkpoint.criu.driver import Criu, criu_here
 from workers.checkpoint.facts import Facts
@@ -71,7 +71,7 @@ def test_clones_live_side_by_side_and_write_what_unprepared_actors_write(
         for child in stage._children:
             os.kill(child.pid, WAKE)
         for actor in (0, 1):
-            assert stage.ready(actor_member(actor)).incarnation == 1
+            assert stage.ready(Member(ACTORS, actor)).incarnation == 1
         for stop in range(ROUND, (ROUNDS + 1) * ROUND, ROUND):
             for actor in (0, 1):
                 stage.sample(actor, stop)
@@ -88,7 +88,7 @@ def test_global_random_streams_of_clones_differ(tmp_path: Path) -> None:
         cloning, found = Cloning(stage), []
         for actor in (0, 1):
             cloning.clone(actor)
-            stage.ready(actor_member(actor))
+            stage.ready(Member(ACTORS, actor))
             found.append(stage.rows(actor, rounds=1)["observations"])
     assert found[0] != found[1]
 
@@ -97,7 +97,7 @@ def test_global_random_streams_of_clones_differ(tmp_path: Path) -> None:
 def test_a_clone_stops_when_told_and_says_what_it_has_to_say_in_its_own_log(tmp_path: Path) -> None:
     with Stage("toys_to_prepare:raising_on_reset", tmp_path) as stage:
         child = Cloning(stage).clone(1)
-        report = stage.hear(actor_member(1))
+        report = stage.hear(Member(ACTORS, 1))
         assert "no reset today" in getattr(report, "trace", "")
         child.end(PATIENCE)
         assert child.died() == 3

@@ -9,23 +9,24 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from artos.buffer.mailbox import Board, control_member
-from artos.buffer.segment import ShmFolder
+from artos.buffer.mailbox import Board
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import DeadlineExceeded, NotRunning, Refused
-from artos.plan import Site
 from artos.protocol.codec import encode
 from artos.protocol.control import PROTOCOL, RunScaled, ScaleRun, StopRun
+from artos.runs.plan import Site
 from artos.runtime.control import ControlServer, address_file, announced, scale
+from artos.specs.members import CONTROL, Member, Members
 from artos.version import VERSION
 
-MEMBERS = 3
+MEMBERS = Members.of_run(2)
 
 
 @pytest.fixture
 def site() -> Iterator[Site]:
     folder = ShmFolder.create("control")
     try:
-        yield Site(str(folder.path), 0, MEMBERS)
+        yield Site(str(folder.path), MEMBERS.publisher, MEMBERS)
     finally:
         folder.remove()
 
@@ -49,7 +50,7 @@ def served(
 @pytest.mark.parametrize("fault", ["", "cannot continue with 12 actors: 8 are registered"])
 def test_a_control_is_answered(fault: str, site: Site, tmp_path: Path) -> None:
     board = Board.create(site.board_path, MEMBERS)
-    server = ControlServer(board, MEMBERS)
+    server = ControlServer(board)
     with announced(tmp_path, site), ThreadPoolExecutor(1) as pool:
         asked = pool.submit(scale, tmp_path, 12, 20.0)
         assert served(board, server, RunScaled(12, 16, fault), asked) == [12]
@@ -87,8 +88,8 @@ def test_a_run_that_does_not_answer_is_given_up(site: Site, tmp_path: Path) -> N
 @pytest.mark.parametrize("content", [b"\xc1 nonsense", encode(StopRun("run"))])
 def test_what_no_control_says_is_dropped_and_counted(content: bytes, site: Site) -> None:
     board = Board.create(site.board_path, MEMBERS)
-    server = ControlServer(board, MEMBERS)
-    board.up(control_member(MEMBERS)).put(content)
+    server = ControlServer(board)
+    board.up(Member(CONTROL)).put(content)
     assert server.serve(lambda request: pytest.fail(f"asked for {request}")) == 1
 
 
@@ -102,7 +103,7 @@ def test_what_no_control_says_is_dropped_and_counted(content: bytes, site: Site)
 def test_a_run_of_another_version_is_refused_by_both_versions(
     written: dict[str, object], named: str, site: Site, tmp_path: Path
 ) -> None:
-    address = {"board": str(site.board_path), "members": MEMBERS, "state": "running"}
+    address = {"board": str(site.board_path), "members": 3, "state": "running"}
     address_file(tmp_path).write_bytes(msgspec.json.encode(address | written))
     with pytest.raises(Refused, match=rf"{named}.*ARTOS {VERSION} \(protocol {PROTOCOL}\)"):
         scale(tmp_path, 2)

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from artos.errors import NoIdentity
-from artos.plan import Site
+from artos.runs.plan import Site
 from artos.runtime.template import Identity, read, tell
+from artos.specs.members import ACTORS, Member, Members
 
-ONE = Identity(Site("/dev/shm/artos.x", 1, 3), "actor-0.log")
+ONE = Identity(Site("/dev/shm/artos.x", Member(ACTORS), Members.of_run(2)), "actor-0.log")
 
 
 def test_told_through_a_descriptor_that_was_open_before(tmp_path: Path) -> None:

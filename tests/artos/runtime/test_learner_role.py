@@ -12,26 +12,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from artos import UniformSampler
+from artos import Actor, Learner, UniformSampler
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.errors import BadRow
-from artos.lag import ActorLag
-from artos.protocol.invocations import Claim, Done, Invoke
+from artos.protocol.invocations import ActorLag, Claim, Done, Invoke
 from artos.runtime import member
 from artos.runtime.device_meter import DeviceMeter
 from artos.runtime.member import LearnerRole
-from artos.spec import VERSION_KEY, ArraySpec, DataKey
+from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
 
 CLAIM = Claim(0, 4, 8)
 
 
-class Learner:
+class Toy(Learner):
     """The least that a role asks of a learner; ``act`` is what an update does."""
 
     def __init__(self) -> None:
-        self.fresh, self.weights = False, np.zeros(1, np.float32)
+        self.weights = np.zeros(1, np.float32)
         self.act: Callable[[Any], object] = lambda batch: None
         self.told: dict[str, float] = {}
 
@@ -64,7 +63,7 @@ class Stage:
     def __init__(self, block: ActorBlock, folder: Path) -> None:
         spec = ObjectSpec.sized("model_param", [ArraySpec("params", (1,))], 1)
         self.model = ModelBlock.create(folder / "model", [spec])
-        self.blocks, self.learner = {0: block}, Learner()
+        self.blocks, self.learner = {0: block}, Toy()
         self.role = LearnerRole(self.learner, self.model["model_param"], self.blocks)
         for _ in range(3):
             self.update()
@@ -199,7 +198,7 @@ def test_rows_that_an_actor_did_not_write_are_no_rows(
     writes: int, lacking: str, tmp_path: Path
 ) -> None:
     """What was in that memory before would be learned from."""
-    with a_role(tmp_path, Actor(writes)) as role:
+    with a_role(tmp_path, Stamping(writes)) as role:
         written = role.step()
         with pytest.raises(BadRow, match=f"{lacking} rows were not written: sample"):
             role.run(Invoke(1, "actors.sample", "sample", (), written + 4))
@@ -207,13 +206,13 @@ def test_rows_that_an_actor_did_not_write_are_no_rows(
 
 
 def test_what_an_actor_waits_for_room_is_no_work(tmp_path: Path, ticking: None) -> None:
-    with a_role(tmp_path, Actor()) as role:
+    with a_role(tmp_path, Stamping()) as role:
         done = role.run(Invoke(1, "actors.sample", "sample", (), 12))
     assert done.times == {"wait_for_room": 1.0, "bind": 1.0, "environment": 0.25, "sample": 0.75}
     assert done.seconds == 1.0
 
 
-class Actor:
+class Stamping(Actor):
     """The least that a role asks of an actor."""
 
     version = 0
@@ -230,6 +229,3 @@ class Actor:
         for versions in self.block.views(VERSION_KEY, start, start + min(rows, self.writes)):
             versions[...] = self.version
         return {"environment": 0.25}
-
-    def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        return (), ()

@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 
 from artos.clock import ManualClock
-from artos.levels import Cost, Level
-from artos.pool.faults import CannotReturn, DeviceFull, DeviceTooSmall, NoMemoryInTime
+from artos.errors import CannotReturn
+from artos.pool.faults import DeviceFull, DeviceTooSmall, NoMemoryInTime
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.seat import Seat
 from artos.pool.table import Table
-from artos.pool.view import look
+from artos.pool.view import read_pool
 from artos.protocol.invocations import Done, Failed, Invoke, Waits
 from artos.runtime import leased
 from artos.runtime.leased import LeasedRole
 from artos.runtime.member import Stopped, guarded
+from artos.specs.levels import Cost, Level
 
 CALL = Invoke(7, "learner.update", "update")
 DEADLINE = 300.0
@@ -104,7 +105,7 @@ class Stage:
 
     def left_seconds(self) -> float | None:
         """How long the learner's present lease is to be respected."""
-        (holder,) = look(self.folder, self.clock).holders
+        (holder,) = read_pool(self.folder, self.clock).holders
         return holder.left_seconds
 
     def takes(self, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +144,7 @@ def test_it_waits_for_its_turn_and_says_so(stage: Stage) -> None:
     assert stage.reports == ["a device", ""]
     assert (done.version, done.lost_lease) == (1, "")
     assert done.times.keys() == {"learn", "wait_for_device"}
-    assert stage.other.ask() is not None, "it was given back after the update"
+    assert stage.other.ask_for_lease() is not None, "it was given back after the update"
     stage.other._lease.close()  # type: ignore[union-attr]
 
 
@@ -183,7 +184,7 @@ def test_a_lease_is_as_long_as_updates_of_its_kind_take(
 
 def test_an_update_that_loses_its_lease_counts_and_the_next_one_waits(stage: Stage) -> None:
     def too_long() -> None:
-        assert stage.other.ask() is None
+        assert stage.other.ask_for_lease() is None
         stage.clock.advance(DEADLINE + 1)
         stage.others.granted()
         assert stage.other.holds == "cuda:0"
@@ -219,7 +220,7 @@ def big(tmp_path: Path) -> Iterator[Stage]:
 
 def there(stage: Stage) -> tuple[int, int]:
     """MB of the device that the table says are taken, and those of them without a lease."""
-    device = look(stage.folder, stage.clock).resources[0]
+    device = read_pool(stage.folder, stage.clock).resources[0]
     return device.memory_taken_mb, device.memory_idle_mb
 
 
@@ -294,7 +295,7 @@ def test_it_leaves_a_device_that_others_need_and_only_then(big: Stage) -> None:
     needy.set_memory(180)
     assert big.role.run(CALL).times.keys() == {"learn", "clear_device"}
     assert memory.left.pop() is Level.KEEP, "nobody waits, and it is back at once"
-    big.learner.act = needy.ask
+    big.learner.act = needy.ask_for_lease
     big.role.run(CALL)
     assert memory.left.pop() is Level.PARK
     assert there(big) == (200, 20)
@@ -309,12 +310,14 @@ def test_between_updates_it_makes_room_for_who_waits_for_that_alone(big: Stage) 
     big.role.idle()
     assert memory.left == [Level.KEEP], "somebody needs 1 MB more than there is, and does not wait"
     memory.left.clear()
-    assert needy.ask() is None
+    assert needy.ask_for_lease() is None
     big.role.idle()
-    assert (memory.left, needy.take()) == ([Level.TRIM], None), "which frees less than it was said"
+    assert (memory.left, needy.take_lease()) == ([Level.TRIM], None), (
+        "which frees less than it was said"
+    )
     big.role.idle()
     assert memory.left == [Level.TRIM, Level.PARK]
-    assert needy.take() is not None
+    assert needy.take_lease() is not None
     assert big.role.idle() > 1000, "nothing is left to clear"
 
 
@@ -326,11 +329,11 @@ def test_two_that_wait_for_what_the_other_has_left_do_not_wait_for_ever(
     big.role.run(CALL)
     needy = big.others.enter("needy", "cuda:0")
     needy.set_memory(150, left_mb=100)
-    assert needy.ask() is None
+    assert needy.ask_for_lease() is None
     lease: list[Any] = []
 
     def listen() -> bool:
-        if found := needy.take():
+        if found := needy.take_lease():
             lease.append(found)
             found.close()
             needy.set_memory(150)
@@ -351,7 +354,7 @@ def test_who_waits_for_memory_says_whose_it_is_and_gives_up_at_its_deadline(
     looks: list[str] = []
 
     def listen() -> bool:
-        looks.extend(each for who in look(big.folder, big.clock).queue for each in who.held_by)
+        looks.extend(each for who in read_pool(big.folder, big.clock).queue for each in who.held_by)
         big.clock.advance(DEADLINE / 3)
         return False
 
@@ -363,7 +366,7 @@ def test_who_waits_for_memory_says_whose_it_is_and_gives_up_at_its_deadline(
     assert len(looks) == 4, "it looked as often as it takes to wait for its deadline"
     assert big.reports == ["a device", f"20 MB on cuda:0, held by {looks[0]}"]
     assert "`artos pool`" in str(told.value)
-    assert not look(big.folder, big.clock).queue, "it has left the queue"
+    assert not read_pool(big.folder, big.clock).queue, "it has left the queue"
     failed = guarded(lambda: (_ for _ in ()).throw(told.value), CALL, big.role)
     assert isinstance(failed, Failed)
     assert failed.fatal, "another try would wait as long"
@@ -393,7 +396,7 @@ def test_memory_that_nobody_counts_is_not_measured(tmp_path: Path) -> None:
     memory = Memory(peak_mb=80)
     stage = Stage(tmp_path / "pool", memory=memory)
     with stage.others, stage.pool:
-        stage.learner.act = stage.other.ask
+        stage.learner.act = stage.other.ask_for_lease
         stage.role.run(CALL)
         assert (memory.left, memory.limits) == ([], [])
         assert stage.role.idle() > 1000

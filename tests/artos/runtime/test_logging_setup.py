@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from artos.runtime.reference import load_object
+from artos.runs.loader import load_object
 from artos.system.logging_setup import PACKAGES, logging_to, to_stderr
 
 OURS, USERS = logging.getLogger("head.toy"), logging.getLogger("users_own")

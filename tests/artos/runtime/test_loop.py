@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from artos.clock import ManualClock, WakingClock
-from artos.system.loop import TICK, Loop
+from artos.runtime.loop import TICK, Loop
+from artos.specs.members import Member
 
 
 class Sleeper(Loop):
@@ -25,7 +26,7 @@ class Sleeper(Loop):
         del seconds
         self.real.advance(self.sleeps.pop(0))
 
-    def _changed(self, member: int) -> None:
+    def _changed(self, member: Member) -> None:
         del member
 
     def _follow_children(self) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from artos.errors import Refused
-from artos.reference import Reference, package_of
-from artos.runtime.reference import load_object
+from artos.runs.loader import load_object
+from artos.specs.reference import Reference, package_of
 from deploy.client.submit import Wanted, code_of
 
 

@@ -15,8 +15,8 @@ import pytest
 from helpers import PATIENCE, python
 
 from artos.errors import DeadlineExceeded
-from artos.reference import Reference
 from artos.runtime.preload import Preloaded
+from artos.specs.reference import Reference
 from artos.system.child import Child, ProcessSpec
 
 pytestmark = pytest.mark.processes
@@ -144,7 +144,7 @@ def test_it_and_what_it_forked_die_with_the_supervisor(module: Path, tmp_path: P
     code = f"""if True:
         import signal
         from pathlib import Path
-        from artos.reference import (Reference)
+        from artos.specs.reference import (Reference)
         from artos.system.child import ProcessSpec
         from artos.runtime.preload import Preloaded
         preloaded = Preloaded(Reference({f"{module}:table"!r}, {{}}, {str(tmp_path)!r}))

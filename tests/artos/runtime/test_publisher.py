@@ -10,7 +10,7 @@ import pytest
 from artos.buffer.model_block import ModelBlock, ObjectSpec, block_bytes
 from artos.errors import BadObject, NotFinite
 from artos.learners.publisher import Publisher
-from artos.spec import ArraySpec, ObjectKey
+from artos.specs.keys import ArraySpec, ObjectKey
 
 KEYS = (
     ObjectKey("noise_scale"),

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from artos.errors import Refused
-from artos.reference import Reference
-from artos.runtime.reference import settings_of_workload
-from artos.scaling.actor_count import ActorsSetting, Schedule
-from artos.scaling.elastic import Elastic
-from artos.settings import Setting, convert, settings_of, shown
-from artos.spec import Workload
+from artos.runs.loader import settings_of_workload
+from artos.specs.actor_count import ActorsSetting, Schedule
+from artos.specs.elastic import Elastic
+from artos.specs.reference import Reference
+from artos.specs.settings import Setting, convert, settings_of, shown
+from artos.specs.workload import Workload
 from triggers.algorithms.ppo import workload
 
 

@@ -14,10 +14,10 @@ import pytest
 from helpers import python
 from stage import HERE, PATIENCE, ROUND, ROUNDS, Rows, Stage, mapped, open_files, rows_here
 
-from artos.buffer.mailbox import actor_member
 from artos.clock import Deadline
 from artos.protocol.invocations import Failed
 from artos.runtime.template import IDENTITY_FD
+from artos.specs.members import ACTORS, Member
 
 pytestmark = pytest.mark.processes
 
@@ -34,7 +34,7 @@ def plain_rows(env: str, actor: int, logs: Path) -> Rows:
     """Rows of an ordinary actor process in a run of its own."""
     with Stage(env, logs) as stage:
         stage.start_plain(actor)
-        stage.ready(actor_member(actor))
+        stage.ready(Member(ACTORS, actor))
         return stage.rows(actor)
 
 
@@ -67,7 +67,7 @@ def test_forked_actors_serve_side_by_side(env: str, tmp_path: Path) -> None:
         assert psutil.Process(server.pid).num_threads() == 1  # a fork would lose the others
         for actor in (0, 1):
             stage.fork(server, actor)
-            assert stage.ready(actor_member(actor)).incarnation == 1
+            assert stage.ready(Member(ACTORS, actor)).incarnation == 1
         for stop in range(ROUND, (ROUNDS + 1) * ROUND, ROUND):
             for actor in (1, 0):
                 stage.sample(actor, stop)
@@ -86,7 +86,7 @@ def test_a_forked_actor_is_the_supervisors_child_and_holds_nothing_of_the_server
     server = cartpole.start_template("fork")
     cartpole.ready(cartpole.template)
     child = cartpole.fork(server, 0)
-    cartpole.ready(actor_member(0))
+    cartpole.ready(Member(ACTORS, 0))
     assert psutil.Process(child.pid).ppid() == os.getpid()
     assert os.getsid(child.pid) == child.pid
     log = str(cartpole.log(0))
@@ -103,7 +103,7 @@ def test_a_forked_actor_outlives_the_server_and_stops_when_told(cartpole: Stage)
     server = cartpole.start_template("fork")
     cartpole.ready(cartpole.template)
     child = cartpole.fork(server, 0)
-    cartpole.ready(actor_member(0))
+    cartpole.ready(Member(ACTORS, 0))
     assert server.stdin is not None
     server.stdin.close()
     assert server.wait(PATIENCE) == 0
@@ -118,7 +118,7 @@ def test_a_killed_server_takes_no_actor_along(cartpole: Stage) -> None:
     server = cartpole.start_template("fork")
     cartpole.ready(cartpole.template)
     cartpole.fork(server, 0)
-    cartpole.ready(actor_member(0))
+    cartpole.ready(Member(ACTORS, 0))
     server.kill()
     server.wait()
     assert cartpole.rows(0, rounds=1)
@@ -130,7 +130,7 @@ def test_server_and_actors_die_with_the_supervisor(cartpole: Stage) -> None:
     with python(HERE / "fork_peer.py", "fork", *cartpole.arguments(site), request) as peer:
         assert peer.stdout is not None
         pids = [int(pid) for pid in peer.stdout.readline().split()]
-        cartpole.ready(actor_member(0))
+        cartpole.ready(Member(ACTORS, 0))
         peer.send_signal(signal.SIGKILL)
         until(lambda: all(gone(pid) for pid in pids))
 
@@ -141,7 +141,7 @@ def test_an_actor_that_nobody_adopts_ends(cartpole: Stage) -> None:
     cartpole.ready(cartpole.template)
     child = cartpole.fork(server, 0)
     until(lambda: gone(child.pid))
-    assert cartpole.node.board.up(actor_member(0)).take() is None
+    assert cartpole.node.board.up(Member(ACTORS, 0)).take() is None
 
 
 @pytest.mark.long
@@ -154,7 +154,7 @@ def test_what_user_code_prints_and_reads_stays_out_of_the_way(tmp_path: Path) ->
         assert before.splitlines() == 2 * ["the track is open", "heard b''"]
         for actor in (0, 1):
             stage.fork(server, actor)
-            stage.ready(actor_member(actor))
+            stage.ready(Member(ACTORS, actor))
             stage.stop(actor)
             stage._children[-1].end(PATIENCE)
         said = stage.said()
@@ -174,7 +174,7 @@ def test_a_woken_template_is_the_actor(env: str, tmp_path: Path) -> None:
         sleeper = stage.start_template("image", str(file))
         stage.ready(stage.template)
         stage.wake(sleeper, file, 1)
-        assert stage.ready(actor_member(1)).incarnation == 1
+        assert stage.ready(Member(ACTORS, 1)).incarnation == 1
         found = stage.rows(1)
         stage.stop(1)
         assert sleeper.wait(PATIENCE) == 0
@@ -191,7 +191,7 @@ def test_a_sleeper_holds_only_its_identity_and_its_log(cartpole: Stage) -> None:
     log = str(cartpole.logs / "template.log")
     assert open_files(sleeper.pid) == {0: os.devnull, 1: log, 2: log, IDENTITY_FD: str(file)}
     cartpole.wake(sleeper, file, 0)
-    cartpole.ready(actor_member(0))
+    cartpole.ready(Member(ACTORS, 0))
     log = str(cartpole.log(0))
     assert open_files(sleeper.pid) == {0: os.devnull, 1: log, 2: log}
 
@@ -228,16 +228,16 @@ def test_global_random_streams_are_each_actors_own(tmp_path: Path) -> None:
         stage.ready(stage.template)
         for actor in (0, 1):
             stage.fork(server, actor)
-            stage.ready(actor_member(actor))
+            stage.ready(Member(ACTORS, actor))
             found[actor] = stage.rows(actor, rounds=1)
     assert found[0]["observations"] != found[1]["observations"]
     with Stage(env, tmp_path) as stage:
         sleeper = stage.start_template("image", str(tmp_path / "identity"))
         stage.ready(stage.template)
         stage.wake(sleeper, tmp_path / "identity", 1)
-        stage.ready(actor_member(1))
+        stage.ready(Member(ACTORS, 1))
         assert stage.rows(1, rounds=1) == found[1]
     with Stage(env, tmp_path) as stage:
         stage.start_plain(1)
-        stage.ready(actor_member(1))
+        stage.ready(Member(ACTORS, 1))
         assert stage.rows(1, rounds=1) == found[1]

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from named import LEARNER
 
-from artos.buffer.mailbox import LEARNER, Board
+from artos.buffer.mailbox import Board
 from artos.protocol.invocations import Done, Invoke, Stop, encode
 from artos.runtime.member import Line, Stopped, serve
+from artos.specs.members import Members
 
 
 class Role:
@@ -29,7 +31,7 @@ class Role:
 
 @pytest.fixture
 def board(tmp_path: Path) -> Board:
-    return Board.create(tmp_path / "board", 1)
+    return Board.create(tmp_path / "board", Members.of_run(1))
 
 
 def call(firing: int) -> bytes:

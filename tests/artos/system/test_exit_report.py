@@ -10,7 +10,7 @@ from artos.system.exit_report import ExitReport
 @pytest.mark.parametrize(
     ("status", "words", "own"),
     [
-        (-9, "killed by signal 9 (if nobody did that, memory ran out", False),
+        (-9, "killed by signal 9 (if no one did that, memory ran out", False),
         (-15, "killed by signal 15; its last output", False),
         (-11, "killed by signal 11; its last output", True),
         (3, "ended with exit status 3; its last output", True),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from helpers import PATIENCE
 
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import DeadlineExceeded
 from artos.runtime.control import address_file, scale
 from artos.system.locks import FileLock, is_held

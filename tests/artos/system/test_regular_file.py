@@ -12,7 +12,7 @@ import pytest
 
 from artos.buffer.rows_file import RowsFile, check_rows
 from artos.errors import CheckpointFault, Refused
-from artos.protocol.orders import RunOrder, read_order
+from artos.runs.orders import RunOrder, read_order
 from artos.runtime.serving import plan_in
 from artos.runtime.template import take_log
 from artos.system.append_file import AppendFile

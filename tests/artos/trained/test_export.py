@@ -27,8 +27,8 @@ from artos.policies.acting import ActInfo
 from artos.policies.actor_critic import ActorCritic
 from artos.policies.build import Policy
 from artos.policies.plain import PlainActorCritic
-from artos.spec import MASK_KEY
-from artos.trained.export import _action_layer, export
+from artos.specs.keys import MASK_KEY
+from artos.trained.export import _Clipped, export
 
 SHIFTED = ActionSpec("discrete", (), (4,), start=(5,))
 GRID = ActionSpec("multidiscrete", (2, 2), (2, 3, 5, 2), start=(0, 1, 2, 0))
@@ -78,7 +78,7 @@ def test_a_program_of_torch(actions: ActionSpec, parts: tuple[Part, ...], tmp_pa
 def test_clipped_actions_are_within_bounds_of_the_spaces_own_dtype(dtype: str) -> None:
     spec = ActionSpec("box", (2,), (), (-0.1, None), (0.3, 1e-3), dtype=dtype)
     far = torch.tensor([[9.0, 9.0], [-9.0, -9.0]])
-    found = _action_layer(spec)(far).numpy()
+    found = _Clipped(spec)(far).numpy()
     np.testing.assert_array_equal(found, action_writer(spec)(far.numpy()), strict=True)
     if dtype == "float64":
         assert (found >= [-0.1, -np.inf]).all()

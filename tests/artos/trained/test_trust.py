@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from artos import run_config
 from artos.errors import CheckpointFault, Refused
-from artos.reference import Reference
+from artos.runs import run_config
+from artos.specs.reference import Reference
 from artos.system.archives import Archives, pack
 from artos.trained.record import read
 from artos.trained.trust import allow, code_of
@@ -59,7 +59,7 @@ def test_what_came_with_the_run(home: Path) -> None:
 
 def test_what_everybody_may_write_to(home: Path) -> None:
     (home / "home").chmod(0o777)
-    with pytest.raises(Refused, match=r"and everybody may write to .*home: look"):
+    with pytest.raises(Refused, match=r"and everyone may write to .*home: look"):
         allow(home / "run", of(home / "home"), trust=False)
 
 
@@ -112,7 +112,7 @@ def test_a_file_or_a_folder_above_it_that_everybody_may_write_to(place: str, hom
     (home / "home" / "a").mkdir()
     (home / "home" / "a" / "mine.py").touch()
     (home / place).chmod(0o777)
-    with pytest.raises(Refused, match=f"and everybody may write to .*{place}: look"):
+    with pytest.raises(Refused, match=f"and everyone may write to .*{place}: look"):
         allow(home / "run", of(home / "home" / "a"), trust=False)
 
 
@@ -121,7 +121,7 @@ def test_a_folder_in_which_only_new_things_can_be_made(home: Path) -> None:
     (home / "home").chmod(0o1777)
     allow(home / "run", of(home / "home" / "a"), trust=False)
     (home / "home" / "a").chmod(0o1777)
-    with pytest.raises(Refused, match=r"and everybody may write to .*a: look"):
+    with pytest.raises(Refused, match=r"and everyone may write to .*a: look"):
         allow(home / "run", of(home / "home" / "a"), trust=False)
 
 
@@ -150,7 +150,7 @@ def test_the_file_of_an_environment_is_named(env: str, home: Path, logged: list[
     allow(home / "run", named, trust=False)
     assert logged == [f"runs the code in {file}"]
     file.chmod(0o666)
-    with pytest.raises(Refused, match=f"and everybody may write to {file}: look"):
+    with pytest.raises(Refused, match=f"and everyone may write to {file}: look"):
         allow(home / "run", named, trust=False)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from postbox import fill
 
 from artos.errors import BadMessage, MailboxFull
-from artos.protocol.fields import SESSIONS
+from artos.specs.fields import SESSIONS
 from artos.transport import channel
 from artos.transport.channel import BEAT, Channel, Envelope
 

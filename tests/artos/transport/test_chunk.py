@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import BadMessage, Overwritten
 from artos.protocol import codec
 from artos.protocol.data import Chunk
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
 from artos.transport import chunk as chunks
 from artos.transport.chunk import Rings, load, parts_of, unload
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from artos.errors import Refused
-from artos.faults import Faults, Seldom
+from artos.system.faults import Faults, Seldom
 from artos.system.printable import one_line, printable
 
 

@@ -13,6 +13,7 @@ from postbox import fill
 from artos.errors import MailboxFull
 from artos.protocol import codec, control, steering
 from artos.protocol.message import Message, Refusal, Restarted
+from artos.specs.members import ACTORS, Member
 from artos.transport import peers, untaken
 from artos.transport.authorizer import Authorizer
 from artos.transport.channel import Channel, Envelope, framed, opened
@@ -193,13 +194,13 @@ def test_what_nobody_takes_is_bounded(head: Peers, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(untaken, "_MOST", 2)
     worker = Worker(head)
     for number in range(4):
-        worker.channel.put(encoded(steering.End(number)))
+        worker.channel.put(encoded(steering.End(Member(ACTORS, number))))
     worker.exchange()
     assert head.untaken == 2
     first = head.take()
     worker.exchange(now=10.0)
-    numbers = [message.member for _, message in first + head.take()]  # type: ignore[attr-defined]
-    assert numbers == [0, 1, 2, 3]
+    came = [message.member for _, message in first + head.take()]  # type: ignore[attr-defined]
+    assert came == [Member(ACTORS, number) for number in range(4)]
 
 
 def test_a_peer_that_takes_nothing_is_an_error(

@@ -10,7 +10,7 @@ from world_events import QUOTAS, events, happen, restarted
 from worlds import World
 
 from artos.protocol.control import RunUp
-from artos.run_state import QUEUED
+from artos.protocol.run_state import QUEUED
 from head.daemon.effects import Finish
 from head.daemon.quotas import Quota, Quotas
 from head.daemon.run import Run, Seconds

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from artos.checkpoint import MANIFEST
+from artos.runs.checkpoint import MANIFEST
 from artos.system.archives import Archives
 from head.daemon.run import Run
 from head.daemon.run_host import RunHost

@@ -11,7 +11,7 @@ import pytest
 from worlds import World
 
 from artos.clock import ManualClock
-from artos.run_state import QUEUED
+from artos.protocol.run_state import QUEUED
 from head.daemon.run import Run
 from head.daemon.run_queue import PATIENCE, RunQueue, longest_wait
 from head.daemon.scheduler import Scheduler

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 import pytest
@@ -12,11 +13,13 @@ from world_events import QUOTAS, events, happen
 from worlds import World
 
 from artos.errors import Refused
+from head.daemon.admission import Admission
 from head.daemon.effects import Effect
 from head.daemon.quotas import Quotas
 from head.daemon.rooms import Rooms
 from head.daemon.roster import Room
 from head.daemon.run import Run
+from head.daemon.runs import Runs
 from head.daemon.scheduler import MOST_IN_A_ROW, Scheduler
 
 # -- the queue -------------------------------------------------------------------------------------
@@ -339,6 +342,22 @@ def test_places_executors_and_slots_always_fit_together(happened) -> None:
     assert effects == [], "a second turn finds nothing to do"
 
 
+class LinearRuns(Runs):
+    def to_place(self, moved: Iterable[str], room: Callable[[], bool]) -> Iterator[Run]:
+        names, up = {*moved}, [run for run in self.by_name.values() if run.up is not None]
+        return iter([run for run in up if run.name in names or len(run.places) != run.up.actors])
+
+
+class LinearAdmission(Admission):
+    def _room(self) -> int:
+        runs = self._runs.by_name.values()
+        unplaced = sum(run.active and not run.places for run in runs)
+        usable = [each.node for each in self._nodes._entries.values() if each.node.usable]
+        on = self._nodes.actors_on
+        free = sum(max(0, node.most_runs - len(on(node.name))) for node in usable)
+        return free - unplaced if usable else 1 - sum(run.active for run in runs)
+
+
 class Linear(Scheduler):
     """Looks at all runs and all nodes in each turn, as the rule is written down."""
 
@@ -348,17 +367,8 @@ class Linear(Scheduler):
             self._nodes.changed(node)
         for run in self.runs.values():
             self._changed(run)
+        self.all_runs.__class__, self._admission.__class__ = LinearRuns, LinearAdmission
         return super().turn(now, hold=hold)
-
-    def _to_place(self) -> list[Run]:
-        up = [run for run in self.runs.values() if run.up is not None]
-        return [run for run in up if run.name in self._moves or len(run.places) != run.up.actors]
-
-    def _room(self) -> int:
-        unplaced = sum(run.active and not run.places for run in self.runs.values())
-        usable = [each.node for each in self._nodes._entries.values() if each.node.usable]
-        free = sum(max(0, node.most_runs - len(self.actors_on(node.name))) for node in usable)
-        return free - unplaced if usable else 1 - sum(run.active for run in self.runs.values())
 
     def _rooms(self, run: Run, actors: int) -> list[Room]:
         rooms = []

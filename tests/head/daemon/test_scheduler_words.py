@@ -7,7 +7,8 @@ import pytest
 from worlds import World
 
 from artos.protocol.control import Assign, RunNews, RunUp
-from artos.run_state import RUNNING
+from artos.protocol.run_state import RUNNING
+from artos.protocol.views import RunFacts
 from head.daemon.effects import Begin
 from head.daemon.run import Run
 from head.daemon.scheduler import MOST_IN_A_ROW, Scheduler
@@ -141,17 +142,18 @@ def test_nodes_that_were_lost_one_after_the_other_are_told_together(world: World
 def test_news_are_told_apart_by_what_they_change(world: World) -> None:
     world.begin("r1")
     run, say = world.scheduler.runs["r1"], world.scheduler.run_news
-    assert not say(RunNews("r1", "running", "", {"steps": 0}))
+    assert not say(RunNews("r1", "running", "", RunFacts(steps=0)))
     assert run.reached == 0
-    assert not say(RunNews("r1", "running", "", {"steps": 10}))
-    assert (run.reached, run.facts, run.state) == (10, {"steps": 10}, "running")
+    assert not say(RunNews("r1", "running", "", RunFacts(steps=10)))
+    assert (run.reached, run.facts, run.state) == (10, RunFacts(steps=10), "running")
     assert not say(RunNews("r1", "running", "rows"))
-    assert (run.waits_for, run.facts) == ("rows", {"steps": 10}), "old facts stay until new ones"
-    assert not say(RunNews("r1", "running", "", {"steps": None}))
+    assert run.waits_for == "rows"
+    assert run.facts == RunFacts(steps=10), "old facts stay until new ones"
+    assert not say(RunNews("r1", "running", "", RunFacts()))
     run.deaths = 1
-    assert not say(RunNews("r1", "running", "", {"steps": 10}))
+    assert not say(RunNews("r1", "running", "", RunFacts(steps=10)))
     assert run.deaths == 1, "that is as far as it had got"
-    assert say(RunNews("r1", "running", "", {"steps": 11}))
+    assert say(RunNews("r1", "running", "", RunFacts(steps=11)))
     assert run.deaths == 0
     assert say(RunNews("r1", "stopping"))
     assert run.state == "stopping"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from artos import checkpoint
+from artos.runs import checkpoint
 from head.records.run_folder import RunFolder
 
 Start = Callable[..., "subprocess.Popen[str]"]

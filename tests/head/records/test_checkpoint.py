@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from records_writer import Start, arrays_of
 
-from artos import checkpoint
-from artos.checkpoint import MANIFEST, Manifest, check_workload, layout_of, load, save
 from artos.errors import CheckpointFault
-from artos.spec import ArraySpec
+from artos.runs import checkpoint
+from artos.runs.checkpoint import MANIFEST, Manifest, check_workload, layout_of, load, save
+from artos.specs.keys import ArraySpec
 
 FACTS = Manifest(
     workload="ppo", env="CartPole-v1", seed=7, version=3, steps=4096, updates=3, episodes=99,

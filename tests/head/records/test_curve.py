@@ -101,7 +101,7 @@ def test_a_drawing_that_fails_keeps_the_last_curve(folder: RunFolder) -> None:
 @pytest.mark.processes
 def test_records_and_view_load_neither_torch_nor_matplotlib() -> None:
     code = (
-        "import sys, head.records.curve, head.records.progress_log, artos.checkpoint\n"
+        "import sys, head.records.curve, head.records.progress_log, artos.runs.checkpoint\n"
         "import deploy.display.view\n"
         "print([m for m in ('torch', 'matplotlib', 'tensorboardX', 'workers') if m in sys.modules])"
     )

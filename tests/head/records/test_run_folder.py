@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records_writer import Start
 
-from artos import checkpoint
 from artos.errors import CheckpointFault, Refused, RunExists
-from artos.run_config import is_own
-from artos.usage import Usage
+from artos.protocol.usage import Usage
+from artos.runs import checkpoint
+from artos.runs.run_config import is_own
 from head.records.run_folder import RunFolder, default_path, writing
 from head.records.status import Status, Summary
 from triggers.journal import Journal

@@ -12,13 +12,13 @@ import pytest
 import safetensors.numpy
 from disks import full, needs_mount, small_disk
 
-from artos import checkpoint
 from artos.buffer import rows_file
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
-from artos.checkpoint import Manifest
 from artos.errors import CheckpointFault
-from artos.spec import DataKey
+from artos.runs import checkpoint
+from artos.runs.checkpoint import Manifest
+from artos.specs.keys import DataKey
 
 KEYS = (DataKey("rewards"), DataKey("frames", (3,), "uint8"))
 FACTS = Manifest(workload="dqn", env="toy", seed=1, version=3, steps=8, updates=3)

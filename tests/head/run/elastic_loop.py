@@ -9,21 +9,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+from named import LEARNER
 
-from artos.buffer.mailbox import LEARNER, actor_member, actor_of
 from artos.buffer.model_block import ObjectSpec
-from artos.buffer.run_memory import RunMemory
 from artos.clock import ManualClock
 from artos.learners.publisher import Publisher
-from artos.plan import Plan
 from artos.protocol.invocations import Claim, Done, Invoke, Ready
-from artos.reference import Reference
-from artos.scaling.actor_count import Actors
-from artos.scaling.elastic import Elastic, Park
-from artos.spec import VERSION_KEY, ArraySpec, DataKey, ObjectKey
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory
+from artos.specs.actor_count import Actors
+from artos.specs.elastic import Elastic, Park
+from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey, ObjectKey
+from artos.specs.members import ACTORS, Member
+from artos.specs.reference import Reference
 from artos.system.exit_report import ExitReport
-from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports
+from head.run.run import Run
 from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.engine import direct_passers
@@ -66,8 +67,13 @@ def plan_of(
     return plan, paced
 
 
+def who(member: Member) -> int | Member:
+    """An actor by its number, as journals and claims name it; others by their name."""
+    return member.rank if member.role == ACTORS else member
+
+
 class Troupe:
-    """``Members`` on real blocks: acts out what is asked, in an order by ``seed``.
+    """``Processes`` on real blocks: acts out what is asked, in an order by ``seed``.
 
     ``used`` has the claims of every update, ``lags`` those of the rows used, ``held`` the version
     that each round was sampled with. Whoever is in ``sleepers`` does not become ready.
@@ -76,56 +82,56 @@ class Troupe:
     def __init__(self, node: RunMemory, seed: int) -> None:
         self._node, self._random = node, random.Random(seed)
         self.publish_object = Publisher([ObjectKey(NOISE)], node.objects)
-        self._queues: dict[int, deque[Invoke]] = {}
-        self.passers = direct_passers(self._ask, range(node.site.members))
-        self._starting: list[int] = []
-        self._up = {LEARNER, *map(actor_member, range(node.plan.at_work.first))}
+        self._queues: dict[Member, deque[Invoke]] = {}
+        self.passers = direct_passers(self._ask, node.site.members)
+        self._starting: list[Member] = []
+        self._up = {LEARNER, *(Member(ACTORS, a) for a in range(node.plan.at_work.first))}
         self._set_up = set(self._up)
         self._version_of: dict[int, int] = {}
-        self.sleepers: set[int] = set()
-        self.without_slot: set[int] = set()
-        self.without_place: set[int] = set()
+        self.sleepers: set[Member] = set()
+        self.without_slot: set[Member] = set()
+        self.without_place: set[Member] = set()
         self.used: list[tuple[Claim, ...]] = []
         self.lags: list[int] = []
-        self.said: list[tuple[str, int]] = []
-        self.within: dict[int, list[float]] = {}
-        self.coordinator: Coordinator
+        self.said: list[tuple[str, int | Member]] = []
+        self.within: dict[int | Member, list[float]] = {}
+        self.coordinator: Run
         self.clock: ManualClock
 
-    # -- Members -------------------------------------------------------------------------------
+    # -- Processes ----------------------------------------------------------------------------
 
-    def _ask(self, member: int, call: Invoke) -> None:
-        assert member in self._up, f"member {member} was sent work and never prepared"
+    def _ask(self, member: Member, call: Invoke) -> None:
+        assert member in self._up, f"{member} was sent work and never prepared"
         self._queues.setdefault(member, deque()).append(call)
 
-    def waits_for_slot(self, member: int) -> bool:
+    def waits_for_slot(self, member: Member) -> bool:
         return member in self.without_slot
 
-    def unplaced(self, member: int) -> str:
+    def unplaced(self, member: Member) -> str:
         return "a node with a free slot" if member in self.without_place else ""
 
-    def prepare(self, member: int, within: float = 0.0) -> None:
+    def prepare(self, member: Member, within: float = 0.0) -> None:
         if member in self._up:
             assert member not in self._set_up, "prepared twice"
         else:
             self._up.add(member)
-            self.said.append(("prepare", actor_of(member)))
+            self.said.append(("prepare", who(member)))
             if member not in self._set_up:
                 self._starting.append(member)
-        self.within.setdefault(actor_of(member), []).append(within)
+        self.within.setdefault(who(member), []).append(within)
 
-    def retire(self, member: int) -> None:
+    def retire(self, member: Member) -> None:
         self._up.remove(member)
-        self.said.append(("retire", actor_of(member)))
+        self.said.append(("retire", who(member)))
 
-    def end(self, member: int) -> None:
-        self.said.append(("end", actor_of(member)))
+    def end(self, member: Member) -> None:
+        self.said.append(("end", who(member)))
         self._queues.pop(member, None)
         self._set_up.discard(member)
         self._starting = [other for other in self._starting if other != member]
 
-    def start(self, member: int) -> None:
-        self.said.append(("start", actor_of(member)))
+    def start(self, member: Member) -> None:
+        self.said.append(("start", who(member)))
         self._starting.append(member)
 
     # -- acting it out -------------------------------------------------------------------------
@@ -133,7 +139,7 @@ class Troupe:
     def begin(self) -> None:
         """Everybody who takes part is ready, and the first version is there."""
         self.coordinator.begin()
-        for member in sorted(self._up):
+        for member in sorted(self._up, key=self._node.site.members.number):
             self.coordinator.receive(member, Ready(0.0))
         self._publish(0, 0)
         self.coordinator.look(LEARNER)
@@ -152,37 +158,38 @@ class Troupe:
         assert awake or busy, f"nobody can do anything: {self.coordinator.waits()}"
         member = self._random.choice(awake + busy)
         if member in awake:
-            self.wake(actor_of(member))
+            self.wake(who(member))
             return
         call = self._queues[member].popleft()
-        done = self._learn(call) if member == LEARNER else self._act(actor_of(member), call)
+        done = self._learn(call) if member == LEARNER else self._act(who(member), call)
         self.coordinator.receive(member, done)
 
-    def _can(self, member: int) -> bool:
+    def _can(self, member: Member) -> bool:
         if member == LEARNER or member in self._starting:
             return member == LEARNER
-        block = self._node.blocks[actor_of(member)]
+        block = self._node.blocks[member.rank]
         if self._node.plan.on_full == "overwrite":
             return True
         return block.free() >= self._queues[member][0].stop - block.written
 
-    def wake(self, actor: int) -> None:
-        """This actor becomes ready now."""
-        member = actor_member(actor)
+    def wake(self, actor: int | Member) -> None:
+        """This actor, or other member, becomes ready now."""
+        member = actor if isinstance(actor, Member) else Member(ACTORS, actor)
         self._starting.remove(member)
         self._set_up.add(member)
         self.coordinator.receive(member, Ready(0.0, start="clone"))
 
     def kill(self, actor: int) -> None:
         """This actor dies now."""
-        self.coordinator.died(actor_member(actor), ExitReport("killed", own=False))
+        self.coordinator.died(Member(ACTORS, actor), ExitReport("killed", own=False))
 
     def act_and_die(self, actor: int) -> None:
         """This actor commits a round and dies before it can report."""
-        self._act(actor, self._queues[actor_member(actor)].popleft())
+        self._act(actor, self._queues[Member(ACTORS, actor)].popleft())
         self.kill(actor)
 
-    def _act(self, actor: int, call: Invoke) -> Done:
+    def _act(self, actor: int | Member, call: Invoke) -> Done:
+        assert not isinstance(actor, Member)
         if call.bind or actor not in self._version_of:
             self._version_of[actor] = self._node.weights.pin(actor).version
         version, block = self._version_of[actor], self._node.blocks[actor]

@@ -8,18 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from named import LEARNER, acting
 from numpy.typing import NDArray
 
-from artos.buffer.mailbox import LEARNER, actor_of
 from artos.buffer.model_block import ObjectSpec
-from artos.buffer.run_memory import RunMemory
 from artos.clock import ManualClock
-from artos.plan import Plan
 from artos.protocol.invocations import Done, Invoke, Ready
-from artos.reference import Reference
-from artos.spec import VERSION_KEY, ArraySpec, DataKey
-from head.run.coordination.coordinator import Coordinator
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory
+from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
+from artos.specs.members import Member
+from artos.specs.reference import Reference
 from head.run.coordination.ports import Ports
+from head.run.run import Run
 from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.base import Trigger
@@ -57,7 +58,7 @@ def plan_of(wired: Table, rounds: int) -> tuple[Plan, Table]:
 
 
 class Loop:
-    """``Members``: actors with a cached version, a learner that mints versions.
+    """``Processes``: actors with a cached version, a learner that mints versions.
 
     Real blocks and a real model block; only acting and learning, which do not change the lag, are
     left out. ``ends`` holds the actors' versions at the end of each round, ``minted`` the
@@ -65,24 +66,24 @@ class Loop:
     """
 
     def __init__(self, node: RunMemory) -> None:
-        self._node, self._queue = node, deque[tuple[int, Invoke]]()
-        self.passers = direct_passers(self._ask, range(ACTORS + 1))
+        self._node, self._queue = node, deque[tuple[Member, Invoke]]()
+        self.passers = direct_passers(self._ask, (LEARNER, *acting(*range(ACTORS))))
         self.cached = [0] * ACTORS
         self.minted: list[int] = []
         self.ends: list[list[int]] = []
         self.pulls = 0
 
-    def _ask(self, member: int, call: Invoke) -> None:
+    def _ask(self, member: Member, call: Invoke) -> None:
         self._queue.append((member, call))
 
-    def end(self, member: int) -> None:
-        raise AssertionError(f"member {member} died")
+    def end(self, member: Member) -> None:
+        raise AssertionError(f"{member} died")
 
     start = prepare = retire = end
 
-    def run(self, coordinator: Coordinator) -> None:
+    def run(self, coordinator: Run) -> None:
         coordinator.begin()
-        for member in range(ACTORS + 1):
+        for member in (LEARNER, *acting(*range(ACTORS))):
             coordinator.receive(member, Ready(0.0))
         self._publish(0, 0)
         coordinator.look(LEARNER)
@@ -90,7 +91,7 @@ class Loop:
             member, call = self._queue.popleft()
             coordinator.receive(
                 member,
-                self._learn(call) if member == LEARNER else self._act(actor_of(member), call),
+                self._learn(call) if member == LEARNER else self._act(member.rank, call),
             )
         self._end_of_round()
 
@@ -126,7 +127,7 @@ class Loop:
 class Result:
     """What one run measured. ``consumed[k]`` are the lags of the rows of update k + 1."""
 
-    def __init__(self, coordinator: Coordinator, loop: Loop, journal: Path) -> None:
+    def __init__(self, coordinator: Run, loop: Loop, journal: Path) -> None:
         self.mean, self.largest = coordinator.monitor.lag.mean, coordinator.monitor.lag.largest
         self.rows_lost = coordinator.monitor.rows_lost
         self.bound, self.pulls = dict(coordinator.held), loop.pulls

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from named import acting
+
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec, Consumer
-from artos.buffer.mailbox import actor_member
 from artos.clock import ManualClock
 from artos.protocol import control, steering
 from artos.protocol.invocations import Done, Invoke
 from artos.protocol.message import Message
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
+from artos.specs.members import ACTORS, Member
 from head.run.remote.bundles import Bundles
 from head.run.remote.remote_actors import RemoteActors
 
 STEPS = 4
-ONE, TWO = 1, 2
-"""Member numbers of actors 0 and 1."""
+ONE, TWO = acting(0, 1)
 
 
 class Head:
@@ -27,7 +28,7 @@ class Head:
         self.blocks = {actor: block_at(folder / f"actor-{actor}", actor) for actor in (0, 1)}
         self.told: list[tuple[str, Message]] = []
         self.lost: list[tuple[int, int, str]] = []
-        self.moved: list[int] = []
+        self.moved: list[Member] = []
         self.quiet: dict[str, float] = {}
         self.adopts = True
         self.published = 0
@@ -43,7 +44,7 @@ class Head:
     def send(self, node: str, message: Message) -> None:
         self.told.append((node, message))
 
-    def call(self, member: int, invoke: Invoke) -> None:
+    def call(self, member: Member, invoke: Invoke) -> None:
         self.remote.passers[member].pass_message(invoke)
 
     # -- Bookkeeper --------------------------------------------------------------------------------
@@ -54,7 +55,7 @@ class Head:
             self.lost.append((actor, committed - base, node))
         return base
 
-    def restarting(self, member: int) -> None:
+    def restarting(self, member: Member) -> None:
         self.moved.append(member)
 
     # -- the replay buffer -----------------------------------------------------------------
@@ -70,7 +71,7 @@ class Head:
 
     def arrive(self, actor: int, rows: int) -> None:
         self.blocks[actor].commit(rows)
-        self.remote.arrived(actor_member(actor))
+        self.remote.arrived(Member(ACTORS, actor))
 
     # -- nodes ----------------------------------------------------------------------------
 
@@ -96,11 +97,11 @@ class Head:
         told, self.told = self.told, []
         return told
 
-    def done(self, node: str, member: int, firing: int, rows: int, term: int = 1) -> None:
+    def done(self, node: str, member: Member, firing: int, rows: int, term: int = 1) -> None:
         self.remote.heard(node, steering.ActorReport(member, term, Done(firing, 0), rows))
 
-    def reports(self) -> list[tuple[int, object]]:
-        reports: list[tuple[int, object]] = [*self.remote.reports()]
+    def reports(self) -> list[tuple[Member, object]]:
+        reports: list[tuple[Member, object]] = [*self.remote.reports()]
         self.remote.step()
         return reports
 

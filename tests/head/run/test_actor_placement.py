@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from remote_head import STEPS, block_at, sample
+from remote_head import ONE, STEPS, block_at, sample
 
 from artos.errors import ForbiddenMove
 from artos.protocol import steering
 from artos.protocol.message import Message
-from artos.transitions import after, events
+from artos.system.transitions import after, events
 from head.run.remote.actor_placement import TABLE, ActorPlacement, Event, State
 
 EXPECTED = """
@@ -116,7 +116,7 @@ def test_a_call_waits_while_it_is_leaving(edge: Edge, state: State) -> None:
     edge.placement.target = "w1"
     edge.placement.pass_on()
     version = 5 if state is State.LAUNCHED else -1
-    assert edge.told == [("w1", steering.Call(1, sample(1, STEPS, bind=False), version))]
+    assert edge.told == [("w1", steering.Call(ONE, sample(1, STEPS, bind=False), version))]
 
 
 @pytest.mark.parametrize("state", [*State])
@@ -124,5 +124,5 @@ def test_its_process_is_ended_where_there_is_one(edge: Edge, state: State) -> No
     edge.bring_to(state)
     edge.placement.end()
     has_one = state in (State.LAUNCHED, State.CALLED)
-    assert edge.told == ([("w1", steering.End(1))] if has_one else [])
+    assert edge.told == ([("w1", steering.End(ONE))] if has_one else [])
     assert not edge.placement.given

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from elastic_loop import STEPS, Troupe, full_batch, troupe
+from named import LEARNER, acting
 
-from artos.buffer.mailbox import LEARNER
 from artos.protocol.invocations import Done, Invoke, Ready
-from artos.scaling.actor_count import Manual
-from artos.spec import VERSION_KEY
+from artos.specs.actor_count import Manual
+from artos.specs.keys import VERSION_KEY
 from artos.system.exit_report import ExitReport
 from triggers.engine import DirectPasser
 
@@ -22,7 +22,7 @@ def sample(players: Troupe, actor: int, rows: int, version: int) -> None:
     for step in range(start, rows):
         block.arrays[VERSION_KEY][block.index(step)] = version
     block.commit(rows)
-    players.coordinator.look(actor + 1)
+    players.coordinator.look(*acting(actor))
 
 
 def publish(players: Troupe, version: int, firing: int) -> None:
@@ -50,7 +50,7 @@ def two_updates_under_way(folder: Path) -> Iterator[tuple[Troupe, list[Invoke]]]
             lambda call: (sent.append(call), learner.pass_message(call))[0]
         )
         coordinator.begin()
-        for member in (0, 1):
+        for member in (LEARNER, *acting(0)):
             coordinator.receive(member, Ready(0.0))
         publish(players, 0, 0)
         coordinator.look(LEARNER)
@@ -83,8 +83,8 @@ def test_a_learner_started_anew_that_has_learned_before_it_is_heard(tmp_path: Pa
         publish(players, 2, second.firing)
         coordinator.look(LEARNER)
         coordinator.receive(LEARNER, Ready(0.0))
-        assert not coordinator.has_booked(second.firing), "the books lack both updates"
+        assert not coordinator.progress.has_booked(second.firing), "the books lack both updates"
         coordinator.receive(LEARNER, Done(first.firing, 1))
         coordinator.receive(LEARNER, Done(second.firing, 2))
-        assert coordinator.has_booked(second.firing)
+        assert coordinator.progress.has_booked(second.firing)
         assert (coordinator.monitor.lag.mean, coordinator.monitor.lag.largest) == (0.5, 1)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from remote_head import ONE, STEPS, TWO, Head, sample
 
-from artos.buffer.mailbox import actor_of
 from artos.protocol import control, steering
 from artos.protocol.invocations import Done
+from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
 
 NODES = st.sampled_from(("w1", "w2"))
@@ -32,11 +32,11 @@ class Places(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.lodged: dict[tuple[str, int], list[int]] = {}
-        self.open: dict[int, list[int]] = {ONE: [], TWO: []}
-        self.prepared: set[int] = set()
-        self.down: set[int] = set()
-        self.dead: set[tuple[str, int]] = set()
+        self.lodged: dict[tuple[str, Member], list[int]] = {}
+        self.open: dict[Member, list[int]] = {ONE: [], TWO: []}
+        self.prepared: set[Member] = set()
+        self.down: set[Member] = set()
+        self.dead: set[tuple[str, Member]] = set()
         self.asked: list[tuple[str, int]] = []
         self.firing = 0
         self.head = Head(self.folder)
@@ -56,19 +56,19 @@ class Places(RuleBasedStateMachine):
     # -- the coordinator -----------------------------------------------------------------------
 
     @rule(member=MEMBERS)
-    def prepare(self, member: int) -> None:
+    def prepare(self, member: Member) -> None:
         if member not in self.prepared | self.down:
             self.prepared.add(member)
             self.head.remote.prepare(member)
 
     @rule(member=MEMBERS, seldom=SELDOM)
-    def retire(self, member: int, seldom: bool) -> None:
+    def retire(self, member: Member, seldom: bool) -> None:
         if seldom and member in self.prepared:
             self.prepared.remove(member)
             self.head.remote.retire(member)
 
     @rule(member=MEMBERS)
-    def call(self, member: int) -> None:
+    def call(self, member: Member) -> None:
         if member in self.prepared:
             self.firing += 1
             self.open[member].append(self.firing)
@@ -126,14 +126,14 @@ class Places(RuleBasedStateMachine):
             self.head.remote.heard(node, steering.ExecutorClosed({}))
 
     @rule(member=MEMBERS, dies=SELDOM)
-    def answer(self, member: int, dies: bool) -> None:
+    def answer(self, member: Member, dies: bool) -> None:
         node = self.head.remote.node_of(member)
         calls = self.lodged.get((node, member))
         if not calls:
             return
         term, rows = (
             self.head.remote.passers[member].term,
-            self.head.blocks[actor_of(member)].written,
+            self.head.blocks[member.rank].written,
         )
         if dies:
             del self.lodged[node, member]
@@ -167,7 +167,7 @@ class Places(RuleBasedStateMachine):
                 case steering.Pack(number=number):
                     self.asked.append((node, number))
                 case steering.Start(member=member) | steering.Prepare(member=member):
-                    assert message.term == self.head.blocks[actor_of(member)].incarnation
+                    assert message.term == self.head.blocks[member.rank].incarnation
                     assert not [at for at in self.lodged if at[1] == member and at[0] != node]
                     self.lodged.setdefault((node, member), [])
                     if isinstance(message, steering.Start):
@@ -188,7 +188,7 @@ class Places(RuleBasedStateMachine):
             lost = placement.state == "node_lost" or member in self.down
             assert lost or set(calls) <= set(kept) | self._reported(member)
 
-    def _reported(self, member: int) -> set[int]:
+    def _reported(self, member: Member) -> set[int]:
         return {
             report.firing
             for who, report in self.head.remote._reports

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from elastic_loop import STEPS, full_batch, troupe
+from named import acting
 
 from artos.errors import ActorFailed
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
 from artos.system.exit_report import ExitReport
 from head.run.concerns.failures import FailureLimits
 
@@ -38,8 +39,8 @@ def test_the_third_failure_of_its_own_ends_the_run_with_its_traceback(tmp_path: 
     with troupe(Manual(1, 1), full_batch(), rounds=4, folder=tmp_path) as players:
         players.begin()
         for _ in range(3):
-            players.coordinator.died(1, ExitReport("ValueError: the same again"))
+            players.coordinator.died(*acting(0), ExitReport("ValueError: the same again"))
             players.clock.advance(10.0)
             players.coordinator.tick()
         with pytest.raises(ActorFailed, match="the same again"):
-            players.coordinator.died(1, ExitReport("ValueError: the same again"))
+            players.coordinator.died(*acting(0), ExitReport("ValueError: the same again"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from msgspec.structs import asdict
+from named import LEARNER
 
 from artos.protocol.steering import ExecutorNews
-from artos.usage import BILL, Usage, flat, nested
+from artos.protocol.usage import BILL, Usage, flat, nested
+from artos.specs.members import Member
 from head.run.bill import bill_of
 from head.run.remote.node_usage import NodeUsage
 from head.run.times import Times
@@ -15,9 +17,9 @@ ACTORS = Usage(cpu_seconds_held=10.0, bytes_moved=7, waits={"slot": 2.0}, nodes=
 
 def times() -> Times:
     spent = Times()
-    spent.spend("learner", "learner", {"learn": 3.0, "publish": 0.5, "wait": 4.0})
-    spent.spend("learner", "learner", {"learn": 1.0, "wait_for_device": 2.5})
-    spent.spend("actors", "actor 0", {"environment": 9.0, "wait_for_room": 0.25, "wait": 1.0})
+    spent.spend(LEARNER, {"learn": 3.0, "publish": 0.5, "wait": 4.0})
+    spent.spend(LEARNER, {"learn": 1.0, "wait_for_device": 2.5})
+    spent.spend(Member("actors"), {"environment": 9.0, "wait_for_room": 0.25, "wait": 1.0})
     return spent
 
 

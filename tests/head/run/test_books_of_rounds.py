@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from named import EVALUATOR, LEARNER, acting
 
 from artos.protocol.invocations import Claim, Invoke
 from head.run.coordination.books import Claims, Invocations, Rounds
+
+(ONE,) = acting(1)
 
 
 def call(number: int) -> Invoke:
@@ -16,31 +19,31 @@ def call(number: int) -> Invoke:
 def test_answers_come_in_order_and_only_to_what_was_asked() -> None:
     books = Invocations()
     for number in (1, 2):
-        books.add(0, call(number), now=0.0)
-    assert books.answer(0, 2) is None, "the oldest comes first"
-    assert books.answer(1, 1) is None, "another member was not asked"
-    assert books.answer(0, 1) == call(1)
-    assert books.answer(0, 1) is None, "an answer counts once"
-    assert (len(books), books.of(0), books.of(7)) == (1, (call(2),), ())
+        books.add(LEARNER, call(number), now=0.0)
+    assert books.answer(LEARNER, 2) is None, "the oldest comes first"
+    assert books.answer(ONE, 1) is None, "another member was not asked"
+    assert books.answer(LEARNER, 1) == call(1)
+    assert books.answer(LEARNER, 1) is None, "an answer counts once"
+    assert (len(books), books.of(LEARNER), books.of(EVALUATOR)) == (1, (call(2),), ())
 
 
 def test_only_the_invocation_that_runs_can_be_overdue() -> None:
     books = Invocations()
     for number in (1, 2):
-        books.add(0, call(number), now=0.0)
+        books.add(LEARNER, call(number), now=0.0)
     assert list(books.overdue(now=5.0, seconds=5.0)) == []
-    assert list(books.overdue(now=5.1, seconds=5.0)) == [(0, call(1))]
-    books.answer(0, 1)
-    books.touch(0, now=5.0)
+    assert list(books.overdue(now=5.1, seconds=5.0)) == [(LEARNER, call(1))]
+    books.answer(LEARNER, 1)
+    books.touch(LEARNER, now=5.0)
     assert list(books.overdue(now=9.0, seconds=5.0)) == []
-    assert list(books.overdue(now=10.1, seconds=5.0)) == [(0, call(2))]
+    assert list(books.overdue(now=10.1, seconds=5.0)) == [(LEARNER, call(2))]
 
 
 def test_a_member_that_starts_anew_gets_its_full_time_again() -> None:
     books = Invocations()
-    books.add(3, call(1), now=0.0)
-    books.restamp(3, now=100.0)
-    books.restamp(9, now=100.0)
+    books.add(ONE, call(1), now=0.0)
+    books.restamp(ONE, now=100.0)
+    books.restamp(EVALUATOR, now=100.0)
     assert list(books.overdue(now=104.0, seconds=5.0)) == []
 
 
@@ -104,46 +107,46 @@ def test_the_books_agree_with_a_plain_account(handed: list[tuple[str, int]], ord
 
 def test_what_a_member_has_still_to_do() -> None:
     books = Invocations()
-    assert books.last(0) is None
-    assert books.count(0, "learner.update") == 0
+    assert books.last(LEARNER) is None
+    assert books.count(LEARNER, "learner.update") == 0
     calls = [Invoke(n, t, "m") for n, t in ((3, "a"), (5, "b"), (7, "a"), (9, "c"))]
     for each in calls:
-        books.add(0, each, now=0.0)
-    books.add(1, Invoke(11, "d", "m"), now=0.0)
-    assert books.last(0) == calls[-1]
-    assert [books.count(0, trigger) for trigger in "abcd"] == [2, 1, 1, 0]
+        books.add(LEARNER, each, now=0.0)
+    books.add(ONE, Invoke(11, "d", "m"), now=0.0)
+    assert books.last(LEARNER) == calls[-1]
+    assert [books.count(LEARNER, trigger) for trigger in "abcd"] == [2, 1, 1, 0]
     assert len(books) == 5
-    assert [books.answer(0, n) for n in (3, 5)] == calls[:2]
+    assert [books.answer(LEARNER, n) for n in (3, 5)] == calls[:2]
     assert len(books) == 3
-    assert [books.count(0, trigger) for trigger in "abcd"] == [1, 0, 1, 0]
+    assert [books.count(LEARNER, trigger) for trigger in "abcd"] == [1, 0, 1, 0]
     for number in (7, 9):
-        books.answer(0, number)
-    assert (books.last(0), len(books)) == (None, 1), "answered, so nothing is left"
+        books.answer(LEARNER, number)
+    assert (books.last(LEARNER), len(books)) == (None, 1), "answered, so nothing is left"
 
 
 def test_what_is_still_to_be_answered_up_to_a_firing() -> None:
     books = Invocations()
     calls = [call(number) for number in (3, 5, 7)]
     for each in calls:
-        books.add(0, each, now=0.0)
-    found = [len(books.through(0, firing)) for firing in (3, 5, 7)]
+        books.add(LEARNER, each, now=0.0)
+    found = [len(books.through(LEARNER, firing)) for firing in (3, 5, 7)]
     assert found == [1, 2, 3]
-    assert books.through(0, 5) == (calls[0], calls[1])
-    books.answer(0, 3)
-    assert books.through(0, 5) == (calls[1],)
+    assert books.through(LEARNER, 5) == (calls[0], calls[1])
+    books.answer(LEARNER, 3)
+    assert books.through(LEARNER, 5) == (calls[1],)
     for firing in (3, 4, 9):
-        assert books.through(0, firing) == (), "answered, or never asked for"
-    assert books.through(1, 5) == ()
+        assert books.through(LEARNER, firing) == (), "answered, or never asked for"
+    assert books.through(ONE, 5) == ()
 
 
 def test_how_many_invocations_come_after_a_firing() -> None:
     books = Invocations()
     for number, trigger in ((3, "update"), (4, "helps"), (5, "update"), (6, "update")):
-        books.add(0, Invoke(number, trigger, "m"), now=0.0)
-    after = [books.after(0, firing, {"helps"}) for firing in (2, 3, 4, 5, 6)]
+        books.add(LEARNER, Invoke(number, trigger, "m"), now=0.0)
+    after = [books.after(LEARNER, firing, {"helps"}) for firing in (2, 3, 4, 5, 6)]
     assert after == [3, 2, 3, 1, 0], "who is answered, or not counted, comes before all others"
-    assert books.after(0, 3, ()) == 3
-    assert books.after(1, 3, ()) == 0
+    assert books.after(LEARNER, 3, ()) == 3
+    assert books.after(ONE, 3, ()) == 0
 
 
 def test_what_was_handed_over_is_known_before_it_is_used() -> None:

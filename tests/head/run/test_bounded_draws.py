@@ -9,8 +9,8 @@ from elastic_loop import Troupe, troupe
 
 from artos.buffer.samplers.patterns import Uniform
 from artos.protocol.invocations import Done, Invoke
-from artos.scaling.actor_count import Manual
-from artos.spec import VERSION_KEY
+from artos.specs.actor_count import Manual
+from artos.specs.keys import VERSION_KEY
 from triggers import ReplayTrigger, RoundTrigger, TimeTrigger
 from triggers.table import Table
 
@@ -52,6 +52,6 @@ def test_actors_get_newer_weights_before_their_rows_are_useless(
                 break
             players.step()
         monitor = players.coordinator.monitor
-        assert monitor.updates == UPDATES
+        assert players.coordinator.progress.updates == UPDATES
         assert monitor.empty_draws > 0
         assert monitor.rows_stale == 3 * monitor.empty_draws

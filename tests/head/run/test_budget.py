@@ -12,7 +12,7 @@ from inline_runs import finished, registered
 from artos.buffer.samplers.patterns import Uniform
 from artos.errors import Refused
 from artos.protocol.invocations import Done, Invoke
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
 from triggers import ReplayTrigger, RoundTrigger
 from triggers.explain import explain
 from triggers.journal import read
@@ -30,8 +30,8 @@ def test_so_many_updates_are_as_many_steps(max_lag: int, tmp_path: Path) -> None
     )
     limits = {"total_steps": 0, "total_updates": 5}
     by_updates = finished(registered("ppo", tmp_path, **SMALL, max_lag=max_lag, **limits), tmp_path)
-    assert by_updates.coordinator.monitor.updates == by_steps.coordinator.monitor.updates == 5
-    budgets = [run.coordinator.ended_by for run in (by_steps, by_updates)]
+    assert by_updates.coordinator.progress.updates == by_steps.coordinator.progress.updates == 5
+    budgets = [run.coordinator.ending.why for run in (by_steps, by_updates)]
     assert budgets == ["total_steps", "total_updates"]
     if max_lag == 0:
         assert by_updates.coordinator.steps == by_steps.coordinator.steps == 5 * BATCH
@@ -41,8 +41,8 @@ def test_so_many_updates_are_as_many_steps(max_lag: int, tmp_path: Path) -> None
 def test_what_is_used_up_first_ends_the_run(tmp_path: Path) -> None:
     limits = {"total_steps": 3 * BATCH, "total_updates": 5}
     run = finished(registered("ppo", tmp_path, **SMALL, **limits), tmp_path)
-    assert (run.coordinator.monitor.updates, run.coordinator.steps) == (3, 3 * BATCH)
-    assert run.coordinator.ended_by == "total_steps"
+    assert (run.coordinator.progress.updates, run.coordinator.steps) == (3, 3 * BATCH)
+    assert run.coordinator.ending.why == "total_steps"
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -56,7 +56,7 @@ def test_no_more_updates_are_made_and_nothing_is_left(
         players.begin()
         players.run()
         coordinator = players.coordinator
-        assert (len(players.used), coordinator.monitor.updates) == (7, 7)
+        assert (len(players.used), coordinator.progress.updates) == (7, 7)
         assert len(coordinator.invocations) == 0
         if table == full_batch():
             assert set(players.unused().values()) == {0}
@@ -89,7 +89,7 @@ def test_a_draw_that_found_nothing_is_made_up_for(
         players.begin()
         players.run()
         monitor = players.coordinator.monitor
-        assert (len(players.used), monitor.updates) == (9, 9)
+        assert (len(players.used), players.coordinator.progress.updates) == (9, 9)
         assert monitor.empty_draws >= 9
 
 

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from artos.errors import ForbiddenMove
-from artos.transitions import after, events
+from artos.system.transitions import after, events
 from head.run.remote.bundles import TABLE, Event, State
 
 EXPECTED = """

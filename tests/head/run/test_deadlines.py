@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 from elastic_loop import STEPS, Troupe, full_batch, troupe
+from named import LEARNER, acting
 from test_ahead import publish, sample
 
-from artos.buffer.mailbox import LEARNER, actor_of
 from artos.protocol.invocations import Done, Ready, Waits
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
+from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
 from head.run.concerns.recovery import Recovery
 
-ACTOR = 1
-"""Member number of actor 0."""
+(ACTOR,) = acting(0)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def later(players: Troupe, share: float) -> None:
     players.coordinator.tick()
 
 
-def restarts(players: Troupe, actor: int = 0) -> int:
+def restarts(players: Troupe, actor: int | Member = 0) -> int:
     return players.said.count(("start", actor))
 
 
@@ -113,9 +113,9 @@ def test_a_learner_that_waited_for_its_device_has_its_full_time_afterwards(
     coordinator.receive(LEARNER, Waits(""))
     assert coordinator.waits()["learner"].startswith("running update")
     later(players, 0.9)
-    assert restarts(players, actor_of(LEARNER)) == 0
+    assert restarts(players, LEARNER) == 0
     later(players, 0.2)
-    assert restarts(players, actor_of(LEARNER)) == 1
+    assert restarts(players, LEARNER) == 1
 
 
 def test_a_run_that_stops_does_not_wait_for_a_device(players: Troupe) -> None:
@@ -125,7 +125,7 @@ def test_a_run_that_stops_does_not_wait_for_a_device(players: Troupe) -> None:
     coordinator.receive(ACTOR, Done(call.firing, 0))
     coordinator.receive(LEARNER, Waits("a device"))
     assert not coordinator.finished
-    coordinator.drain()
+    coordinator.ending.drain()
     assert coordinator.finished
     coordinator.receive(LEARNER, Waits(""))
     assert not coordinator.finished, "what was begun is finished"
@@ -137,7 +137,7 @@ def test_what_a_learner_waited_for_died_with_it(players: Troupe) -> None:
     coordinator.receive(ACTOR, Waits("a device"))
     assert not coordinator.waits()["actor 0"].endswith("a device"), "only learners wait for one"
     coordinator.died(LEARNER, ExitReport("killed"))
-    players.wake(actor_of(LEARNER))
+    players.wake(LEARNER)
     call = players._queues[ACTOR].popleft()
     sample(players, 0, call.stop, 0)
     coordinator.receive(ACTOR, Done(call.firing, 0))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from elastic_loop import STEPS, Troupe, full_batch, troupe
+from named import LEARNER, acting
 from test_ahead import publish, sample
 
-from artos.buffer.mailbox import LEARNER
 from artos.protocol.invocations import Claim, Done, Ready
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
 
 
 def begin(players: Troupe) -> None:
     players.coordinator.begin()
-    for member in range(3):
+    for member in (LEARNER, *acting(0, 1)):
         players.coordinator.receive(member, Ready(0.0))
     publish(players, 0, 0)
     players.coordinator.look(LEARNER)

@@ -8,7 +8,7 @@ import pytest
 from elastic_loop import STEPS, troupe
 
 from artos.buffer.samplers.patterns import Uniform
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
 from head.run.concerns.scaling import Scaling
 from triggers import ReplayTrigger, RoundTrigger
 
@@ -32,4 +32,4 @@ def test_what_is_booked_is_what_is_granted(left: int, rounds: int, tmp_path: Pat
         granted = players.coordinator.rounds.granted
         assert limit.granted == granted == rounds * STEPS
         players.run()
-        assert players.coordinator.monitor.updates == 12
+        assert players.coordinator.progress.updates == 12

@@ -9,11 +9,12 @@ from elastic_loop import STEPS, fifo, full_batch, troupe
 from helpers import unrolled
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from named import acting
 
 from artos.clock import ManualClock
 from artos.protocol.invocations import Invoke
-from artos.scaling.actor_count import Manual, NoiseScale, ReturnPlateau, Schedule
 from artos.scaling.faults import CannotScale
+from artos.specs.actor_count import Manual, NoiseScale, ReturnPlateau, Schedule
 from head.run.concerns.scaling import LEAD, Scaling
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.journal import read
@@ -43,7 +44,7 @@ def test_a_schedule_holds_from_its_update_on(tmp_path: Path) -> None:
 
 def test_newcomers_are_made_in_the_time_that_is_left_until_they_are_wanted(tmp_path: Path) -> None:
     with troupe(Schedule({0: 1, LEAD + 2: 3}), full_batch(), 60, tmp_path) as run:
-        run.sleepers |= {2, 3}
+        run.sleepers |= {*acting(1, 2)}
         run.begin()
         run.run(updates=1)
         assert run.said == []
@@ -88,7 +89,7 @@ def test_while_nobody_knows_how_long_an_update_takes_there_is_time(tmp_path: Pat
 
 def test_who_is_asked_for_by_hand_has_no_time_any_more(tmp_path: Path) -> None:
     with troupe(Schedule({0: 1, 9: 4}), full_batch(), 20, tmp_path) as run:
-        run.sleepers = {2, 3}
+        run.sleepers = {*acting(1, 2)}
         run.begin()
         run.run(updates=1)
         run.coordinator.concern(Scaling).scale(3)
@@ -115,7 +116,7 @@ def test_nobody_takes_time_over_the_next_update(tmp_path: Path) -> None:
 
 def test_a_newcomer_that_is_given_time_is_not_taken_for_hung(tmp_path: Path) -> None:
     with troupe(Schedule({0: 1, 2: 2}), full_batch(), 20, tmp_path) as run:
-        run.sleepers = {2}
+        run.sleepers = {*acting(1)}
         run.begin()
         run.clock.advance(100.0)
         run.run(updates=1)
@@ -124,7 +125,7 @@ def test_a_newcomer_that_is_given_time_is_not_taken_for_hung(tmp_path: Path) -> 
         run.clock.advance(190.0)
         assert [*roster.late(100.0)] == []
         run.clock.advance(20.0)
-        assert [*roster.late(100.0)] == [2]
+        assert [*roster.late(100.0)] == [*acting(1)]
 
 
 SCHEDULES = st.dictionaries(st.integers(1, 12), st.integers(1, 4), max_size=5).flatmap(
@@ -174,7 +175,7 @@ def test_no_update_waits_for_an_actor_that_is_still_starting(tmp_path: Path) -> 
     with troupe(Manual(2, 4), full_batch(), 60, tmp_path) as run:
         run.begin()
         run.run(updates=1)
-        run.sleepers |= {3, 4}
+        run.sleepers |= {*acting(2, 3)}
         run.coordinator.concern(Scaling).scale(4)
         assert run.said == [("prepare", 2), ("prepare", 3)]
         run.run(updates=4)
@@ -322,7 +323,7 @@ def test_who_is_held_back_is_not_taken_for_hung(tmp_path: Path) -> None:
         run.begin()
         clock = run.coordinator.ports.clock
         assert isinstance(clock, ManualClock)
-        run.without_slot = {2}
+        run.without_slot = {*acting(1)}
         clock.advance(run.coordinator.plan.deadline + 1)
         run.coordinator.tick()
         assert run.said == [("end", 0), ("start", 0)], "the other one hangs"
@@ -332,4 +333,4 @@ def test_the_troupe_finds_work_for_the_unprepared(tmp_path: Path) -> None:
     """The guard of these tests works."""
     call = Invoke(1, "actors.sample", "sample", stop=STEPS)
     with troupe(Manual(1, 2), full_batch(), 4, tmp_path) as run, pytest.raises(AssertionError):
-        run.passers[2].pass_message(call)
+        run.passers[acting(1)[0]].pass_message(call)

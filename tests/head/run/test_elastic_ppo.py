@@ -11,7 +11,7 @@ from helpers import unrolled
 from inline_runs import finished
 
 from artos.errors import Refused
-from artos.scaling.actor_count import NoiseScale, Schedule
+from artos.specs.actor_count import NoiseScale, Schedule
 from head.run.request import reference_of
 from triggers.journal import read
 from triggers.registration import Registration, prepare
@@ -96,7 +96,7 @@ def test_what_cannot_work_is_refused_before_anything_runs(
 
 OWN = """
 from artos import Workload
-from artos.scaling.actor_count import ActorsSetting, Schedule
+from artos.specs.actor_count import ActorsSetting, Schedule
 from triggers.algorithms.ppo import workload as ppo
 
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 from elastic_loop import STEPS, Troupe, full_batch, troupe
+from named import EVALUATOR
 
-from artos.buffer.mailbox import LEARNER, actor_of
-from artos.buffer.run_memory import RunMemory
 from artos.protocol.invocations import Done, Invoke, Ready
-from artos.scaling.actor_count import Manual
-from artos.spec import EVALUATION
+from artos.runs.run_memory import RunMemory
+from artos.specs.actor_count import Manual
+from artos.specs.keys import EVALUATION
+from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
 from head.records.evaluations import Evaluated
 from head.run.concerns.evaluation import Evaluation
 from triggers import TimeTrigger, UpdateTrigger
 from triggers.base import Trigger
-from triggers.engine import direct_passers
 from triggers.events import Firing, Published
 from triggers.journal import read
 
@@ -34,16 +34,14 @@ class WithEvaluator(Troupe):
 
     def __init__(self, node: RunMemory, seed: int) -> None:
         super().__init__(node, seed)
-        assert node.plan.evaluator is not None
-        self.evaluator = node.plan.evaluator
-        self.passers |= direct_passers(self._ask, [self.evaluator])
+        self.evaluator = EVALUATOR
         self._up.add(self.evaluator)
 
-    def _can(self, member: int) -> bool:
+    def _can(self, member: Member) -> bool:
         return self.prompt if member == self.evaluator else super()._can(member)
 
-    def _act(self, actor: int, call: Invoke) -> Done:
-        if actor != actor_of(self.evaluator):
+    def _act(self, actor: int | Member, call: Invoke) -> Done:
+        if actor != self.evaluator:
             return super()._act(actor, call)
         handed = self._node.evaluated
         assert handed is not None
@@ -56,7 +54,7 @@ class WithEvaluator(Troupe):
         return self._queues.get(self.evaluator, deque())
 
     def play(self) -> None:
-        done = self._act(actor_of(self.evaluator), self.asked.popleft())
+        done = self._act(self.evaluator, self.asked.popleft())
         self.coordinator.receive(self.evaluator, done)
 
     def fail(self, *, fatal: bool = False) -> None:
@@ -97,7 +95,7 @@ def test_the_first_and_the_last_and_those_between(
             assert each.steps == each.version * ACTORS * STEPS
             assert (each.mean_return, each.std, each.episodes) == (each.version + 1, 1.0, 2)
             assert each.mean_length == 4.0
-        assert (coordinator.monitor.updates, coordinator.monitor.episodes) == (UPDATES, 0)
+        assert (coordinator.progress.updates, coordinator.monitor.episodes) == (UPDATES, 0)
         coordinator.ports.journal.flush()
         lines = [*read(tmp_path / "journal.jsonl")]
     done = {line["done"]: line["version"] for line in lines if line.get("by") == "evaluator"}
@@ -143,9 +141,9 @@ def test_training_does_not_wait_and_the_end_does(
         players.prompt = False
         players.begin()
         coordinator, clock = players.coordinator, players.clock
-        while not coordinator.trained:
+        while not coordinator.ending.trained:
             players.step()
-        assert coordinator.monitor.updates == UPDATES
+        assert coordinator.progress.updates == UPDATES
         assert coordinator.waits()["evaluator"].startswith("running play")
         for _ in range(4):  # longer than a run may stand still, but episodes go on ending
             clock.advance(250.0)
@@ -175,7 +173,7 @@ def test_a_dead_evaluator_is_restarted_and_plays_the_same_version(
         else:
             players.fail()
         players.coordinator.tick()
-        who = actor_of(players.evaluator)
+        who = players.evaluator
         assert [(what, member) for what, member in players.said if member == who] == [
             ("end", who), ("start", who)]  # fmt: skip
         players.coordinator.receive(players.evaluator, Ready(0.0))
@@ -203,7 +201,7 @@ def test_one_that_fails_again_and_again_does_not_end_the_training(
         done = Done(call.firing, 0, returns=(1.0,), lengths=(1,))
         players.coordinator.receive(players.evaluator, done)  # sent just before it was killed
         players.run()
-        assert players.coordinator.monitor.updates == UPDATES
+        assert players.coordinator.progress.updates == UPDATES
         assert players.found == []
 
 
@@ -214,8 +212,8 @@ def test_stopping_finishes_what_is_played_and_begins_no_more(
         players.prompt = False
         players.begin()
         players.run(updates=3)
-        players.coordinator.drain()
-        while not players.coordinator.trained:
+        players.coordinator.ending.drain()
+        while not players.coordinator.ending.trained:
             players.step()
         assert not players.coordinator.finished
         players.play()
@@ -272,5 +270,5 @@ def test_a_resumed_run_goes_on_at_the_same_multiples() -> None:
 
 def test_the_learner_is_not_the_evaluator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with evaluated(tmp_path, monkeypatch) as players:
-        names = [players.coordinator.name_of(m) for m in (LEARNER, 1, 2, players.evaluator)]
+        names = [*players.coordinator.waits()]
     assert names == ["learner", "actor 0", "actor 1", "evaluator"]

@@ -8,7 +8,7 @@ import pytest
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 from head.run.coordination.rows import Arrivals, Commits
 from triggers.events import Arrived, Committed
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from elastic_loop import SECONDS, full_batch, troupe
+from named import acting
 
 from artos.protocol.invocations import Ready
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
 from head.run.concerns.scaling import Scaling
 from triggers.journal import read
 
@@ -20,7 +21,7 @@ def lines(folder: Path, key: str) -> list[dict[str, Any]]:
 def test_who_is_ready_how_and_after_how_long(tmp_path: Path) -> None:
     with troupe(Manual(1, 2), full_batch(), 6, tmp_path) as run:
         run.begin()
-        run.sleepers.add(2)
+        run.sleepers |= {*acting(1)}
         run.coordinator.concern(Scaling).scale(2)
         run.clock.advance(1.5)
         run.wake(1)
@@ -36,7 +37,7 @@ def test_who_is_begun_anew_without_having_died_is_a_restart(tmp_path: Path) -> N
     """As an actor whose image was lost: whoever keeps its process makes another by itself."""
     with troupe(Manual(2, 2), full_batch(), 6, tmp_path) as run:
         run.begin()
-        run.coordinator.receive(2, Ready(0.0, start="clone"))
+        run.coordinator.receive(*acting(1), Ready(0.0, start="clone"))
         run.run()
         assert run.coordinator.monitor.restarts == 1
     assert lines(tmp_path, "ready")[3:] == [

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 from elastic_loop import STEPS, Troupe, full_batch, troupe
+from named import LEARNER
 
-from artos.buffer.mailbox import LEARNER
-from artos.lag import ActorLag
-from artos.protocol.invocations import Done, Invoke
-from artos.scaling.actor_count import Manual
+from artos.protocol.invocations import ActorLag, Done, Invoke
+from artos.specs.actor_count import Manual
 from triggers.journal import read
 
 DRAWN = (ActorLag(0, 10, 50, 9, (0, 0, 0, 5, 5)), ActorLag(1, 10, 10, 1, (0, 10)))
@@ -61,4 +60,4 @@ def test_what_a_silent_method_draws_counts_and_what_it_is_handed_does_not(tmp_pa
         run.coordinator.non_publishing = frozenset({call.trigger})
         run.coordinator.receive(LEARNER, Done(call.firing, 0, drawn=DRAWN))
         assert run.coordinator.monitor.lag.rows == 20
-        assert run.coordinator.monitor.updates == 0
+        assert run.coordinator.progress.updates == 0

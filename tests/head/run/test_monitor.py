@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from named import LEARNER, acting
 
-from artos.lag import measure
+from artos.protocol.lag import measure
 from head.run.monitor import LagMeter, Monitor
+
+FIRST, SECOND = acting(0, 1)
 
 
 def test_the_lag_meter_keeps_mean_and_maximum_over_all_rows() -> None:
@@ -52,8 +55,8 @@ def test_the_end_of_a_round_is_measured_on_what_actors_hold() -> None:
 def test_the_mean_return_is_over_the_last_episodes() -> None:
     monitor = Monitor(window=2)
     assert str(monitor.mean_return) == "None"
-    monitor.sampled(0, [1.0, 5.0], [10, 20], {}, 100)
-    monitor.sampled(1, [7.0], [30], {}, 200)
+    monitor.sampled(FIRST, [1.0, 5.0], [10, 20], {}, 100)
+    monitor.sampled(SECOND, [7.0], [30], {}, 200)
     assert (monitor.mean_return, monitor.episodes) == (6.0, 3)
     assert monitor.drain_episodes() == [(100, 1.0, 10), (100, 5.0, 20), (200, 7.0, 30)]
     assert monitor.drain_episodes() == []
@@ -61,17 +64,17 @@ def test_the_mean_return_is_over_the_last_episodes() -> None:
 
 def test_returns_and_lengths_must_belong_together() -> None:
     with pytest.raises(ValueError, match="zip"):
-        Monitor().sampled(0, [1.0], [], {}, 1)
+        Monitor().sampled(FIRST, [1.0], [], {}, 1)
 
 
 def test_times_add_up_and_waiting_is_told_apart() -> None:
     monitor = Monitor()
-    monitor.sampled(0, [], [], {"environment": 1.0, "wait": 0.5}, 1)
-    monitor.sampled(1, [], [], {"environment": 0.5, "wait_for_room": 2.0}, 1)
-    monitor.learned({"loss": 3.0}, {"learn": 2.0, "wait": 0.25})
-    monitor.learned({"loss": 2.0}, {"learn": 2.0})
-    monitor.helped({"preprocess": 0.75})
-    assert (monitor.updates, monitor.metrics) == (2, {"loss": 2.0})
+    monitor.sampled(FIRST, [], [], {"environment": 1.0, "wait": 0.5}, 1)
+    monitor.sampled(SECOND, [], [], {"environment": 0.5, "wait_for_room": 2.0}, 1)
+    monitor.learned(LEARNER, {"loss": 3.0}, {"learn": 2.0, "wait": 0.25})
+    monitor.learned(LEARNER, {"loss": 2.0}, {"learn": 2.0})
+    monitor.helped(LEARNER, {"preprocess": 0.75})
+    assert monitor.metrics == {"loss": 2.0}
     assert monitor.times.seconds() == {
         "environment": 1.5, "actors.wait": 0.5, "actors.wait_for_room": 2.0,
         "learn": 4.0, "learner.wait": 0.25, "preprocess": 0.75,
@@ -80,9 +83,9 @@ def test_times_add_up_and_waiting_is_told_apart() -> None:
 
 def test_shares_are_of_the_wall_time_of_the_learner_or_of_the_actors() -> None:
     monitor = Monitor()
-    monitor.sampled(0, [], [], {"wait": 3.0, "environment": 1.0}, 1)
-    monitor.sampled(1, [], [], {"wait_for_room": 2.0, "environment": 2.0}, 1)
-    monitor.learned({}, {"learn": 1.0, "wait": 9.0})
+    monitor.sampled(FIRST, [], [], {"wait": 3.0, "environment": 1.0}, 1)
+    monitor.sampled(SECOND, [], [], {"wait_for_room": 2.0, "environment": 2.0}, 1)
+    monitor.learned(LEARNER, {}, {"learn": 1.0, "wait": 9.0})
     assert monitor.times.shares() == {
         "actors.environment": 0.375, "actors.wait": 0.375, "actors.wait_for_room": 0.25,
         "learner.learn": 0.1, "learner.wait": 0.9,

@@ -11,6 +11,7 @@ from remote_head import ONE, STEPS, TWO, Head, sample
 from artos.protocol import steering
 from artos.protocol.invocations import Ready
 from artos.protocol.message import Message
+from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
 
 IMAGE = b"what it was"
@@ -316,11 +317,12 @@ def test_a_node_makes_two_bundles_at_a_time(head: Moving, logged: list[str]) -> 
         bundles.want(actor, "w2")
     bundles.want(4, "w9")
     assert head.said() == [
-        ("w2", steering.Pack(1, 1)), ("w2", steering.Pack(2, 2)), ("w9", steering.Pack(5, 5)),
+        ("w2", steering.Pack(ONE, 1)), ("w2", steering.Pack(TWO, 2)),
+        ("w9", steering.Pack(Member(ACTORS, 4), 5)),
     ]  # fmt: skip
     head.clock.advance(4.0)
     assert bundles.heard("w2", steering.Packed(2, "no")) == 1
-    assert head.said() == [("w2", steering.Pack(3, 3))]
+    assert head.said() == [("w2", steering.Pack(Member(ACTORS, 2), 3))]
     assert bundles.give_up_late() == []
     head.clock.advance(1.0)
     assert bundles.give_up_late() == [3]
@@ -328,14 +330,14 @@ def test_a_node_makes_two_bundles_at_a_time(head: Moving, logged: list[str]) -> 
     bundles.want(5, "w2")
     assert head.said() == []
     bundles.drop(0)
-    assert head.said() == [("w2", steering.Pack(6, 6))]
+    assert head.said() == [("w2", steering.Pack(Member(ACTORS, 5), 6))]
 
 
 def test_a_node_that_is_lost_is_not_asked_for_the_next(head: Moving) -> None:
     head.go()
     for actor in (8, 9):
         head.bundles.want(actor, "w2")
-    assert head.said() == [("w2", steering.Pack(9, 2))]
+    assert head.said() == [("w2", steering.Pack(Member(ACTORS, 8), 2))]
     head.place(ELSEWHERE, "w2")
     assert head.said() == []
     assert head.bundles.is_settled(9)

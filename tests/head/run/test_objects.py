@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from elastic_loop import NOISE, STEPS, full_batch, troupe
 from helpers import unrolled
+from named import LEARNER
 
-from artos.buffer.mailbox import LEARNER
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.learners.publisher import Publisher
-from artos.scaling.actor_count import Manual, NoiseScale
-from artos.spec import ArraySpec, ObjectKey
+from artos.specs.actor_count import Manual, NoiseScale
+from artos.specs.keys import ArraySpec, ObjectKey
 from head.run.concerns.sampling import Sampling
 from head.run.objects import Objects
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger

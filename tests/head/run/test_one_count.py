@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.samplers.patterns import Uniform
-from artos.buffer.segment import ShmFolder
-from artos.spec import VERSION_KEY, DataKey
+from artos.buffer.shm_folder import ShmFolder
+from artos.specs.keys import VERSION_KEY, DataKey
 from head.run.coordination.books import Rounds
 from head.run.coordination.rows import Arrivals, Commits
 from triggers.events import Event, Firing, Joined, Learned, Left, Published, Recheck, Ungranted

@@ -7,18 +7,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from named import LEARNER, acting
+
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ObjectSpec
-from artos.buffer.run_memory import RunMemory
 from artos.clock import ManualClock
-from artos.plan import Plan
 from artos.protocol.invocations import Done, Invoke, Ready
-from artos.reference import Reference
-from artos.spec import VERSION_KEY, ArraySpec, DataKey
+from artos.runs.plan import Plan
+from artos.runs.run_memory import RunMemory
+from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
+from artos.specs.members import Member
+from artos.specs.reference import Reference
 from head.run.concerns.relocation import Relocation
-from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports
 from head.run.coordination.rows import Arrivals
+from head.run.run import Run
 from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, Trigger
 from triggers.engine import direct_passers
@@ -27,39 +30,40 @@ from triggers.table import Table
 from triggers.wiring import completed
 
 STEPS, CAPACITY = 4, 16
+(ACTOR,) = acting(0)
 
 
 class Players:
     """Members that only remember what they were sent."""
 
     def __init__(self) -> None:
-        self.sent: list[tuple[int, Invoke]] = []
-        self.passers = direct_passers(self._keep, range(3))
+        self.sent: list[tuple[Member, Invoke]] = []
+        self.passers = direct_passers(self._keep, (LEARNER, *acting(0, 1)))
 
-    def _keep(self, member: int, call: Invoke) -> None:
+    def _keep(self, member: Member, call: Invoke) -> None:
         self.sent.append((member, call))
 
-    def end(self, member: int) -> None: ...
+    def end(self, member: Member) -> None: ...
 
-    def start(self, member: int) -> None: ...
+    def start(self, member: Member) -> None: ...
 
-    def waits_for_slot(self, member: int) -> bool:
+    def waits_for_slot(self, member: Member) -> bool:
         return False
 
-    def unplaced(self, member: int) -> str:
+    def unplaced(self, member: Member) -> str:
         return ""
 
-    def prepare(self, member: int, within: float = 0.0) -> None: ...
+    def prepare(self, member: Member, within: float = 0.0) -> None: ...
 
-    def retire(self, member: int) -> None: ...
+    def retire(self, member: Member) -> None: ...
 
     def claims(self) -> list[tuple[tuple[int, int, int], ...]]:
-        calls = [call for member, call in self.sent if member == 0]
+        calls = [call for member, call in self.sent if member == LEARNER]
         return [tuple((c.actor, c.start, c.stop) for c in call.claims) for call in calls]
 
 
 class Stage:
-    def __init__(self, node: RunMemory, coordinator: Coordinator, players: Players) -> None:
+    def __init__(self, node: RunMemory, coordinator: Run, players: Players) -> None:
         self.node, self.coordinator, self.players = node, coordinator, players
 
     def block(self, actor: int) -> ActorBlock:
@@ -67,7 +71,7 @@ class Stage:
 
     def arrive(self, actor: int, rows: int) -> None:
         self.block(actor).commit(rows)
-        self.coordinator.look(actor + 1)
+        self.coordinator.look(*acting(actor))
 
     def place(self, actor: int, term: int, committed: int = 0, node: str = "w1") -> int:
         base = self.coordinator.concern(Relocation).place_anew(actor, term, committed, node)
@@ -100,11 +104,11 @@ def stage(folder: Path, size: int = STEPS, later: Trigger | None = None) -> Iter
         for actor in (0, 1):
             assert there.place(actor, 1) == 0
         coordinator.begin()
-        for member in range(3):
+        for member in (LEARNER, *acting(0, 1)):
             coordinator.receive(member, Ready(0.0))
         slot = node.weights.allocate()
         node.weights.commit(slot, 0)
-        coordinator.look(0)
+        coordinator.look(LEARNER)
         yield there
     journal.close()
 
@@ -157,7 +161,7 @@ def test_rows_that_a_trigger_holds_stay(tmp_path: Path) -> None:
 def test_a_key_that_is_ahead_goes_back_to_the_slowest(tmp_path: Path) -> None:
     with stage(tmp_path) as there:
         there.block(0).commit(STEPS, ("x", VERSION_KEY))
-        there.coordinator.look(1)
+        there.coordinator.look(ACTOR)
         assert there.place(0, 2, committed=STEPS) == 0
         there.arrive(1, STEPS)
         assert there.players.claims() == []
@@ -177,12 +181,12 @@ def test_a_finished_round_is_not_sampled_again(tmp_path: Path) -> None:
     from artos.system.exit_report import ExitReport  # noqa: PLC0415
 
     with stage(tmp_path) as there:
-        (call,) = [m for member, m in there.players.sent if member == 1]
+        (call,) = [m for member, m in there.players.sent if member == ACTOR]
         assert isinstance(call, Invoke)
         there.arrive(0, STEPS)
         there.place(0, 2, committed=STEPS)
         there.players.sent.clear()
-        there.coordinator.died(1, ExitReport("node w1 is gone", own=False))
+        there.coordinator.died(ACTOR, ExitReport("node w1 is gone", own=False))
         assert there.players.sent == []
-        there.coordinator.receive(1, Done(call.firing, 0))
+        there.coordinator.receive(ACTOR, Done(call.firing, 0))
         assert there.coordinator.monitor.episodes == 0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-from elastic_loop import Troupe, fifo, full_batch, troupe
+from elastic_loop import Troupe, fifo, full_batch, troupe, who
 
-from artos.buffer.mailbox import actor_of
 from artos.protocol.invocations import Done, Invoke
-from artos.scaling.actor_count import Schedule
+from artos.specs.actor_count import Schedule
+from artos.specs.members import Member
 from triggers.journal import read
 
 TICK, PER_ACTOR, RESTORE = 0.01, 0.5, 0.2
@@ -28,10 +28,10 @@ class Parked(Troupe):
         self.idle: list[float] = []
         self._ordered: dict[int, float] = {}
 
-    def prepare(self, member: int, within: float = 0.0) -> None:
+    def prepare(self, member: Member, within: float = 0.0) -> None:
         if member in self._up:
-            assert actor_of(member) not in self._ordered, "ordered back twice"
-            self._ordered[actor_of(member)] = self.clock.now()
+            assert member.rank not in self._ordered, "ordered back twice"
+            self._ordered[member.rank] = self.clock.now()
         else:
             super().prepare(member)
 
@@ -77,7 +77,7 @@ def test_nobody_is_ordered_back_once_the_run_is_to_end(tmp_path: Path) -> None:
         run.begin()
         run.run(updates=6)
         assert run.orders[-1].keys() == {0, 1}
-        run.coordinator.drain()
+        run.coordinator.ending.drain()
         run.run()
         assert len(run.orders) == 7
         assert run.orders[-1] == {}
@@ -113,7 +113,7 @@ def test_whoever_still_samples_is_not_ordered_back(tmp_path: Path) -> None:
         learn = run._learn
 
         def watched(call: Invoke) -> Done:
-            busy.append({actor_of(m) for m, queue in run._queues.items() if queue})
+            busy.append({who(m) for m, queue in run._queues.items() if queue})
             return learn(call)
 
         run._learn = watched  # type: ignore[method-assign]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from named import acting
 
 from artos.protocol.invocations import Invoke
 from head.run.concerns.binding import Binding
 from head.run.coordination.books import Invocations
 
 ACTOR = 1
-MEMBER = ACTOR + 1
+(MEMBER,) = acting(ACTOR)
 
 
 class Play:

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from disks import full, needs_mount, small_disk
 from elastic_loop import STEPS, Troupe, full_batch, troupe
+from named import LEARNER
 
-from artos import checkpoint
-from artos.buffer.mailbox import LEARNER
-from artos.buffer.model_block import ObjectRegion, ObjectSlot
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.errors import NotSaved
-from artos.scaling.actor_count import Manual
+from artos.protocol.usage import Usage
+from artos.runs import checkpoint
+from artos.specs.actor_count import Manual
 from artos.system.logging_setup import logging_to
-from artos.usage import Usage
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from named import LEARNER
 from remote_head import ONE, STEPS, TWO, Head, sample
 
 from artos.errors import BadMessage
@@ -12,6 +13,7 @@ from artos.protocol import steering
 from artos.protocol.data import Nudge
 from artos.protocol.invocations import Done, Failed, Ready
 from artos.protocol.message import Message
+from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
 
 
@@ -316,8 +318,8 @@ def test_messages_of_nobody_change_nothing(head: Head) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        steering.ActorReport(99, 1, Ready(0.0), 0),
-        steering.Died(0, 1, "why", None, True, False, 0),
+        steering.ActorReport(Member(ACTORS, 98), 1, Ready(0.0), 0),
+        steering.Died(LEARNER, 1, "why", None, True, False, 0),
         steering.ExecutorNews({"cpu_seconds_held": "many"}),
         steering.ExecutorNews({"starts": {"cold": {"count": 3}}}),
         steering.ExecutorClosed({"cpu_seconds_used": None}),

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from elastic_loop import full_batch, troupe
 
-from artos.buffer import run_memory
-from artos.buffer.run_memory import CacheMemory, check_space, needed_bytes
 from artos.errors import MemoryTooSmall
-from artos.plan import Plan
-from artos.scaling.actor_count import Manual
+from artos.runs import run_memory
+from artos.runs.plan import Plan
+from artos.runs.run_memory import CacheMemory, check_space, needed_bytes
+from artos.specs.actor_count import Manual
 
 
 @pytest.fixture

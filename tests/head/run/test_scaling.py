@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from artos.errors import Refused
-from artos.plan import Plan
-from artos.reference import Reference
-from artos.scaling.actor_count import (
+from artos.runs.plan import Plan
+from artos.specs.actor_count import (
     Actors,
     Manual,
     NoiseScale,
@@ -19,6 +18,7 @@ from artos.scaling.actor_count import (
     actors_of,
     parse_actors,
 )
+from artos.specs.reference import Reference
 from head.run.concerns.scaling import LEAD, Scaler
 
 FORMS: list[tuple[str, Actors, int, int]] = [

@@ -13,10 +13,10 @@ import pytest
 from test_scaling import plan_of
 
 from artos.errors import Refused
-from artos.runtime.reference import load_object
-from artos.scaling.actor_count import Kept, NoiseScale, ReturnPlateau, actors_of
+from artos.runs.loader import load_object
 from artos.scaling.faults import ScalingFailed
 from artos.scaling.policy import Custom, Observation, ScalingPolicy
+from artos.specs.actor_count import Kept, NoiseScale, ReturnPlateau, actors_of
 from head.run.concerns.scaling import Scaler
 
 

@@ -10,16 +10,17 @@ from typing import cast
 import pytest
 from elastic_loop import STEPS, Troupe, full_batch, troupe
 from inline_runs import finished, registered
+from named import LEARNER
 
-from artos.buffer.mailbox import LEARNER, actor_member
 from artos.clock import ManualClock
 from artos.errors import DeadlineExceeded
 from artos.protocol.invocations import Done, Invoke, Ready
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
+from artos.specs.members import ACTORS, Member, Members
 from head.run.concerns.failures import FailureLimits
 from head.run.concerns.sampling import Sampling
 from head.run.concerns.standstill import Standstill
-from head.run.coordination.coordinator import Coordinator
+from head.run.run import Run
 from triggers import DataKeyTrigger, TimeTrigger
 from triggers.journal import read
 from triggers.table import Table
@@ -33,15 +34,16 @@ class Watched:
     def __init__(self, seconds: float) -> None:
         self.clock, self.clocks = ManualClock(), set[str]()
         self.run = SimpleNamespace(
-            ports=SimpleNamespace(clock=self.clock), plan=SimpleNamespace(evaluator=None),
+            ports=SimpleNamespace(clock=self.clock), members=Members.of_run(1),
             roster=SimpleNamespace(
                 all_ready=lambda actors: True, anybody_works=lambda calls, but_pulls: False
             ),
             invocations=(), actors=range(1),
-            engine=SimpleNamespace(clocks=lambda: self.clocks), waits=lambda: WAITS, trained=False,
+            engine=SimpleNamespace(clocks=lambda: self.clocks), waits=lambda: WAITS,
+            ending=SimpleNamespace(trained=False),
             non_publishing=frozenset(), first_version=0, moved=0.0, vain=set(),
         )  # fmt: skip
-        self.still = Standstill(cast(Coordinator, self.run), FailureLimits.within(seconds))
+        self.still = Standstill(cast(Run, self.run), FailureLimits.within(seconds))
 
     def at(self, now: float, *clocks: str) -> None:
         self.clock.advance(now - self.clock.now())
@@ -131,7 +133,7 @@ def live_on(run: Troupe, seconds: int) -> None:
     """Time passes, and actors do what they are asked for."""
     for _ in range(seconds):
         wait(run, 1.0)
-        while run._queues.get(actor_member(0)):
+        while run._queues.get(Member(ACTORS, 0)):
             run.step()
 
 
@@ -157,7 +159,7 @@ def unpublished(tmp_path: Path) -> Iterator[Troupe]:
     with troupe(Manual(2, 2), clocked(), 9, tmp_path) as run:
         run.coordinator.begin()
         for actor in range(2):
-            run.coordinator.receive(actor_member(actor), Ready(0.0))
+            run.coordinator.receive(Member(ACTORS, actor), Ready(0.0))
         yield run
 
 
@@ -170,8 +172,8 @@ def test_nobody_is_asked_to_act_before_there_are_weights(
     run._publish(0, 0)
     run.coordinator.receive(LEARNER, Ready(0.0))
     run.coordinator.look(LEARNER)
-    assert {m: [c.stop for c in calls] for m, calls in run._queues.items()} == {
-        1: [STEPS], 2: [STEPS]
+    assert {str(m): [c.stop for c in calls] for m, calls in run._queues.items()} == {
+        "actor 0": [STEPS], "actor 1": [STEPS]
     }  # fmt: skip
     run.coordinator.ports.journal.flush()
     assert [line["trigger"] for line in lines(tmp_path)] == ["actors.sample"]
@@ -203,11 +205,11 @@ def test_a_block_that_nobody_empties_is_a_standstill_and_no_reason_not_to_stop(
             run.step()
         wait(run, 1.0, times=20)
         assert run.coordinator.waits()["actor 0"] == "room in its block"
-        assert run._queues[actor_member(0)], "it was asked for a round that it has no room for"
+        assert run._queues[Member(ACTORS, 0)], "it was asked for a round that it has no room for"
         with pytest.raises(DeadlineExceeded, match="actor 0 waits for room in its block"):
             wait(run, 1.0, times=400)
         assert not run.coordinator.finished
-        run.coordinator.drain()
+        run.coordinator.ending.drain()
         assert run.coordinator.finished
 
 
@@ -230,5 +232,5 @@ def test_in_one_process_nobody_waits_for_room_that_the_learner_would_make(tmp_pa
     registration = registered("hasty.py:workload", tmp_path)
     coordinator = finished(registration, tmp_path).coordinator
     assert coordinator.steps >= 320
-    assert coordinator.monitor.updates >= 19
+    assert coordinator.progress.updates >= 19
     assert len([line for line in lines(tmp_path) if line["trigger"] == "actors.sample"]) <= 50

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 from elastic_loop import Troupe, fifo, full_batch, troupe
+from named import LEARNER
 
-from artos.buffer.mailbox import LEARNER, actor_member
-from artos.scaling.actor_count import Manual
+from artos.specs.actor_count import Manual
+from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
 
-ACTOR = actor_member(0)
+ACTOR = Member(ACTORS, 0)
 KILLED = ExitReport("killed", own=False)
 
 
@@ -21,7 +22,7 @@ def players(tmp_path: Path) -> Iterator[Troupe]:
     """One actor that has been told to sample its first round; the run is told to stop."""
     with troupe(Manual(1, 1), full_batch(), 100, tmp_path) as made:
         made.begin()
-        made.coordinator.drain()
+        made.coordinator.ending.drain()
         assert not made.coordinator.finished, "its round is in flight"
         yield made
 
@@ -31,7 +32,7 @@ def test_before_the_first_version_nothing_is_waited_for(tmp_path: Path) -> None:
     with troupe(Manual(1, 1), full_batch(), 100, tmp_path) as players:
         players.coordinator.begin()
         assert not players.coordinator.finished
-        players.coordinator.drain()
+        players.coordinator.ending.drain()
         assert players.coordinator.finished
 
 
@@ -76,8 +77,8 @@ def test_rows_of_others_are_learned_from_if_the_rest_of_their_batch_has_a_place(
         players.begin()
         done = players._act(0, players._queues[ACTOR].popleft())
         players.coordinator.receive(ACTOR, done)
-        players.coordinator.drain()
-        setattr(players, state, {actor_member(1)})
+        players.coordinator.ending.drain()
+        setattr(players, state, {Member(ACTORS, 1)})
         assert players.coordinator.finished == (state == "without_place")
 
 
@@ -89,7 +90,7 @@ def test_after_its_last_update_a_run_waits_for_no_place(tmp_path: Path) -> None:
             call = players._queues[member].popleft()
             done = players._learn(call) if member == LEARNER else players._act(0, call)
             players.coordinator.receive(member, done)
-        assert players.coordinator.monitor.updates == 1
+        assert players.coordinator.progress.updates == 1
         assert not players.coordinator.finished, "actor 1 samples"
-        players.without_place = {actor_member(1)}
+        players.without_place = {Member(ACTORS, 1)}
         assert players.coordinator.finished

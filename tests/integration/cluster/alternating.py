@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from artos import Workload
+from artos.learners.settings import Replay
 from triggers import ObjectKeyTrigger
 from triggers.algorithms import dqn
-from triggers.algorithms.replaying import Replay
 
 ACTORS, ENVS, STEPS = 2, 2, 8
 ROUND = ACTORS * ENVS * STEPS

@@ -18,10 +18,10 @@ from typing import Any
 import psutil
 from helpers import PATIENCE, ROOT, below
 
-from artos.buffer.segment import PREFIX, reap_orphans
+from artos.buffer.shm_folder import PREFIX, reap_orphans
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal
-from artos.protocol.orders import ExecutorOrder, RunOrder, write_order
+from artos.runs.orders import ExecutorOrder, RunOrder, write_order
 from artos.system.shm import shm_root
 from artos.transport.keys import Keys, make_keys
 from artos.transport.messenger import Messenger

@@ -228,7 +228,7 @@ def test_a_node_that_comes_back_after_it_was_given_up(cluster: Cluster) -> None:
         cluster.until_update(5)
         with cluster.frozen("w2"):
             cluster.place(spread(2, "w1"), "w2", why="it was silent for 15 s")
-            cluster.until(lambda: cluster.news[-1].facts.get("nodes") == {"w1": [0, 1]})
+            cluster.until(lambda: cluster.news[-1].facts.nodes == {"w1": [0, 1]})
         stray = cluster.executors["w2"]
         cluster.until(lambda: stray.poll() is not None)
     assert cluster.executors.pop("w2").returncode == 1
@@ -258,7 +258,7 @@ def test_actors_move_off_a_node_and_nothing_is_lost(cluster: Cluster) -> None:
         begin_counting(cluster, "w1", "w2")
         cluster.until_update(3)
         cluster.place(spread(2, "w1"), why="w2 is drained")
-        cluster.until(lambda: cluster.news[-1].facts.get("nodes") == {"w1": [0, 1], "w2": []})
+        cluster.until(lambda: cluster.news[-1].facts.nodes == {"w1": [0, 1], "w2": []})
         cluster.executors["w2"].send_signal(signal.SIGTERM)
     summary = cluster.finish()
     assert (summary["restarts"], summary["rows_lost"]) == (0, 0)

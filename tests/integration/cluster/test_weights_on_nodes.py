@@ -126,7 +126,8 @@ def test_the_clock_has_them_pulled(cluster: Cluster) -> None:
 
 def lags_shown(cluster: Cluster) -> dict[str, Any]:
     """What the head is told of the actors' lags."""
-    return cluster.news[-1].facts.get("lag_by_actor", {}) if cluster.news else {}
+    facts = cluster.news[-1].facts if cluster.news else None
+    return msgspec.to_builtins(facts).get("lag_by_actor", {}) if facts else {}
 
 
 def pulled(cluster: Cluster) -> set[int]:

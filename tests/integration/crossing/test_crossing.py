@@ -28,13 +28,13 @@ from real_cluster import Cluster
 from real_runs import Artos
 
 import artos
-from artos.envs.examination import examine
 from artos.envs.make import make_vector
 from artos.envs.serial import SerialVectorEnv
 from artos.envs.spec import spec_of
 from artos.envs.stepper import Stepper
 from artos.envs.trial import some_actions
 from artos.policies.fast import _tensors
+from artos.runtime.examination import examine
 from artos.trained.observations import batch_of
 from deploy.local.run import run
 from head.run.request import Request

@@ -14,7 +14,7 @@ from helpers import PATIENCE
 from real_cluster import Cluster, Command, assert_each_row_once
 
 from artos.clock import Deadline
-from artos.pool.view import look
+from artos.pool.view import read_pool
 
 pytestmark = pytest.mark.processes
 
@@ -337,7 +337,7 @@ def test_the_head_is_told_to_stop_and_runs_save(cluster: Cluster, code: Path) ->
 
 def held_slots() -> dict[str, str]:
     """Runs that have held slots of this machine, and of which kind."""
-    return {each.workload.rsplit(".", 2)[0]: each.kind for each in look().workloads}
+    return {each.workload.rsplit(".", 2)[0]: each.kind for each in read_pool().workloads}
 
 
 @pytest.mark.long

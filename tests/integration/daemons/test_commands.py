@@ -6,11 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from artos.errors import Refused
-from artos.exit_status import ExitStatus
 from artos.protocol.control import Submit
+from artos.protocol.views import ClusterView, RunView
+from artos.runs.exit_status import ExitStatus
 from deploy.client import overview
 from deploy.client.submit import Wanted, code_of, outcome_text
 from head.daemon.run import Run
@@ -21,11 +23,19 @@ NODE = {"name": "w1", "alive": True, "slots": 4, "actors": 3, "runs": {"r1": 3},
         "cpu": 0.5, "memory": 0.25, "memory_mb": 1000, "silent_seconds": 0.3}  # fmt: skip
 RUN = {"name": "r1", "user": "ann", "state": "running", "outcome": "", "why": "",
        "waits_for": "", "actors": 3, "folder": "/runs/r1", "placement": "pack", "restarts": 0,
-       "nodes": {"w1": 3}, "facts": {}}  # fmt: skip
+       "nodes": {"w1": 3}, "facts": None}  # fmt: skip
+
+
+def run_of(plain: dict[str, Any]) -> RunView:
+    return msgspec.convert(plain, RunView)
+
+
+def view_of(plain: dict[str, Any]) -> ClusterView:
+    return msgspec.convert(plain, ClusterView)
 
 
 def shown(nodes: list[dict[str, Any]], runs: list[dict[str, Any]]) -> str:
-    return overview.text(overview.cluster({"nodes": nodes, "runs": runs}))
+    return overview.text(overview.cluster(view_of({"nodes": nodes, "runs": runs})))
 
 
 def test_nodes_and_runs_as_tables() -> None:
@@ -45,7 +55,9 @@ def test_nodes_and_runs_as_tables() -> None:
         ([NODE | {"runs_per_slot": 3}], [], "4 for 12 runs"),
         ([NODE], [RUN | {"waits_for": "a worker"}], "waits for a worker"),
         ([NODE], [RUN | {"state": "failed", "outcome": "refused", "why": "no\nmore"}], "refused"),
-        ([NODE], [RUN | {"facts": {"steps": 12}}], "steps 12"),
+        ([NODE], [RUN | {"facts": {"steps": 12, "steps_per_second": 1.0}}], "12 steps"),
+        ([NODE | {"faults": 2}], [], "worker w1 survived 2 faults, 0 malformed messages"),
+        ([], [RUN | {"facts": {"malformed": 1}}], "run r1 survived 0 faults, 1 malformed"),
     ],
 )
 def test_what_matters_is_in_the_picture(nodes, runs, words) -> None:
@@ -55,12 +67,13 @@ def test_what_matters_is_in_the_picture(nodes, runs, words) -> None:
 def test_quotas_are_shown_with_what_is_held_of_them() -> None:
     limits = {"slots": {"held": 3, "limit": 4}, "cpu_seconds": {"held": 1234.5, "limit": 36_000}}
     status = {"nodes": [NODE], "runs": [RUN], "quotas": {"user ann": limits}}
-    last = overview.text(overview.cluster(status)).splitlines()[-1]
+    last = overview.text(overview.cluster(view_of(status))).splitlines()[-1]
     assert re.split(r" {2,}", last) == ["user ann", "3 of 4", "1,234.5 of 36,000"]
 
 
 def test_one_run_in_full() -> None:
-    picture = overview.text(overview.run(RUN | {"why": "all of it", "outcome": "failed"}))
+    failed = run_of(RUN | {"why": "all of it", "outcome": "failed"})
+    picture = overview.text(overview.run(failed))
     for words in ("all of it", "/runs/r1", "3 on w1", "pack", "ann"):
         assert words in picture
 
@@ -112,10 +125,11 @@ def test_the_exit_status_is_that_of_the_run(outcome: str, status: int) -> None:
 
 def test_the_outcome_in_words() -> None:
     over = RUN | {"outcome": "interrupted", "summary": None}
-    assert outcome_text(over) == "r1: interrupted\nrun folder on the head: /runs/r1"
+    assert outcome_text(run_of(over)) == "r1: interrupted\nrun folder on the head: /runs/r1"
     summary = {"mean_return_100": 3.25, "steps": 1200, "seconds": 5.0}
-    assert "mean return 3.2" in outcome_text(over | {"summary": summary})
-    assert "1,200 steps in 5 s" in outcome_text(over | {"summary": summary})
+    said = outcome_text(run_of(over | {"summary": summary}))
+    assert "mean return 3.2" in said
+    assert "1,200 steps in 5 s" in said
 
 
 # -- what a submission becomes ---------------------------------------------------------------------

@@ -8,13 +8,13 @@ import pytest
 from real_cluster import Cluster
 
 from artos.pool.folder import pool_folder
-from artos.pool.view import look
+from artos.pool.view import read_pool
 
 pytestmark = pytest.mark.processes
 
 
 def lent() -> list[str]:
-    return [each.name for each in look().resources if each.kind == "device"]
+    return [each.name for each in read_pool().resources if each.kind == "device"]
 
 
 def test_a_run_on_devices_that_a_daemon_lends(cluster: Cluster) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import PATIENCE
@@ -93,8 +94,21 @@ class Head:
         assert isinstance(answer, control.Answer)
         return answer
 
+    def told(self, user: Peer, message: Message) -> dict[str, Any]:
+        """The answer to a message as JSON has it."""
+        return plain_of(self.ask(user, message))
+
     def nodes(self, user: Peer) -> dict[str, dict[str, object]]:
-        return {n["name"]: n for n in self.ask(user, control.ReadStatus()).data["nodes"]}
+        return {n["name"]: n for n in self.told(user, control.ReadStatus())["nodes"]}
+
+
+def plain_of(answer: control.Answer) -> dict[str, Any]:
+    match answer:
+        case control.RunAnswer(run=run):
+            return run.plain
+        case control.ClusterAnswer(cluster=cluster):
+            return cluster.plain
+    return answer.data
 
 
 @pytest.fixture
@@ -187,16 +201,17 @@ def test_a_role_is_refused_what_is_the_others(
     me: str, message: Message, head: Head, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user, peer = head.peer("user:owner/1"), head.peer(me)
-    before = head.ask(user, control.ListRuns()).data, head.nodes(user)
+    before = head.told(user, control.ListRuns()), head.nodes(user)
     assert head.daemon is not None
-    monkeypatch.setattr(head.daemon._client_api, "hear", lambda peer, asked: pytest.fail(peer))
+    api = head.daemon._client_api
+    monkeypatch.setattr(api, "take_request", lambda peer, asked: pytest.fail(peer))
     peer.say(message)
     head.until(lambda: peer.heard, peer)
     monkeypatch.undo()
     (refusal,) = peer.heard
     assert isinstance(refusal, Refusal)
     assert f"may not send {type(message).__name__}" in refusal.why
-    assert (head.ask(user, control.ListRuns()).data, head.nodes(user)) == before
+    assert (head.told(user, control.ListRuns()), head.nodes(user)) == before
 
 
 def test_a_node_speaks_for_itself_only(head: Head) -> None:
@@ -218,11 +233,11 @@ def test_a_node_speaks_for_itself_only(head: Head) -> None:
 )  # fmt: skip
 def test_what_has_no_business_here_is_refused_and_changes_nothing(message, head: Head) -> None:
     peer, user = joined(head, "w1"), head.peer("user:owner/1")
-    before = head.ask(user, control.ListRuns()).data
+    before = head.told(user, control.ListRuns())
     peer.say(message)
     head.until(lambda: peer.last(Refusal), peer)
     assert type(message).__name__ in peer.last(Refusal).why
-    assert head.ask(user, control.ListRuns()).data == before
+    assert head.told(user, control.ListRuns()) == before
     assert head.nodes(user)["w1"]["alive"]
 
 
@@ -290,7 +305,7 @@ def test_asking_again_does_not_submit_again(head: Head) -> None:
     user = head.peer("user:owner/1")
     answer = head.ask(user, control.Submit({"ticket": "t1", "workload": "ppo"}))
     assert answer.data == {"run": "r1", "folder": "/runs/r1"}
-    assert len(head.ask(user, control.ListRuns()).data["runs"]) == 1
+    assert len(head.told(user, control.ListRuns())["runs"]) == 1
 
 
 def saved(head: Head) -> bytes:
@@ -303,7 +318,7 @@ def saved(head: Head) -> bytes:
 
 def test_the_next_head_waits_for_the_nodes_of_the_last(head: Head) -> None:
     peer, user = joined(head, "w1"), head.peer("user:owner/1")
-    assert head.ask(user, control.DrainNode("w1")).data["node"] == "w1"
+    assert head.told(user, control.DrainNode("w1"))["node"] == "w1"
     head.stop()
     head.start(head.endpoint)
     user = head.peer("user:owner/2")

@@ -16,6 +16,7 @@ from test_head_daemon import Head, hello, joined
 
 from artos.protocol import codec, control
 from artos.protocol.message import Refusal
+from artos.protocol.views import ClusterView
 from artos.system.archives import name_of
 from artos.transport import sockets
 from artos.transport.channel import Envelope, framed
@@ -44,10 +45,12 @@ def raw(head: Head, me: str) -> Iterator[sockets.Socket]:
         context.destroy(linger=0)
 
 
-def lives(head: Head, malformed: int = 0, faults: int = 0) -> dict[str, object]:
-    status = head.ask(head.peer(f"user:owner/{time.monotonic_ns()}"), control.ReadStatus()).data
-    assert (status["malformed"], status["faults"]) == (malformed, faults), head.said
-    return status
+def lives(head: Head, malformed: int = 0, faults: int = 0) -> ClusterView:
+    answer = head.ask(head.peer(f"user:owner/{time.monotonic_ns()}"), control.ReadStatus())
+    assert isinstance(answer, control.ClusterAnswer)
+    found = answer.cluster
+    assert (found.malformed, found.faults) == (malformed, faults), head.said
+    return found
 
 
 FRAMES = {
@@ -66,7 +69,7 @@ def test_a_frame_of_a_key_holder_ends_in_a_refusal(kind: str, head: Head) -> Non
         socket.send(FRAMES[kind])
         head.until(lambda: socket.poll(0))
         assert isinstance(codec.decode(socket.recv()), Refusal)
-    assert lives(head, malformed=1)["nodes"] == []
+    assert lives(head, malformed=1).nodes == ()
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,7 @@ def test_a_message_that_fits_no_range_ends_in_a_refusal(message, head: Head) -> 
         peer = head.peer("user:owner/1")
     peer.say(message)
     head.until(lambda: peer.last(Refusal), peer)
-    assert [node["name"] for node in lives(head, malformed=1)["nodes"]] == ["w0"]  # type: ignore[attr-defined]
+    assert [node.name for node in lives(head, malformed=1).nodes] == ["w0"]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +111,7 @@ def test_a_submission_that_can_have_no_folder_is_answered(request_, head: Head) 
         head.peer("user:owner/1"), control.Submit({"ticket": "t", "workload": "ppo", **request_})
     )
     assert answer.fault
-    assert lives(head)["runs"] == []
+    assert lives(head).runs == ()
 
 
 @pytest.mark.parametrize("kind", ARCHIVES)
@@ -117,7 +120,7 @@ def test_who_submits_an_archive_that_cannot_be_is_told_why(kind: str, head: Head
     answer = head.ask(head.peer("user:owner/1"), control.Archive(name_of(content), content))
     assert "archive" in answer.fault
     assert [*(head.folder / "runs" / ".head").glob("code/*")] == []
-    assert lives(head)["runs"] == []
+    assert lives(head).runs == ()
 
 
 def submitted(head: Head, name: str) -> None:
@@ -130,8 +133,8 @@ def submitted(head: Head, name: str) -> None:
 
 def outcome_of(head: Head, run: str) -> dict[str, object]:
     user = head.peer("user:owner/2")
-    head.until(lambda: head.ask(user, control.ReadStatus(run)).data["outcome"])
-    return head.ask(user, control.ReadStatus(run)).data
+    head.until(lambda: head.told(user, control.ReadStatus(run))["outcome"])
+    return head.told(user, control.ReadStatus(run))
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("a\x1bb")])
@@ -168,7 +171,7 @@ def test_a_state_file_full_of_poison_fails_its_runs_and_no_more(head: Head) -> N
     user = head.peer("user:owner/1")
 
     def states() -> list[str]:
-        return [run["state"] for run in head.ask(user, control.ListRuns()).data["runs"]]
+        return [run["state"] for run in head.told(user, control.ListRuns())["runs"]]
 
     head.until(lambda: states() == ["failed"] * 6 + ["nonsense"])
     head.stop()
@@ -200,7 +203,7 @@ def test_a_fault_at_the_end_of_a_run_is_that_runs_failure(head: Head, monkeypatc
     monkeypatch.setattr("head.daemon.run_host.RunHost.ended", broken)
     submitted(head, "r1")
     user = head.peer("user:owner/2")
-    over = lambda: head.ask(user, control.ReadStatus("r1")).data["state"] == "failed"  # noqa: E731
+    over = lambda: head.told(user, control.ReadStatus("r1"))["state"] == "failed"  # noqa: E731
     head.until(over)
     lives(head, faults=1)
 
@@ -208,7 +211,7 @@ def test_a_fault_at_the_end_of_a_run_is_that_runs_failure(head: Head, monkeypatc
 def test_what_workers_and_runs_say_is_shown_and_not_obeyed(head: Head) -> None:
     peer = joined(head, "w1")
     peer.say(control.Leaving("[bold]\x1b[2J[/nonsense]\nartos: all is well"))
-    head.until(lambda: lives(head)["nodes"][0]["leaves"], peer)  # type: ignore[index]
+    head.until(lambda: lives(head).nodes[0].leaves, peer)
     shown = text(cluster(lives(head)))
     assert "\x1b" not in shown
     assert "[bold]\\x1b[2J[/nonsense]\\nartos" in shown.replace("\n", "").replace(" ", "")[:10_000]

@@ -13,7 +13,7 @@ from test_cluster_life import COUNTING, RUN, finished
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
-USERS = {"torch", "gymnasium", "artos.runtime.reference", "artos.runtime.register"}
+USERS = {"torch", "gymnasium", "artos.runs.loader", "artos.runtime.register"}
 """What loads code of users (a module loaded by its file is not told), and what that needs."""
 
 
@@ -34,7 +34,7 @@ def test_daemons_and_the_replay_process_import_no_code_of_users(
         assert set(cluster.stop().values()) == {0}
         logs = cluster.runs / RUN / "logs"
         (template,) = tmp_path.glob("w1/artos/nodes/*/*/logs/template.log")
-        assert "artos.runtime.reference" in imported(template.read_text()), "it loads that code"
+        assert "artos.runs.loader" in imported(template.read_text()), "it loads that code"
         for said in (cluster.head.said, cluster.workers["w1"].said):
             assert imported(said) & USERS == set()
         assert imported((logs / "replay-0.log").read_text()) & USERS == set()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from real_cluster import Cluster
 
-from artos.pool.view import look
+from artos.pool.view import read_pool
 
 pytestmark = pytest.mark.processes
 
@@ -21,7 +21,7 @@ def name(seed: int) -> str:
 
 def held() -> Counter[str]:
     """How many slots each run holds at this moment."""
-    return Counter(each.workload.rsplit(".", 2)[0] for each in look().holders)
+    return Counter(each.workload.rsplit(".", 2)[0] for each in read_pool().holders)
 
 
 def head_with(cluster: Cluster, quotas: str) -> None:

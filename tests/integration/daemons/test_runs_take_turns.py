@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from real_cluster import Cluster, Command, assert_each_row_once
 
-from artos.pool.view import look
+from artos.pool.view import read_pool
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
@@ -66,6 +66,6 @@ def _there(cluster: Cluster) -> dict[str, Any]:
 
 def _go_on(submits: list[Command], cluster: Cluster, at_once: int) -> bool:
     """Whether a run goes on. At no moment at which anybody looks are there too many of anything."""
-    assert len(look().holders) <= 1, "two actors on one slot"
+    assert len(read_pool().holders) <= 1, "two actors on one slot"
     assert len(_there(cluster)) <= at_once
     return any(submit.process.poll() is None for submit in submits)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from helpers import PATIENCE
 from real_cluster import Cluster
-from test_head_daemon import Head, Peer, joined
+from test_head_daemon import Head, Peer, joined, plain_of
 
 from artos.protocol import control
 from artos.transport.keys import Keys
@@ -58,7 +58,7 @@ def submission(name: str, ticket: str = "", **more: str) -> control.Submit:
 
 def runs(head: Head) -> dict[str, dict[str, Any]]:
     asked = head.peer(f"user:owner/{time.monotonic_ns()}")
-    return {run["name"]: run for run in head.ask(asked, control.ListRuns()).data["runs"]}
+    return {run["name"]: run for run in head.told(asked, control.ListRuns())["runs"]}
 
 
 def events_of(head: Head, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -109,7 +109,7 @@ def test_what_changes_something_is_saved_first(
     assert not head.ask(user, submission("r1")).fault
     done = events_of(head, monkeypatch)
     answer = head.ask(user, ask)
-    assert answer.data.items() >= state.items()
+    assert plain_of(answer).items() >= state.items()
     assert done[:2] == ["saved", "answered"]
 
 
@@ -163,7 +163,7 @@ def test_nothing_else_is_changed_either(
         assert "room on the head's disk" in changed["r3"]["waits_for"]
         assert head.nodes(user)["w1"]["leaves"] == ""
         assert sum("cannot be saved" in line for line in head.said) == 1, "said once"
-    assert head.ask(user, control.StopRun("r3")).data["outcome"] == "interrupted"
+    assert head.told(user, control.StopRun("r3"))["outcome"] == "interrupted"
 
 
 def test_a_run_whose_beginning_is_not_saved_does_not_begin(

@@ -43,7 +43,7 @@ def test_a_client_with_nobody_to_ask_gives_up_in_words(head: Head) -> None:
         HeadClient(head.endpoint, head.keys) as client,
         pytest.raises(NoHead, match=f"{head.endpoint}: nothing listens there"),
     ):
-        client.tell(control.ListRuns(), PATIENCE)
+        client.exchange(control.ListRuns(), PATIENCE)
 
 
 def test_a_client_says_which_key_is_wrong(head: Head, others: Path) -> None:
@@ -51,23 +51,23 @@ def test_a_client_says_which_key_is_wrong(head: Head, others: Path) -> None:
         HeadClient(head.endpoint, others) as client,
         pytest.raises(WrongKeys, match=r"others .*head\.key is not its key"),
     ):
-        client.tell(control.ListRuns(), PATIENCE)
+        client.exchange(control.ListRuns(), PATIENCE)
     (others / "head.key").write_bytes((head.keys / "head.key").read_bytes())
     with (
         HeadClient(head.endpoint, others) as client,
         pytest.raises(WrongKeys, match="does not accept the key of user owner"),
     ):
-        client.tell(control.ListRuns(), PATIENCE)
+        client.exchange(control.ListRuns(), PATIENCE)
 
 
 def test_a_head_that_has_answered_may_be_away_for_a_while(head: Head) -> None:
     with HeadClient(head.endpoint, head.keys) as client, ThreadPoolExecutor(1) as pool:
         asked = pool.submit(client.list_runs)
         head.until(asked.done)
-        assert asked.result() == {"runs": []}
+        assert asked.result() == ()
         head.stop()
         with pytest.raises(DeadlineExceeded, match="to come back"):
-            client.tell(control.ListRuns(), 3.0)
+            client.exchange(control.ListRuns(), 3.0)
 
 
 def test_a_head_that_is_there_and_does_not_answer_is_told_from_one_that_is_away(head: Head) -> None:
@@ -76,7 +76,7 @@ def test_a_head_that_is_there_and_does_not_answer_is_told_from_one_that_is_away(
         HeadClient(head.endpoint, head.keys) as client,
         pytest.raises(DeadlineExceeded, match="can be reached, but is busy or stopped"),
     ):
-        client.tell(control.ListRuns(), 2.0)
+        client.exchange(control.ListRuns(), 2.0)
 
 
 def test_top_says_so_as_soon_as_its_head_is_gone(
@@ -85,7 +85,7 @@ def test_top_says_so_as_soon_as_its_head_is_gone(
     seen = threading.Event()
 
     def live(ask: Callable[[], Any], seconds: float, nothing: str) -> None:
-        assert ask()["runs"] == []
+        assert ask().runs == ()
         seen.set()
         head_is_there.result()
         head.stop()

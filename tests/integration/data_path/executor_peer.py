@@ -11,7 +11,7 @@ import msgspec
 from two_nodes import Side, value
 
 from artos.clock import SystemClock
-from artos.plan import Plan
+from artos.runs.plan import Plan
 from workers.executor.agent_host import AgentHost
 
 ROWS = 23

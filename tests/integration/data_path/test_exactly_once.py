@@ -168,7 +168,7 @@ class Link(RuleBasedStateMachine):
                 return
 
     def send_one(self) -> bool:
-        piece = self.sender.next()
+        piece = self.sender.next_piece()
         if piece is not None:
             self.up.append((chunk_of(piece), self.caches[piece.actor]))
         return piece is not None
@@ -223,7 +223,7 @@ class Link(RuleBasedStateMachine):
         self.down.append(news)
 
     def hear(self, news: RowsTaken) -> None:
-        for stage, rows in self.sender.hear(news).items():
+        for stage, rows in self.sender.take_report(news).items():
             self.caches[news.actor].arrived[stage] = rows
         self.sender.credit = self.credit  # the receiver would allow far more than these few rows
 

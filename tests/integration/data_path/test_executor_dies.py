@@ -15,7 +15,7 @@ from helpers import python
 from test_processes import dual_stage
 from two_nodes import PATIENCE, Head
 
-from artos.buffer.segment import reap_orphans
+from artos.buffer.shm_folder import reap_orphans
 from artos.clock import Deadline
 from artos.transport.keys import make_keys
 from triggers.wiring import cache_plan

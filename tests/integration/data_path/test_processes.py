@@ -12,10 +12,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from named import LEARNER, acting
 from two_nodes import PATIENCE, Head, Worker, kill, plan_of, run_until, two_nodes, value
 
 from artos.buffer.layout import Consumer
 from artos.clock import Deadline
+from artos.specs.members import Member
 from artos.transport.keys import make_keys, revoke
 from artos.transport.roles import ANY
 
@@ -234,7 +236,7 @@ def test_weights_reach_the_node_whole(tmp_path: Path, dtype: str) -> None:
             head.publish(version)
             await_version(head, worker, version)
             assert weights_of(worker) == (version, version)
-        assert 0 in worker.board.changed()
+        assert LEARNER in worker.board.changed()
 
 
 @pytest.mark.parametrize("victim", ["agent", "replay-0"])
@@ -256,9 +258,9 @@ def test_a_new_replay_process_has_everybody_looked_at(tmp_path: Path) -> None:
         head.consume()
         assert head.board.changed() == []
         kill(head, worker, "replay-0")  # maybe it had told nobody yet
-        deadline, looked = Deadline(PATIENCE), set[int]()
+        deadline, looked = Deadline(PATIENCE), set[Member]()
         while len(looked) < len(head.blocks) and not deadline.passed:
             head.board.doorbell.wait(0.05)
             head.host.reap()
             looked |= set(head.board.changed())
-        assert looked == {actor + 1 for actor in head.blocks}
+        assert looked == {*acting(*head.blocks)}

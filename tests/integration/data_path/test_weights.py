@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artos.buffer.model_block import ModelBlock, ObjectRegion, ObjectSpec
-from artos.buffer.segment import ShmFolder
+from artos.buffer.model_block import ModelBlock, ObjectSpec
+from artos.buffer.object_region import ObjectRegion
+from artos.buffer.shm_folder import ShmFolder
 from artos.protocol import codec
 from artos.protocol.data import Weights
-from artos.spec import ArraySpec
+from artos.specs.keys import ArraySpec
 from artos.transport.bfloat16 import BFLOAT16, narrow, widen
 from head.replay.replay import WeightStore
 from workers.agent.weights import Assembly
@@ -55,7 +56,7 @@ def test_all_pieces_make_a_version(regions) -> None:
     for version in (0, 4, 5):
         values = publish(head, version)
         assembly = Assembly(node)
-        assert [assembly.take(piece) for piece in pieces(head)][-2:] == [False, True]
+        assert [assembly.add(piece) for piece in pieces(head)][-2:] == [False, True]
         assert assembly.have == node.version == version
         assert np.array_equal(node.pin(0).arrays["params"], values)
         node.unpin(0)
@@ -66,10 +67,10 @@ def test_nothing_is_seen_before_the_last_piece(regions) -> None:
     first = publish(head, 0)
     assembly = Assembly(node)
     for piece in pieces(head):
-        assembly.take(piece)
+        assembly.add(piece)
     publish(head, 1)
     for piece in pieces(head)[:-1]:
-        assert not assembly.take(piece)
+        assert not assembly.add(piece)
         assert node.version == 0
         assert np.array_equal(node.newest.arrays["params"], first)
 
@@ -82,11 +83,11 @@ def test_a_damaged_piece_spoils_its_version_only(regions) -> None:
     content = bytearray(whole[1].content)
     content[0] ^= 1
     spoilt = msgspec.structs.replace(whole[1], content=memoryview(content))
-    assert not assembly.take(whole[0])
-    assert assembly.take(spoilt), "given up: ask again"
-    assert not any(assembly.take(piece) for piece in whole[2:])
+    assert not assembly.add(whole[0])
+    assert assembly.add(spoilt), "given up: ask again"
+    assert not any(assembly.add(piece) for piece in whole[2:])
     assert node.version == -1
-    assert [assembly.take(piece) for piece in whole][-1]
+    assert [assembly.add(piece) for piece in whole][-1]
     assert node.version == 0
 
 
@@ -98,10 +99,10 @@ def test_pieces_of_two_versions_never_mix(regions) -> None:
     new = pieces(head)
     assembly = Assembly(node)
     for piece in (old[0], old[1], new[2], *new[3:]):
-        assert not assembly.take(piece)
+        assert not assembly.add(piece)
     assert node.version == -1
     for piece in (old[0], *new):
-        assembly.take(piece)
+        assembly.add(piece)
     assert node.version == 1
     assert np.array_equal(node.newest.arrays["params"], values)
 
@@ -111,9 +112,9 @@ def test_what_was_begun_before_a_break_is_forgotten(regions) -> None:
     publish(head, 0)
     whole = pieces(head)
     assembly = Assembly(node)
-    assembly.take(whole[0])
+    assembly.add(whole[0])
     assembly.drop()
-    assert not any(assembly.take(piece) for piece in whole[1:])
+    assert not any(assembly.add(piece) for piece in whole[1:])
     assert node.version == -1
 
 
@@ -123,7 +124,7 @@ def test_older_weights_are_not_taken(regions) -> None:
     old = pieces(head)
     publish(node, 3)
     assembly = Assembly(node)
-    assert not any(assembly.take(piece) for piece in old)
+    assert not any(assembly.add(piece) for piece in old)
 
 
 @pytest.mark.parametrize("change", [{"total": 4 * PARAMS + 4}, {"dtype": BFLOAT16}, {"start": 4}])
@@ -132,7 +133,7 @@ def test_pieces_that_do_not_fit_the_model_are_dropped(regions, change: dict) -> 
     publish(head, 0)
     assembly = Assembly(node)
     for piece in pieces(head):
-        assembly.take(msgspec.structs.replace(piece, **change))
+        assembly.add(msgspec.structs.replace(piece, **change))
     assert node.version == -1
 
 
@@ -144,7 +145,7 @@ def test_half_the_bytes_as_bfloat16(regions) -> None:
     assert sum(len(piece.content) for piece in short) * 2 == plain
     assembly = Assembly(node)
     for piece in short:
-        assembly.take(piece)
+        assembly.add(piece)
     arrived = node.newest.arrays["params"]
     assert np.max(np.abs(arrived - values) / np.abs(values)) <= 2.0**-8
 

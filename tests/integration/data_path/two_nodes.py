@@ -13,13 +13,14 @@ import msgspec
 import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import LEARNER, Board, actor_of
+from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock, ObjectSpec
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.clock import Deadline, SystemClock
-from artos.plan import Plan, Site
-from artos.reference import Reference
-from artos.spec import VERSION_KEY, ArraySpec, DataKey, OnFull
+from artos.runs.plan import Plan, Site
+from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey, OnFull
+from artos.specs.members import LEARNER, Member
+from artos.specs.reference import Reference
 from artos.system.closing import Closing
 from artos.transport.keys import make_keys
 from head.run.replay_host import ReplayHost
@@ -69,8 +70,8 @@ class Side(Closing):
 
     def __init__(self, plan: Plan, name: str, logs: Path, blocks: Sequence[int]) -> None:
         self.plan, self.folder = plan, ShmFolder.create(name)
-        self.site = Site(str(self.folder.path), 0, plan.actors + 1, str(logs / name))
-        self.board = Board.create(self.site.board_path, plan.actors + 1)
+        self.site = Site(str(self.folder.path), Member(LEARNER), plan.members, str(logs / name))
+        self.board = Board.create(self.site.board_path, plan.members)
         self.model = ModelBlock.create(self.site.model_path, plan.objects)["model_param"]
         self.plan_file = self.folder.path / "plan.json"
         self.plan_file.write_bytes(msgspec.json.encode(plan))
@@ -110,7 +111,7 @@ class Head(Side):
         """Check and release what arrived since the last time; how many rows."""
         taken = 0
         for member in self.board.changed():
-            taken += self._consume(actor_of(member), check=check) if member != LEARNER else 0
+            taken += self._consume(member.rank, check=check) if member.role != LEARNER else 0
         if taken:
             self.host.nudge()
         return taken

@@ -1,4 +1,4 @@
-"""Each command that README, tutorial and how-to show is run, or it stands here why not."""
+"""Each command that a page shows is run, or it stands here why not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from helpers import ROOT
 from user_folder import UserFolder
 
-DOCUMENTS = ("README.md", "docs/tutorial.md", "docs/how-to.md")
+PAGES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "how-to").glob("*.md"))
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/tutorial.md", *PAGES)
 PROMPT = re.compile(r"^(?:\w+\$ +|\$ )(.*)$")
 
 
@@ -46,7 +47,7 @@ class NotRun:
 
 
 SHORT, EXACT, REFUSED = Run("--total-steps 512"), Run(exact=True), Run(status=2, exact=True)
-SHORT_REPLAY = "--total-steps 64"
+SHORT_REPLAY = "--total-steps 64 --set after=32"
 DAEMONS = Elsewhere(
     "integration/daemons/test_cluster_life.py::test_a_run_of_the_users_code_on_two_workers"
 )
@@ -58,6 +59,8 @@ RUN_OF_SEED_1 = f"run ppo --total-steps 2048 --run-dir {SEED_1}"
 COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     # README
     "make run": NotRun("it is `artos run` below after the set-up, which other tests do in parts"),
+    "make setup": NotRun("what this suite runs in is made by it"),
+    "make docs": NotRun("it installs packages; CI runs it"),
     "make test": DEVELOPERS,
     "make lint": DEVELOPERS,
     'make test ARGS="-k buffer"': DEVELOPERS,
@@ -89,6 +92,13 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "sudo deploy/launchers/systemd/install.sh worker tcp://10.0.0.1:7700 keys --name w1": Elsewhere(
         "head/daemon/test_options.py::test_a_worker_is_installed_by_one_line"
     ),
+    # recipes
+    "artos run reinforce": Elsewhere(
+        "integration/recipes/test_recipes.py::test_an_algorithm_learns"
+    ),
+    "artos check their_game:make": Elsewhere(
+        "integration/recipes/test_recipes.py::test_an_environment_is_adapted"
+    ),
     # tutorial
     "artos explain my_algo.py:workload": EXACT,
     "artos run my_algo.py:workload --set lrr=0.1 --set steps=many": REFUSED,
@@ -109,6 +119,10 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         "tests/environments runs it where the package is installed"
     ),
     "artos run my_her.py:workload": Run("--total-steps 1500"),
+    "artos run my_broken_actor.py:workload": Elsewhere(
+        "artos/runtime/test_contracts.py::test_all_that_is_missing_is_said_at_once"
+    ),
+    "artos run my_actor.py:workload": Run("--total-steps 2048"),
     "artos run ppo --set steps=100 --set minibatches=7": REFUSED,
     "artos run ppo --device cuda:7": NotRun("the message has the version of torch, and of a GPU"),
     "artos run ppo --env PongNoFrameskip-v4 --device cuda --set compile=on": NotRun(

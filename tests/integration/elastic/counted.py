@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from artos import DataKey, Workload
-from artos.scaling.actor_count import ActorsSetting
+from artos import Actor, DataKey, Learner, Workload
+from artos.specs.actor_count import ActorsSetting
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 ROUND, MOST = 16, 8_000
@@ -25,21 +25,15 @@ SLOW, HELD, HOLDING = Path("slow"), Path("held"), Path("holding")
 ``holding`` shows."""
 
 
-class Counting:
+class Counting(Actor):
     """Counts, draws, and looks at the clock."""
-
-    envs = 1
 
     def data_keys(self) -> Sequence[DataKey]:
         return (DataKey("observations", (5,), "int64"),)
 
-    def build_module(self, seed: int) -> None:
-        del seed
-
     def setup(self, context: Any) -> None:
         self.block, self.life, self.count = context.block, context.seed, 0
         self.rng = np.random.default_rng(context.seed)
-        self.version = -1
         print(f"life {self.life} of actor {context.actor}", flush=True)
 
     def bind(self, params: Any, version: int) -> None:
@@ -58,9 +52,6 @@ class Counting:
             self.count += 1
         return {}
 
-    def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        return (), ()
-
 
 def only_cpu() -> int:
     """The only CPU this process may run on, as the kernel says; -1 if there are several."""
@@ -69,10 +60,8 @@ def only_cpu() -> int:
     return int(cpus) if cpus.isdecimal() else -1
 
 
-class Bookkeeper:
+class Bookkeeper(Learner):
     """Learns nothing; the book is published with the weights, so it survives whatever they do."""
-
-    fresh = False
 
     def setup(self, context: Any) -> None:
         del context
@@ -98,13 +87,6 @@ class Bookkeeper:
 
     def layout(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
         return (("nothing", (2,)),)
-
-    def threads(self, module: Any, cores: int) -> int:
-        del module, cores
-        return 1
-
-    def seconds(self) -> dict[str, float]:
-        return {}
 
 
 def assemble(actor: Any, actors: Any, total_steps: int, max_lag: int) -> Workload:

@@ -16,7 +16,7 @@ from helpers import below
 from numpy.typing import NDArray
 from real_runs import Artos, Outcome, checkpointed, journal, shared_memory, updates
 
-from artos.buffer.segment import IMAGES, PREFIX
+from artos.buffer.shm_folder import IMAGES, PREFIX
 from artos.system.shm import shm_root
 from workers.checkpoint.criu.cleanup import MARK
 

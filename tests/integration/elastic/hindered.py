@@ -10,7 +10,7 @@ from typing import Any
 from counted import Counting, assemble
 
 from artos import Workload
-from artos.scaling.actor_count import ActorsSetting
+from artos.specs.actor_count import ActorsSetting
 
 PORT = Path("port")
 """Where the port of a server to connect to is written."""

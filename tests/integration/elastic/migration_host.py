@@ -21,11 +21,11 @@ from helpers import ROOT, SUPPORT
 from stage import PATIENCE, Rows, Stage, mapped
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.mailbox import actor_member
 from artos.protocol.invocations import Invoke, encode
+from artos.specs.members import ACTORS, Member
 from artos.system.child import Child
-from workers.actors.launchers.clones import Clones
-from workers.actors.launchers.launcher import Place
+from workers.actors.spawners.clones import Clones
+from workers.actors.spawners.spawner import Place
 from workers.checkpoint.bundle import Home, belongings, pack, unpack
 from workers.checkpoint.checkpointer import Checkpointer, Progress
 from workers.checkpoint.criu.driver import Criu, criu_here
@@ -113,13 +113,13 @@ class Worker(Stage):
         """Make the actor, a clone of a template; the folder of the run's memory."""
         clones = Clones(self._place, self.template, self._criu, self._checkpointer, lambda s: (), 1)
         try:
-            clones.request(actor_member(_ACTOR), None)
+            clones.request(Member(ACTORS, _ACTOR), None)
             clones.poll()
             clones.heard(self.ready(self.template))
             until("a clone", lambda: self._is_born(clones))
         finally:
             clones.close()
-        self.ready(actor_member(_ACTOR))
+        self.ready(Member(ACTORS, _ACTOR))
         return self.node.site.folder
 
     def _is_born(self, clones: Clones) -> bool:
@@ -133,7 +133,7 @@ class Worker(Stage):
         pid = self._actor.pid
         until("the actor to sleep", lambda: state(pid) == "S")
         call = Invoke(stop, "actors.sample", "sample", stop=stop, bind=self._bind)
-        self.node.board.down(actor_member(_ACTOR)).put(encode(call))
+        self.node.board.down(Member(ACTORS, _ACTOR)).put(encode(call))
         self._bind = False
         self.done(_ACTOR)
 

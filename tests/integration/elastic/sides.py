@@ -6,8 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from artos.buffer.mailbox import Board, actor_member
-from artos.plan import Site
+from artos.buffer.mailbox import Board
+from artos.runs.plan import Site
+from artos.specs.members import ACTORS, Member, Members
 from workers.checkpoint.bundle import Home, unpack
 from workers.checkpoint.criu.opened import FILES, file_entry
 from workers.checkpoint.facts import Facts
@@ -26,14 +27,14 @@ class Side:
         shared.mkdir(parents=True)
         code = folder / "code"
         code.mkdir()
-        site = Site(str(shared), actor_member(0), 2)
+        site = Site(str(shared), Member(ACTORS), Members.of_run(1))
         self.home = Home(site, str(folder / "log"), str(code))
         self.store = ImageStore(folder / "images", 100 * MEGABYTE)
         self.block, self.model = self.home.shared["block"], self.home.shared["model"]
-        self.board = Board.create(self.home.shared["board"], 2)
+        self.board = Board.create(self.home.shared["board"], site.members)
         self.memory = shared / "template.memory"
         self.model.write_bytes(bytes(4096))
-        self.doorbell = self.board.down(actor_member(0)).doorbell
+        self.doorbell = self.board.down(Member(ACTORS)).doorbell
 
     @property
     def used(self) -> list[Path]:

@@ -29,7 +29,7 @@ def assert_lives(run: ElasticRun, steps: int = STEPS) -> None:
 
 def anew(run: ElasticRun) -> int:
     """How often actor 0 was started anew because no process came of its image."""
-    return run.said.count("actor 0 is started anew")
+    return run.said.count("actor 0 is started again")
 
 
 def died(run: ElasticRun) -> list[str]:

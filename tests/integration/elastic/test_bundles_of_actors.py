@@ -20,9 +20,9 @@ from sides import BLOCK, CRIU, MEGABYTE, Side, list_files
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
-from artos.buffer.mailbox import actor_member
 from artos.errors import ImageUnusable
-from artos.spec import DataKey
+from artos.specs.keys import DataKey
+from artos.specs.members import ACTORS, Member
 from workers.checkpoint.bundle import Home, belongings, pack
 from workers.checkpoint.bundle_file import packing, unpacking
 from workers.checkpoint.criu.opened import FILES
@@ -233,7 +233,7 @@ def shrink_the_block(bundle: Path, there: Side) -> None:
 
 
 def be_another_member(bundle: Path, there: Side) -> None:
-    site = msgspec.structs.replace(there.home.site, member=actor_member(1))
+    site = msgspec.structs.replace(there.home.site, member=Member(ACTORS, 1))
     there.home = msgspec.structs.replace(there.home, site=site)
 
 
@@ -284,7 +284,7 @@ NAMES = {"block": "b", "model": "m", "board": "o", "log": "l", "memory": "t"}
         (remove_the_board, "there is no board"),
         (grow_the_model, "the model .* has 8192 bytes here, 4096 on its old node"),
         (shrink_the_block, "the block .* has 4096 bytes here, 12288 on its old node"),
-        (be_another_member, "it is member 1 of 2, not 2 of 2"),
+        (be_another_member, "it is actor 0 of 4 members, not actor 1 of 4"),
         (change(b'"criu":"4.1', b'"criu":"4.2'), "CRIU is 4.1.1, the image was taken with 4.2.1"),
         (remove_the_code, "its code folder .*here/code does not exist here"),
         (change(f'"{FEATURE}"'.encode(), f'"{FEATURE[:-1]}!"'.encode()), "the processor lacks .*!"),

@@ -20,7 +20,7 @@ from workers.checkpoint.criu.find import find_criu
 pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.long]
 
 KILLS, STEPS = 3, 7680
-DUMP, RESTORE = "waits in memory for now", "is started anew"
+DUMP, RESTORE = "waits in memory for now", "is started again"
 """What is said of a dump and of a restore that came to nothing."""
 HEARD = 0.15
 """Seconds after which the harm that a kill did has been said."""

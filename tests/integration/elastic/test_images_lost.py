@@ -56,7 +56,7 @@ def test_images_that_came_to_harm(start: Start, home: Path) -> None:
     (home / "held").unlink()
     found = run.done()
     for actor, why in enumerate(words):
-        (line,) = [x for x in run.said.splitlines() if f"actor {actor} is started anew" in x]
+        (line,) = [x for x in run.said.splitlines() if f"actor {actor} is started again" in x]
         assert why in line
     lives = assert_exact(run.folder, steps)
     assert [len(lives[actor]) for actor in range(5)] == [2, 2, 2, 2, 1]
@@ -77,7 +77,7 @@ def test_a_process_id_that_is_taken(start: Start, home: Path) -> None:
     with taken(pid):
         (home / "held").unlink()
         found = run.done()
-    assert "actor 0 is started anew" in run.said
+    assert "actor 0 is started again" in run.said
     assert "the process id it had is taken" in run.said
     assert found["starts"]["cold"]["count"] == 3
     lives = assert_exact(run.folder, 128)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from artos import PPO, Workload
+from artos import PipelinedPPO, Workload
 from triggers.algorithms.pipelines import Pipeline, learner_rows
 from triggers.algorithms.ppo import workload as ppo
 
@@ -23,7 +23,7 @@ STEPS, MOST = 16, 4096
 DEATHS = Path("deaths")
 
 
-class Bookkeeper(PPO):
+class Bookkeeper(PipelinedPPO):
     """Counts how often each row of each actor was part of a gradient."""
 
     def setup(self, context: Any) -> None:
@@ -33,19 +33,19 @@ class Bookkeeper(PPO):
     def live(self) -> Any:
         return {**super().live(), "learner.book": self.book}
 
-    def _loss(self, batch: Any, data: Any, index: Any, whole: Any = None) -> Any:
+    def _seen(self, batch: Any, rows: Any, index: Any) -> Any:
         _, length, envs = batch.shape
         claims, steps = np.divmod(index // envs, length)
         for claim, step in zip(claims, steps, strict=True):
             self.book[batch.claims[claim].actor, batch.claims[claim].start + step] += 1
-        return super()._loss(batch, data, index, whole)
+        return super()._seen(batch, rows, index)
 
 
 def mortal(name: str) -> Callable[[Any, Any, Any], Any]:
     """The method of PPO, after which the learner may die."""
 
     def method(self: Any, batch: Any, call: Any) -> Any:
-        result = getattr(PPO, name)(self, batch, call)
+        result = getattr(PipelinedPPO, name)(self, batch, call)
         first = batch.claims[0]
         line = f"{name} {first.actor} {first.start}"
         lines = DEATHS.read_text().splitlines() if DEATHS.exists() else []

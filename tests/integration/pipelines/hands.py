@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from named import LEARNER
 from numpy.typing import NDArray
 
-from artos.buffer.mailbox import LEARNER, actor_member
-from artos.buffer.run_memory import RunMemory
 from artos.protocol.invocations import Claim, Done, Invoke
+from artos.runs.run_memory import RunMemory
 from artos.runtime.member import LearnerRole
 from artos.runtime.serving import actor_role, learner_role
+from artos.specs.members import ACTORS, Member
 from artos.system.closing import Closing
 from head.run.request import reference_of
 from triggers.registration import prepare
@@ -40,11 +41,11 @@ class Hands(Closing):
         self._firing = 0
         self.learner = self.begin_learner()
         self._actors = {
-            actor: actor_role(self.plan, self._site(actor_member(actor)), self.node.model)[0]
+            actor: actor_role(self.plan, self._site(Member(ACTORS, actor)), self.node.model)[0]
             for actor in range(self.plan.actors)
         }
 
-    def _site(self, member: int) -> Any:
+    def _site(self, member: Member) -> Any:
         return msgspec.structs.replace(self.node.site, member=member)
 
     def begin_learner(self) -> LearnerRole:

@@ -7,9 +7,10 @@ from typing import Any
 
 import inline_runs
 from hands import SMALL
+from named import LEARNER
 
-from artos.buffer.mailbox import LEARNER
 from artos.protocol.invocations import Invoke
+from artos.specs.members import Member
 from deploy.local.inline import Inline
 from triggers.registration import Registration
 
@@ -19,7 +20,7 @@ class LearnerFirst(Inline):
 
     first = staticmethod(lambda member: member == LEARNER)
 
-    def queue(self, member: int, call: Invoke) -> None:
+    def queue(self, member: Member, call: Invoke) -> None:
         """Queue an invocation behind those that go first, if it does, else at the end."""
         places = range(len(self._queue))
         later = (i for i in places if not self.first(self._queue[i][0]))

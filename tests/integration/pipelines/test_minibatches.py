@@ -23,16 +23,16 @@ class Watched(Hands):
     def begin_learner(self) -> Any:
         role = super().begin_learner()
         self.minibatches: list[Rows] = getattr(self, "minibatches", [])
-        loss = self.ppo._loss
+        seen = self.ppo._seen
 
-        def noted(batch: Any, data: Any, index: Any, whole: Any = None) -> Any:
+        def noted(batch: Any, rows_seen: Any, index: Any) -> Any:
             claims, rows = np.divmod(index, len(batch) // len(batch.claims))
             actors = [batch.claims[claim].actor for claim in claims]
             self.minibatches.append(frozenset(zip(actors, rows.tolist(), strict=True)))
             assert len(self.minibatches[-1]) == len(index)
-            return loss(batch, data, index, whole)
+            return seen(batch, rows_seen, index)
 
-        self.ppo._loss = noted
+        self.ppo._seen = noted
         return role
 
 

@@ -9,7 +9,7 @@ import pytest
 from hands import Hands, only
 
 from artos.protocol.invocations import Claim
-from artos.spec import poison
+from artos.specs.keys import poison
 from triggers.algorithms.pipelines import FIRST, stages
 
 
@@ -90,7 +90,7 @@ def test_the_first_stage_alone_is_enough(tmp_path: Path) -> None:
 
 
 def test_updates_without_advantages_in_advance_keep_none(tmp_path: Path) -> None:
-    with Hands(tmp_path) as plain:
+    with Hands(tmp_path, pipeline="dual") as plain:
         plain.fire("update", *plain.sample())
         assert plain.ppo._advantages.beside(Claim(0, 0, 16)) == ()
         assert repr(plain.ppo._advantages) == "<AdvantageCache 0 claims>"

@@ -10,8 +10,8 @@ import pytest
 from inline_runs import finished
 from schedules import registered
 
-from artos.plan import Plan
-from artos.scaling.actor_count import Schedule
+from artos.runs.plan import Plan
+from artos.specs.actor_count import Schedule
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger
 from triggers.algorithms.pipelines import Pipeline, stages
 from triggers.explain import explain
@@ -64,7 +64,7 @@ def test_a_number_of_actors_that_changes(pipeline: str, lag: int, tmp_path: Path
     coordinator, lines = found.coordinator, [*read(found.journal)]
     handed = [line["claims"] for line in lines if line.get("trigger") == "learner.update"]
     assert [len(claims) for claims in handed] == batches
-    assert coordinator.monitor.updates == len(batches)
+    assert coordinator.progress.updates == len(batches)
     assert coordinator.monitor.rows_lost == 0
     assert coordinator.progress.consumed == coordinator.steps == 16 * sum(batches)
 
@@ -77,7 +77,7 @@ KEYS = ("observations", "rewards")
 @pytest.fixture(scope="module")
 def draft(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     """A plan of three actors whose learner has non-publishing methods."""
-    return registered(tmp_path_factory.mktemp("user")).plan
+    return registered(tmp_path_factory.mktemp("user"), pipeline="dual").plan
 
 
 def found_in(draft: Plan, table: Table, **changes: Any) -> list[str]:

@@ -10,10 +10,11 @@ import msgspec
 import pytest
 from helpers import ROOT
 from inline_runs import Finished, finished, registered
+from named import LEARNER
 
-from artos.buffer.mailbox import LEARNER
-from artos.levels import Level
 from artos.protocol.invocations import Invoke
+from artos.specs.levels import Level
+from artos.specs.members import Member
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
 
@@ -68,7 +69,7 @@ class Parking(Inline):
 
     times = 0
 
-    def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
+    def _run_one(self, coordinator: Coordinator, member: Member, call: Invoke) -> None:
         super()._run_one(coordinator, member, call)
         role: Any = self._roles.get(member)
         if member == LEARNER and role is not None:

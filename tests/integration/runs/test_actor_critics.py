@@ -62,7 +62,7 @@ def test_without_lag_impala_is_a2c(home: Path) -> None:
     a2c = finished(registered("a2c", home, **same), home)
     same |= {"n": 2, "max_lag": 0}
     impala = finished(registered("impala", home, **same), home)
-    assert a2c.coordinator.monitor.updates == 10
+    assert a2c.coordinator.progress.updates == 10
     np.testing.assert_allclose(a2c.arrays["params"], impala.arrays["params"], atol=1e-4)
 
 

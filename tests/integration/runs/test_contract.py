@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from named import LEARNER, acting
 from real_runs import TINY, Artos, Outcome, journal, shared_memory, updates
 
 from deploy.cli.__main__ import main
@@ -152,8 +153,8 @@ def test_only_members_load_torch_and_only_if_they_need_it(
     run = start("run", workload, "--run-dir", "r", "--total-steps", 10_000_000)
     run.until(lambda: updates(home / "r"))
     assert not loads_torch(run.process)
-    for number in (0, 1, 2):
-        member = run.member(number)
+    for each in (LEARNER, *acting(0, 1)):
+        member = run.member(each)
         assert member is not None
         assert loads_torch(member) == needs
     run.signal(signal.SIGINT)

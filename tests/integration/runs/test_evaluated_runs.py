@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from inline_runs import finished, registered
+from named import EVALUATOR
 from real_runs import TINY, Artos, Outcome, updates
 
 import artos as library
@@ -69,7 +70,7 @@ def test_a_killed_evaluator_plays_its_version_anew_and_nobody_waits(
         "run", "ppo", *env, *TINY, *FEW, "--total-steps", 320, "--run-dir", folder, "--json"
     )
     one.until(lambda: (home / "held").exists() and updates(folder) == 10)
-    evaluator = one.evaluator()
+    evaluator = one.member(EVALUATOR)
     assert evaluator is not None, "the run's end waits for it"
     evaluator.kill()
     (home / "hold").unlink()
@@ -183,7 +184,7 @@ def test_bad_settings_are_refused(settings: dict[str, Any], fault: str, tmp_path
 
 OWN = """
 from dataclasses import replace
-from artos import RolloutActor
+from artos import Actor, RolloutActor
 from triggers import ObjectKeyTrigger
 from triggers.algorithms.ppo import workload as ppo
 
@@ -193,11 +194,14 @@ row = {"evaluator.play": ObjectKeyTrigger("model_param", every=3)}
 by_row = replace(small, triggers={**small.triggers, **row})
 by_both = replace(by_row, evaluate_every=2)
 
-class Bare:
-    envs = 1
+class Bare(Actor):
     def data_keys(self):
         return RolloutActor("CartPole-v1").data_keys()
     def setup(self, context):
+        pass
+    def bind(self, params, version):
+        pass
+    def sample(self, start, rows, call):
         pass
 
 bare = replace(by_setting, actor=Bare())

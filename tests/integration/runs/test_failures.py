@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from named import acting
 from real_runs import TINY, Artos, Outcome, journal, shared_memory, updates
 
 from artos.buffer.layout import LAYOUT_VERSION
-from artos.buffer.segment import PREFIX
+from artos.buffer.shm_folder import PREFIX
 from artos.errors import ActorFailed, LearnerFailed
+from artos.specs.members import ACTORS, LEARNER, Member
 from artos.system.exit_report import ExitReport
 from artos.system.shm import shm_root
 from deploy.local.run import run
@@ -184,7 +186,7 @@ def test_block_of_another_layout_version(start: Callable[..., Artos], home: Path
     (folder,) = shm_root().glob(f"{PREFIX}*")
     words = np.memmap(folder / "actor-0", np.int64, "r+", shape=(4,))
     words[1] = LAYOUT_VERSION + 1
-    member = artos.member(1)
+    member = artos.member(*acting(0))
     assert member is not None
     member.kill()
     outcome = artos.wait()
@@ -197,16 +199,17 @@ def test_block_of_another_layout_version(start: Callable[..., Artos], home: Path
 def test_failures_in_a_row() -> None:
     failures = Failures(FailureLimits(failures=3, kills=5, calm=2))
     raised, killed = ExitReport("it raised"), ExitReport.of_process(1, -9, "")
-    assert [failures.count(1, raised, 7) for _ in range(3)] == [1, 2, 3]
-    failures.answered(1)
-    failures.answered(1)
-    assert [failures.count(1, raised, 7) for _ in range(3)] == [1, 2, 3]
-    failures.answered(1)
-    assert [failures.count(1, killed, 7) for _ in range(5)] == [1, 2, 3, 4, 5]
+    actor = Member(ACTORS, 0)
+    assert [failures.count(actor, raised, 7) for _ in range(3)] == [1, 2, 3]
+    failures.answered(actor)
+    failures.answered(actor)
+    assert [failures.count(actor, raised, 7) for _ in range(3)] == [1, 2, 3]
+    failures.answered(actor)
+    assert [failures.count(actor, killed, 7) for _ in range(5)] == [1, 2, 3, 4, 5]
     with pytest.raises(ActorFailed, match=r"actor 0 failed at step 7 \(restarted 3 times\)"):
-        failures.count(1, raised, 7)
+        failures.count(actor, raised, 7)
     with pytest.raises(LearnerFailed, match="after version 4"):
-        failures.count(0, ExitReport("NaN", fatal=True), 4)
+        failures.count(Member(LEARNER, 0), ExitReport("NaN", fatal=True), 4)
 
 
 @pytest.mark.parametrize(("status", "own"), [(-9, False), (-15, False), (-11, True), (3, True)])

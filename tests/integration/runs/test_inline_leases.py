@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from far_device import FAR, far_device
 from inline_runs import finished, registered
+from named import LEARNER
 from placed_learners import EACH, learned
 
-from artos.buffer.mailbox import LEARNER
-from artos.learners import device as devices
 from artos.learners.residency import Residency
-from artos.levels import Level
 from artos.pool.folder import pool_folder
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.seat import Lease, Seat
 from artos.protocol.invocations import Invoke, Waits
-from artos.runtime import leased, leased_memory
-from artos.spec import CheckpointSetting
+from artos.runtime import leasable, leased, leased_memory
+from artos.specs.keys import CheckpointSetting
+from artos.specs.levels import Level
+from artos.specs.members import Member
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
 
@@ -56,13 +56,13 @@ class Contended(Inline):
     lease: Lease | None
     waits: int
 
-    def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
+    def _run_one(self, coordinator: Coordinator, member: Member, call: Invoke) -> None:
         if member == LEARNER:
-            Contended.lease = self.other.take() or self.other.ask()
+            Contended.lease = self.other.take_lease() or self.other.ask_for_lease()
             if self.lease is None:  # the learner was set up on the device
                 role: Any = self._roles[member]
                 role.idle()
-                Contended.lease = self.other.take()
+                Contended.lease = self.other.take_lease()
             assert self.lease is not None
         super()._run_one(coordinator, member, call)
 
@@ -71,7 +71,7 @@ class Contended(Inline):
         if waits.what and self.lease is not None:
             Contended.waits += 1
             self.lease.close()
-            assert self.other.ask() is None
+            assert self.other.ask_for_lease() is None
 
 
 @pytest.fixture
@@ -100,14 +100,14 @@ def test_beside_another_one_it_leaves_the_device_and_returns(
     plain = learned(name, tmp_path, "cpu")
     place: Any = nullcontext()
     if far:
-        monkeypatch.setattr(devices, "name_of", lambda resource: THERE)
+        monkeypatch.setattr(leasable, "name_of", lambda resource: THERE)
         place = far_device()
     with place as operations:
         found = learned(name, tmp_path, "pool", Contended)
         assert not far or operations() > 100
     monitor = found.coordinator.monitor
     assert (monitor.restarts, monitor.leases_lost) == (0, 0)
-    assert Contended.waits >= monitor.updates >= 2
+    assert Contended.waits >= found.coordinator.progress.updates >= 2
     assert Contended.waits <= len(left) <= Contended.waits + 1, "also before the first, perhaps"
     assert all(level is Level.PARK and freed > 1000 for level, freed in left)
     assert {"wait_for_device", "clear_device"} < {
@@ -127,7 +127,7 @@ class Stopping(Inline):
         assert coordinator is not None
         assert coordinator.waits()["learner"] == "a device"
         if not self.halt():
-            coordinator.drain()
+            coordinator.ending.drain()
 
 
 @pytest.mark.parametrize("kept", ["model", "all"])
@@ -141,6 +141,6 @@ def test_a_run_that_waits_for_its_device_can_be_stopped(
         stopped = finished(dataclasses.replace(made, plan=plan), tmp_path, Stopping)
         assert not lease.wanted
     coordinator = stopped.coordinator
-    assert (coordinator.monitor.updates, coordinator.draining) == (0, True)
+    assert (coordinator.progress.updates, coordinator.ending.draining) == (0, True)
     (call,) = coordinator.invocations.of(LEARNER)
     assert call.method == "update"

@@ -12,7 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 from helpers import PATIENCE
+from named import LEARNER, acting
 from real_runs import Artos, assert_each_row_once, book_of, journal, shared_memory, updates
+
+from artos.specs.members import Member
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
@@ -20,7 +23,7 @@ Start = Callable[..., Artos]
 KILLS = 20
 STEPS = 36_000
 """More than are taken, slowly, while all these are killed."""
-LEARNER, ACTORS = 0, (1, 2)
+ACTORS = acting(0, 1)
 
 
 def claimed_and_done(run: Path) -> list[list[int]]:
@@ -30,7 +33,7 @@ def claimed_and_done(run: Path) -> list[list[int]]:
     return [c for line in lines if line.get("by") == "learner" for c in claims[line["done"]]]
 
 
-def kill(artos: Artos, member: int, chance: random.Random) -> bool:
+def kill(artos: Artos, member: Member, chance: random.Random) -> bool:
     """SIGKILL a member at a random moment; False if it was just not there."""
     time.sleep(chance.uniform(0.0, 1.2))
     process = artos.member(member)
@@ -45,7 +48,7 @@ def test_members_killed_at_random_moments(start: Start, home: Path) -> None:
     slow.touch()
     artos = start("run", "counting.py:workload", "--run-dir", run, "--total-steps", STEPS, "--json")
     artos.until(lambda: artos.member(LEARNER))
-    kills = {LEARNER: 0, "actors": 0}
+    kills: dict[object, int] = {LEARNER: 0, "actors": 0}
     while min(kills.values()) < KILLS:
         assert artos.process.poll() is None, artos.wait()
         kills[LEARNER] += kill(artos, LEARNER, chance)

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from far_device import FAR, far_device
+from named import LEARNER
 from placed_learners import EACH, learned
 
-from artos.buffer.mailbox import LEARNER
 from artos.protocol.invocations import Invoke
 from artos.runtime.member import Role
+from artos.specs.members import Member
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
 
@@ -20,7 +21,7 @@ from head.run.coordination.coordinator import Coordinator
 class Resuming(Inline):
     """After each invocation the learner goes on from a snapshot of itself."""
 
-    def _run_one(self, coordinator: Coordinator, member: int, call: Invoke) -> None:
+    def _run_one(self, coordinator: Coordinator, member: Member, call: Invoke) -> None:
         super()._run_one(coordinator, member, call)
         role: Role | None = self._roles.get(member)
         if member == LEARNER and role is not None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from named import LEARNER
 from real_runs import Artos, journal, updates
 
-from artos.buffer.mailbox import LEARNER
 from artos.pool.folder import pool_folder
-from artos.pool.view import clean, look
+from artos.pool.view import clean, read_pool
 
 pytestmark = pytest.mark.processes
 
@@ -86,7 +86,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def waiting() -> list[str]:
     """The names of the runs that wait for the device."""
-    return [name_of(each.workload) for each in look().queue if each.what == "cpu:0"]
+    return [name_of(each.workload) for each in read_pool().queue if each.what == "cpu:0"]
 
 
 def name_of(workload: str) -> str:
@@ -96,7 +96,7 @@ def name_of(workload: str) -> str:
 def test_two_runs_take_turns(start: Start) -> None:
     one, two = start("one", "--weight", "2", steps=ENDLESS), start("two", steps=ENDLESS)
     one.artos.until(lambda: min(one.updates, two.updates) > 3)
-    kinds = [each for each in look().workloads if each.kind == "device"]
+    kinds = [each for each in read_pool().workloads if each.kind == "device"]
     accounts = {name_of(each.workload): each for each in kinds}
     assert accounts.keys() == {"one", "two"}
     assert (accounts["one"].weight, accounts["two"].weight) == (2.0, 1.0)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from real_runs import Outcome, journal
 
-from artos.checkpoint import read_manifest
+from artos.runs.checkpoint import read_manifest
 from head.records.progress_log import read_history
 
 pytestmark = pytest.mark.processes

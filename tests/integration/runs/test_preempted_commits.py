@@ -17,7 +17,7 @@ import time
 
 import gymnasium
 
-from artos.buffer.actor_block import KeyHeader
+from artos.buffer.key_header import KeyHeader
 
 store = KeyHeader.set_written
 

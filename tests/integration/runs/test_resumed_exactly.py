@@ -17,6 +17,7 @@ from compilers import needs_compiler
 from real_runs import checkpointed
 
 from artos.protocol.invocations import Invoke
+from artos.specs.members import Member
 from deploy.cli.__main__ import main
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
@@ -55,7 +56,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     def at(count: int) -> None:
         left = [count]
 
-        def counted(inline: Inline, coordinator: Coordinator, member: int, call: Invoke) -> None:
+        def counted(inline: Inline, coordinator: Coordinator, member: Member, call: Invoke) -> None:
             left[0] -= 1
             if left[0] == 0:
                 os.kill(os.getpid(), signal.SIGTERM)
@@ -137,7 +138,7 @@ def test_from_what_was_saved_in_the_midst_of_a_run(
     run_one: Turn = Inline._run_one
     turns: list[int] = []
 
-    def copied(inline: Inline, coordinator: Coordinator, member: int, call: Invoke) -> None:
+    def copied(inline: Inline, coordinator: Coordinator, member: Member, call: Invoke) -> None:
         turns.append(member)
         if len(turns) == 90:
             shutil.copytree(tmp_path / "parts", saved)

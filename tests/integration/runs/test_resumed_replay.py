@@ -14,7 +14,7 @@ from helpers import PATIENCE
 from numpy.typing import NDArray
 from real_runs import Artos, Outcome
 
-from artos.checkpoint import read_manifest
+from artos.runs.checkpoint import read_manifest
 
 pytestmark = pytest.mark.processes
 
@@ -132,5 +132,5 @@ def test_environments_that_cannot_be_saved_begin_anew_and_are_told_of(
     assert artos(*run, "--total-updates", "3").status == 0
     again = artos("run", "--resume", "r", "--json", "--total-updates", "6")
     assert again.status == 0, again.err
-    assert "actor 0 starts anew: TypeError: cannot pickle '_thread.lock' object" in again.err
+    assert "actor 0 starts again: TypeError: cannot pickle '_thread.lock' object" in again.err
     assert again.summary["updates"] == 6

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from real_runs import Artos, shared_memory
 
-from artos.pool.view import HeldUsage, look
+from artos.pool.view import HeldUsage, read_pool
 
 pytestmark = pytest.mark.processes
 
@@ -18,7 +18,7 @@ STEPS = 36_000
 
 
 def held(name: str) -> list[HeldUsage]:
-    return [each for each in look().workloads if each.workload.startswith(f"{name}.")]
+    return [each for each in read_pool().workloads if each.workload.startswith(f"{name}.")]
 
 
 def begun(start: Start, home: Path, name: str) -> Artos:
@@ -37,7 +37,7 @@ def test_the_slots_of_a_killed_run_are_the_others(start: Start, home: Path) -> N
     assert len(kinds) == 1, "they queue for the same slots"
     one.children()
     one.process.kill()
-    two.until(lambda: not any(each.workload.startswith("one.") for each in look().holders))
+    two.until(lambda: not any(each.workload.startswith("one.") for each in read_pool().holders))
     slow.unlink()
     assert two.wait().status == 0
     assert not two.survivors()
@@ -46,7 +46,7 @@ def test_the_slots_of_a_killed_run_are_the_others(start: Start, home: Path) -> N
 def test_nothing_is_left_of_the_pool_after_the_last_run(start: Start, home: Path) -> None:
     runs = [begun(start, home, name) for name in ("one", "two")]
     assert [run.wait().status for run in runs] == [0, 0]
-    assert not Path(look().folder).exists()
+    assert not Path(read_pool().folder).exists()
     assert not shared_memory()
     for name in ("one", "two"):  # they print to the same file
         assert json.loads((home / name / "summary.json").read_text())["steps"] == STEPS

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from named import LEARNER, acting
 from real_runs import Artos, assert_each_row_once, journal, shared_memory, updates
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
@@ -24,9 +25,10 @@ def test_whoever_stops_for_too_long(start: Callable[..., Artos], home: Path) -> 
     (home / "slow").touch()
     arguments = ("--run-dir", run, "--total-steps", STEPS, "--deadline", DEADLINE, "--json")
     artos = start("run", "counting.py:workload", *arguments)
-    for number, name in enumerate(("learner", "actor 0")):
-        artos.until(lambda: updates(run) and artos.member(number))  # noqa: B023
-        member = artos.member(number)
+    for each in (LEARNER, *acting(0)):
+        name = str(each)
+        artos.until(lambda: updates(run) and artos.member(each))  # noqa: B023
+        member = artos.member(each)
         assert member is not None
         member.suspend()
         artos.until(lambda: deaths(run).get(name))  # noqa: B023

@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 from helpers import PATIENCE
+from named import LEARNER
 from real_runs import Artos, Outcome, shared_memory, updates
 
 from deploy.cli.__main__ import main
@@ -78,7 +79,7 @@ def test_while_registering(start: Start, home: Path) -> None:
 
 def test_while_members_start(start: Start, home: Path) -> None:
     artos = start("run", "counting.py:workload", "--run-dir", "r")
-    artos.until(lambda: artos.member(0))
+    artos.until(lambda: artos.member(LEARNER))
     artos.signal(signal.SIGINT)
     assert artos.wait().status == 130
     assert_nothing_left(artos, home / "r")

@@ -13,7 +13,7 @@ from damage import DAMAGES, VALUES, Damage, places, with_field, within
 
 import artos
 from artos.errors import ArtosError
-from artos.exit_status import ExitStatus
+from artos.runs.exit_status import ExitStatus
 from deploy.cli.__main__ import main
 from head.records import evaluations
 from head.records.episodes import Episodes

@@ -17,14 +17,14 @@ from helpers import ROOT
 from torch import nn
 
 import artos
-from artos.checkpoint import MANIFEST
 from artos.envs.make import make_vector
 from artos.envs.stepper import Stepper, action_writer
 from artos.errors import CheckpointFault, NoSuchRun, Refused
 from artos.policies.acting import ActInfo
 from artos.policies.flat import named_tensors
-from artos.reference import Reference
-from artos.runtime.reference import load_workload
+from artos.runs.checkpoint import MANIFEST
+from artos.runs.loader import load_workload
+from artos.specs.reference import Reference
 
 KINDS = ["discrete", "grid", "bits", "continuous", "parts", "picture", "three"]
 Toy = Callable[[str], str]

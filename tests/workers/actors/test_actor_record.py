@@ -13,7 +13,7 @@ import pytest
 import workers.actors
 from artos.errors import ForbiddenMove
 from artos.protocol.invocations import Invoke
-from artos.transitions import after
+from artos.system.transitions import after
 from workers.actors.actor_record import TABLE, ActorRecord, Move, State
 
 
@@ -87,10 +87,10 @@ def test_nobody_but_the_record_changes_it() -> None:
 
 def test_who_is_ended_begins_with_nothing_of_what_was() -> None:
     record = at(State.PARKED)
-    record.ask(Invoke(1, "t", "sample"), 5.0)
+    record.add_call(Invoke(1, "t", "sample"), 5.0)
     assert record.entered_new_state()
     record.end()
-    assert (record.busy, record.child, record.waited(9.0)) == (False, None, None)
+    assert (record.busy, record.child, record.end_arrival(9.0)) == (False, None, None)
     assert (record.refused, record.refusals) == ("", 2), "what user code holds open stays"
     record.start(6.0)
     record.started()

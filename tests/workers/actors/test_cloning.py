@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from named import acting
 
 from artos.errors import RestoreFailed, TemplateFailed
-from artos.plan import Site
 from artos.protocol.invocations import Ready
-from workers.actors.launchers import clones
-from workers.actors.launchers.clones import Clones
-from workers.actors.launchers.launcher import Place
+from artos.runs.plan import Site
+from artos.specs.members import TEMPLATE, Member, Members
+from workers.actors.spawners import clones
+from workers.actors.spawners.clones import Clones
+from workers.actors.spawners.spawner import Place
 from workers.checkpoint.criu.operation import Outcome
 
 LOST = RestoreFailed("template", "CRIU died in the middle")
@@ -70,13 +72,13 @@ def cloning(folder: Path, criu: Scripted, monkeypatch: pytest.MonkeyPatch) -> Cl
     """Clones; the first is asked for, and the template is an image already."""
     template = type("Template", (), {"pid": 1, "died": lambda self: None, "kill": lambda self: 0})
     monkeypatch.setattr(clones.common_memory, "SUPPORTED", False)
-    place = Place(Site(str(folder), 0, 4, str(folder)), folder / "plan")
+    place = Place(Site(str(folder), *acting(0), Members.of_run(4), str(folder)), folder / "plan")
 
     def begin(*_: Any, **__: Any) -> Any:
         return template()
 
-    made = Clones(place, 4, criu, criu, lambda slot: (), 4, begin)  # type: ignore[arg-type]
-    made.request(1, None)
+    made = Clones(place, Member(TEMPLATE), criu, criu, lambda slot: (), 4, begin)  # type: ignore[arg-type]
+    made.request(*acting(0), None)
     made.poll()  # which starts the template
     made.heard(Ready(0.0))
     return made
@@ -87,9 +89,9 @@ def test_a_restore_that_fails_is_tried_again(
 ) -> None:
     criu = Scripted(LOST, LOST, sleeper)
     made = cloning(tmp_path, criu, monkeypatch)
-    made.request(1, None)
-    launched = [each for _ in range(4) for each in made.poll()]
-    assert [(each.member, each.child.pid) for each in launched] == [(1, sleeper)]
+    made.request(*acting(0), None)
+    spawned = [each for _ in range(4) for each in made.poll()]
+    assert [(each.member, each.child.pid) for each in spawned] == [(*acting(0), sleeper)]
     assert not criu.script
 
 
@@ -98,7 +100,7 @@ def test_three_failures_in_a_row_bar_the_way_and_lose_nobody_born_meanwhile(
 ) -> None:
     criu = Scripted(sleeper, LOST, LOST, LOST)
     made = cloning(tmp_path, criu, monkeypatch)
-    for member in (1, 2, 3, 4):
+    for member in acting(0, 1, 2, 3):
         made.request(member, None)
     assert made.poll() == []
     assert [each.child.pid for each in made.poll()] == [sleeper]
@@ -111,10 +113,10 @@ def test_who_is_on_the_way_is_not_made_twice(
 ) -> None:
     criu = Scripted(None)
     made = cloning(tmp_path, criu, monkeypatch)
-    made.request(1, None)
-    made.request(1, None)  # asked again while it is asked for
+    made.request(*acting(0), None)
+    made.request(*acting(0), None)  # asked again while it is asked for
     made.poll()
-    made.request(1, None)  # and while it is made
+    made.request(*acting(0), None)  # and while it is made
     made.poll()
     assert len(criu.restores) == 1
     made.close()

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from artos.errors import ForbiddenMove
-from artos.transitions import after, events
+from artos.system.transitions import after, events
 from workers.actors.actor_record import TABLE, Move, State
 
 EXPECTED = """

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_fixture import Host, Restored
+from host_fixture import FOUR, ONE, THREE, TWO, Host, Restored
 
 from artos.errors import CheckpointRefused, RestoreFailed
 from artos.protocol.invocations import Ready
-from artos.scaling.elastic import Park
+from artos.specs.elastic import Park
+from artos.specs.members import TEMPLATE, Member
 from artos.system.logs import MOST_BYTES
 from workers.actors.actor_record import State
 
@@ -32,70 +33,71 @@ def host(tmp_path: Path) -> Any:
 
 def test_with_room_for_all_invocations_go_straight_through(host: Any) -> None:
     there = host()
-    there.up(1, 2)
-    there.ask(1, 2, 1, 1)
-    assert there.served == [1, 2, 1, 1]
-    assert there.state(1) is State.RUNNING
-    there.answer(2)
-    assert (there.state(1), there.state(2)) == (State.RUNNING, State.PARKED)
-    there.answer(1, 1)
-    assert there.state(1) is State.RUNNING
-    there.answer(1)
-    assert there.state(1) is State.PARKED
+    there.up(ONE, TWO)
+    there.ask(ONE, TWO, ONE, ONE)
+    assert there.served == [ONE, TWO, ONE, ONE]
+    assert there.state(ONE) is State.RUNNING
+    there.answer(TWO)
+    assert (there.state(ONE), there.state(TWO)) == (State.RUNNING, State.PARKED)
+    there.answer(ONE, ONE)
+    assert there.state(ONE) is State.RUNNING
+    there.answer(ONE)
+    assert there.state(ONE) is State.PARKED
 
 
 def test_what_is_asked_before_it_is_up_waits(host: Any) -> None:
     there = host(1, 1)
-    there.manager.start(1)
-    there.ask(1)
-    assert (there.served, there.state(1)) == ([], State.STARTING)
-    there.say(1, Ready(0.0))
-    assert (there.served, there.state(1)) == ([1], State.RUNNING)
+    there.manager.start(ONE)
+    there.ask(ONE)
+    assert (there.served, there.state(ONE)) == ([], State.STARTING)
+    there.say(ONE, Ready(0.0))
+    assert (there.served, there.state(ONE)) == ([ONE], State.RUNNING)
 
 
 def test_more_actors_than_slots_take_turns_first_come_first_served(host: Any) -> None:
     there = host(3, 1)
-    there.up(1, 2, 3)
-    there.ask(2, 1, 3, 2)
-    assert there.served == [2]
-    assert [there.state(m) for m in (1, 2, 3)] == [State.PARKED, State.RUNNING, State.PARKED]
-    there.answer(2)
-    assert there.served == [2, 1]
-    there.answer(1)
-    there.answer(3)
-    assert there.served == [2, 1, 3, 2]
+    there.up(ONE, TWO, THREE)
+    there.ask(TWO, ONE, THREE, TWO)
+    assert there.served == [TWO]
+    states = [there.state(m) for m in (ONE, TWO, THREE)]
+    assert states == [State.PARKED, State.RUNNING, State.PARKED]
+    there.answer(TWO)
+    assert there.served == [TWO, ONE]
+    there.answer(ONE)
+    there.answer(THREE)
+    assert there.served == [TWO, ONE, THREE, TWO]
 
 
 def test_nobody_runs_without_a_slot(host: Any) -> None:
     there = host(4, 2)
-    there.up(1, 2, 3, 4)
+    there.up(ONE, TWO, THREE, FOUR)
     for _ in range(3):
-        there.ask(1, 2, 3, 4)
+        there.ask(ONE, TWO, THREE, FOUR)
     for _ in range(12):
-        running = [m for m in (1, 2, 3, 4) if there.state(m) is State.RUNNING]
+        running = [m for m in (ONE, TWO, THREE, FOUR) if there.state(m) is State.RUNNING]
         assert len(running) <= 2
         there.answer(running[0])
-    assert sorted(there.served) == sorted([1, 2, 3, 4] * 3)
+    assert sorted(there.served) == sorted([ONE, TWO, THREE, FOUR] * 3)
     assert there.manager.usage().cpu_seconds_held == pytest.approx(12 * 1.0, abs=12.0)
 
 
 def test_whoever_is_never_parked_keeps_its_slot(host: Any) -> None:
     there = host(1, 1, "never")
-    there.up(1)
-    there.ask(1)
-    there.answer(1)
+    there.up(ONE)
+    there.ask(ONE)
+    there.answer(ONE)
     before = there.manager.usage().cpu_seconds_held
     there.clock.advance(5.0)
     assert there.manager.usage().cpu_seconds_held == before + 5.0
-    there.ask(1)
-    assert there.served == [1, 1]
+    there.ask(ONE)
+    assert there.served == [ONE, ONE]
 
 
 def test_parked_actors_hold_no_slot(host: Any) -> None:
     there = host(1, 1)
-    there.up(1)
-    there.ask(1)
-    there.answer(1)
+    there.up(ONE)
+    there.ask(ONE)
+    there.answer(ONE)
     before = there.manager.usage().cpu_seconds_held
     there.clock.advance(5.0)
     assert there.manager.usage().cpu_seconds_held == before
@@ -103,196 +105,196 @@ def test_parked_actors_hold_no_slot(host: Any) -> None:
 
 def test_a_checkpointed_actor_comes_back_and_binds_first(host: Any) -> None:
     there = host(1, 1, "checkpoint")
-    there.up(1)
-    child = there.strategy.children[1]
-    there.ask(1)
-    there.answer(1)
-    assert there.state(1) is State.DUMPING
+    there.up(ONE)
+    child = there.strategy.children[ONE]
+    there.ask(ONE)
+    there.answer(ONE)
+    assert there.state(ONE) is State.DUMPING
     child.status = -9  # CRIU ends it
     assert there.manager.deaths() == []
     there.checkpointer.dumps[0].result = object()
     there.manager.step()
-    assert there.state(1) is State.CHECKPOINTED
+    assert there.state(ONE) is State.CHECKPOINTED
     assert there.unpinned == [0]
     assert there.manager.pids() == {}
-    there.ask(1)
-    assert there.state(1) is State.RESTORING
-    assert there.served == [1]
+    there.ask(ONE)
+    assert there.state(ONE) is State.RESTORING
+    assert there.served == [ONE]
     there.checkpointer.restores[0].result = Restored()
     there.manager.step()
-    assert there.state(1) is State.RUNNING
+    assert there.state(ONE) is State.RUNNING
     assert [call.bind for _, call in there.delivered] == [False, True]
     assert there.manager.accounts.starts()["restore"].count == 1
-    there.ask(1)
+    there.ask(ONE)
     assert there.delivered[-1][1].bind is False
 
 
 def test_asked_while_its_image_is_taken_it_comes_back_at_once(host: Any) -> None:
     there = host(1, 1, "checkpoint")
-    there.up(1)
-    there.ask(1)
-    there.answer(1)
-    there.ask(1)
-    assert there.state(1) is State.DUMPING
+    there.up(ONE)
+    there.ask(ONE)
+    there.answer(ONE)
+    there.ask(ONE)
+    assert there.state(ONE) is State.DUMPING
     there.checkpointer.dumps[0].result = object()
     there.manager.step()
-    assert there.state(1) is State.RESTORING
+    assert there.state(ONE) is State.RESTORING
 
 
 def test_whoever_cannot_be_checkpointed_three_times_stays_in_memory(
     host: Any, logged: list[str]
 ) -> None:
     there = host(1, 1, "checkpoint")
-    there.up(1)
+    there.up(ONE)
     for attempt in range(3):
-        there.ask(1)
-        there.answer(1)
-        assert there.state(1) is State.DUMPING
+        there.ask(ONE)
+        there.answer(ONE)
+        assert there.state(ONE) is State.DUMPING
         refused = CheckpointRefused(7, "an open TCP connection", "log")
         there.checkpointer.dumps[attempt].result = refused
         there.manager.step()
-        assert there.state(1) is State.PARKED
+        assert there.state(ONE) is State.PARKED
     assert "TCP" in logged[0]
-    there.ask(1)
-    there.answer(1)
-    assert there.state(1) is State.PARKED
+    there.ask(ONE)
+    there.answer(ONE)
+    assert there.state(ONE) is State.PARKED
     assert len(there.checkpointer.dumps) == 3
 
 
 def test_whose_image_is_lost_begins_anew_and_does_its_work(host: Any) -> None:
     there = host(1, 1, "checkpoint")
-    there.up(1)
-    there.ask(1)
-    there.answer(1)
+    there.up(ONE)
+    there.ask(ONE)
+    there.answer(ONE)
     there.checkpointer.dumps[0].result = object()
     there.manager.step()
-    there.ask(1)
+    there.ask(ONE)
     there.checkpointer.restores[0].result = RestoreFailed("actor-0", "truncated", "log")
     there.manager.step()
-    assert there.state(1) is State.STARTING
+    assert there.state(ONE) is State.STARTING
     assert there.checkpointer.dropped == ["actor-0"]
     there.manager.step()
-    there.say(1, Ready(0.0))
-    assert there.state(1) is State.RUNNING
-    assert there.served == [1, 1]
+    there.say(ONE, Ready(0.0))
+    assert there.state(ONE) is State.RUNNING
+    assert there.served == [ONE, ONE]
 
 
 def test_a_retired_actor_becomes_an_image_and_one_that_is_prepared_comes_back(host: Any) -> None:
     there = host(2, 1)
-    there.up(1, 2)
-    there.ask(2)
-    there.manager.retire(2)
-    assert there.state(2) is State.RUNNING
-    there.answer(2)
-    assert there.state(2) is State.DUMPING
+    there.up(ONE, TWO)
+    there.ask(TWO)
+    there.manager.retire(TWO)
+    assert there.state(TWO) is State.RUNNING
+    there.answer(TWO)
+    assert there.state(TWO) is State.DUMPING
     there.checkpointer.dumps[0].result = object()
     there.manager.step()
-    there.manager.prepare(2)
-    assert there.state(2) is State.RESTORING
+    there.manager.prepare(TWO)
+    assert there.state(TWO) is State.RESTORING
     there.checkpointer.restores[0].result = Restored()
     there.manager.step()
-    assert there.state(2) is State.PARKED
+    assert there.state(TWO) is State.PARKED
 
 
 def test_a_retired_actor_holds_no_weights_and_comes_back_to_the_newest(host: Any) -> None:
     there = host(2, 1, "memory")
-    there.up(1, 2)
-    there.ask(2)
-    there.manager.retire(2)
+    there.up(ONE, TWO)
+    there.ask(TWO)
+    there.manager.retire(TWO)
     assert there.unpinned == []
-    there.answer(2)
-    assert (there.state(2), there.unpinned) == (State.PARKED, [1])
-    there.manager.prepare(2)
-    there.ask(2)
-    there.answer(2)
-    there.ask(2)
+    there.answer(TWO)
+    assert (there.state(TWO), there.unpinned) == (State.PARKED, [1])
+    there.manager.prepare(TWO)
+    there.ask(TWO)
+    there.answer(TWO)
+    there.ask(TWO)
     assert [call.bind for _, call in there.delivered] == [False, True, False]
 
 
 def test_a_death_is_told_once_and_its_slot_is_free(host: Any) -> None:
     there = host(2, 1)
-    there.up(1, 2)
-    there.ask(1, 2)
-    there.strategy.children[1].status = 3
+    there.up(ONE, TWO)
+    there.ask(ONE, TWO)
+    there.strategy.children[ONE].status = 3
     (member, death), *more = there.manager.deaths()
-    assert (member, more) == (1, [])
+    assert (member, more) == (ONE, [])
     assert "exit status 3" in death.why
     assert "its last words" in death.why
     assert there.manager.deaths() == []
-    there.manager.end(1)
-    assert there.served == [1, 2]
-    there.manager.start(1)
-    there.say(1, Ready(0.0))
-    assert there.state(1) is State.PARKED
+    there.manager.end(ONE)
+    assert there.served == [ONE, TWO]
+    there.manager.start(ONE)
+    there.say(ONE, Ready(0.0))
+    assert there.state(ONE) is State.PARKED
 
 
 def test_a_way_that_is_barred_is_followed_by_the_next(host: Any, logged: list[str]) -> None:
     there = host(2, 1)
     there.strategy.barred = True
-    there.manager.start(1)
-    there.manager.start(2)
+    there.manager.start(ONE)
+    there.manager.start(TWO)
     there.manager.step()
     assert there.strategy.closed
-    assert sorted(there.spare.children) == [1, 2]
+    assert sorted(there.spare.children) == [ONE, TWO]
     assert "user code raised" in logged[0]
 
 
 def test_a_process_nobody_wants_any_more_is_killed(host: Any) -> None:
     there = host(1, 1)
-    there.manager._launcher.request(1)  # as if it were slow to come
-    there.manager._launcher.withdraw(1)
+    there.manager._spawner.request(ONE)  # as if it were slow to come
+    there.manager._spawner.withdraw(ONE)
     there.manager.step()
-    assert there.strategy.children[1].killed
+    assert there.strategy.children[ONE].killed
 
 
 @pytest.mark.parametrize("when", ["dumping", "checkpointed", "restoring"])
 def test_an_actor_that_is_ended_stays_so_whatever_was_under_way(host: Any, when: str) -> None:
     """Its dump or restore is called off: nothing that comes of it starts anybody."""
     there = host(2, 2, "checkpoint")
-    there.up(1, 2)
-    there.ask(1)
-    there.answer(1)
+    there.up(ONE, TWO)
+    there.ask(ONE)
+    there.answer(ONE)
     if when != "dumping":
         there.checkpointer.dumps[0].result = object()
         there.manager.step()
     if when == "restoring":
-        there.ask(1)
+        there.ask(ONE)
     under_way = (there.checkpointer.dumps + there.checkpointer.restores)[-1]
-    there.manager.end(1)
+    there.manager.end(ONE)
     under_way.result = Restored()
     for _ in range(2):
         there.manager.step()
         there.clock.advance(1.0)
         there.manager.tick()
-    assert (there.state(1), there.strategy.asked) == (State.COLD, [])
-    assert there.manager.pids().keys() == {2}
+    assert (there.state(ONE), there.strategy.asked) == (State.COLD, [])
+    assert there.manager.pids().keys() == {TWO}
     assert under_way.cancelled == (when != "checkpointed")
     assert there.manager.deaths() == []
-    there.manager.start(1)
-    there.say(1, Ready(0.0))
-    there.ask(1)
-    assert there.served == [1, 1], "what it was asked before is forgotten, its slot is free"
+    there.manager.start(ONE)
+    there.say(ONE, Ready(0.0))
+    there.ask(ONE)
+    assert there.served == [ONE, ONE], "what it was asked before is forgotten, its slot is free"
 
 
 def test_a_new_process_finds_an_empty_mailbox_and_what_the_old_one_left_mended(host: Any) -> None:
     there = host()
-    there.up(1, 2)
-    there.ask(1)
-    there.manager.end(1)
+    there.up(ONE, TWO)
+    there.ask(ONE)
+    there.manager.end(ONE)
     assert there.recovered == [0]
     there.mail.cleared.clear()
-    there.ask(1)  # it is started for that
-    assert there.mail.cleared == [1]
+    there.ask(ONE)  # it is started for that
+    assert there.mail.cleared == [ONE]
 
 
 def test_what_the_template_says_is_no_report_of_an_actor(host: Any) -> None:
     there = host(2)
-    there.manager.start(1)
+    there.manager.start(ONE)
     ready = Ready(0.0)
-    assert there.say(there.manager.template, ready) == []
+    assert there.say(Member(TEMPLATE), ready) == []
     assert there.strategy.said == [ready]
-    assert there.manager.pids().keys() == {1}
-    assert there.say(1, ready) == [ready]
+    assert there.manager.pids().keys() == {ONE}
+    assert there.say(ONE, ready) == [ready]
 
 
 def test_a_template_that_prints_without_end_fills_no_disk(host: Any, tmp_path: Path) -> None:

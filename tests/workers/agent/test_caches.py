@@ -9,9 +9,9 @@ import pytest
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec, Consumer
-from artos.buffer.segment import ShmFolder
+from artos.buffer.shm_folder import ShmFolder
 from artos.clock import ManualClock
-from artos.spec import VERSION_KEY, DataKey
+from artos.specs.keys import VERSION_KEY, DataKey
 from triggers.primitives import TimeTrigger, TransferTrigger
 from workers.agent.agent import Caches
 
@@ -37,7 +37,7 @@ class Watched:
         )
 
     def look(self) -> list[tuple[int, int, int]]:
-        self.caches.look()
+        self.caches.feed_commits()
         fired, self.fired = self.fired, []
         return fired
 

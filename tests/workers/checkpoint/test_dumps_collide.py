@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from elastic import PATIENCE, Stage, needs_criu
+from named import acting
 
 from artos.errors import CheckpointRefused
-from artos.plan import Site
+from artos.runs.plan import Site
+from artos.specs.members import Members
 from workers.checkpoint.checkpointer import Checkpointer, Progress, Shot
 from workers.checkpoint.criu.driver import Criu
 
@@ -28,7 +30,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def checkpointer(stage: Stage) -> Checkpointer:
     assert isinstance(stage.criu, Criu)
-    site = Site(str(stage.folder), 0, 2)
+    site = Site(str(stage.folder), *acting(0), Members.of_run(1))
     return Checkpointer(
         site, stage.criu, stage.store, lambda slot: (), lambda actor: Progress(0, 0),
         gives_back=True,

@@ -90,41 +90,41 @@ def asked(binary: Path) -> list[str]:
 
 
 def test_what_criu_says_of_a_kernel_is_asked_once(fake: Path) -> None:
-    assert tiers.look().check == ""
+    assert tiers.try_host().check == ""
     assert asked(fake) == ["check"]
-    assert tiers.look().check == ""
+    assert tiers.try_host().check == ""
     assert len(asked(fake)) == 1
     os.utime(fake, ns=(1, 1))  # another build
-    tiers.look()
+    tiers.try_host()
     assert len(asked(fake)) == 2
 
 
 def test_a_complaint_is_quoted_and_asked_again(fake: Path) -> None:
     good = fake.read_text()
     fake.write_text(good + '[ "$1" = --version ] || { echo "Error: no luck"; echo bye; exit 1; }\n')
-    assert tiers.look().check == "Error: no luck"
+    assert tiers.try_host().check == "Error: no luck"
     fake.write_text(good)
-    assert tiers.look().check == ""
+    assert tiers.try_host().check == ""
 
 
 def test_a_cache_that_cannot_be_written_only_costs_time(
     fake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARTOS_CACHE", "/proc/nowhere")
-    assert [tiers.look().check for _ in range(2)] == ["", ""]
+    assert [tiers.try_host().check for _ in range(2)] == ["", ""]
     assert len(asked(fake)) == 2
 
 
 @pytest.mark.usefixtures("fake")
 def test_commands_that_are_not_there_are_named() -> None:
-    found = tiers.look()
+    found = tiers.try_host()
     assert found.no_numactl == "numactl is not installed"
     assert found.no_namespace == "unshare is not installed"
 
 
 def test_without_rights_criu_is_not_even_asked(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "rights_missing", lambda: "CRIU needs root")
-    assert tiers_of(tiers.look())["checkpoint"].reason == "CRIU needs root"
+    assert tiers_of(tiers.try_host())["checkpoint"].reason == "CRIU needs root"
     assert not (fake.parent.parent / "asked").exists()
 
 
@@ -134,7 +134,7 @@ def test_a_set_up_that_failed_is_repeated(fake: Path) -> None:
     missing = find.cache_folder() / "criu-missing"
     missing.parent.mkdir()
     missing.write_text("no network\nplug it in\n")
-    tier = tiers_of(tiers.look())["checkpoint"]
+    tier = tiers_of(tiers.try_host())["checkpoint"]
     assert (tier.reason, tier.fix) == ("no network", "plug it in")
 
 

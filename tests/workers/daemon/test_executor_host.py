@@ -21,8 +21,8 @@ from artos.protocol.control import (
     ReadNodeLog,
 )
 from artos.protocol.message import Message
+from artos.runtime.loop import Waker
 from artos.system.archives import Archives, name_of, pack
-from artos.system.loop import Waker
 from workers.daemon.executor_host import ExecutorHost
 from workers.daemon.orphans import Orphans
 
@@ -70,11 +70,11 @@ def test_code_is_fetched_once(host: ExecutorHost, tmp_path: Path) -> None:
     assert host.step() == [FetchArchive(name)]
     assert host.step() == []
     with pytest.raises(Refused, match="damaged"):
-        host.archived(Archive(name, content[:-1]))
+        host.take_archive(Archive(name, content[:-1]))
     assert host.step() == [FetchArchive(name)], "what came was damaged"
-    host.ask_again()
+    host.forget_requests()
     assert host.step() == [FetchArchive(name)], "the head was started again"
-    host.archived(Archive(name, content))
+    host.take_archive(Archive(name, content))
     assert host.step() == []
     assert host.runs == {"r": 1}
 
@@ -83,7 +83,7 @@ def test_code_that_is_unsafe_is_not_unpacked(host: ExecutorHost) -> None:
     bad = b"no archive at all"
     host.assign(assign(archive=name_of(bad)))
     host.step()
-    host.archived(Archive(name_of(bad), bad))
+    host.take_archive(Archive(name_of(bad), bad))
     (ended,) = host.step()
     assert isinstance(ended, ExecutorEnded)
     assert "archive" in ended.why

@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from artos.buffer.model_block import ObjectSpec
-from artos.plan import Plan
 from artos.protocol.invocations import Invoke
 from artos.protocol.steering import Call
-from artos.reference import Reference
-from artos.spec import VERSION_KEY, ArraySpec, DataKey
+from artos.runs.plan import Plan
+from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
+from artos.specs.members import Member
+from artos.specs.reference import Reference
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
 from triggers.engine import direct_passers
 from triggers.table import Table
@@ -18,7 +19,7 @@ from triggers.wiring import cache_plan, transfers, with_transfer
 from workers.executor.executor import VersionGate, local_plan
 
 
-def call(member: int, firing: int, version: int) -> Call:
+def call(member: Member, firing: int, version: int) -> Call:
     return Call(member, Invoke(firing, "actors.sample", "sample"), version)
 
 
@@ -28,7 +29,7 @@ class Weights:
         self.passed: list[tuple[int, int]] = []
         self.gate = VersionGate(lambda: self.version, direct_passers(self._pass, (1, 2)))
 
-    def _pass(self, member: int, call: Invoke) -> None:
+    def _pass(self, member: Member, call: Invoke) -> None:
         self.passed.append((member, call.firing))
 
 
@@ -40,7 +41,7 @@ def test_calls_wait_for_their_weights_and_never_overtake() -> None:
     assert weights.passed == [(1, 1), (2, 4)]
     assert weights.gate.holds(1)
     weights.version = 7
-    weights.gate.look()
+    weights.gate.release_calls()
     assert weights.passed == [(1, 1), (2, 4), (1, 2), (1, 3)]
     assert not weights.gate.holds(1)
 
@@ -50,7 +51,7 @@ def test_nothing_passes_before_there_are_any_weights() -> None:
     weights.gate.send(call(1, 1, -1))
     assert weights.passed == []
     weights.version = 0
-    weights.gate.look()
+    weights.gate.release_calls()
     assert weights.passed == [(1, 1)]
 
 
@@ -59,7 +60,7 @@ def test_what_was_meant_for_somebody_dead_is_forgotten() -> None:
     weights.gate.send(call(1, 1, 0))
     weights.gate.forget(1)
     weights.version = 0
-    weights.gate.look()
+    weights.gate.release_calls()
     assert weights.passed == []
 
 

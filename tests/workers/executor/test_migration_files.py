@@ -14,6 +14,7 @@ from artos.clock import ManualClock
 from artos.errors import ImageUnusable, NoImage
 from artos.protocol import steering
 from artos.protocol.message import Message, Refusal
+from artos.specs.members import Member
 from workers.actors.arrival import Arrival
 from workers.executor.migration import Migration
 
@@ -74,21 +75,21 @@ class Site:
 
     # -- ProcessManager ----------------------------------------------------------------------------
 
-    def home_of(self, member: int) -> object:
+    def home_of(self, member: Member) -> object:
         return f"home of {member}"
 
-    def image_of(self, member: int) -> object:
+    def image_of(self, member: Member) -> object:
         if isinstance(self.shelved, Exception):
             raise self.shelved
         return self.shelved
 
-    def expect(self, member: int) -> None:
+    def expect_image(self, member: Member) -> None:
         self.done.append(("expect", member))
 
-    def take_in(self, member: int, image: object) -> None:
+    def take_in(self, member: Member, image: object) -> None:
         self.done.append(("take in", member, image))
 
-    def give_up_image(self, member: int) -> None:
+    def give_up_image(self, member: Member) -> None:
         self.done.append(("give_up_image", member))
 
     def arrivals(self) -> list[Arrival]:
@@ -97,14 +98,14 @@ class Site:
 
     # --------------------------------------------------------------------------------------------
 
-    def _arrived(self, member: int, seconds: float) -> None:
+    def _arrived(self, member: Member, seconds: float) -> None:
         self.done.append(("arrived", member, seconds))
 
     def work(self) -> None:
         """Wait for what the migration's thread does."""
         assert self._rung.wait(PATIENCE)
         self._rung.clear()
-        self.migration.look()
+        self.migration.advance()
 
     def told(self) -> list[Message]:
         said, self.said[:] = [*self.said], []
@@ -113,10 +114,10 @@ class Site:
     def files(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir())
 
-    def come(self, member: int, number: int) -> None:
+    def come(self, member: Member, number: int) -> None:
         """A whole bundle of a member is here and being unpacked."""
         self.migration.fetch(member, number)
-        self.migration.take(steering.BundlePiece(number, 0, len(IMAGE), IMAGE))
+        self.migration.take_piece(steering.BundlePiece(number, 0, len(IMAGE), IMAGE))
         assert self.images.begun.wait(PATIENCE)
 
 
@@ -135,10 +136,10 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def test_who_moves_out_is_packed_and_handed_over(site: Site) -> None:
     site.shelved = None
     site.migration.pack(steering.Pack(2, 7))
-    site.migration.look()
+    site.migration.advance()
     assert site.told() == []
     site.shelved = "image"
-    site.migration.look()
+    site.migration.advance()
     site.migration.send_piece(steering.ReadPiece(7))
     assert site.told() == [steering.BundlePiece(7, 0)]
     site.work()
@@ -161,7 +162,7 @@ def test_who_has_no_image_is_not_packed(site: Site) -> None:
 def test_what_cannot_be_packed_is_said(site: Site) -> None:
     site.images.fault = OSError("no room")
     site.migration.pack(steering.Pack(2, 7))
-    site.migration.look()
+    site.migration.advance()
     site.work()
     assert site.told() == [steering.Packed(7, "no room")]
 
@@ -169,7 +170,7 @@ def test_what_cannot_be_packed_is_said(site: Site) -> None:
 def test_who_stays_after_all_leaves_no_bundle(site: Site) -> None:
     site.images.may.clear()
     site.migration.pack(steering.Pack(2, 7))
-    site.migration.look()
+    site.migration.advance()
     assert site.images.begun.wait(PATIENCE)
     site.migration.remove_bundle(2)
     site.images.may.set()
@@ -181,7 +182,7 @@ def test_who_stays_after_all_leaves_no_bundle(site: Site) -> None:
 
 def test_nobody_reads_beyond_the_end(site: Site) -> None:
     site.migration.pack(steering.Pack(2, 7))
-    site.migration.look()
+    site.migration.advance()
     site.work()
     site.told()
     site.migration.send_piece(steering.ReadPiece(7, 99))
@@ -196,13 +197,13 @@ def test_nobody_reads_beyond_the_end(site: Site) -> None:
 def test_who_moves_in_is_fetched_unpacked_and_brought_to_life(site: Site) -> None:
     site.migration.fetch(2, 7)
     assert site.told() == [steering.ReadPiece(7, 0)]
-    site.migration.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     assert site.told() == [steering.ReadPiece(7, 5)]
-    site.migration.take(steering.BundlePiece(7, 5, len(IMAGE), IMAGE[5:]))
+    site.migration.take_piece(steering.BundlePiece(7, 5, len(IMAGE), IMAGE[5:]))
     site.work()
     assert site.done == [("expect", 2), ("take in", 2, ("home of 2", IMAGE))]
     site.came = [Arrival(2, 3.0, "")]
-    site.migration.look()
+    site.migration.advance()
     assert site.done[2:] == [("arrived", 2, 3.0)]
     assert site.told() == []
     assert site.files() == []
@@ -213,7 +214,7 @@ def test_a_process_that_does_not_come_to_life_is_told_of(site: Site) -> None:
     site.work()
     site.told()
     site.came = [Arrival(2, 3.0, "no such file")]
-    site.migration.look()
+    site.migration.advance()
     assert site.told() == [steering.BundleRejected(7, "no such file")]
     assert ("arrived", 2, 3.0) not in site.done
 
@@ -231,22 +232,22 @@ def test_what_does_not_fit_here_is_told_of(site: Site) -> None:
 def test_a_bundle_that_is_not_there_any_more(site: Site) -> None:
     site.migration.fetch(2, 7)
     site.told()
-    site.migration.take(steering.BundlePiece(7, 0))
+    site.migration.take_piece(steering.BundlePiece(7, 0))
     assert site.told() == [steering.BundleRejected(7, "bundle 7: the file is no longer there")]
     assert site.done == [("expect", 2), ("give_up_image", 2)]
-    site.migration.take(steering.BundlePiece(7, 0, 3, b"abc"))
+    site.migration.take_piece(steering.BundlePiece(7, 0, 3, b"abc"))
     assert site.told() == []
 
 
 def test_a_piece_that_never_comes_is_waited_for_thirty_seconds(site: Site) -> None:
     site.migration.fetch(2, 7)
     site.clock.advance(29.0)
-    site.migration.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     site.clock.advance(29.0)
-    site.migration.look()
+    site.migration.advance()
     assert site.told() == [steering.ReadPiece(7, 0), steering.ReadPiece(7, 5)]
     site.clock.advance(1.0)
-    site.migration.look()
+    site.migration.advance()
     assert site.told() == [steering.BundleRejected(7, "no piece of its bundle came for 30 s")]
     assert site.done == [("expect", 2), ("give_up_image", 2)]
 
@@ -256,16 +257,16 @@ def test_two_are_fetched_at_a_time_and_the_others_wait_for_their_turn(site: Site
         site.migration.fetch(number, number)
     assert site.told() == [steering.ReadPiece(7, 0), steering.ReadPiece(8, 0)]
     site.clock.advance(29.0)
-    site.migration.take(steering.BundlePiece(8, 0, len(IMAGE), IMAGE))
+    site.migration.take_piece(steering.BundlePiece(8, 0, len(IMAGE), IMAGE))
     assert site.told() == [steering.ReadPiece(9, 0)]
     site.clock.advance(1.0)
-    site.migration.look()
+    site.migration.advance()
     assert site.told() == [steering.BundleRejected(7, "no piece of its bundle came for 30 s")]
 
 
 def test_who_is_ended_while_it_is_fetched_leaves_nothing(site: Site) -> None:
     site.migration.fetch(2, 7)
-    site.migration.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     site.migration.forget(2)
     assert site.files() == []
     assert site.done == [("expect", 2)]
@@ -290,10 +291,10 @@ def test_an_image_that_is_being_restored_is_for_the_process_manager_to_drop(site
 
 def test_an_executor_that_closes_in_the_middle_leaves_nothing(site: Site) -> None:
     site.migration.pack(steering.Pack(3, 6))
-    site.migration.look()
+    site.migration.advance()
     site.work()
     site.migration.fetch(2, 7)
-    site.migration.take(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
+    site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     assert site.files() == ["6.bundle", "7.bundle"]
     site.migration.close()
     assert site.files() == []

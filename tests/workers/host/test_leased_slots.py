@@ -168,7 +168,7 @@ def test_without_a_pool_a_run_has_slots_of_its_own(
     assert "are not shared with other runs" in caplog.text
 
 
-@pytest.mark.parametrize("at", ["ask", "offer", "close", "granted", "withdraw"])
+@pytest.mark.parametrize("at", ["ask_for_lease", "renew_or_queue", "close", "granted", "withdraw"])
 def test_a_pool_that_fails_costs_no_slot_and_gives_none_twice(
     shared: Machine,
     monkeypatch: pytest.MonkeyPatch,
@@ -182,7 +182,8 @@ def test_a_pool_that_fails_costs_no_slot_and_gives_none_twice(
     def fail(*_: object, **__: object) -> None:
         raise ArtosError("the pool is gone")
 
-    owner = {"granted": Pool, "offer": leased_slots.Lease, "close": leased_slots.Lease}
+    lease = leased_slots.Lease
+    owner = {"granted": Pool, "renew_or_queue": lease, "close": lease}
     with monkeypatch.context() as patched:
         patched.setattr(owner.get(at, leased_slots.Seat), at, fail)
         held = {1: Slot(0), 2: Slot(1)}

@@ -3,8 +3,8 @@
 CRIU makes the restored process a child of this process from its first moment on, so if CRIU dies
 nothing else ends it. It is recognised by CRIU's environment as long as it still has CRIU's memory,
 later by the files that only this restore gave it. One that is about to end, or has ended, has
-neither; it is known by its age and a PID namespace of its own. Another child that this fits has
-ended by itself within the same moments, and loses no more than its exit status.
+neither; it is recognised by its age and a PID namespace of its own. Any other child that this fits
+has ended by itself at the same moment, and loses no more than its exit status.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,18 +28,18 @@ _PATIENCE = 5.0
 
 @dataclass
 class Traces:
-    """The traces by which a restore's process is recognised.
-
-    ``mark`` is the value of its environment variable, ``criu`` the id of CRIU's process and group,
-    ``began`` when CRIU started (clock ticks since boot), ``files`` (device and inode) the files
-    that only this restore handed out, ``pid`` the process that CRIU says it made.
-    """
+    """The traces by which a restore's process is recognised."""
 
     mark: str
+    """The value of its environment variable ``MARK``."""
     criu: int = 0
+    """The id of CRIU's process and group."""
     began: int = 0
+    """When CRIU started, in clock ticks since boot."""
     files: set[tuple[int, int]] = field(default_factory=set)
+    """Device and inode of the files that only this restore handed out."""
     pid: int = -1
+    """The process that CRIU says it made."""
 
     def add_criu(self, pid: int) -> None:
         """Note CRIU's process, before it is reaped."""
@@ -111,12 +110,11 @@ def _is_in_own_namespace(pid: int) -> bool:
 
 
 def _holds(pid: int, wanted: set[tuple[int, int]]) -> bool:
-    return any(file in wanted for file in _open_files(pid))
-
-
-def _open_files(pid: int) -> Iterator[tuple[int, int]]:
+    """Whether it has one of these files (device and inode) open."""
     with suppress(OSError):
         for link in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):
                 about = link.stat()
-                yield about.st_dev, about.st_ino
+                if (about.st_dev, about.st_ino) in wanted:
+                    return True
+    return False

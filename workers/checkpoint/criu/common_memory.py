@@ -21,7 +21,7 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -157,14 +157,32 @@ def share(pid: int, file: Path) -> int:
             os.waitpid(thread, _WALL)
         process = Stopped(pid)
         stack.callback(process.close)
-        stretches = tuple(_stretches(pid))
-        moved = _write(process, pid, stretches, file)
-        _map(process, stretches, file)
+        stretches, offset = list[Stretch](), 0
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            if found := _MAPPING.match(line):
+                start, stop = int(found[1], 16), int(found[2], 16)
+                if stop - start >= _LEAST:
+                    stretches.append(Stretch(start, stop - start, offset))
+                    offset += stop - start
+        moved = 0  # only the pages that exist: the file has holes instead of the others
+        with open(file, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
+            for stretch in stretches:
+                for start, stop in _present(pid, stretch):
+                    for at in range(start, stop, _CHUNK):
+                        piece = os.pread(process.memory, min(_CHUNK, stop - at), at)
+                        moved += os.pwrite(out.fileno(), piece, stretch.offset + at - stretch.start)
+            out.truncate(sum(stretch.size for stretch in stretches))
+
+        with process.text(str(file)) as path:
+            descriptor = process.call(_OPENAT, _AT_CWD, path, os.O_RDWR, 0)
+        for start, size, offset in stretches:
+            process.call(_MMAP, start, size, _READ_WRITE, _PRIVATE_FIXED, descriptor, offset)
+        process.call(_CLOSE, descriptor)
     return moved
 
 
 def begin(pid: int, file: Path, log: Path) -> subprocess.Popen[bytes]:
-    """``share`` in a process of its own, as it takes a while; it says in ``log`` why it failed."""
+    """``share`` in a process of its own, as it takes a while; why it failed is in ``log``."""
     with opened(log, "ab") as output:
         return subprocess.Popen(
             command(__name__, str(pid), str(file)),
@@ -172,33 +190,6 @@ def begin(pid: int, file: Path, log: Path) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=output,
         )
-
-
-def _stretches(pid: int) -> Iterator[Stretch]:
-    offset = 0
-    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-        if found := _MAPPING.match(line):
-            start, stop = int(found[1], 16), int(found[2], 16)
-            if stop - start >= _LEAST:
-                yield Stretch(start, stop - start, offset)
-                offset += stop - start
-
-
-def _write(process: Stopped, pid: int, stretches: Sequence[Stretch], file: Path) -> int:
-    """Write the pages that exist; the file has holes in place of the others."""
-    moved = 0
-    with open(file, "xb", opener=_privately) as out:
-        for stretch in stretches:
-            for start, stop in _present(pid, stretch):
-                for at in range(start, stop, _CHUNK):
-                    piece = os.pread(process.memory, min(_CHUNK, stop - at), at)
-                    moved += os.pwrite(out.fileno(), piece, stretch.offset + at - stretch.start)
-        out.truncate(sum(stretch.size for stretch in stretches))
-    return moved
-
-
-def _privately(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)
 
 
 def _present(pid: int, stretch: Stretch) -> Iterator[tuple[int, int]]:
@@ -215,14 +206,6 @@ def _present(pid: int, stretch: Stretch) -> Iterator[tuple[int, int]]:
         elif not exists and first is not None:
             yield stretch.start + first * _PAGE, stretch.start + number * _PAGE
             first = None
-
-
-def _map(process: Stopped, stretches: Sequence[Stretch], file: Path) -> None:
-    with process.text(str(file)) as path:
-        opened = process.call(_OPENAT, _AT_CWD, path, os.O_RDWR, 0)
-    for start, size, offset in stretches:
-        process.call(_MMAP, start, size, _READ_WRITE, _PRIVATE_FIXED, opened, offset)
-    process.call(_CLOSE, opened)
 
 
 def _ptrace(request: int, pid: int, address: int = 0, data: int = 0) -> None:

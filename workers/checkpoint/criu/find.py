@@ -1,4 +1,4 @@
-"""Finds CRIU on this machine: the CRIU asked for, the one we built, or the system's."""
+"""Finds CRIU on this machine: the one asked for, the one we built, or the system's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 from artos.errors import CriuUnavailable
@@ -42,10 +41,17 @@ def find_criu() -> Path:
         return _checked(Path(asked), "unset ARTOS_CRIU, or name a newer one")
     if why := planted(cache_folder()):
         raise CriuUnavailable(why, "have ARTOS_CACHE name a folder that only you can write to")
-    for binary in _candidates():
+    there = sorted(cache_folder().glob("criu-*/bin/criu"), key=version_of, reverse=True)
+    systems = shutil.which("criu")
+    for binary in [*there, Path(systems)] if systems else there:
         if version_of(binary) >= LEAST:
             return _checked(binary, _AGAIN)
-    raise CriuUnavailable(*_why_not())
+    try:  # deploy/setup/criu.sh has left these if it was run
+        reason, fix = contents(cache_folder() / "criu-missing").decode().splitlines()
+    except (OSError, ValueError):
+        old = f"only {systems} ({_text(version_of(Path(systems)))})" if systems else "none"
+        reason, fix = f"no CRIU from {_text(LEAST)} on was found ({old})", _AGAIN
+    raise CriuUnavailable(reason, fix)
 
 
 @functools.cache
@@ -61,12 +67,6 @@ def version_of(binary: Path) -> tuple[int, ...]:
     return tuple(map(int, found[1].split("."))) if found else ()
 
 
-def _candidates() -> Iterator[Path]:
-    yield from sorted(cache_folder().glob("criu-*/bin/criu"), key=version_of, reverse=True)
-    if found := shutil.which("criu"):
-        yield Path(found)
-
-
 def _checked(binary: Path, fix: str) -> Path:
     if not (version := version_of(binary)):
         raise CriuUnavailable(f"{binary} does not run", fix)
@@ -74,28 +74,12 @@ def _checked(binary: Path, fix: str) -> Path:
         raise CriuUnavailable(
             f"{binary} is version {_text(version)}, {_text(LEAST)} is needed", fix
         )
-    _make_feature_cache()
+    if os.geteuid() == 0:  # only root's CRIU reads the cache of features, and trusts it
+        try:
+            keep(FEATURES)
+        except OSError as error:
+            raise CriuUnavailable(str(error), f"rm -r {FEATURES}") from error
     return binary
-
-
-def _make_feature_cache() -> None:
-    if os.geteuid() != 0:
-        return  # only root's CRIU reads the cache, and trusts it
-    try:
-        keep(FEATURES)
-    except OSError as error:
-        raise CriuUnavailable(str(error), f"rm -r {FEATURES}") from error
-
-
-def _why_not() -> tuple[str, str]:
-    """Reason and fix, as deploy/setup/criu.sh left them if it was run."""
-    try:
-        reason, fix = contents(cache_folder() / "criu-missing").decode().splitlines()
-    except (OSError, ValueError):
-        old = shutil.which("criu")
-        found = f"only {old} ({_text(version_of(Path(old)))})" if old else "none"
-        return f"no CRIU from {_text(LEAST)} on was found ({found})", _AGAIN
-    return reason, fix
 
 
 def _text(version: tuple[int, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Reads CRIU's log: the lines about the error, the cause in words, and a remedy."""
+"""Reads CRIU's log: the lines about the error, what it means, and a remedy."""
 
 from __future__ import annotations
 

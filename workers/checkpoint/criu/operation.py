@@ -43,13 +43,13 @@ class Task(ABC):
 
     @abstractmethod
     def done(self, answer: CriuAnswer, seconds: float) -> Outcome:
-        """CRIU has reported success and exited."""
+        """The outcome, once CRIU has reported success and exited."""
 
     @abstractmethod
     def failed(self, why: str, answer: CriuAnswer | None) -> ArtosError:
-        """The request failed, because of ``why`` if CRIU gave no reason.
+        """Clean up after a failure; returns the error for the caller.
 
-        Cleans up; returns the error for the caller.
+        ``why`` is the reason if CRIU gave none, else "".
         """
 
 
@@ -152,12 +152,12 @@ class Operation:
         return self._worker.pid
 
     def lower_priority(self) -> None:
-        """Nobody waits for it yet: CRIU gets a low share of the CPU, if that can be undone."""
+        """Give CRIU a low share of the CPU, if that can be undone: nothing waits for it yet."""
         if self._outcome is None and self._error is None:
             priority.lower(self._worker.pid)
 
     def hurry(self) -> None:
-        """Somebody waits for it now: CRIU has the usual priority. No error if it has ended."""
+        """Give CRIU the usual priority: it is waited for now. No error if it has ended."""
         if self._outcome is None and self._error is None:
             priority.usual(self._worker.pid)
 
@@ -171,7 +171,16 @@ class Operation:
         if self._error is not None:
             raise self._error
         if self._outcome is None and self._worker.has_exited():
-            self._finish()
+            answer = self._worker.answer()
+            if answer is None or not answer.success:
+                self._worker.kill()  # the helpers that a dead CRIU left
+                self._fail("" if answer is not None else "CRIU died in the middle", answer)
+            else:
+                self._worker.close()
+                try:
+                    self._outcome = self._task.done(answer, self._clock.now() - self._began)
+                except ArtosError as error:
+                    self._error = error
         elif self._outcome is None and self._clock.now() >= self.due:
             self._give_up(f"CRIU did not finish within {self._limit:g} s")
         if self._error is not None:
@@ -202,27 +211,13 @@ class Operation:
         self._worker.wait(_PATIENCE)
         self._fail(why, self._worker.answer())
 
-    def _finish(self) -> None:
-        answer = self._worker.answer()
-        if answer is None or not answer.success:
-            self._worker.kill()  # the helpers that a dead CRIU left
-            self._fail("" if answer is not None else "CRIU died in the middle", answer)
-            return
-        self._worker.close()
-        try:
-            self._outcome = self._task.done(answer, self._clock.now() - self._began)
-        except ArtosError as error:
-            self._error = error
-
     def _fail(self, why: str, answer: CriuAnswer | None) -> None:
         status = self._worker.close()
-        how = f" ({_how(status)})" if answer is None else ""
-        self._error = self._task.failed(f"{why}{how}" if why else "", answer)
+        if why and answer is None:
+            how = f"signal {-status}" if status < 0 else f"exit status {status}"
+            why = f"{why} ({how})"
+        self._error = self._task.failed(why, answer)
 
     def __repr__(self) -> str:
         state = "done" if self._outcome else "failed" if self._error else "under way"
         return f"<Operation {self._task.name} {state}>"
-
-
-def _how(status: int) -> str:
-    return f"signal {-status}" if status < 0 else f"exit status {status}"

@@ -1,8 +1,7 @@
-"""Lists things a process holds that CRIU usually cannot save; reported beside CRIU's own error."""
+"""Lists things a process holds that CRIU usually cannot save; reported with CRIU's own error."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,12 +13,30 @@ _MOST = 8
 
 
 def suspects(pid: int) -> list[str]:
-    """In words: sockets and devices the process has open or mapped, and threads with own names.
+    """Sockets and devices that the process has open or mapped, and threads with own names.
 
-    Empty if the process is gone.
+    A description of each; empty if the process is gone.
     """
+    found: list[str] = []
     with suppress(OSError, psutil.Error):
-        return [*_opened(pid), *_mapped(pid), *_named(pid)][:_MOST]
+        peers = {
+            each.fd: f"a socket ({_address(each.laddr)} to {_address(each.raddr)})"
+            for each in psutil.Process(pid).net_connections("inet")
+        }
+        opened = dict[int, str]()
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                opened[int(link.name)] = str(link.readlink())
+        for number, target in sorted(opened.items()):
+            if _is_suspect(target):
+                found.append(f"descriptor {number} is {peers.get(number, _with_kind(target))}")
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+        mapped = {line[line.index("/") :] for line in lines if "/" in line}
+        found += [f"memory of {_with_kind(each)}" for each in sorted(filter(_is_suspect, mapped))]
+        own = Path(f"/proc/{pid}/comm").read_text().strip()
+        if names := sorted({*threads(pid)} - {own}):
+            found.append(f"it has threads named {', '.join(names)}")
+        return found[:_MOST]
     return []
 
 
@@ -34,26 +51,6 @@ def threads(pid: int) -> list[str]:
     return []
 
 
-def _opened(pid: int) -> Iterator[str]:
-    peers = _peers(pid)
-    for number, target in sorted(_descriptors(pid)):
-        if _is_suspect(target):
-            yield f"descriptor {number} is {peers.get(number, _with_kind(target))}"
-
-
-def _mapped(pid: int) -> Iterator[str]:
-    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-    targets = {line[line.index("/") :] for line in lines if "/" in line}
-    for target in sorted(filter(_is_suspect, targets)):
-        yield f"memory of {_with_kind(target)}"
-
-
-def _named(pid: int) -> Iterator[str]:
-    own = Path(f"/proc/{pid}/comm").read_text().strip()
-    if names := sorted({*threads(pid)} - {own}):
-        yield f"it has threads named {', '.join(names)}"
-
-
 def _with_kind(target: str) -> str:
     return f"{target} (a GPU context)" if target.startswith(_GPUS) else target
 
@@ -62,20 +59,6 @@ def _is_suspect(target: str) -> bool:
     if target.startswith("/dev/"):
         return not target.startswith(_HARMLESS)
     return target.startswith(("socket:", "anon_inode:[io_uring]"))
-
-
-def _descriptors(pid: int) -> Iterator[tuple[int, str]]:
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(OSError):
-            yield int(link.name), str(link.readlink())
-
-
-def _peers(pid: int) -> dict[int, str]:
-    """Network sockets in words, with both addresses, by descriptor."""
-    return {
-        each.fd: f"a socket ({_address(each.laddr)} to {_address(each.raddr)})"
-        for each in psutil.Process(pid).net_connections("inet")
-    }
 
 
 def _address(address: tuple[object, ...]) -> str:

@@ -1,4 +1,4 @@
-"""The two tasks, dump and restore: what each asks of CRIU, and how it cleans up after a failure."""
+"""The two tasks, dump and restore: what they ask of CRIU, and how they clean up after a failure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DumpTask(Task):
 
     @property
     def name(self) -> str:
-        """See ``Task.name``."""
+        """A name for messages."""
         return f"dump of process {self._pid} to image {self._image.name}"
 
     def start(self, command: Sequence[str]) -> Worker:
@@ -49,29 +49,28 @@ class DumpTask(Task):
         return Dump(self._pid, folder, _DUMP_LOG).encode()
 
     def done(self, answer: CriuAnswer, seconds: float) -> Outcome:
-        """See ``Task.done``: the image is complete, but not yet sealed."""
+        """The outcome: the image is complete, but not yet sealed."""
         del answer
         self._log.unlink(missing_ok=True)
         return Outcome(self._pid, seconds)
 
     def failed(self, why: str, answer: CriuAnswer | None) -> ArtosError:
-        """See ``Task.failed``: the image is removed, the process runs on."""
+        """Remove the image; the process runs on."""
         del answer
         log = read_log(self._log)
         # CRIU itself may die when the process ends during the dump (``BUG at criu/cgroup.c``).
         if has_ended(self._pid):
             why = "the process is gone"
-        words, remedy = Culprit(why) if why else self._culprit(log)
+        if why:
+            words, remedy = Culprit(why)
+        elif free_bytes(self._image.folder) < _FULL:
+            words, remedy = FULL  # the log says nothing about it: it is on the same filesystem
+        else:
+            words, remedy = culprit(log)
+            held = suspects(self._pid)
+            words, remedy = "; ".join([words, *held]), remedy or (CLOSE if held else "")
         self._image.abandon(log)
         return CheckpointRefused(self._pid, words, error_lines(log), remedy)
-
-    def _culprit(self, log: str) -> Culprit:
-        # The log is on the same filesystem: when that is full, the log says nothing about it.
-        if free_bytes(self._image.folder) < _FULL:
-            return FULL
-        words, remedy = culprit(log)
-        held = suspects(self._pid)
-        return Culprit("; ".join([words, *held]), remedy or (CLOSE if held else ""))
 
 
 class RestoreTask(Task):
@@ -84,7 +83,7 @@ class RestoreTask(Task):
 
     @property
     def name(self) -> str:
-        """See ``Task.name``."""
+        """A name for messages."""
         return f"restore of image {self._image.name}"
 
     def start(self, command: Sequence[str]) -> Worker:
@@ -94,38 +93,31 @@ class RestoreTask(Task):
             RestoreFailed: CRIU, or the command that runs it, cannot be started.
         """
         try:
-            worker = self._start(command)
+            keep, folder = tuple(self._inherit.values()), self._image.folder
+            for descriptor in keep:
+                self._traces.add_file(descriptor)
+            mark = {MARK: self._traces.mark}
+            worker = Worker(command, self._request, folder, self._log, keep, mark)
         except OSError as error:
             raise self.failed(f"CRIU cannot be started ({error})", None) from error
         self._traces.add_criu(worker.pid)
         return worker
 
-    def _start(self, command: Sequence[str]) -> Worker:
-        keep = tuple(self._inherit.values())
-        for descriptor in keep:
-            self._traces.add_file(descriptor)
-        mark = {MARK: self._traces.mark}
-        folder = self._image.folder
-        return Worker(command, self._request, folder, self._log, keep, mark)
-
     def _request(self, folder: int) -> bytes:
         return Restore(folder, self._log.name, self._inherit).encode()
 
     def done(self, answer: CriuAnswer, seconds: float) -> Outcome:
-        """See ``Task.done``."""
+        """The outcome: the process is there."""
         self._log.unlink(missing_ok=True)
         return Outcome(answer.pid, seconds)
 
     def failed(self, why: str, answer: CriuAnswer | None) -> ArtosError:
-        """See ``Task.failed``: the process is removed; the log stays in the image's folder."""
+        """Remove the process; the log stays in the image's folder."""
         if answer is not None:
             self._traces.pid = answer.pid
-        self._add_log()
+        if self._log.exists():
+            with opened(self._log) as file:
+                self._traces.add_file(file.fileno())
         end_half_restored(self._traces)
         log = read_log(self._log)
         return RestoreFailed(self._image.name, why or culprit(log).words, error_lines(log))
-
-    def _add_log(self) -> None:
-        if self._log.exists():
-            with opened(self._log) as log:
-                self._traces.add_file(log.fileno())

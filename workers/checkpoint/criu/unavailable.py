@@ -10,14 +10,14 @@ from workers.checkpoint.images import Image
 
 
 class NoCriu:
-    """Takes the place of ``Criu``; its methods raise ``CriuUnavailable``, which says why."""
+    """Stands in for ``Criu``; its methods raise ``CriuUnavailable``, which says why."""
 
     def __init__(self, why: CriuUnavailable) -> None:
         self.why = why
 
     @property
     def version(self) -> str:
-        """There is none."""
+        """ "": there is no CRIU."""
         return ""
 
     def dump(self, pid: int, image: Image) -> NoReturn:

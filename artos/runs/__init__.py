@@ -1,0 +1,1 @@
+"""A registered run: its plan, its memory, its folder and its orders."""

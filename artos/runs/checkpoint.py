@@ -1,0 +1,294 @@
+"""The checkpoint of a run: one safetensors file and the manifest that names it (no pickle)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+import safetensors.numpy
+from msgspec.structs import replace
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.rows_file import RowsFile, check_rows, read_rows, write_rows
+from artos.errors import CheckpointFault
+from artos.specs.actor_count import Kept
+from artos.specs.fields import Count, PathText, Seconds, Small
+from artos.specs.keys import ArraySpec
+from artos.specs.unreadable import UNREADABLE
+from artos.system.durable import remove_drafts, write_durably
+from artos.system.regular_file import contents
+from artos.system.seal import is_sealed, seal
+
+FORMAT = 1
+"""Raised when an older ARTOS could not read the checkpoints of this one."""
+MANIFEST = "manifest.json"
+
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The contents of a checkpoint. The fields from ``format`` on are filled in by ``save``."""
+
+    workload: str
+    env: str
+    seed: Count
+    version: Count
+    steps: Count
+    updates: Count
+    episodes: Count = 0
+    seconds: Seconds = 0.0
+    """Training time so far."""
+    rows: tuple[Count, ...] = ()
+    """How many rows each actor had committed."""
+    incarnations: tuple[Count, ...] = ()
+    """How many processes had written each actor's block."""
+    resumes: Small = 0
+    """How often the run was resumed."""
+    objects: dict[str, Count] = {}
+    """Versions of what the learner publishes besides the weights, saved as ``object.NAME``."""
+    scaling: Kept | None = None
+    """The number of actors, and how it was decided."""
+    restored: tuple[str, ...] = ()
+    """What ``--resume`` restores, for people."""
+    not_restored: tuple[str, ...] = ()
+    """What ``--resume`` begins again, for people."""
+    format: int = FORMAT
+    layout: tuple[ArraySpec, ...] = ()
+    file: PathText = ""
+    sha256: str = ""
+    date: str = ""
+    rows_file: RowsFile | None = None
+    """The file of the replay buffer, if it was saved."""
+    states: PathText = ""
+    """The file of the members' states, if they were saved."""
+    states_sha256: str = ""
+    states_seal: str = ""
+    """The seal of that checksum (``artos.system.seal``)."""
+    states_of: dict[str, str] = {}
+    """Checksums of the parts of the plan that the states must fit."""
+
+
+def layout_of(arrays: Mapping[str, NDArray[Any]]) -> tuple[ArraySpec, ...]:
+    """Names, shapes and dtypes of ``arrays``, sorted by name."""
+    return tuple(
+        ArraySpec(name, tuple(array.shape), array.dtype.name)
+        for name, array in sorted(arrays.items())
+    )
+
+
+def save(
+    folder: Path,
+    arrays: Mapping[str, NDArray[Any]],
+    manifest: Manifest,
+    blocks: Mapping[int, ActorBlock] | None = None,
+    states: bytes = b"",
+) -> Manifest:
+    """Save a checkpoint in ``folder`` and return its completed manifest.
+
+    ``blocks`` are those of the actors if their rows are to be saved, ``states`` is what the members
+    hold. Everything is written to files with new names; renaming the manifest is the single step
+    that makes them the checkpoint; older files are removed last. So if the writer is killed at any
+    point, a checkpoint that loads is left.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_drafts(folder)
+    dense = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    data = safetensors.numpy.save(dense, metadata={"format": "np"})
+    digest = hashlib.sha256(data).hexdigest()
+    done = replace(
+        manifest,
+        format=FORMAT,
+        layout=layout_of(dense),
+        rows_file=None,
+        states="",
+        sha256=digest,
+        file=f"arrays-{manifest.version}-{digest[:12]}.safetensors",
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    try:
+        write_durably(folder / done.file, data)
+        if blocks is not None:
+            done = replace(done, rows_file=_write_rows(folder, manifest.version, blocks))
+        if states:
+            digest = hashlib.sha256(states).hexdigest()
+            name = f"states-{manifest.version}-{digest[:12]}.pickle"
+            write_durably(folder / name, states)
+            done = replace(done, states=name, states_sha256=digest, states_seal=seal(digest))
+        text = msgspec.json.format(msgspec.json.encode(done), indent=1)
+        write_durably(folder / MANIFEST, text + b"\n")
+        _remove_older(folder, done)
+    except OSError:
+        with suppress(CheckpointFault):  # an attempt that failed leaves nothing on a full disk
+            _remove_older(folder, read_manifest(folder))
+        raise
+    return done
+
+
+def _write_rows(folder: Path, version: int, blocks: Mapping[int, ActorBlock]) -> RowsFile:
+    draft = folder / f".rows.{os.getpid()}.tmp"
+    try:
+        rows = write_rows(draft, blocks)
+        name = f"rows-{version}-{rows.xxh3[:12]}.safetensors"
+        draft.replace(folder / name)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    return replace(rows, file=name)
+
+
+def are_foreign_states(manifest: Manifest) -> bool:
+    """Whether there are states, which reading unpickles, that another user may have made."""
+    return bool(manifest.states) and not is_sealed(manifest.states_sha256, manifest.states_seal)
+
+
+def load_states(folder: Path, manifest: Manifest, states_of: Mapping[str, str]) -> bytes:
+    """What the members held, as it was given to ``save``; empty if nothing was.
+
+    Raises:
+        CheckpointFault: it is missing or damaged, or of a plan with other ``states_of``.
+    """
+    theirs = manifest.states_of
+    if manifest.states and theirs != states_of:
+        names = [n for n in sorted({*theirs, *states_of}) if theirs.get(n) != states_of.get(n)]
+        why = (
+            f"what its members held does not fit other {', '.join(names)}: resume with the same "
+            "settings, or leave it and the replay buffer out by --set checkpoint=model"
+        )
+        raise CheckpointFault(str(folder), why)
+    return _read(folder, manifest.states, manifest.states_sha256) if manifest.states else b""
+
+
+def restore_rows(folder: Path, manifest: Manifest, blocks: Mapping[int, ActorBlock]) -> None:
+    """Fill new blocks with the rows that were saved, if any were.
+
+    Raises:
+        CheckpointFault: the file is missing or damaged, or does not fit the blocks.
+    """
+    if (rows := manifest.rows_file) is not None:
+        check_rows(folder / _plain(folder, rows.file), rows)
+        read_rows(folder / rows.file, rows, blocks)
+
+
+def load(folder: Path, expected: Sequence[ArraySpec] | None = None) -> tuple[Arrays, Manifest]:
+    """Read the checkpoint in ``folder``; with ``expected`` also check that its arrays fit.
+
+    Raises:
+        CheckpointFault: it is missing, truncated, foreign, of another format, or of other arrays.
+    """
+    manifest = read_manifest(folder)
+    if expected is not None:
+        _compare(folder, manifest.layout, expected)
+    try:
+        data = _read(folder, manifest.file, manifest.sha256)
+    except CheckpointFault:
+        if read_manifest(folder) == manifest:
+            raise
+        return load(folder, expected)  # a live run has just saved a newer checkpoint
+    try:
+        arrays = {
+            name: array if array.flags.writeable else array.copy()
+            for name, array in safetensors.numpy.load(data).items()
+        }
+    except (SafetensorError, KeyError) as error:
+        raise CheckpointFault(
+            str(folder), f"{manifest.file} is no safetensors file: {error}"
+        ) from error
+    _compare(folder, layout_of(arrays), manifest.layout)
+    return arrays, manifest
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest, without reading the arrays.
+
+    Raises:
+        CheckpointFault: it is missing, truncated, foreign or of another format.
+    """
+    try:
+        text = contents(folder / MANIFEST)
+    except OSError as error:
+        why = (
+            f"there is no checkpoint ({error.strerror}: {MANIFEST}); give the folder of a saved run"
+        )
+        raise CheckpointFault(str(folder), why) from error
+    try:
+        found = msgspec.json.decode(text, type=_Format).format
+        if found != FORMAT:
+            raise CheckpointFault(str(folder), f"it has format {found}, this ARTOS reads {FORMAT}")
+        return msgspec.json.decode(text, type=Manifest)
+    except UNREADABLE as error:
+        why = f"{MANIFEST} is truncated or not of ARTOS ({error}); use another run's checkpoint"
+        raise CheckpointFault(str(folder), why) from error
+
+
+def check_workload(folder: Path, manifest: Manifest, workload: str, env: str) -> None:
+    """Check that a checkpoint belongs to this workload and environment.
+
+    Raises:
+        CheckpointFault: it belongs to another workload or environment, which the error names.
+    """
+    if (manifest.workload, manifest.env) != (workload, env):
+        why = (
+            f"it was saved by {manifest.workload} on {manifest.env}, this run is {workload} on "
+            f"{env}: resume it with the same algorithm and --env"
+        )
+        raise CheckpointFault(str(folder), why)
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+def _plain(folder: Path, name: str) -> str:
+    """``name``, once it is certain that it is that of a file in this folder."""
+    if not name or Path(name).name != name:
+        raise CheckpointFault(str(folder), f"{MANIFEST} names no file of its folder: {name!r}")
+    return name
+
+
+def _read(folder: Path, name: str, sha256: str) -> bytes:
+    try:
+        data = contents(folder / _plain(folder, name))
+    except OSError as error:
+        why = f"{name} cannot be read ({error.strerror}); copy the whole checkpoint folder"
+        raise CheckpointFault(str(folder), why) from error
+    if hashlib.sha256(data).hexdigest() != sha256:
+        why = f"{name} is damaged or truncated (checksum differs); restore it from a copy"
+        raise CheckpointFault(str(folder), why)
+    return data
+
+
+def _compare(folder: Path, found: Sequence[ArraySpec], expected: Sequence[ArraySpec]) -> None:
+    ours, theirs = ({a.name: (a.shape, a.dtype) for a in side} for side in (expected, found))
+    faults = [f"{name!r} is missing" for name in sorted(ours.keys() - theirs.keys())]
+    faults += [f"{name!r} is unknown" for name in sorted(theirs.keys() - ours.keys())]
+    faults += [
+        f"{name!r} is {_text(theirs[name])} instead of {_text(ours[name])}"
+        for name in sorted(ours.keys() & theirs.keys())
+        if ours[name] != theirs[name]
+    ]
+    if faults:
+        shown = "; ".join(faults[:8]) + (f"; and {len(faults) - 8} more" if len(faults) > 8 else "")
+        why = f"its arrays do not fit ({shown}): resume with the same network and settings"
+        raise CheckpointFault(str(folder), why)
+
+
+def _text(shape_and_dtype: tuple[tuple[int, ...], str]) -> str:
+    shape, dtype = shape_and_dtype
+    return f"{dtype}{list(shape)}"
+
+
+def _remove_older(folder: Path, current: Manifest) -> None:
+    rows = current.rows_file.file if current.rows_file else ""
+    for pattern in ("arrays-*.safetensors", "rows-*.safetensors", "states-*.pickle"):
+        for path in folder.glob(pattern):
+            if path.name not in (current.file, rows, current.states):
+                path.unlink(missing_ok=True)

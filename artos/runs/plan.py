@@ -1,0 +1,157 @@
+"""A registered workload as plain data: everything that its processes need to know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from xxhash import xxh3_64_hexdigest
+
+from artos.buffer.layout import BlockSpec, Consumer
+from artos.buffer.model_block import ObjectSpec
+from artos.buffer.samplers.patterns import Draw
+from artos.buffer.shm_folder import PREFIX
+from artos.specs.actor_count import Actors, Manual
+from artos.specs.elastic import Elastic
+from artos.specs.keys import EVALUATION, CheckpointSetting, DataKey, OnFull
+from artos.specs.members import Member, Members
+from artos.specs.reference import Reference
+
+CPU, POOL = "cpu", "pool"
+"""What ``Plan.device`` may be, beside ``cuda:N``."""
+_HELD_BY_MEMBERS = (
+    "actors", "scaling", "envs", "steps", "capacity", "on_full", "data_keys", "layout", "triggers",
+)  # fmt: skip
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The registered workload."""
+
+    reference: Reference
+    name: str
+    env: str
+    seed: int
+    actors: int
+    """Registered actors, which all have blocks."""
+    envs: int
+    steps: int
+    capacity: int
+    on_full: OnFull
+    total_steps: int
+    """Of environments; 0 is no limit."""
+    data_keys: tuple[DataKey, ...]
+    objects: tuple[ObjectSpec, ...]
+    layout: tuple[tuple[str, tuple[int, ...]], ...]
+    """Names and shapes of the parameters inside the flat vector ``params``."""
+    triggers: dict[str, dict[str, Any]]
+    """Encoded triggers by target."""
+    methods: dict[str, tuple[str, ...]]
+    """What each role can be asked to do."""
+    non_publishing: tuple[str, ...] = ()
+    """Methods of the learner that publish nothing."""
+    consumers: tuple[Consumer, ...] = ()
+    draws: tuple[Draw, ...] = ()
+    threads: int = 1
+    """Compute threads of the learner; the most of them with ``threads_follow``."""
+    threads_follow: bool = False
+    """Whether the learner takes as many threads as there are free cores."""
+    env_spec: Any = None
+    """The environment's facts as plain data, so that only actors need to build it."""
+    state_keys: tuple[str, ...] = ()
+    """Data keys that hold a recurrent policy's state."""
+    wanted: tuple[str, ...] = ()
+    """Objects that are read."""
+    resumes: int = 0
+    """How often the run was continued, which keeps its seed streams distinct."""
+    deadline: float = 300.0
+    """Seconds that a member may take to carry out one invocation."""
+    scaling: Actors | None = None
+    """How many actors take part, and when; None: all, always."""
+    total_updates: int = 0
+    """0 is no limit."""
+    elastic: Elastic = Elastic()
+    evaluate_every: int = 0
+    evaluation_episodes: int = 10
+    """Whole episodes of each evaluation."""
+    checkpoint: CheckpointSetting = "model"
+    """What is saved."""
+    device: str = CPU
+    """Where the learner computes: ``"cpu"``, ``"cuda:0"``, or ``"pool"``.
+
+    There it leases one of its machine's pool for each update, by ``weight`` and ``priority``.
+    """
+    weight: float = 1.0
+    priority: int = 0
+    networks: tuple[tuple[str, str], ...] = ()
+    """Which network of a built-in policy takes an observation, by data key, for people."""
+    doubts: tuple[str, ...] = ()
+    """What is odd about the observations."""
+
+    @property
+    def leases_device(self) -> bool:
+        """Whether the learner leases a device for each update."""
+        return self.device == POOL
+
+    @property
+    def at_work(self) -> Actors:
+        """How many actors take part, and when."""
+        return self.scaling or Manual(self.actors, self.actors)
+
+    @property
+    def members(self) -> Members:
+        """The table of its roles."""
+        evaluates = EVALUATION in self.triggers
+        return Members.of_run(self.actors, threads=self.threads, evaluates=evaluates)
+
+    @property
+    def evaluated(self) -> tuple[ObjectSpec, ...]:
+        """What the evaluator is handed: the weights alone; empty if nothing is evaluated."""
+        weights = self.objects[:1] if EVALUATION in self.triggers else ()
+        return tuple(ObjectSpec(each.name, each.public, 1, 2) for each in weights)
+
+    def checksums(self) -> dict[str, str]:
+        """Checksums of the parts that what a member holds depends on, by name."""
+        return {
+            name: xxh3_64_hexdigest(msgspec.json.encode(getattr(self, name)))
+            for name in _HELD_BY_MEMBERS
+        }
+
+    def block(self, actor: int) -> BlockSpec:
+        """The layout of one actor's data block."""
+        return BlockSpec(
+            actor, self.data_keys, self.capacity, self.envs, self.consumers, self.on_full
+        )
+
+
+class Site(msgspec.Struct, frozen=True):
+    """Where a process belongs: the folder of a run's shared memory, and which member it is."""
+
+    folder: str
+    member: Member
+    members: Members
+    logs: str = ""
+
+    @property
+    def workload(self) -> str:
+        """The run's name among all that share this machine: its own and a few letters more."""
+        return Path(self.folder).name.removeprefix(PREFIX)
+
+    def block_path(self, actor: int) -> Path:
+        """File of an actor's data block."""
+        return Path(self.folder) / f"actor-{actor}"
+
+    @property
+    def model_path(self) -> Path:
+        """File of the model data block."""
+        return Path(self.folder) / "model"
+
+    @property
+    def evaluated_path(self) -> Path:
+        """File of the weights that are handed to the evaluator."""
+        return Path(self.folder) / "evaluated"
+
+    @property
+    def board_path(self) -> Path:
+        """File of the node's board."""
+        return Path(self.folder) / "board"

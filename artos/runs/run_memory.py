@@ -1,0 +1,151 @@
+"""A run's shared memory on this machine: created and removed as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.layout import Layout
+from artos.buffer.mailbox import Board, board_bytes
+from artos.buffer.model_block import ModelBlock, block_bytes
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
+from artos.buffer.segment import free_bytes
+from artos.buffer.shm_folder import ShmFolder, reap_orphans
+from artos.errors import MemoryTooSmall, ShmTooSmall
+from artos.runs.plan import Plan, Site
+from artos.specs.keys import VALUE
+from artos.system.closing import Closing
+from artos.system.memory_limit import memory_left
+from artos.system.shm import shm_root
+
+MODEL = "model_param"
+
+
+class RunMemory(Closing):
+    """Owns every segment of a run; leaving the context removes them all."""
+
+    def __init__(self, plan: Plan, name: str, logs: Path) -> None:
+        self.plan = plan
+        self._folder, members = ShmFolder.create(name), plan.members
+        self.site = Site(str(self._folder.path), members.publisher, members, str(logs))
+        try:
+            self.board = Board.create(self.site.board_path, self.site.members)
+            self.model = ModelBlock.create(self.site.model_path, plan.objects)
+            self.blocks = self._blocks()
+            if plan.evaluated:
+                self._evaluated = ModelBlock.create(self.site.evaluated_path, plan.evaluated)
+            self.plan_file = self._folder.path / "plan.json"
+            self.plan_file.write_bytes(msgspec.json.encode(plan))
+        except BaseException:
+            self._folder.remove()
+            raise
+
+    def _blocks(self) -> dict[int, ActorBlock]:
+        return {
+            actor: ActorBlock.create(self.site.block_path(actor), self.plan.block(actor))
+            for actor in range(self.plan.actors)
+        }
+
+    @property
+    def lock(self) -> int:
+        """The descriptor of the lock that shows that this memory is in use."""
+        return self._folder.lock
+
+    @property
+    def weights(self) -> ObjectRegion:
+        """The region of the policy's weights and the learner's state."""
+        return self.model[MODEL]
+
+    @property
+    def objects(self) -> dict[str, ObjectRegion]:
+        """The regions of the other objects that the learner publishes."""
+        return {name: region for name, region in self.model.objects.items() if name != MODEL}
+
+    @property
+    def evaluated(self) -> ObjectRegion | None:
+        """The region of the weights that are handed to the evaluator; None if there is none."""
+        return self._evaluated[MODEL] if self.plan.evaluated else None
+
+    @contextmanager
+    def newest(self) -> Iterator[ObjectSlot]:
+        """The newest version, pinned: it does not change while the learner keeps publishing."""
+        reader = self.plan.actors  # the one pin that belongs to no actor
+        try:
+            yield self.weights.pin(reader)
+        finally:
+            self.weights.unpin(reader)
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], version: int) -> None:
+        """Publish saved arrays as the newest version, before the learner starts."""
+        slot = self.weights.allocate()
+        for name, array in slot.arrays.items():
+            np.copyto(array, arrays[name])
+        self.weights.commit(slot, version)
+
+    def restore_object(self, name: str, value: NDArray[Any], version: int) -> None:
+        """Publish a saved object beside the weights, before the learner starts."""
+        region = self.model[name]
+        slot = region.allocate()
+        np.copyto(slot.arrays[VALUE], value)
+        region.commit(slot, version)
+
+    def close(self) -> None:
+        """Remove every segment. Doing it twice is fine."""
+        self._folder.remove()
+
+
+class CacheMemory(RunMemory):
+    """A worker's part of a run's memory: an actor gets its block when it is placed there."""
+
+    def _blocks(self) -> dict[int, ActorBlock]:
+        return {}
+
+    def open(self, actor: int, term: int, base: int) -> None:
+        """Give an actor a block whose rows begin with ``base``; its earlier block is removed.
+
+        Raises:
+            ShmTooSmall: there is no room for the block.
+        """
+        path = self.site.block_path(actor)
+        self.blocks.pop(actor, None)
+        path.unlink(missing_ok=True)
+        _check_room(Layout(self.plan.block(actor)).size)
+        block = ActorBlock.create(path, self.plan.block(actor), base=base, term=term)
+        self.blocks[actor] = block
+
+    def shut(self, actor: int) -> None:
+        """Remove the block of an actor that has moved elsewhere together with its rows."""
+        self.blocks.pop(actor, None)
+        self.site.block_path(actor).unlink(missing_ok=True)
+
+
+def needed_bytes(plan: Plan) -> int:
+    """Bytes of shared memory that a run of this plan takes."""
+    blocks = sum(Layout(plan.block(actor)).size for actor in range(plan.actors))
+    models = block_bytes(plan.objects) + (block_bytes(plan.evaluated) if plan.evaluated else 0)
+    return blocks + models + board_bytes(plan.members)
+
+
+def check_space(plan: Plan) -> None:
+    """Check that the machine can hold the run before anything is made; orphans are reaped first.
+
+    Raises:
+        ShmTooSmall: says how much is needed and how much is free.
+    """
+    reap_orphans()
+    _check_room(needed_bytes(plan))
+
+
+def _check_room(needed: int) -> None:
+    if needed > (available := free_bytes(shm_root())):
+        raise ShmTooSmall(needed, available, str(shm_root()))
+    left = memory_left()
+    if left is not None and needed > left:
+        raise MemoryTooSmall(needed, left)

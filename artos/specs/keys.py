@@ -1,0 +1,138 @@
+"""What a workload declares: data and object keys, and the names that every process knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+OnFull = Literal["wait", "overwrite"]
+CheckpointSetting = Literal["model", "all"]
+
+VERSION_KEY = "policy_version"
+"""Implied data key: the policy version that produced a row."""
+
+AGES_KEY = "ages"
+"""Data key (uint8, per environment): steps since the episode's first observation, at most 255."""
+
+VALID_KEY = "valid"
+"""Data key (bool, per environment): false on a row that holds an episode's final observation and is
+no transition: its action only resets."""
+
+OBSERVATIONS = "observations"
+"""Data key of the observation; a Dict space has one key per part, ``observations.PART``."""
+EVALUATION = "evaluator.play"
+"""Target of a trigger table: the newest version of the weights is to be evaluated."""
+MASK_KEY = f"{OBSERVATIONS}.action_mask"
+"""Data key (bool, per environment, (choices,)): which discrete actions may be chosen."""
+
+MODEL_PARAM = "model_param"
+"""The object that every workload has: the policy's weights."""
+VALUE = "value"
+"""Name of the one array of every other object."""
+
+
+def is_observation(key: str) -> bool:
+    """Whether a data key holds an observation, or a part of it."""
+    return key.partition(".")[0] == OBSERVATIONS
+
+
+Padding = Literal["zero", "first"]
+"""What a stack holds before an episode's first frame: zeros, or that frame again. It must be what
+the environment showed the actor: ``AtariVectorEnv`` of ale-py shows zeros, Gymnasium's
+``FrameStackObservation`` the first frame unless told otherwise."""
+
+
+class DataKey(msgspec.Struct, frozen=True):
+    """One kind of experience, kept in one consecutive cyclic array per actor (paper §4.2).
+
+    ``shape`` and ``dtype`` describe one environment's value in one step, so an actor with ``envs``
+    environments stores rows of ``(envs, *shape)``; with ``per_env=False`` a row is just ``shape``.
+    With ``stack=k`` the value read is ``(k, *shape)`` while only the newest frame of each stack is
+    stored; the key ``ages`` (steps since the episode began) says where a stack must not look back,
+    and ``padding`` what it holds instead.
+    """
+
+    name: str
+    shape: tuple[int, ...] = ()
+    dtype: str = "float32"
+    stack: int = 1
+    per_env: bool = True
+    padding: Padding = "zero"
+
+    def row_shape(self, envs: int) -> tuple[int, ...]:
+        """Shape of one stored row of an actor that steps ``envs`` environments."""
+        return (envs, *self.shape) if self.per_env else self.shape
+
+    def row_bytes(self, envs: int) -> int:
+        """Bytes of one stored row."""
+        return int(np.dtype(self.dtype).itemsize * np.prod(self.row_shape(envs), dtype=np.int64))
+
+    def faults(self) -> list[str]:
+        """Everything wrong with this declaration, for people."""
+        what = f"data key {self.name!r}"
+        found = [*_array_faults(what, self.shape, self.dtype)]
+        if self.stack < 1:
+            found.append(f"{what}: stack must be at least 1, not {self.stack}")
+        return found
+
+
+class ObjectKey(msgspec.Struct, frozen=True):
+    """A model-related object in the model data block, e.g. ``model_param`` (paper §4.2).
+
+    ``model_param`` holds the weights; every other object is one array of ``shape`` and ``dtype``,
+    declared by the learner that publishes it.
+    """
+
+    name: str
+    shape: tuple[int, ...] = ()
+    dtype: str = "float64"
+
+    def faults(self) -> list[str]:
+        """Everything wrong with this object as one that a learner publishes."""
+        found = []
+        if self.name == MODEL_PARAM:
+            found.append(f"object {self.name!r} is the weights, which every learner publishes")
+        return [*found, *_array_faults(f"object {self.name!r}", self.shape, self.dtype)]
+
+
+def _array_faults(what: str, shape: tuple[int, ...], dtype: str) -> Iterator[str]:
+    if any(side <= 0 for side in shape):
+        yield f"{what}: shape {shape} has a size that is not positive"
+    try:
+        plain = np.dtype(dtype).kind in "biuf"
+    except TypeError:
+        plain = False
+    if not plain:
+        yield (
+            f"{what}: dtype {dtype!r} cannot be stored in shared memory; use bool, "
+            "int8..int64, uint8..uint64 or float16..float64"
+        )
+
+
+class ArraySpec(msgspec.Struct, frozen=True):
+    """Name, shape and dtype of one array of an object."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array."""
+        return int(np.dtype(self.dtype).itemsize * np.prod(self.shape, dtype=np.int64))
+
+
+def poison(array: NDArray[Any]) -> None:
+    """Fill with a value no one writes by accident: NaN for floats, 0xA5 bytes for integers."""
+    if array.dtype.kind == "f":
+        array.fill(np.nan)
+    elif array.dtype.kind == "b":
+        array.fill(True)
+    else:
+        array.fill(
+            int.from_bytes(b"\xa5" * array.itemsize, "little", signed=array.dtype.kind == "i")
+        )

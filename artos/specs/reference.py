@@ -1,0 +1,85 @@
+"""Where a workload comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from artos.errors import Refused
+from artos.system.closest import closest
+
+_OBJECT = re.compile(r"[\w./-]+:[A-Za-z_]")
+
+
+RecordedFolder = Annotated[str, msgspec.Meta(pattern=r"\A(?:/[^\0]*)?\Z")]
+"""A folder of code as a record names it: absolute, so it is the same wherever it is read."""
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """``module:object`` or ``/path/file.py:object``, and its settings.
+
+    ``folder`` is the user's folder; it comes first on the import path of user processes.
+    """
+
+    source: str
+    settings: dict[str, Any] = {}
+    folder: str = ""
+
+    @classmethod
+    def of(
+        cls, workload: str, settings: dict[str, Any], folder: Path, built_in: Mapping[str, str]
+    ) -> Reference:
+        """Where ``ALGORITHM``, one of those ``built_in``, or ``FILE.py:OBJECT`` comes from.
+
+        ``PACKAGE.MODULE:OBJECT`` is that file in ``folder``.
+
+        Raises:
+            Refused: ``workload`` is neither an algorithm nor a file with an object.
+        """
+        if workload in built_in:
+            # Nothing else is imported from the user's folder, no matter who has chosen it.
+            named = any(names_object(str(value)) for value in settings.values())
+            return cls(built_in[workload], settings, str(folder) if named else "")
+        place, name = file_and_object(workload, folder)
+        if not place:
+            place, _, name = workload.rpartition(":")
+            file = f"{place or name}.py"
+            if (folder / file).is_file():
+                hint = f": did you mean {file}{f':{name}' * bool(place)}?"
+            else:
+                hint = closest(workload, list(built_in))
+            have = ", ".join(built_in)
+            raise Refused([f"unknown workload {workload!r}{hint} (have {have}, or FILE.py:OBJECT)"])
+        path = (folder / place).resolve()
+        return cls(f"{path}:{name}", settings, str(path.parent))
+
+
+def file_and_object(workload: str, folder: Path) -> tuple[str, str]:
+    """Split ``FILE.py:OBJECT``; OBJECT may be missing (""), and without a ``.py`` file both are.
+
+    ``PACKAGE.MODULE:OBJECT`` is ``PACKAGE/MODULE.py:OBJECT`` where ``folder`` has that file.
+    """
+    place, _, name = (workload + ":" * workload.endswith(".py")).rpartition(":")
+    inside = f"{place.replace('.', '/')}.py"
+    if "." in place and not place.endswith(".py") and (folder / inside).is_file():
+        place = inside
+    return (place, name) if place.endswith(".py") else ("", "")
+
+
+def names_object(setting: str) -> bool:
+    """Whether a setting names something in a module or file, as ``my_env:make(task=1)`` does."""
+    return _OBJECT.match(setting.removeprefix("vector:")) is not None
+
+
+def package_of(file: Path) -> tuple[str, Path]:
+    """The package that a file is in ("": in none), and the folder of its outermost one."""
+    parts: list[str] = []
+    folder = file.parent
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(parts), folder

@@ -1,0 +1,68 @@
+"""An algorithm as ARTOS runs it: the workload that a user registers (paper Table 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from artos.specs.actor_count import Actors, ActorsSetting, actors_of
+from artos.specs.contracts import Actor, Learner
+from artos.specs.elastic import Elastic
+from artos.specs.keys import CheckpointSetting, DataKey, ObjectKey, OnFull
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """An algorithm as ARTOS runs it: a learner, an actor and a table of triggers (paper Table 3).
+
+    ``triggers`` maps a target, ``"learner.METHOD"`` or ``"actors.METHOD"``, to the trigger that
+    fires it. ``steps`` is the length of one round of sampling in steps of each environment.
+    ``capacity`` counts rows kept per actor; 0 means just enough for the triggers. ``data_keys``
+    left empty means all that the actor can write. A run ends after ``total_steps`` environment
+    steps or ``total_updates`` updates, whichever comes first. ``settings`` are the values that the
+    builder chose itself for settings it was not given; they go into the run's configuration.
+
+    ``object_keys`` names further objects that the learner must publish, in addition to the weights
+    and to the objects that triggers and scaling policies name.
+
+    With ``evaluate_every=n``, every n-th version of the weights, the first and the last plays
+    ``evaluation_episodes`` whole episodes greedily, beside the training.
+
+    ``actors`` is a number, a schedule by update (``{0: 4, 5: 8}``), a policy of
+    ``artos.specs.actor_count``, any of these as text (``"noise_scale:2..16"``), or a
+    ``ScalingPolicy`` of your own. If the number changes, leave out ``n`` in a ``DataKeyTrigger``
+    that is to wait for all actors.
+    """
+
+    name: str
+    actor: Actor
+    learner: Learner
+    triggers: Mapping[str, Any]
+    data_keys: Sequence[DataKey] = ()
+    object_keys: Sequence[ObjectKey] = ()
+    actors: Annotated[ActorsSetting, "how many processes sample, and when that changes"] = 2
+    steps: Annotated[int, "steps of each environment in a round"] = 128
+    capacity: Annotated[int, "rows kept per actor; 0: just enough for the triggers"] = 0
+    on_full: Annotated[OnFull, "what happens when a block is full"] = "wait"
+    total_steps: Annotated[int, "environment steps in all; 0: no limit"] = 500_000
+    total_updates: Annotated[int, "updates in all; 0: no limit"] = 0
+    evaluate_every: Annotated[int, "updates from one greedy evaluation to the next; 0: none"] = 0
+    evaluation_episodes: Annotated[int, "whole episodes of each evaluation"] = 10
+    checkpoint: Annotated[CheckpointSetting, "what is saved: the model, or all of the run"] = (
+        "model"
+    )
+    device: Annotated[str, "where the learner computes: auto, cpu, cuda:N or pool"] = "cpu"
+    weight: Annotated[float, "its share where runs take turns"] = 1.0
+    priority: Annotated[int, "whose turn comes first, whatever the weights"] = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    elastic: Elastic = field(default_factory=Elastic)
+
+    @property
+    def scaling(self) -> Actors:
+        """What ``actors`` means.
+
+        Raises:
+            Refused: ``actors`` is invalid; lists all faults.
+        """
+        return actors_of(self.actors)

@@ -1,0 +1,44 @@
+"""What a ``bench.py`` declares: how its benchmark measures, what it watches, what it draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluation.core.figure import draw, draw_series
+from evaluation.core.report import Report, Results
+from evaluation.core.runner import Say
+
+MEMBERS = (
+    "artos/actors", "artos/buffer", "artos/envs", "artos/learners", "artos/losses",
+    "artos/policies", "artos/runtime", "triggers", "head/run",
+)  # fmt: skip
+POOL = ("artos/pool",)
+ELASTIC = (*POOL, "workers/actors", "workers/checkpoint")
+CLUSTER = ("artos/protocol", "artos/transport", "head/replay", "workers/agent")
+
+
+def bars(report: Report, path: Path) -> list[Path]:
+    """Draw one panel of bars for each group next to ``path``, and the series if there are any."""
+    figures = [path.with_suffix(".png")]
+    draw(report, figures[0])
+    if report.series:
+        figures.append(path.with_name(f"{path.stem}-series.png"))
+        draw_series(report, figures[1])
+    return figures
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """``BENCHMARK`` of ``evaluation/NAME/bench.py``, which ``artos bench NAME`` runs.
+
+    ``measure`` takes the number of repetitions, whether the run is a quick one, and where to say
+    what it does. ``measures`` are the folders and files whose change makes its figures those of
+    older code. ``draw`` writes the figures next to the path of a report's file, and returns where
+    they are.
+    """
+
+    measure: Callable[[int, bool, Say], Results]
+    measures: tuple[str, ...] = ()
+    draw: Callable[[Report, Path], list[Path]] = bars

@@ -1,0 +1,60 @@
+"""Which runs begin next, under the quotas and the limits of this head. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+
+from head.daemon.nodes import Nodes
+from head.daemon.quota_books import QuotaBooks
+from head.daemon.run import Run
+from head.daemon.run_queue import RunQueue
+from head.daemon.runs import Runs
+
+
+class Admission:
+    """Takes runs from the queue while the cluster has room and the head may start processes."""
+
+    def __init__(
+        self, runs: Runs, nodes: Nodes, queue: RunQueue, books: QuotaBooks, at_once: float = inf
+    ) -> None:
+        self._runs, self._nodes, self._queue, self._books = runs, nodes, queue, books
+        self._at_once = at_once  # at most so many runs have a process
+
+    def take_runs(self) -> Iterator[Run]:
+        """The runs that begin now, in order; their state says so."""
+        # A run whose process was killed still has its place, and does not wait for another.
+        for run in self._runs.in_order(self._runs.again):
+            yield self._begun(run)
+        if self._queue.waits:
+            active = len(self._runs.active)
+            # Without any worker one run may begin: its faults then show before a worker is there.
+            room = 1 - active
+            if self._nodes.usable:
+                unplaced = len(self._runs.unplaced)
+                room = int(min(self._nodes.free - unplaced, self._at_once - active))
+            for name in self._next_in_queue(room):
+                yield self._begun(self._runs.by_name[name])
+
+    def _next_in_queue(self, room: int) -> list[str]:
+        if not self._books:
+            return self._queue.next(room)
+        names: list[str] = []
+        while True:  # one by one, as each may take the last of a quota from the next
+            self._queue.hold_back(
+                self._books.take_doubtful(),
+                lambda run: bool(self._books.why_not_begun(self._runs.by_name[run.name])),
+            )
+            begins = self._queue.next(min(1, room - len(names)))
+            if not begins:
+                return names
+            names += begins
+            self._books.admit(self._runs.by_name[begins[0]])
+
+    def _begun(self, run: Run) -> Run:
+        run.begin()
+        self._runs.changed(run)
+        return run
+
+    def __repr__(self) -> str:
+        return f"<Admission at_once={self._at_once}>"

@@ -1,0 +1,18 @@
+"""Rows that a transfer trigger ships from the cache buffer to the replay buffer."""
+
+from __future__ import annotations
+
+from artos.specs.keys import VERSION_KEY
+from head.run.coordination.concern import Concern
+from head.run.run import Run
+from triggers.events import Arrived, Firing
+
+
+class Transfer(Concern[Run]):
+    """Tells the triggers that shipped rows have arrived."""
+
+    def fire(self, firing: Firing) -> None:
+        """A transfer trigger fired: head and worker share the blocks, so the rows are there."""
+        for claim in firing.claims:
+            rows = dict.fromkeys((*firing.keys, VERSION_KEY), claim.stop)
+            self.run.feed(Arrived(claim.actor, rows, firing.version))

@@ -1,0 +1,62 @@
+"""When a run samples no more, when it is trained, and when it is over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from head.run.coordination.coordinator import Coordinator
+
+
+class Ending:
+    """Why and how far a run has come to its end."""
+
+    def __init__(self, run: Coordinator) -> None:
+        self._run = run
+        self.draining = False
+        """Whether the run is to stop: work under way is finished, and nothing else is begun."""
+        self.why = ""
+        """What ended the sampling, such as the setting that limits it; "" if nothing did."""
+        self._updates = False
+
+    def drain(self) -> None:
+        """Grant no more sampling and no evaluation; invocations in flight are finished."""
+        self.draining = True
+
+    def end(self, why: str, *, updates: bool = False) -> None:
+        """Sample no more, as ``why`` says; ``updates``: also learn from nothing that is left."""
+        if not self.why or (updates and not self._updates):
+            self.why, self._updates = why, updates
+
+    @property
+    def samples(self) -> bool:
+        """Whether more rounds will be granted."""
+        return not (self.draining or self.why)
+
+    @property
+    def trained(self) -> bool:
+        """Whether actors and learner are done with all that was and will be granted.
+
+        While draining, and after the last update, an actor that waits for room is not waited for,
+        as only more updates would make that room, and neither is one without a place to run. While
+        draining, neither is an actor that has not begun and whose round nobody lacks, nor an update
+        that waits for its device. Before the first version there is nothing to finish or to save.
+        """
+        run = self._run
+        if run.version < 0:
+            return self.draining and run.published < 0
+        if self.samples:
+            return False
+        if self.draining or self._updates:
+            left_out = self.draining and run.progress.steps <= run.progress.consumed
+            return not run.roster.anybody_works(
+                run.invocations, placed=True, but_waits=self.draining, but_late=left_out
+            )
+        return not any(run.members.role(member).trains for member, _ in run.invocations)
+
+    def look(self) -> bool:
+        """Whether the run is over: it is trained, and no concern has more to do."""
+        if not self.trained:
+            return False
+        done = [each.trained() for each in self._run.concerns]  # all of them are to know
+        return all(done)

@@ -1,0 +1,66 @@
+"""How far a run is: steps granted, made and learned from, and updates."""
+
+from __future__ import annotations
+
+from head.run.coordination.books import Claims, Invocations, Rounds
+from head.run.coordination.outline import Outline
+
+
+class Progress:
+    """A run's steps and updates, as its books have them.
+
+    An update that is handed rows is certain to be made. One that draws rows may find none, so it
+    counts once it is made.
+    """
+
+    def __init__(
+        self, outline: Outline, base: int, rounds: Rounds, claims: Claims, invocations: Invocations
+    ) -> None:
+        self._outline, self._rounds, self._claims = outline, rounds, claims
+        self._invocations, self._learner = invocations, outline.members.publisher
+        self._base = base  # steps that earlier parts of a resumed run made
+        self.updates = 0
+        """Updates made, those of earlier parts of the run included."""
+
+    @property
+    def granted(self) -> int:
+        """Steps that actors made or may make."""
+        return self._base + self._rounds.granted * self._outline.envs
+
+    @property
+    def made(self) -> int:
+        """Steps committed by this part of the run."""
+        return self._rounds.written * self._outline.envs
+
+    @property
+    def steps(self) -> int:
+        """Steps committed."""
+        return self._base + self.made
+
+    @property
+    def consumed(self) -> int:
+        """Steps that the learner is done with; all steps if it claims no rows."""
+        rows = self._claims.consumed() if self._outline.claims else self._rounds.written
+        return self._base + rows * self._outline.envs
+
+    @property
+    def used(self) -> float:
+        """The share of the run that is over, 0 to 1: of the steps learned from, or of updates."""
+        steps, updates = self._outline.total_steps, self._outline.total_updates
+        of_steps = self.consumed / steps if steps else 0.0
+        return min(1.0, max(of_steps, self.begun() / updates if updates else 0.0))
+
+    def begun(self, *, certain: bool = False) -> int:
+        """Updates that were handed to the learner, made or not; or those ``certain`` to be made."""
+        prepare = self._outline.non_publishing
+        calls = (c for c in self._invocations.of(self._learner) if c.trigger not in prepare)
+        return self.updates + sum(bool(c.claims) or not certain for c in calls)
+
+    def updates_through(self, firing: int) -> int:
+        """Updates up to the one of this firing, whether or not the learner has reported it."""
+        calls = self._invocations.through(self._learner, firing)
+        return self.updates + sum(c.trigger not in self._outline.non_publishing for c in calls)
+
+    def has_booked(self, firing: int) -> bool:
+        """Whether the update of this firing is booked."""
+        return not self._invocations.through(self._learner, firing)

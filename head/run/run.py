@@ -1,0 +1,56 @@
+"""A run: its coordinator, and what those that follow it share."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from artos.runs.plan import Plan
+from head.run.coordination.concern import Concern
+from head.run.coordination.coordinator import Coordinator
+from head.run.coordination.outline import Outline
+from head.run.coordination.ports import Ports
+from head.run.monitor import Monitor
+from triggers.pacing import non_publishing_targets
+
+Kind = TypeVar("Kind", bound="Concern[Run]")
+
+
+class Run(Coordinator):
+    """The coordinator of a plan, whose concerns count what happens; ``connect`` makes one.
+
+    ``base_steps`` were made by earlier parts of the run.
+    """
+
+    def __init__(self, plan: Plan, ports: Ports, base_steps: int = 0) -> None:
+        super().__init__(outline(plan), ports, base_steps)
+        self.plan, self.monitor = plan, Monitor()
+        self.first_version = max(0, ports.model.version)
+        self.idle = 0.0
+        """Seconds for which an actor will about wait for its next round."""
+
+    def concern(self, kind: type[Kind]) -> Kind:
+        """The concern of this kind."""
+        return next(each for each in self.concerns if isinstance(each, kind))
+
+    @property
+    def steps(self) -> int:
+        """Environment steps committed."""
+        return self.progress.steps
+
+    def waits(self) -> dict[str, str]:
+        """What each member waits for."""
+        return self.roster.waits(self.actors, self.version + 1, self.invocations)
+
+
+def outline(plan: Plan) -> Outline:
+    """What the coordinator of a plan has to know of it."""
+    return Outline(
+        steps=plan.steps,
+        envs=plan.envs,
+        total_steps=plan.total_steps,
+        total_updates=plan.total_updates,
+        claims=bool(plan.consumers),
+        waits_for_room=plan.on_full == "wait",
+        non_publishing=non_publishing_targets(plan),
+        members=plan.members,
+    )

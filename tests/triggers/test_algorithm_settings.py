@@ -1,0 +1,87 @@
+"""A setting of an algorithm is declared once: all that is known of it stands in one field."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from inline_runs import registered
+
+import artos
+from artos.learners.settings import declared, fitted, out_of_range, settings_of_learner
+from artos.specs.settings import settings_of
+from triggers.algorithms import BUILT_IN
+from triggers.explain import explain
+
+CLASSES = {"ppo": artos.PPO, "a2c": artos.A2C, "impala": artos.IMPALA}
+CLASSES |= {"dqn": artos.DQN, "sac": artos.SAC, "td3": artos.TD3}
+
+
+def settings_type(name: str) -> type[msgspec.Struct]:
+    return CLASSES[name].Settings
+
+
+def test_every_algorithm_is_a_public_name() -> None:
+    assert set(CLASSES) == set(BUILT_IN)
+    assert artos.PipelinedPPO.Settings is artos.PPO.Settings
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_field_has_words_and_a_default(name: str) -> None:
+    builder = importlib.import_module(f"triggers.algorithms.{name}").workload
+    shown = {each.name: each for each in settings_of(builder)}
+    assert [*shown] == [*settings_type(name).__struct_fields__]
+    for field, each in declared(settings_type(name)).items():
+        assert each.meta.description, f"{name}: {field} has no words"
+        assert shown[field].does.startswith(each.meta.description)
+        assert shown[field].kind, f"{name}: {field} has no type that users know"
+        assert shown[field].default, f"{name}: {field} has no default"
+
+
+def test_explain_lists_every_setting(tmp_path: Path) -> None:
+    found = registered("ppo", tmp_path)
+    page = explain(found.plan, found.table, found.settings)
+    for field in settings_type("ppo").__struct_fields__:
+        assert f"\n{field}=" in page
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_range_is_checked(name: str) -> None:
+    usual = fitted(settings_type(name)(), None)
+    assert [*out_of_range(usual)] == []
+    for field, each in declared(settings_type(name)).items():
+        ranges = (each.meta.gt, each.meta.ge, each.meta.le)
+        if ranges == (None, None, None):
+            continue
+        for wrong in (-1, math.nan, "much", *([] if each.unbounded else [math.inf])):
+            if int in (each.kind, *get_args(each.kind)) and isinstance(wrong, float):
+                continue
+            (said,) = out_of_range(msgspec.structs.replace(usual, **{field: wrong}))
+            assert said.startswith(f"{field} must be "), said
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_learner_made_by_hand_has_what_is_usual(name: str) -> None:
+    learner: Any = CLASSES[name](lr=0.5)
+    assert learner.settings == fitted(settings_type(name)(lr=0.5), None)
+    assert learner.lr == 0.5
+    assert [*learner.out_of_range()] == []
+
+
+def test_a_learner_refuses_what_it_does_not_read() -> None:
+    with pytest.raises(TypeError, match="PPO has no setting 'epoch': did you mean epochs"):
+        artos.PPO(epoch=3)
+    with pytest.raises(TypeError, match="DQN has no setting 'epsilon': the workload's function"):
+        artos.DQN(epsilon=0.1)
+    assert settings_of_learner(settings_type("sac"), {"hidden": (8,)}).hidden == (8,)
+
+
+def test_rewards_are_scaled_with_observations_unless_said_otherwise() -> None:
+    kind = settings_type("a2c")
+    asked = [kind(), kind(normalize=True), kind(normalize=True, normalize_rewards=False)]
+    assert [each.scales_rewards for each in asked] == [False, True, False]
+    assert artos.A2C(normalize_rewards=True).settings.scales_rewards

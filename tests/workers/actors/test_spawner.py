@@ -1,0 +1,119 @@
+"""Which way actors are spawned: early, by the best strategy, by the next one if that fails."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from artos.errors import TemplateFailed
+from artos.protocol.invocations import FromMember
+from artos.specs.members import Member
+from artos.system.child import Child
+from workers.actors.spawners.spawner import Kind, Spawned, Spawner
+from workers.host.slots import Slot
+
+
+def spawned(member: Member, kind: Kind) -> Spawned:
+    return Spawned(member, Child(os.getpid(), Path(os.devnull)), kind)
+
+
+class Way:
+    """Makes what it is asked for as soon as it is ready, or fails."""
+
+    def __init__(self, kind: Kind, *, ready: bool = True, fails: bool = False) -> None:
+        self.kind, self.ready, self.fails = kind, ready, fails
+        self.optional = False
+        self.asked: list[int] = []
+
+    def __call__(self) -> Way:
+        return self
+
+    def request(self, member: Member, slot: Slot | None) -> None:
+        del slot
+        self.asked.append(member)
+
+    def heard(self, message: FromMember) -> None:
+        del message
+
+    def poll(self) -> list[Spawned]:
+        if self.fails:
+            raise TemplateFailed(self.kind, "not for this one")
+        asked, self.asked = (self.asked, []) if self.ready else ([], self.asked)
+        return [spawned(member, self.kind) for member in asked]
+
+    def close(self) -> None:
+        pass
+
+
+class First:
+    """Makes the first two of what it is asked for."""
+
+    def __init__(self, *, others: bool) -> None:
+        self.others, self.left = others, 2
+
+    def spawn(self, member: Member, slot: Slot | None) -> Spawned | None:
+        del slot
+        self.left -= 1
+        return spawned(member, "fork") if self.left >= 0 else None
+
+
+def kinds(spawner: Spawner) -> list[tuple[int, Kind]]:
+    return [(each.member, each.kind) for each in spawner.poll()]
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_the_first_actors_do_not_wait_for_the_template(others: bool) -> None:
+    made: list[Way] = []
+    way = Way("clone", ready=False)
+
+    def strategy() -> Way:
+        made.append(way)
+        return way
+
+    spawner = Spawner([strategy], First(others=others))
+    spawner.request(1)
+    spawner.request(2)
+    assert kinds(spawner) == [(1, "fork"), (2, "fork")]
+    assert len(made) == others, "made ahead only if there may be others"
+    spawner.request(3)
+    assert kinds(spawner) == []
+    way.ready = True
+    assert kinds(spawner) == [(3, "clone")]
+    assert len(made) == 1
+
+
+def test_once_the_strategy_has_made_one_nobody_is_spawned_early() -> None:
+    first = First(others=True)
+    first.left = 1
+    spawner = Spawner([Way("clone")], first)
+    spawner.request(1)
+    spawner.request(2)
+    assert kinds(spawner) == [(1, "fork"), (2, "clone")]
+    first.left = 1
+    spawner.request(3)
+    assert kinds(spawner) == [(3, "clone")]
+
+
+def test_who_was_spawned_early_is_not_made_again_by_the_next_strategy() -> None:
+    first = First(others=True)
+    first.left = 1
+    spawner = Spawner([Way("clone", fails=True), Way("cold")], first)
+    spawner.request(1)
+    spawner.request(2)
+    assert kinds(spawner) == [(1, "fork"), (2, "cold")]
+
+
+@pytest.mark.parametrize("optional", [True, False])
+def test_only_a_strategy_for_every_environment_is_missed(
+    optional: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    way = Way("fork", fails=True)
+    way.optional = optional
+    spawner = Spawner([way, Way("clone")])
+    spawner.request(1)
+    assert kinds(spawner) == [(1, "clone")]
+    assert ("started by clone instead" in caplog.text) is not optional

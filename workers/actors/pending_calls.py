@@ -1,0 +1,73 @@
+"""What one actor has to do: its invocations, and what its process has cost them."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import msgspec
+
+from artos.protocol.invocations import Done, Invoke
+from workers.actors.tier_policy import IdleForecast
+
+
+@dataclass(kw_only=True)
+class PendingCalls:
+    """The invocations of one actor: those that wait for a slot, and those in its mailbox."""
+
+    waiting: deque[Invoke] = field(default_factory=deque)
+    """Held back until the actor has a slot."""
+    unanswered: int = 0
+    """How many are in its mailbox."""
+    asked: float = 0.0
+    """Time at which the oldest waiting one came."""
+    stale: bool = False
+    """Whether the actor must bind the newest weights first, as they changed while it was away."""
+    # Not decided by ``Binding`` in the run process, which does not know that an actor waited as an
+    # image, for which its pin was released: what it had bound may be overwritten by now.
+    waited_s: float = 0.0
+    """Seconds that its present invocation waited for a process, for its ``Done``."""
+    restored_s: float = 0.0
+    """Seconds that the restore before its present invocation took, for its ``Done``."""
+    idle_since: float = 0.0
+    """Time from which the actor is idle."""
+    forecast: IdleForecast = field(default_factory=IdleForecast)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the actor has something to do."""
+        return bool(self.waiting or self.unanswered)
+
+    def add_call(self, call: Invoke, now: float) -> None:
+        """Queue an invocation behind those the actor already has."""
+        if not self.waiting:
+            self.asked = now
+        self.waiting.append(call)
+
+    def next_call(self) -> Invoke:
+        """Take the next invocation off the queue, to be put into the actor's mailbox."""
+        call = self.waiting.popleft()
+        if self.stale:
+            call, self.stale = msgspec.structs.replace(call, bind=True), False
+        self.unanswered += 1
+        self.forecast.expect(call.idle)
+        return call
+
+    def answered(self) -> None:
+        """Count the oldest invocation in the mailbox as carried out."""
+        self.unanswered -= 1
+
+    def with_costs(self, done: Done) -> Done:
+        """The actor's answer, with what its process cost the invocation; each cost counts once."""
+        if self.waited_s or self.restored_s:
+            done = msgspec.structs.replace(done, waited=self.waited_s, restored=self.restored_s)
+            self.waited_s = self.restored_s = 0.0
+        return done
+
+    def rest(self, now: float) -> None:
+        """Count the actor as idle from now on."""
+        self.idle_since = now
+
+    def release_weights(self) -> None:
+        """Have the actor bind the newest weights before anything else: it holds none."""
+        self.stale = True

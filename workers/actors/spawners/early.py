@@ -1,0 +1,47 @@
+"""The first actors of a run, forked from the process that has imported the workload's code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from artos.runtime.preload import Preloaded
+from artos.specs.members import Member
+from artos.system.child import ProcessSpec
+from artos.system.child_modules import ChildModule
+from workers.actors.spawners.spawner import Place, Spawned
+from workers.host.slots import Slot
+
+
+class Early:
+    """Forks the first ``most`` actors. With ``images``, images can be made of them as of clones.
+
+    No more are forked: only the kernel knows which pages a fork shares, so the image of each fork
+    holds all of its memory. ``others``: there may be more actors than ``most``.
+    """
+
+    def __init__(
+        self,
+        preloaded: Preloaded,
+        place: Place,
+        pin: Callable[[int, Slot], None],
+        most: int,
+        *,
+        others: bool,
+        images: bool,
+    ) -> None:
+        self._preloaded, self._place, self._pin = preloaded, place, pin
+        self._left, self.others, self._images = most, others, images
+
+    def spawn(self, member: Member, slot: Slot | None) -> Spawned | None:
+        """A new process of that actor; None if another way to spawn it must be taken."""
+        if not self._left:
+            return None
+        self._left -= 1
+        arguments = (self._place.text_for(member), str(self._place.plan_file))
+        spec = ProcessSpec(ChildModule.MEMBER, arguments, apart=self._images)
+        child = self._preloaded.forked(spec, self._place.log_of(member))
+        if child is None:
+            return None
+        if slot is not None:
+            self._pin(child.pid, slot)
+        return Spawned(member, child, "fork")

@@ -1,0 +1,221 @@
+"""Makes actor processes in the fastest way this host allows, and in the next way if that fails.
+
+The ways: a clone of a warm template's image, a fork of a warm template, a start from scratch
+(paper §4.3).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+
+from artos.errors import TemplateFailed
+from artos.protocol.invocations import FromMember
+from artos.runs.plan import Site
+from artos.specs.members import Member
+from artos.system.child import Child, ProcessSpec, start
+from artos.system.child_modules import ChildModule
+from artos.system.logs import rotate
+from workers.host.pinning import Prefix
+from workers.host.slots import Slot
+
+_log = logging.getLogger(__name__)
+
+Kind = Literal["cold", "fork", "clone"]
+TEMPLATE = "template"
+_FORK_SECONDS = 20.0
+_END_SECONDS = 2.0
+
+
+class Spawned(NamedTuple):
+    """A new process of an actor, and how it was spawned."""
+
+    member: Member
+    child: Child
+    kind: Kind
+
+
+class Place(NamedTuple):
+    """What actor processes of a run need: shared memory, logs, the plan, the user's code."""
+
+    site: Site
+    plan_file: Path
+    code: str = ""
+
+    def site_for(self, member: Member) -> Site:
+        """The member's site."""
+        return msgspec.structs.replace(self.site, member=member)
+
+    def text_for(self, member: Member) -> str:
+        """The member's site as JSON."""
+        return msgspec.json.encode(self.site_for(member)).decode()
+
+    def log(self, name: str) -> Path:
+        """The log file of that name for a new process, rotated if it has grown large."""
+        return _fit_to_append(self._path(name))
+
+    def log_of(self, member: Member) -> Path:
+        """The log file for a new process of the actor, rotated if it has grown large."""
+        return _fit_to_append(self.path_of(member))
+
+    def cap_template_log(self) -> None:
+        """Keep the template's output from filling the disk; see ``rotate``."""
+        rotate(self._path(TEMPLATE))
+
+    def path_of(self, member: Member) -> Path:
+        """The path of the actor's log file."""
+        return self._path(f"actor-{member.rank}")
+
+    @property
+    def memory(self) -> Path:
+        """The file for memory of the template that the actors made from it share."""
+        return Path(self.site.folder) / "template.memory"
+
+    def _path(self, name: str) -> Path:
+        return Path(self.site.logs) / f"{name}.log"
+
+
+def _fit_to_append(log: Path) -> Path:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    rotate(log)
+    return log
+
+
+class SpawnStrategy(Protocol):
+    """One way to make actor processes."""
+
+    kind: Kind
+    optional: bool
+    """Whether it is not for every environment, so that its failure is no news."""
+
+    def request(self, member: Member, slot: Slot | None) -> None:
+        """Ask for a process, on that slot's CPU if one is given; ``poll`` will return it."""
+
+    def heard(self, message: FromMember) -> None:
+        """The template reported."""
+
+    def poll(self) -> list[Spawned]:
+        """Processes made since the last call. Never waits.
+
+        Raises:
+            TemplateFailed: the strategy cannot be used any more; pending requests are lost.
+        """
+
+    def close(self) -> None:
+        """End the template, and every start that is under way."""
+
+
+class ColdStart:
+    """Every actor imports and builds everything itself."""
+
+    kind: Kind = "cold"
+    optional = False
+
+    def __init__(self, place: Place, prefix: Prefix) -> None:
+        self._place, self._prefix = place, prefix
+        self._spawned: list[Spawned] = []
+
+    def request(self, member: Member, slot: Slot | None) -> None:
+        """Start the process; the next ``poll`` returns it."""
+        arguments = (self._place.text_for(member), str(self._place.plan_file))
+        spec, log = ProcessSpec(ChildModule.MEMBER, arguments), self._place.log_of(member)
+        child = start(spec, log, prefix=self._prefix(slot))
+        self._spawned.append(Spawned(member, child, self.kind))
+
+    def heard(self, message: FromMember) -> None:
+        """There is no template."""
+
+    def poll(self) -> list[Spawned]:
+        """Processes started since the last call."""
+        spawned, self._spawned = self._spawned, []
+        return spawned
+
+    def close(self) -> None:
+        """Nothing is under way."""
+
+
+class EarlySpawn(Protocol):
+    """A way to make the first actors at once; see ``Early``."""
+
+    others: bool
+
+    def spawn(self, member: Member, slot: Slot | None) -> Spawned | None:
+        """A new process of that actor; None if another way to spawn it must be taken."""
+
+
+class Spawner:
+    """Spawns actors by the best of its strategies, and by the next one after it has failed.
+
+    With an ``early`` spawn the first actors need not wait for a template; one is only started if
+    there may be others.
+    """
+
+    def __init__(
+        self, strategies: Sequence[Callable[[], SpawnStrategy]], early: EarlySpawn | None = None
+    ) -> None:
+        self._later, self._early = list(strategies), early
+        self._asked: dict[Member, Slot | None] = {}
+        self._begun: list[Spawned] = []
+        self._strategy: SpawnStrategy | None = None
+
+    def request(self, member: Member, slot: Slot | None = None) -> None:
+        """Ask for a process, on that slot's CPU if one is given; the first starts the template."""
+        first = None if self._early is None else self._early.spawn(member, slot)
+        self._asked[member] = slot
+        if first is not None:
+            self._begun.append(first)
+        if self._strategy is None and (first is None or (self._early and self._early.others)):
+            self._strategy = self._later.pop(0)()
+        if first is None and self._strategy is not None:
+            self._strategy.request(member, slot)
+
+    def withdraw(self, member: Member) -> None:
+        """The process is not wanted any more; if it is made anyway, ``poll`` kills it."""
+        self._asked.pop(member, None)
+
+    def heard(self, message: FromMember) -> None:
+        """Pass on what a template reported."""
+        if self._strategy is not None:
+            self._strategy.heard(message)
+
+    def poll(self) -> list[Spawned]:
+        """Processes made since the last call. Never waits."""
+        begun, self._begun = self._begun, []
+        spawned = [each for each in begun if self._is_wanted(each)]
+        return spawned + [each for each in self._made() if self._is_wanted(each)]
+
+    def _made(self) -> list[Spawned]:
+        if self._strategy is None:
+            return []
+        try:
+            made = self._strategy.poll()
+        except TemplateFailed as failed:
+            if not self._later:
+                raise
+            barred = self._strategy
+            barred.close()
+            strategy = self._strategy = self._later.pop(0)()
+            level = logging.DEBUG if barred.optional else logging.WARNING
+            _log.log(level, "%s; actors are started by %s instead", failed, strategy.kind)
+            for member, slot in self._asked.items():
+                strategy.request(member, slot)
+            made = strategy.poll()
+        if made:
+            self._early = None  # what it makes is lighter
+        return made
+
+    def _is_wanted(self, spawned: Spawned) -> bool:
+        if spawned.member in self._asked:
+            del self._asked[spawned.member]
+            return True
+        spawned.child.kill()
+        return False
+
+    def close(self) -> None:
+        """End every start that is under way."""
+        if self._strategy is not None:
+            self._strategy.close()
