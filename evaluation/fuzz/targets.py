@@ -282,7 +282,10 @@ class ExecutorPlace:
 
     def executor(self) -> Target:
         """The executor, attacked by its run; orders that a run may give are left out."""
-        ordered = (steering.CloseExecutor, steering.Start, steering.Prepare)
+        ordered = (
+            steering.CloseExecutor, steering.Start, steering.Prepare, steering.Call, steering.End,
+            steering.Retire,
+        )  # fmt: skip
         kinds = tuple(kind for kind in codec.TYPES if kind not in ordered)
         say = lambda body: self.run.say(body, "w1")  # noqa: E731
         return Target("executor", self.process, kinds, say, self.run.settle, self._news)
