@@ -199,7 +199,7 @@ class Assign(Message, frozen=True, tag=True):
     folder: Line
     archive: Digest
     steering: Line
-    experience: Line
+    experience: tuple[Line, ...]
     slots: Few
 
 
@@ -276,7 +276,7 @@ class RunUp(Message, frozen=True, tag=True):
     plan: bytes
     folder: Line
     steering: Line
-    experience: Line
+    experience: tuple[Line, ...]
     actors: Some
 
 

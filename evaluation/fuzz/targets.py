@@ -236,7 +236,7 @@ class RunPlace:
     def replay(self) -> Target:
         """Its replay process, attacked by a transfer agent that is not part of the run."""
         (process,) = [p for p in self.process.children() if ChildModule.REPLAY in p.cmdline()]
-        evil = self.place.calls(self.up.experience, "evil")
+        evil = self.place.calls(self.up.experience[0], "evil")
 
         def settle() -> None:
             evil.calm_down(lambda: evil.refused)
@@ -261,7 +261,7 @@ class ExecutorPlace:
         self.run = place.serves("tcp://127.0.0.1:*")
         self.replay = place.serves("tcp://127.0.0.1:*")
         assign = control.Assign(
-            _RUN, _EPOCH, up.plan, up.folder, "", self.run.endpoint, self.replay.endpoint, 1
+            _RUN, _EPOCH, up.plan, up.folder, "", self.run.endpoint, (self.replay.endpoint,), 1
         )
         folder = place.folder / "executor"
         (folder / "logs").mkdir(parents=True)
@@ -282,10 +282,7 @@ class ExecutorPlace:
 
     def executor(self) -> Target:
         """The executor, attacked by its run; orders that a run may give are left out."""
-        ordered = (
-            steering.CloseExecutor, steering.Start, steering.Prepare, steering.Call, steering.End,
-            steering.Retire,
-        )  # fmt: skip
+        ordered = (steering.CloseExecutor, steering.Start, steering.Prepare)
         kinds = tuple(kind for kind in codec.TYPES if kind not in ordered)
         say = lambda body: self.run.say(body, "w1")  # noqa: E731
         return Target("executor", self.process, kinds, say, self.run.settle, self._news)

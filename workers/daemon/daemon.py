@@ -204,11 +204,13 @@ class WorkerDaemon(Closing):
             case control.Assign() if not self._stopping:
                 # A head that listens on any address is reached at the address we found it at.
                 host = self._options.head.rpartition(":")[0]
-                steering, experience = (
-                    _ANY_HOST.sub(host, end) for end in (message.steering, message.experience)
+                steering, *experience = (
+                    _ANY_HOST.sub(host, end) for end in (message.steering, *message.experience)
                 )
                 self._executors.assign(
-                    msgspec.structs.replace(message, steering=steering, experience=experience)
+                    msgspec.structs.replace(
+                        message, steering=steering, experience=tuple(experience)
+                    )
                 )
             case control.Unassign(run=run):
                 self._executors.unassign(run)

@@ -26,8 +26,7 @@ def test_every_body_is_a_message_or_is_refused() -> None:
             refused += 1
         else:
             known.add(type(message))
-            # A message with a NaN, however deep inside, equals no other.
-            assert codec.decode(codec.encode(message)) == message or "nan" in repr(message)
+            assert codec.decode(codec.encode(message)) == message or message != message
     assert refused > CASES / 4, "else this tries nothing"
     assert len(known) > len(codec.TYPES) * 0.6, "else hardly anything gets further than that"
 
