@@ -43,7 +43,7 @@ class WakingClock(Clock):
         return self._clock.now() - self._left_out
 
     def leave_out(self, seconds: float) -> None:
-        """See ``Clock.leave_out``."""
+        """Time from now on is without these seconds, too."""
         self._left_out += seconds
 
 
