@@ -51,10 +51,12 @@ def named_faults() -> Iterator[str]:
     try:
         if os.path.lexists(folder) or not folder.is_absolute():
             PoolFolder.open(folder, create=False).close()
-            if not os.access(folder, os.W_OK):
+            if not os.access(folder, os.W_OK) and os.path.lexists(folder):
                 raise NotOurs(str(folder), "it cannot be written", _THEN)
         elif not os.access(folder.parent, os.W_OK | os.X_OK):
             raise NotOurs(str(folder), f"it cannot be made in {folder.parent}", _THEN)
+    except FileNotFoundError:
+        return  # the last member of its pool has just removed it
     except OSError as error:
         yield f"{VARIABLE}: {error}"
 
@@ -84,27 +86,38 @@ class PoolFolder(Closing):
         Raises:
             NotOurs: it is another user's, others may enter it, it holds what no pool has made, or
                 it cannot be made.
-            FileNotFoundError: there is none and ``create`` is false.
+            FileNotFoundError: there is none and ``create`` is false, or the last member has just
+                removed it.
         """
         if not path.is_absolute():
             raise NotOurs(str(path), "its path is not absolute", _THEN)
         if why := private_folder.planted(path):
             raise NotOurs(str(path), why)
         if create:
+            # `exist_ok` looks a second time: by then a leaving member may have removed it.
             try:
-                path.mkdir(mode=0o700 | _MADE, exist_ok=True)
+                path.mkdir(mode=0o700 | _MADE)
+            except FileExistsError:
+                pass
             except FileNotFoundError:
                 raise NotOurs(str(path), f"there is no {path.parent}", _THEN) from None
             except OSError as error:
                 raise NotOurs(str(path), f"it cannot be made ({error.strerror})", _THEN) from error
         folder = cls(path, private_folder.open_folder(path))
-        if why := folder._strange_rights():
+        try:
+            folder._check()
+        except BaseException:
             folder.close()
-            raise NotOurs(str(path), why)
-        if why := folder._strange_content():
-            folder.close()
-            raise NotOurs(str(path), why, _THEN)
+            raise
         return folder
+
+    def _check(self) -> None:
+        if why := self._strange_rights():
+            raise NotOurs(str(self.path), why)
+        if strange := sorted(name for name in self._names() if not _MADE_HERE.fullmatch(name)):
+            more = ", ..." if len(strange) > _SHOWN else ""
+            held = f"it holds what no pool has made ({', '.join(strange[:_SHOWN])}{more})"
+            raise NotOurs(str(self.path), held, _THEN)
 
     def _strange_rights(self) -> str:
         about = os.fstat(self._descriptor)
@@ -120,13 +133,6 @@ class PoolFolder(Closing):
         if self.is_default:
             return f"a group shares it, so it must be named ({VARIABLE}={self.path})"
         return ""
-
-    def _strange_content(self) -> str:
-        strange = sorted(name for name in self._names() if not _MADE_HERE.fullmatch(name))
-        if not strange:
-            return ""
-        more = ", ..." if len(strange) > _SHOWN else ""
-        return f"it holds what no pool has made ({', '.join(strange[:_SHOWN])}{more})"
 
     @property
     def is_default(self) -> bool:

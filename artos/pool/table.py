@@ -82,26 +82,31 @@ class Table(Closing):
             ShmTooSmall: there is no room for it.
         """
         for _ in range(_TRIES):
-            opened = PoolFolder.open(folder, create=create)
             try:
-                if create:
-                    make(opened)
-                locks = locks_of(opened)
-                try:
-                    check_version(opened, locks)
-                    return cls(opened, Segment.over(folder / TABLE, locks.fileno()), locks)
-                except BaseException:
-                    locks.close()
-                    raise
+                return cls._open(folder, create)
             except FileNotFoundError:  # the last member has just left
-                opened.close()
                 if not create:
                     raise
-            except BaseException:
-                opened.leave()
-                opened.close()
-                raise
         raise PoolDamaged(str(folder / TABLE), "it is removed again and again")
+
+    @classmethod
+    def _open(cls, folder: Path, create: bool) -> Table:
+        opened = PoolFolder.open(folder, create=create)
+        try:
+            if create:
+                make(opened)
+            locks = locks_of(opened)
+            try:
+                check_version(opened, locks)
+                return cls(opened, Segment.over(folder / TABLE, locks.fileno()), locks)
+            except BaseException:
+                locks.close()
+                raise
+        except BaseException as error:
+            if not isinstance(error, FileNotFoundError):
+                opened.leave()
+            opened.close()
+            raise
 
     def change(self) -> AbstractContextManager[None]:
         """Hold the lock within a block; what it changes is committed at its end, all or nothing.

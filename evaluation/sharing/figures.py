@@ -16,10 +16,14 @@ from matplotlib.figure import Figure
 
 from evaluation.core.figure import draw, redraw, save
 from evaluation.core.report import OURS, Report, Row, number
-from evaluation.sharing.cases import COUNTS, IN_TURN, RAY, named
+from evaluation.sharing.cases import COUNTS, IN_TURN, RAY, RAY_IN_TURN, RAY_NARROW, named
 
-_COLOURS = {OURS: "#0b6e99", IN_TURN: "#8fbfd4", RAY: "#b8c4cc"}
-_USED = {OURS: "#06384f", RAY: "#66747e"}
+_COLOURS = {
+    OURS: "#0b6e99", IN_TURN: "#8fbfd4", RAY: "#b8c4cc", RAY_NARROW: "#8d9ba5",
+    RAY_IN_TURN: "#dde3e7",
+}  # fmt: skip
+_USED = {OURS: "#06384f"}
+_USED_OF_RAY = "#66747e"
 _INK, _ABSENT = "#22303a", "#a03020"
 _ALL_BARS = 0.84
 
@@ -30,7 +34,7 @@ class Panel(NamedTuple):
     title: str
     key: str
     used: str = ""
-    who: tuple[str, ...] = (OURS, RAY)
+    who: tuple[str, ...] = (OURS, RAY, RAY_NARROW)
 
 
 FIGURES = {
@@ -38,7 +42,11 @@ FIGURES = {
         "update time, and time until all are done",
         (
             Panel("mean update (s)", "update_s"),
-            Panel("makespan, start-up included (s)", "makespan_s", who=(OURS, IN_TURN, RAY)),
+            Panel(
+                "makespan, start-up included (s)",
+                "makespan_s",
+                who=(OURS, IN_TURN, RAY, RAY_NARROW, RAY_IN_TURN),
+            ),
         ),
     ),
     "figure-14": (
@@ -68,11 +76,20 @@ def draw_all(report: Report, path: Path) -> list[Path]:
                 width = _ALL_BARS / len(panel.who)
                 for who in panel.who:
                     held = _found(rows, workload, panel, who, panel.key)
+                    if not held:
+                        continue
                     label = f"{who}, held" if panel.used else who
                     _bars(axes, held, 0.9 * width, _COLOURS[who], label)
                     if panel.used:
                         used = _found(rows, workload, panel, who, panel.used)
-                        _bars(axes, used, 0.4 * width, _USED[who], f"{who}, used", within=True)
+                        _bars(
+                            axes,
+                            used,
+                            0.4 * width,
+                            _USED.get(who, _USED_OF_RAY),
+                            f"{who}, used",
+                            within=True,
+                        )
                 axes.set_xticks(range(len(COUNTS)), [_number(count) for count in COUNTS])
                 axes.set_title(f"{workload}: {panel.title}", fontsize=9, loc="left", color=_INK)
                 axes.tick_params(labelsize=7, colors=_INK)

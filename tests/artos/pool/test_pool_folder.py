@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from artos.pool.folder import named_faults
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.view import clean, read_pool
+from artos.system import private_folder
 
 DEVICE = Resource("cpu:a")
 
@@ -49,6 +51,42 @@ def test_what_comes_while_a_pool_is_there_stays(tmp_path: Path) -> None:
         (folder / "sub").mkdir()
     assert content(folder) == {"notes": "mine"}
     assert (folder / "sub").is_dir()
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["made by us", "made by others"])
+def test_a_folder_that_a_leaving_member_removes_as_we_enter_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    folder, removed = tmp_path / "pool", 0
+    open_folder, mkdir = private_folder.open_folder, Path.mkdir
+
+    def left(path: Path) -> None:
+        nonlocal removed
+        if path == folder and path.exists() and removed < 3:
+            path.rmdir()
+            removed += 1
+
+    def leave_then_open(path: Path) -> int:
+        left(path)
+        return open_folder(path)
+
+    def make_then_leave(path: Path, *arguments: Any, **options: Any) -> None:
+        try:
+            mkdir(path, *arguments, **options)
+        except FileExistsError:
+            left(path)
+            raise
+
+    monkeypatch.setattr(private_folder, "open_folder", leave_then_open)
+    monkeypatch.setattr(Path, "mkdir", make_then_leave)
+    if there:
+        folder.mkdir()
+    monkeypatch.setenv("ARTOS_POOL", str(folder))
+    assert list(named_faults()) == []
+    with Pool.join([DEVICE]):
+        assert folder.exists()
+    assert removed == 3
+    assert not folder.exists()
 
 
 def test_a_folder_that_was_there_stays(tmp_path: Path) -> None:
