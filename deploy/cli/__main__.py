@@ -19,7 +19,18 @@ from artos.system import limits, streams
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.printable import printable
 from artos.system.shm import shm_root
-from deploy.cli import bench, check, cluster, completion, daemons, evaluate, pool, setup, simulate
+from deploy.cli import (
+    bench,
+    check,
+    cluster,
+    completion,
+    daemons,
+    engines,
+    evaluate,
+    pool,
+    setup,
+    simulate,
+)
 from deploy.cli.common import (
     add_trust,
     add_workload,
@@ -113,6 +124,8 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     pool.add_to(commands.add_parser("pool", help="show who holds this machine's devices and slots"))
     simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
     cluster.add_to(commands)
+    engines.add_up(commands.add_parser("up", help="start a cluster on Slurm, Ray or by ssh"))
+    engines.add_down(commands.add_parser("down", help="end a cluster that `up` has started"))
     daemons.add_head(commands.add_parser("head", help="run the head of a cluster"))
     daemons.add_worker(commands.add_parser("worker", help="run a worker node of a cluster"))
     _add_keys(commands.add_parser("keys", help="make, add or revoke the keys of a cluster"))

@@ -118,6 +118,11 @@ class Run(msgspec.Struct):
         return int(self._setting("priority", 0.0))
 
     @property
+    def asks_actors(self) -> int:
+        """The number of actors that its submission names; 1 if it names none, or a rule."""
+        return max(1, int(self._setting("actors", 1.0)))
+
+    @property
     def asks_device(self) -> bool:
         """Whether its submission says that its learner computes on a device other than the CPU."""
         return str(self._settings.get("device", CPU)) != CPU

@@ -26,7 +26,7 @@ from head.daemon.nodes import Nodes
 from head.daemon.quota_books import QuotaBooks
 from head.daemon.quotas import Quotas
 from head.daemon.rooms import Rooms
-from head.daemon.roster import Node, place
+from head.daemon.roster import Node, place, relieved
 from head.daemon.run import Run, Seconds
 from head.daemon.run_queue import QueueState, RunQueue
 from head.daemon.runs import Runs
@@ -218,6 +218,11 @@ class Scheduler:
     def joined(self, node: Node, hello: Hello) -> list[Effect]:
         """Have a worker daemon that is there (again) close the executors that are not wanted."""
         self.expect([node])
+        if node.usable:
+            # It takes at most so many actors off others that each of these has one too many.
+            for other in self._nodes.crowded(node.slots):
+                for run in self.actors_on(other):
+                    self._moves.setdefault(run, Moves()).relief = True
         wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
         return [Order(node, m) for m in self.executors.joined(node.name, hello.runs, wanted)]
 
@@ -275,12 +280,16 @@ class Scheduler:
         for run in self.all_runs.to_place(moved, lambda: self._nodes.free > 0):
             assert run.up is not None
             actors, moves = run.up.actors, self._moves.pop(run.name, None)
-            places = place(actors, run.places, self._rooms.of(run, actors), run.placement)
-            if moves is None and places == run.places:
+            rooms = self._rooms.of(run, actors)
+            places = place(actors, run.places, rooms, run.placement)
+            if moves is not None and moves.relief:
+                places = relieved(places, rooms)
+            if places == run.places and not (moves and moves.must_be_told):
                 continue
             self._settle(run, places)
             self._count([run])
-            moves = moves or Moves(why="there is room now")
+            moves = moves or Moves()
+            moves.why = moves.why or "there is room now"
             effects.append(Tell(run, Placed(places, tuple(moves.gone), moves.why)))
         if not hold:
             for run in self._admission.take_runs():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from artos.system.faults import Faults, Seldom
 from artos.system.signals import StopRequests
 from artos.system.usable_cpus import usable_cpus
 from artos.system.user_cache import user_cache
+from artos.transport.address import FILE, endpoint_of
 from artos.transport.handshakes import LinkFault
 from artos.transport.keys import Keys
 from artos.transport.link_faults import unreachable
@@ -43,6 +45,8 @@ _CLOSING = 30.0
 _FAREWELL = 2.0
 _LAST_TICK = 0.1
 _NEVER = float("inf")
+_NOTICES = (signal.SIGUSR1,)
+"""What engines send some time before they take a machine back, as Slurm with ``--signal``."""
 _ANY_HOST = re.compile(r"^tcp://(0\.0\.0\.0|\*|\[::\])(?=:)")
 
 
@@ -51,7 +55,7 @@ class WorkerOptions:
     """The options of ``artos worker``."""
 
     head: str
-    """The head's endpoint: tcp://IP:PORT."""
+    """The head's endpoint: tcp://IP:PORT; or file:PATH, where it says which."""
     keys: Path
     name: str
     slots: int = 0
@@ -75,8 +79,8 @@ class WorkerOptions:
             faults.append(f"--name {self.name!r}: use letters, digits, dots and dashes")
         if not 0 <= self.slots <= len(here):
             faults.append(f"--slots {self.slots}: {len(here)} CPUs may be used here")
-        if not self.head.startswith("tcp://"):
-            faults.append(f"--head {self.head!r}: write tcp://IP:PORT")
+        if not self.head.startswith(("tcp://", FILE)):
+            faults.append(f"--head {self.head!r}: write tcp://IP:PORT or file:PATH")
         if not 0 < self.stop_seconds <= LONGEST:
             faults.append(
                 f"--stop-seconds must be positive, at most {LONGEST:g}, not {self.stop_seconds:g}"
@@ -130,14 +134,14 @@ class WorkerDaemon(Closing):
         self._owned.close()
 
     def run(self) -> None:
-        """Serve until told to stop (SIGTERM, Ctrl-C, drained) and all executors are closed.
+        """Serve until told to stop (SIGTERM, SIGUSR1, Ctrl-C, drained) and all executors are closed.
 
         Raises:
             Refused: the head does not want this node, and says why.
             NoHead, WrongKeys, DeadlineExceeded: the head never answered.
             KeyboardInterrupt: told to stop a second time.
         """
-        with StopRequests() as requests, requests.draining(self._stop):
+        with StopRequests(_NOTICES) as requests, requests.draining(self._stop):
             self._greet()
             while not self._over:
                 seconds = _LOAD_PERIOD
@@ -203,7 +207,7 @@ class WorkerDaemon(Closing):
                 self._greet()
             case control.Assign() if not self._stopping:
                 # A head that listens on any address is reached at the address we found it at.
-                host = self._options.head.rpartition(":")[0]
+                host = endpoint_of(self._options.head).rpartition(":")[0]
                 steering, *experience = (
                     _ANY_HOST.sub(host, end) for end in (message.steering, *message.experience)
                 )

@@ -281,6 +281,19 @@ def test_a_new_node_takes_nobody_away(world: World) -> None:
     assert len(world.told) == told
 
 
+def test_a_new_node_takes_those_that_have_no_slot_of_their_own(world: World) -> None:
+    world.join("w1", slots=2)
+    world.begin("r1")
+    assert [*world.places["r1"].values()] == ["w1"] * 4
+    world.join("w2", slots=2)
+    assert Counter(world.places["r1"].values()) == {"w1": 2, "w2": 2}
+    assert world.told[-1][1].why == "there is room now"
+    told = len(world.told)
+    world.join("w3", slots=2)
+    assert len(world.told) == told, "all of them have one"
+    world.check()
+
+
 def test_of_many_runs_without_a_place_only_those_that_get_one_are_looked_at(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

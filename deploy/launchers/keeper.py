@@ -1,0 +1,76 @@
+"""Keeps a cluster's workers as many as its runs can use: looks, decides, asks the engine."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from artos.clock import Clock, SystemClock
+from artos.errors import ArtosError
+from artos.protocol.views import ClusterView
+from artos.system.faults import Seldom
+from artos.transport.address import FILE
+from deploy.client.head_client import HeadClient
+from deploy.launchers.cluster import Cluster
+from deploy.launchers.launcher import EngineFailed, Launcher
+from deploy.launchers.scaling import Scaling
+
+_log = logging.getLogger(__name__)
+PERIOD = 3.0
+"""Seconds between two looks: engines decide in seconds to hours, and each look is a request."""
+_REST = 15.0
+"""Seconds until an engine that did not do what it was asked for is asked again."""
+
+
+class Keeper:
+    """The keeper of one cluster; it lives beside the head and ends with it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        launcher: Launcher,
+        client: Callable[[], HeadClient] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._cluster, self._launcher, self._clock = cluster, launcher, clock or SystemClock()
+        self._client = client or (lambda: HeadClient(f"{FILE}{cluster.address}", cluster.keys))
+        self._scaling = Scaling(cluster)
+        self._seldom, self._rests_until = Seldom(_log), float("-inf")
+
+    def run(self, over: threading.Event) -> None:
+        """Look again and again until it is ``over``."""
+        while not over.wait(PERIOD):
+            try:
+                with self._client() as head:
+                    while not over.wait(PERIOD):
+                        self.turn(head.cluster(), head)
+            except ArtosError as error:  # the head starts again, or the engine is busy
+                self._seldom.warning("the number of workers stays as it is: %s", error)
+
+    def turn(self, view: ClusterView, head: HeadClient) -> None:
+        """Look once and do what is due.
+
+        Raises:
+            EngineFailed: the engine did not do what it was asked for; it is left alone for a while.
+        """
+        now = self._clock.now()
+        if now < self._rests_until:
+            return
+        try:
+            units, notices = self._launcher.units(), self._launcher.notices()
+            step = self._scaling.step(view, units, notices, now)
+            for said in step.says:
+                _log.warning("%s", said)
+            if step.start:
+                self._launcher.start(step.start)
+                _log.info("asked for worker %s", ", ".join(map(str, step.start)))
+            for unit in step.stop:
+                self._launcher.stop(unit, now=True)
+                _log.info("worker %d is not needed any more: it had not begun", unit.index)
+        except EngineFailed:
+            self._rests_until = now + _REST
+            raise
+        for node in step.drain:
+            head.drain(node)
+            _log.info("%s leaves the cluster: its actors move", node)

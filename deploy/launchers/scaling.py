@@ -1,0 +1,118 @@
+"""How many workers a cluster should have now, and which come and go for it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+
+from artos.protocol.views import ClusterView
+from deploy.launchers.cluster import HEAD, Cluster
+from deploy.launchers.launcher import Unit
+
+PATIENCE = 60.0
+"""Seconds for which a worker is kept that no run has a use for: runs often follow each other."""
+_HASTY = 30.0
+"""Seconds within which a unit that ends counts as one that cannot live."""
+_MOST_IN_A_ROW = 3
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is to be done now."""
+
+    start: tuple[int, ...] = ()
+    drain: tuple[str, ...] = ()
+    """Nodes whose actors are to move; a node that is empty ends by itself."""
+    stop: tuple[Unit, ...] = ()
+    """Units that have not begun, so nothing needs to move."""
+    says: tuple[str, ...] = ()
+    """What users should know; each is said once."""
+
+
+@dataclass
+class Scaling:
+    """What must be remembered from one look at a cluster to the next."""
+
+    cluster: Cluster
+    _idle_since: float | None = None
+    _started: set[int] = field(default_factory=set)
+    """Units that may still turn out to be unable to live."""
+    _ran_from: dict[int, float] = field(default_factory=dict)
+    _hasty: dict[int, int] = field(default_factory=dict)
+    _drained: set[str] = field(default_factory=set)
+
+    def step(
+        self, view: ClusterView, units: Sequence[Unit], notices: Mapping[int, float], now: float
+    ) -> Step:
+        """What is to be done, given the head's view, the engine's, and its notices."""
+        cluster = self.cluster
+        workers = {unit.index: unit for unit in units if unit.index != HEAD}
+        nodes = {
+            index: node
+            for node in view.nodes
+            if node.alive and (index := cluster.index(node.name)) is not None
+        }
+        says = [*self._see_ends(workers, now)]
+        self._drained &= {node.name for node in nodes.values()}
+        leaving = {index for index, node in nodes.items() if node.leaves}
+        taken = [index for index in notices if index in nodes and index not in leaving]
+        there = {
+            index
+            for index, unit in workers.items()
+            if unit.state in ("waits", "runs") and index not in leaving and index not in taken
+        }
+        wanted = self._wanted(view, [node.slots for node in nodes.values()])
+        if len(there) <= wanted:
+            self._idle_since = None
+            most = len(cluster.hosts) or 2 * cluster.most  # an index may turn out not to live
+            free = [index for index in range(most) if index not in workers]
+            able = [index for index in free if self._hasty.get(index, 0) < _MOST_IN_A_ROW]
+            start = tuple(able[: wanted - len(there)])
+            self._started.update(start)
+            return Step(start, self._names(nodes, taken), (), tuple(says))
+        waiting = sorted((i for i in there if workers[i].state == "waits"), reverse=True)
+        stop = tuple(workers[index] for index in waiting[: len(there) - wanted])
+        self._started.difference_update(unit.index for unit in stop)
+        self._idle_since = now if self._idle_since is None else self._idle_since
+        spare: list[int] = []
+        if now - self._idle_since >= PATIENCE:
+            joined = [index for index in there if index in nodes]
+            joined.sort(key=lambda index: (nodes[index].actors, -index))
+            spare = joined[: len(there) - wanted - len(stop)]
+        return Step((), self._names(nodes, [*taken, *spare]), stop, tuple(says))
+
+    def _wanted(self, view: ClusterView, slots: Sequence[int]) -> int:
+        """Workers for all actors of living and waiting runs, a slot each; within the bounds."""
+        each = max(1, sum(slots) // len(slots) if slots else self.cluster.slots)
+        wants = sum(run.wants for run in view.runs)
+        return min(self.cluster.most, max(self.cluster.least, ceil(wants / each)))
+
+    def _names(self, nodes: Mapping[int, object], indexes: Sequence[int]) -> tuple[str, ...]:
+        names = [self.cluster.node(i) for i in indexes if i in nodes]
+        fresh = tuple(name for name in names if name not in self._drained)
+        self._drained |= {*fresh}
+        return fresh
+
+    def _see_ends(self, workers: Mapping[int, Unit], now: float) -> list[str]:
+        """Count units that ended as soon as they had begun; the third time they are left alone."""
+        said = []
+        for index in sorted(self._started):
+            if index in workers:
+                if workers[index].state == "waits":
+                    continue
+                if now - self._ran_from.setdefault(index, now) > _HASTY:
+                    self._hasty.pop(index, None)
+                    self._started.discard(index)
+                    del self._ran_from[index]
+                continue
+            self._started.discard(index)
+            self._ran_from.pop(index, None)
+            self._hasty[index] = self._hasty.get(index, 0) + 1
+            if self._hasty[index] == _MOST_IN_A_ROW:
+                log = self.cluster.logs / f"worker-{index}.log"
+                said.append(
+                    f"worker {index} ended {_MOST_IN_A_ROW} times as soon as it had begun, and is "
+                    f"not started again: {log} says why"
+                )
+        return said
