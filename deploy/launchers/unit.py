@@ -47,10 +47,10 @@ def worker_command(cluster: Cluster, index: int, here: Here) -> list[str]:
         "--keys", str(cluster.keys), "--name", cluster.node(index), "--slots", str(slots),
         "--stop-seconds", f"{_STOP_SHARE * cluster.notice:g}",
     ]  # fmt: skip
-    return [*command, "--devices", here.devices] if here.devices else command
+    return [*command, *(("--devices", here.devices) if here.devices else ())]
 
 
-def head_command(cluster: Cluster, *, any_port: bool = False) -> list[str]:
+def head_command(cluster: Cluster, here: Here, *, any_port: bool = False) -> list[str]:
     """The command of the head; started again on its machine, it listens at its port again."""
     port = "0"
     with suppress(Refused):
@@ -60,7 +60,7 @@ def head_command(cluster: Cluster, *, any_port: bool = False) -> list[str]:
     command = [
         cluster.python, "-m", "deploy.cli", "head", "--listen", f"tcp://0.0.0.0:{port}",
         "--publish", str(cluster.address), "--keys", str(cluster.keys),
-        "--runs", str(cluster.runs),
+        "--runs", str(cluster.runs), *(("--devices", here.devices) if here.devices else ()),
     ]  # fmt: skip
     setpriv = shutil.which("setpriv")  # without it the head outlives a unit that is killed
     return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else command
@@ -102,15 +102,17 @@ def keep_head(cluster: Cluster) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, pass_on)
+    launcher = launcher_of(cluster)
     keeper = threading.Thread(
-        target=Keeper(cluster, launcher_of(cluster)).run, args=(over,), name="keeper", daemon=True
+        target=Keeper(cluster, launcher).run, args=(over,), name="keeper", daemon=True
     )
     keeper.start()
     deaths: list[float] = []
     status: int = ExitStatus.DONE
     while not told.is_set():
         # Another program may have taken its port meanwhile.
-        command = head_command(cluster, any_port=status == ExitStatus.REFUSED)
+        any_port = status == ExitStatus.REFUSED
+        command = head_command(cluster, launcher.here(), any_port=any_port)
         child = subprocess.Popen(command)
         if told.is_set():
             child.send_signal(signal.SIGTERM)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from helpers import PATIENCE
+from helpers import PATIENCE, ROOT
 
 VERSION = "2.60.0"
 _SERVE = """
@@ -33,7 +34,8 @@ def python_with_ray(folder: Path) -> Path:
     """An interpreter that has what this one has, and Ray; made in ``folder``."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=PATIENCE)
     found = next(folder.glob("lib/python*/site-packages"))
-    (found / "beside.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    beside = f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
+    (found / "beside.pth").write_text(beside)
     python = folder / "bin" / "python"
     install = ("-m", "pip", "install", "--quiet", "--no-input", f"ray=={VERSION}")
     subprocess.run([python, *install], check=True, timeout=2 * PATIENCE)
@@ -61,7 +63,7 @@ def real_ray(python: Path, log: Path) -> Iterator[RealRay]:
     with log.open("w") as said:
         process = subprocess.Popen(
             [python, "-c", _SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said,
-            text=True, start_new_session=True,
+            text=True, start_new_session=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
     with process:
         try:

@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from deploy.launchers import processes
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.launcher import EngineFailed, Here, State, Unit
 
@@ -28,8 +29,6 @@ _SECONDS = 30.0
 _STATES: Mapping[str, State] = {
     "PENDING": "waits", "PREPARED": "waits", "RESCHEDULING": "waits", "CREATED": "runs",
 }  # fmt: skip
-_OWN = ("RAY_", "CUDA_VISIBLE_DEVICES")
-"""Variables that Ray sets for the actor, which the daemon is not to take for its own."""
 
 
 class Holder:
@@ -38,13 +37,12 @@ class Holder:
     Ray starts it again if its machine dies, and so the process.
     """
 
-    def __init__(self, command: Sequence[str], log: str, gpus: int) -> None:
+    def __init__(self, command: Sequence[str], log: str) -> None:
         setpriv = shutil.which("setpriv")  # so that the process leaves if this actor is killed
         words = [setpriv, "--pdeathsig", "TERM", *command] if setpriv else [*command]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
-        given = os.environ.get("CUDA_VISIBLE_DEVICES", "") if gpus else ""
-        kept |= {"CUDA_VISIBLE_DEVICES": given} if gpus else {}
-        kept |= {"RAY_ADDRESS": _address()}
+        # What Ray sets for an actor is not the daemon's, but for the GPUs that it may see.
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        kept["RAY_ADDRESS"] = _address()
         with Path(log).open("ab") as file:
             self._child = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=kept
@@ -99,12 +97,12 @@ class Engine:
                 continue
             name, bundle = self._name(index), self._bundle(index)
             group = placement_group([bundle], "STRICT_PACK", name=name, lifetime="detached")
-            log = self._cluster.logs / ("head.log" if index == HEAD else f"worker-{index}.log")
+            log = processes.log(self._cluster, index)
             ray.remote(Holder).options(
                 name=name, lifetime="detached", max_restarts=-1, num_cpus=bundle["CPU"],
                 num_gpus=bundle.get("GPU", 0),
                 scheduling_strategy=PlacementGroupSchedulingStrategy(group),
-            ).remote(self._cluster.unit(index), str(log), int(bundle.get("GPU", 0)))  # fmt: skip
+            ).remote(self._cluster.unit(index), str(log))  # fmt: skip
 
     def units(self) -> list[Unit]:
         """Every group that is not removed; one whose process has ended is removed now."""
@@ -196,7 +194,7 @@ class Engine:
 
         if (holder := self._holder(index)) is not None:
             ray.kill(holder)
-        remove_placement_group(PlacementGroup(ray.PlacementGroupID.from_hex(group)))
+        remove_placement_group(PlacementGroup(ray.PlacementGroupID(bytes.fromhex(group))))
 
 
 def _connected(cluster: Cluster) -> Any:

@@ -12,12 +12,9 @@ import shlex
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-
-import psutil
-
+from deploy.launchers import processes
 from deploy.launchers.cluster import HEAD, RECORD, Cluster
 from deploy.launchers.launcher import EngineFailed, Here, Unit
 
@@ -79,7 +76,7 @@ class Engine:
     def start(self, indexes: Sequence[int]) -> None:
         """Start the head here, or workers on their hosts."""
         if HEAD in indexes:
-            self._start_head()
+            processes.start(self._cluster, HEAD)
         indexes = [index for index in indexes if index != HEAD]
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             for _ in threads.map(self._start_worker, indexes):
@@ -90,13 +87,12 @@ class Engine:
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             hosts = {*self._cluster.hosts[: self._cluster.most]}
             found = [unit for units in threads.map(self._on, hosts) for unit in units]
-        return [*self._head(), *found]
+        return [*processes.found(self._cluster, HEAD), *found]
 
     def stop(self, unit: Unit, *, now: bool = False) -> None:
         """Send SIGTERM, or SIGKILL ``now``."""
         if unit.index == HEAD:
-            process = psutil.Process(int(unit.id))
-            (process.kill if now else process.terminate)()
+            processes.stop(unit, now=now)
             return
         script = _STOP.format(pid=_pid(unit.index), signal="KILL" if now else "TERM")
         self._ssh(self._cluster.hosts[unit.index], f"stop worker {unit.index}", script)
@@ -111,6 +107,7 @@ class Engine:
 
     def clear(self) -> None:
         """Bring the workers' logs here, and remove all that is on their hosts."""
+        processes.clear(self._cluster, HEAD)
         folder, failed = shlex.quote(self._cluster.name), []
         for index, host in enumerate(dict.fromkeys(self._cluster.hosts)):
             try:
@@ -123,32 +120,6 @@ class Engine:
         if failed:
             left = f"remove all from {_FOLDER.format(self._cluster.name)}"
             raise EngineFailed("ssh", left, "; ".join(failed))
-
-    # -- the head, on this machine -----------------------------------------------------------------
-
-    def _start_head(self) -> None:
-        if self._head():
-            return
-        with (self._cluster.logs / "head.log").open("ab") as log:
-            child = subprocess.Popen(
-                self._cluster.unit(HEAD), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
-            )  # fmt: skip
-        self._pid_file.write_text(f"{child.pid} {psutil.Process(child.pid).create_time()}")
-
-    @property
-    def _pid_file(self) -> Path:
-        return self._cluster.path / "unit-head.pid"
-
-    def _head(self) -> Iterator[Unit] | list[Unit]:
-        try:
-            pid, began = self._pid_file.read_text().split()
-            process = psutil.Process(int(pid))
-            if abs(process.create_time() - float(began)) < 1 and process.status() != "zombie":
-                return [Unit(HEAD, pid, "runs", "this machine", "", float(began))]
-        except (OSError, ValueError, psutil.Error):
-            pass
-        return []
 
     # -- workers -----------------------------------------------------------------------------------
 

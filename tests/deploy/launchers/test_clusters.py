@@ -94,13 +94,13 @@ def test_a_worker_takes_what_its_unit_has_but_never_more_than_it_may_use(tmp_pat
 def test_a_head_that_starts_again_on_its_machine_listens_at_its_port(tmp_path: Path) -> None:
     lab = cluster(tmp_path / "lab")
     lab.save()
-    assert "tcp://0.0.0.0:0" in head_command(lab)
+    assert "tcp://0.0.0.0:0" in head_command(lab, Here())
     with published(lab.address, "tcp://10.0.0.1:7711"):
-        assert "tcp://0.0.0.0:7711" in head_command(lab)
-        assert "tcp://0.0.0.0:0" in head_command(lab, any_port=True)
+        assert "tcp://0.0.0.0:7711" in head_command(lab, Here())
+        assert "tcp://0.0.0.0:0" in head_command(lab, Here(), any_port=True)
         elsewhere = msgspec.json.decode(lab.address.read_bytes()) | {"host": "another"}
         lab.address.write_bytes(msgspec.json.encode(elsewhere))
-        assert "tcp://0.0.0.0:0" in head_command(lab)
+        assert "tcp://0.0.0.0:0" in head_command(lab, Here())
 
 
 def test_a_worker_of_another_version_says_so(tmp_path: Path) -> None:

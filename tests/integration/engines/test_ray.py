@@ -27,7 +27,7 @@ for group, about in placement_group_table().items():
     if about["state"] != "REMOVED":
         print(about["name"], about["state"])
         if about["name"] in sys.argv[1:]:
-            remove_placement_group(PlacementGroup(ray.PlacementGroupID.from_hex(group)))
+            remove_placement_group(PlacementGroup(ray.PlacementGroupID(bytes.fromhex(group))))
 """
 
 
