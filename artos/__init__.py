@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from artos.specs.workload import Workload
     from artos.trained.evaluation import Evaluation
     from artos.trained.trained import Trained, load
+    from deploy.api.cluster import Cluster
+    from deploy.api.running import Result, RunFailed, run
+    from deploy.api.sweeping import Sweep, sweep
     from triggers.algorithms.a2c import A2C
     from triggers.algorithms.dqn import DQN
     from triggers.algorithms.impala import IMPALA
@@ -64,6 +67,7 @@ __all__ = [
     "ArtosError",
     "Batch",
     "Claim",
+    "Cluster",
     "DataKey",
     "DrawnBatch",
     "Evaluation",
@@ -81,10 +85,13 @@ __all__ = [
     "Prioritised",
     "PrioritisedSampler",
     "RMSprop",
+    "Result",
     "RolloutActor",
+    "RunFailed",
     "ScalingPolicy",
     "SequenceSampler",
     "Sequences",
+    "Sweep",
     "TorchLearner",
     "TorchOptimiser",
     "Trained",
@@ -93,6 +100,8 @@ __all__ = [
     "Workload",
     "advantages",
     "load",
+    "run",
+    "sweep",
     "vtrace",
 ]
 
@@ -143,6 +152,12 @@ _MODULES = {
     "advantages": "artos.losses.gae",
     "load": "artos.trained.trained",
     "vtrace": "artos.losses.vtrace",
+    "Cluster": "deploy.api.cluster",
+    "Result": "deploy.api.running",
+    "RunFailed": "deploy.api.running",
+    "Sweep": "deploy.api.sweeping",
+    "run": "deploy.api.running",
+    "sweep": "deploy.api.sweeping",
 }
 
 

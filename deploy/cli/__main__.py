@@ -30,6 +30,7 @@ from deploy.cli import (
     pool,
     setup,
     simulate,
+    sweep,
 )
 from deploy.cli.common import (
     add_trust,
@@ -122,6 +123,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     doctor.add_argument("--json", action="store_true", help="print the result as JSON")
     doctor.set_defaults(command=examine_machine)
     pool.add_to(commands.add_parser("pool", help="show who holds this machine's devices and slots"))
+    sweep.add_to(commands.add_parser("sweep", help="run a grid of settings with several seeds"))
     simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
     cluster.add_to(commands)
     engines.add_up(commands.add_parser("up", help="start a cluster on Slurm, Ray or by ssh"))
