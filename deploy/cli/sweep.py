@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
@@ -41,19 +42,21 @@ def add_to(parser: Parser) -> None:
 
 def sweep(options: argparse.Namespace) -> int:
     """``artos sweep``: every combination of the grid, with every seed."""
+    from artos.specs.settings import convert  # noqa: PLC0415
     from deploy.api.cluster import Cluster  # noqa: PLC0415
     from deploy.api.sweeping import sweep_named, text  # noqa: PLC0415
 
-    grid = {name: values.split(",") for name, values in pairs("--grid", options.grid).items()}
-    if empty := [name for name, values in grid.items() if not all(values)]:
+    given = {name: text.split(",") for name, text in pairs("--grid", options.grid).items()}
+    if empty := [name for name, values in given.items() if not all(values)]:
         raise Refused([f"--grid {name}: a value is empty" for name in empty])
+    grid = {name: [convert(name, value, Any) for value in values] for name, values in given.items()}
     with Cluster(options.head, options.keys) if options.head else nullcontext() as cluster:
         found = sweep_named(
             workload_of(options), grid, options.seeds, options.at_once, options.folder, cluster,
             lambda said: to_stderr(f"artos: {said}"), settings_of(options),
         )  # fmt: skip
     if options.json:
-        print_json([run for run in found.runs])
+        print_json(found.runs)
     else:
         print(text(found))
     failed = any(run.outcome == "failed" for run in found.runs)

@@ -101,6 +101,8 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "--worker-options='--partition=spot'": SLURM,
     "printf 'desk1\\ndesk2\\n' > hosts": HOSTS,
     "artos up --on ssh --nodes 2 --hosts hosts": HOSTS,
+    "artos sweep ppo --env CartPole-v1 --total-steps 50000 --seeds 3 --grid lr=1e-3,3e-4 "
+    "--grid gamma=0.98,0.99": Run("--total-steps 512 --seeds 1 --folder sweeps/quick"),
     "artos up --on ray --nodes 2..8 --slots 16": RAY,
     "sudo deploy/launchers/systemd/install.sh head tcp://10.0.0.1:7700 keys": Elsewhere(
         "head/daemon/test_options.py::test_a_head_is_installed_by_one_line"
