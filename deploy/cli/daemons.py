@@ -67,6 +67,13 @@ def add_worker(parser: Parser) -> None:
         metavar="SECONDS",
         help="time for actors to end and send their rows after SIGTERM; default: 30",
     )
+    parser.add_argument(
+        "--notice",
+        default="",
+        metavar="FILE|URL",
+        help="leave once this file exists, or this URL answers with more than no: "
+        "the machine is taken back",
+    )
     _add_devices(parser)
     _add_json(parser)
     parser.set_defaults(command=run_worker, starts=True)
@@ -124,7 +131,7 @@ def run_worker(options: argparse.Namespace) -> int:
         raise Refused(missing)
     wanted = WorkerOptions(
         options.head, options.keys, options.name, options.slots, options.stop_seconds,
-        options.devices or "", options.runs_per_slot,
+        options.devices or "", options.runs_per_slot, options.notice,
     )  # fmt: skip
     with (
         logging_to(_form(options)),

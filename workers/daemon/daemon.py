@@ -31,6 +31,7 @@ from artos.transport.keys import Keys
 from artos.transport.link_faults import unreachable
 from artos.transport.messenger import HEAD, Messenger
 from artos.version import VERSION
+from workers.daemon import notices
 from workers.daemon.executor_host import ExecutorHost
 from workers.daemon.state import WorkerState
 
@@ -66,6 +67,8 @@ class WorkerOptions:
     """What learners on this machine lease, as in ``cuda:0,cpu:a``."""
     runs_per_slot: int = 1
     """Runs that may be here for each slot; their actors take turns on all of them."""
+    notice: str = ""
+    """A file or URL that tells that this machine is about to be taken back."""
 
     def cpus(self) -> tuple[int, ...]:
         """The CPUs that are this node's slots.
@@ -93,6 +96,7 @@ class WorkerOptions:
             few = max(1, most // slots)
             faults.append(f"{given}: at most {most} runs share slots, so {slots} slots take {few}")
         faults += device_faults(self.devices)
+        faults += [why for why in [notices.fault(self.notice)] if why]
         if faults:
             raise Refused(faults)
         return here[: self.slots or None]
@@ -121,6 +125,8 @@ class WorkerDaemon(Closing):
                 options.name, control.PROTOCOL, VERSION, len(cpus), memory_mb, {}, home.before,
                 options.runs_per_slot,
             )  # fmt: skip
+            if options.notice:
+                stack.enter_context(notices.Notices(options.notice, self._told))
             self._owned = stack.pop_all()
         self._greeted_at = self._next_load = self._clock.now()
         self._welcome = self._over = False
@@ -245,6 +251,11 @@ class WorkerDaemon(Closing):
         """Begin to leave: the head says so, or a handler of SIGTERM or Ctrl-C does."""
         self._stopping = True
         self._waker.ring()
+
+    def _told(self, notice: str) -> None:
+        """A notice has come: leave, as on a signal. Called by another thread."""
+        self._why = f"this machine is taken back: {notice}"
+        self._stop()
 
     def _leave(self, now: float) -> None:
         """Let the head move the actors elsewhere, close the executors that remain, say goodbye."""
