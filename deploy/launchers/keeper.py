@@ -35,7 +35,7 @@ class Keeper:
     ) -> None:
         self._cluster, self._launcher, self._clock = cluster, launcher, clock or SystemClock()
         self._client = client or (lambda: HeadClient(f"{FILE}{cluster.address}", cluster.keys))
-        self._scaling = Scaling(cluster)
+        self._scaling = Scaling(cluster, launcher.in_order)
         self._seldom, self._rests_until = Seldom(_log), float("-inf")
 
     def run(self, over: threading.Event) -> None:
@@ -44,11 +44,11 @@ class Keeper:
             try:
                 with self._client() as head:
                     while not over.wait(PERIOD):
-                        self.turn(head.cluster(), head)
+                        self.turn(head.cluster())
             except ArtosError as error:  # the head starts again, or the engine is busy
                 self._seldom.warning("the number of workers stays as it is: %s", error)
 
-    def turn(self, view: ClusterView, head: HeadClient) -> None:
+    def turn(self, view: ClusterView) -> None:
         """Look once and do what is due.
 
         Raises:
@@ -66,11 +66,8 @@ class Keeper:
                 self._launcher.start(step.start)
                 _log.info("asked for worker %s", ", ".join(map(str, step.start)))
             for unit in step.stop:
-                self._launcher.stop(unit, now=True)
-                _log.info("worker %d is not needed any more: it had not begun", unit.index)
+                self._launcher.stop(unit, now=unit.state == "waits")
+                _log.info("told worker %d to end (it %s)", unit.index, unit.state)
         except EngineFailed:
             self._rests_until = now + _REST
             raise
-        for node in step.drain:
-            head.drain(node)
-            _log.info("%s leaves the cluster: its actors move", node)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -50,6 +50,9 @@ class Here(msgspec.Struct, frozen=True):
 
 class Launcher(Protocol):
     """An engine. Every call ends within a minute, or raises ``EngineFailed``."""
+
+    in_order: ClassVar[bool]
+    """Whether it can only end the worker with the highest index, as a StatefulSet does."""
 
     def __init__(self, cluster: Cluster) -> None: ...
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from artos.protocol.views import ClusterView
+from artos.protocol.views import ClusterView, NodeView
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.launcher import Unit
 
@@ -22,10 +22,8 @@ class Step:
     """What is to be done now."""
 
     start: tuple[int, ...] = ()
-    drain: tuple[str, ...] = ()
-    """Nodes whose actors are to move; a node that is empty ends by itself."""
     stop: tuple[Unit, ...] = ()
-    """Units that have not begun, so nothing needs to move."""
+    """A worker that runs drains then; one that waits has nothing that needs to move."""
     says: tuple[str, ...] = ()
     """What users should know; each is said once."""
 
@@ -35,12 +33,15 @@ class Scaling:
     """What must be remembered from one look at a cluster to the next."""
 
     cluster: Cluster
+    in_order: bool = False
+    """Whether the worker with the highest index must be the first to go (``Launcher``)."""
     _idle_since: float | None = None
     _started: set[int] = field(default_factory=set)
     """Units that may still turn out to be unable to live."""
     _ran_from: dict[int, float] = field(default_factory=dict)
     _hasty: dict[int, int] = field(default_factory=dict)
-    _drained: set[str] = field(default_factory=set)
+    _stopped: set[str] = field(default_factory=set)
+    """Ids of units that were told to end: each is told once."""
 
     def step(
         self, view: ClusterView, units: Sequence[Unit], notices: Mapping[int, float], now: float
@@ -54,13 +55,16 @@ class Scaling:
             if node.alive and (index := cluster.index(node.name)) is not None
         }
         says = [*self._see_ends(workers, now)]
-        self._drained &= {node.name for node in nodes.values()}
+        self._stopped &= {unit.id for unit in workers.values()}
         leaving = {index for index, node in nodes.items() if node.leaves}
-        taken = [index for index in notices if index in nodes and index not in leaving]
+        taken = [index for index in notices if index in workers and index not in leaving]
         there = {
             index
             for index, unit in workers.items()
-            if unit.state in ("waits", "runs") and index not in leaving and index not in taken
+            if unit.state in ("waits", "runs")
+            and unit.id not in self._stopped
+            and index not in leaving
+            and index not in taken
         }
         wanted = self._wanted(view, [node.slots for node in nodes.values()])
         if len(there) <= wanted:
@@ -70,17 +74,24 @@ class Scaling:
             able = [index for index in free if self._hasty.get(index, 0) < _MOST_IN_A_ROW]
             start = tuple(able[: wanted - len(there)])
             self._started.update(start)
-            return Step(start, self._names(nodes, taken), (), tuple(says))
-        waiting = sorted((i for i in there if workers[i].state == "waits"), reverse=True)
-        stop = tuple(workers[index] for index in waiting[: len(there) - wanted])
-        self._started.difference_update(unit.index for unit in stop)
+            return Step(start, self._told([workers[index] for index in taken]), tuple(says))
         self._idle_since = now if self._idle_since is None else self._idle_since
-        spare: list[int] = []
-        if now - self._idle_since >= PATIENCE:
-            joined = [index for index in there if index in nodes]
-            joined.sort(key=lambda index: (nodes[index].actors, -index))
-            spare = joined[: len(there) - wanted - len(stop)]
-        return Step((), self._names(nodes, [*taken, *spare]), stop, tuple(says))
+        may_go = [
+            index
+            for index in there
+            if workers[index].state == "waits" or now - self._idle_since >= PATIENCE
+        ]
+        may_go.sort(key=lambda index: self._worth(workers[index], nodes.get(index)))
+        spare = may_go[: len(there) - wanted]
+        if self.in_order:  # a worker stays as long as one with a higher index does
+            spare = [index for index in spare if all(o in spare for o in there if o > index)]
+        return Step((), self._told([workers[i] for i in (*taken, *spare)]), tuple(says))
+
+    def _worth(self, unit: Unit, node: NodeView | None) -> tuple[int, ...]:
+        """The lower, the sooner a unit goes: one that waits, then one with few actors."""
+        if self.in_order:
+            return (-unit.index,)
+        return (unit.state != "waits", node.actors if node else 0, -unit.index)
 
     def _wanted(self, view: ClusterView, slots: Sequence[int]) -> int:
         """Workers for all actors of living and waiting runs, a slot each; within the bounds."""
@@ -88,10 +99,10 @@ class Scaling:
         wants = sum(run.wants for run in view.runs)
         return min(self.cluster.most, max(self.cluster.least, ceil(wants / each)))
 
-    def _names(self, nodes: Mapping[int, object], indexes: Sequence[int]) -> tuple[str, ...]:
-        names = [self.cluster.node(i) for i in indexes if i in nodes]
-        fresh = tuple(name for name in names if name not in self._drained)
-        self._drained |= {*fresh}
+    def _told(self, units: Sequence[Unit]) -> tuple[Unit, ...]:
+        fresh = tuple(unit for unit in units if unit.id not in self._stopped)
+        self._stopped |= {unit.id for unit in fresh}
+        self._started.difference_update(unit.index for unit in fresh)
         return fresh
 
     def _see_ends(self, workers: Mapping[int, Unit], now: float) -> list[str]:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from deploy.launchers import processes
 from deploy.launchers.cluster import HEAD, Cluster
@@ -60,6 +60,8 @@ class Holder:
 
 class Engine:
     """The Ray cluster at ``RAY_ADDRESS``, or the one of this machine."""
+
+    in_order: ClassVar[bool] = False
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from time import time
+from typing import ClassVar
 
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.launcher import EngineFailed, Here, State, Unit
@@ -36,6 +37,8 @@ _FIELDS = {
 
 class Engine:
     """Slurm, by its commands on this machine."""
+
+    in_order: ClassVar[bool] = False
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

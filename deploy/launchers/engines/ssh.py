@@ -14,6 +14,8 @@ import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
+
 from deploy.launchers import processes
 from deploy.launchers.cluster import HEAD, RECORD, Cluster
 from deploy.launchers.launcher import EngineFailed, Here, Unit
@@ -49,6 +51,8 @@ cat worker-*.log 2>/dev/null; cd .. && rm -rf {folder}
 
 class Engine:
     """The hosts of a cluster, one worker on each."""
+
+    in_order: ClassVar[bool] = False
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

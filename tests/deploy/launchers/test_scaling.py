@@ -77,9 +77,9 @@ def test_one_that_leaves_is_replaced_at_once() -> None:
 def test_one_that_the_engine_takes_back_is_drained_once_and_replaced() -> None:
     scaling, units = Scaling(cluster(2)), [unit(0), unit(1)]
     first = scaling.step(view(node(0), node(1)), units, {1: 60.0}, 0.0)
-    assert (first.drain, first.start) == (("lab-1",), (2,))
+    assert (first.stop, first.start) == ((unit(1),), (2,))
     again = scaling.step(view(node(0), node(1)), [*units, unit(2)], {1: 57.0}, 3.0)
-    assert again.drain == ()
+    assert again == Step()
 
 
 def test_what_no_run_uses_is_kept_for_a_while_and_then_the_emptiest_is_drained() -> None:
@@ -88,7 +88,7 @@ def test_what_no_run_uses_is_kept_for_a_while_and_then_the_emptiest_is_drained()
     all_units = [*units]
     assert scaling.step(there, all_units, {}, 0.0) == Step()
     assert scaling.step(there, all_units, {}, PATIENCE - 1) == Step()
-    assert scaling.step(there, all_units, {}, PATIENCE).drain == ("lab-1",)
+    assert scaling.step(there, all_units, {}, PATIENCE).stop == (unit(1),)
     # What a new run uses is not drained, however long it was idle before.
     busy = view(node(0, actors=1), node(1), node(2, actors=2), run(6))
     other = Scaling(cluster(1, 4))
@@ -99,9 +99,18 @@ def test_what_no_run_uses_is_kept_for_a_while_and_then_the_emptiest_is_drained()
 
 def test_units_that_have_not_begun_are_the_first_to_go_and_at_once() -> None:
     units = [unit(0), unit(1, "waits"), unit(2, "waits")]
-    step = Scaling(cluster(1, 4)).step(view(node(0), run(4)), units, {}, 0.0)
-    assert step.stop == (unit(2, "waits"),)
-    assert step.drain == ()
+    scaling = Scaling(cluster(1, 4))
+    assert scaling.step(view(node(0), run(4)), units, {}, 0.0).stop == (unit(2, "waits"),)
+    assert scaling.step(view(node(0), run(4)), units, {}, 3.0) == Step(), "it is told once"
+
+
+def test_where_only_the_last_one_can_go_it_does() -> None:
+    scaling = Scaling(cluster(1, 4), in_order=True)
+    there, units = view(node(0), node(1), node(2, actors=2), run(3)), [*map(unit, range(3))]
+    scaling.step(there, units, {}, 0.0)
+    assert scaling.step(there, units, {}, PATIENCE).stop == (unit(2),)
+    waiting = [unit(0), unit(1, "waits"), unit(2)]
+    assert Scaling(cluster(1, 4), in_order=True).step(there, waiting, {}, 0.0) == Step()
 
 
 def test_one_that_cannot_live_is_left_alone_after_three_attempts_and_others_are_not() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from deploy.launchers import processes
 from deploy.launchers.cluster import HEAD, Cluster
@@ -12,6 +13,8 @@ from deploy.launchers.launcher import Here, Unit
 
 class Engine:
     """Processes, by the files in the cluster's folder."""
+
+    in_order: ClassVar[bool] = False
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
