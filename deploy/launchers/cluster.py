@@ -42,6 +42,10 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """CPUs of a worker; 0: all that its unit has."""
     notice: float = 90.0
     """Seconds that a worker has for leaving, from the engine's notice on."""
+    listen: str = "tcp://0.0.0.0:0"
+    """Where the head listens; at port 0, at one that is free."""
+    head: str = ""
+    """Where workers find the head, if not by the file in which it says so."""
     python: str = sys.executable
     """The interpreter on every machine."""
     version: str = VERSION

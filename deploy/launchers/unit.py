@@ -43,7 +43,7 @@ def worker_command(cluster: Cluster, index: int, here: Here) -> list[str]:
     usable = len(os.sched_getaffinity(0))
     slots = min(usable, cluster.slots or here.slots or usable)
     command = [
-        cluster.python, "-m", "deploy.cli", "worker", "--head", f"{FILE}{cluster.address}",
+        cluster.python, "-m", "deploy.cli", "worker", "--head", cluster.head or f"{FILE}{cluster.address}",
         "--keys", str(cluster.keys), "--name", cluster.node(index), "--slots", str(slots),
         "--stop-seconds", f"{_STOP_SHARE * cluster.notice:g}",
     ]  # fmt: skip
@@ -52,13 +52,14 @@ def worker_command(cluster: Cluster, index: int, here: Here) -> list[str]:
 
 def head_command(cluster: Cluster, here: Here, *, any_port: bool = False) -> list[str]:
     """The command of the head; started again on its machine, it listens at its port again."""
-    port = "0"
+    listen = cluster.listen
     with suppress(Refused):
         before = published_in(cluster.address)
         if before.host == socket.gethostname() and not any_port:
             port = before.endpoint.rpartition(":")[2]
+            listen = f"{listen.rpartition(':')[0]}:{port}"
     command = [
-        cluster.python, "-m", "deploy.cli", "head", "--listen", f"tcp://0.0.0.0:{port}",
+        cluster.python, "-m", "deploy.cli", "head", "--listen", listen,
         "--publish", str(cluster.address), "--keys", str(cluster.keys),
         "--runs", str(cluster.runs), *(("--devices", here.devices) if here.devices else ()),
     ]  # fmt: skip
@@ -72,6 +73,13 @@ def become_worker(cluster: Cluster, index: int) -> None:
     Raises:
         Refused: the head is of another version, or has not written its address.
     """
+    if not cluster.head:
+        _see_version(cluster)
+    command = worker_command(cluster, index, launcher_of(cluster).here())
+    os.execv(command[0], command)
+
+
+def _see_version(cluster: Cluster) -> None:
     waited_until = time.monotonic() + _HEAD_SECONDS
     while True:
         try:
@@ -82,11 +90,8 @@ def become_worker(cluster: Cluster, index: int) -> None:
                 raise
             time.sleep(_LOOK)
     if head.version != VERSION:
-        raise Refused(
-            [f"the head on {head.host} is ARTOS {head.version}, {cluster.python} here has {VERSION}"]
-        )
-    command = worker_command(cluster, index, launcher_of(cluster).here())
-    os.execv(command[0], command)
+        here = f"{cluster.python} here has {VERSION}"
+        raise Refused([f"the head on {head.host} is ARTOS {head.version}, {here}"])
 
 
 def keep_head(cluster: Cluster) -> int:
