@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 from artos.errors import Refused
@@ -15,7 +16,7 @@ from deploy.cli.parser import Parser, whole
 
 def add_up(parser: Parser) -> None:
     """Add the flags of ``artos up``."""
-    parser.add_argument("--on", required=True, metavar="ENGINE", help="slurm, ssh or ray")
+    parser.add_argument("--on", required=True, metavar="ENGINE", help="slurm, kubernetes, ray or ssh")
     parser.add_argument(
         "--nodes",
         required=True,
@@ -49,7 +50,11 @@ def add_up(parser: Parser) -> None:
         help="how long to wait for head and workers; 0: not at all. default: 120",
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="print what the engine would get; start nothing"
+        "--dry-run",
+        nargs="?",
+        const="",
+        metavar="DIR",
+        help="print what the engine would get, or write it into files in DIR; start nothing",
     )
     parser.add_argument("--env", action="store_true", help="print variables for a shell's eval")
     add_json(parser)
@@ -81,9 +86,11 @@ def bring_up(options: argparse.Namespace) -> int:
         slots=options.slots,
         notice=options.notice,
     )
-    if options.dry_run:
+    if options.dry_run is not None:
         plan = launcher.launcher_type(options.on)(wanted).plan()
-        if options.json:
+        if options.dry_run:
+            _write(Path(options.dry_run), plan)
+        elif options.json:
             print_json(plan)
         else:
             print("\n".join(f"# {name}\n{text}" for name, text in plan.items()))
@@ -116,6 +123,16 @@ def take_down(options: argparse.Namespace) -> int:
     else:
         print(f"cluster {ended.name} has ended; its runs and logs stay in {ended.folder}")
     return ExitStatus.DONE
+
+
+def _write(folder: Path, plan: Mapping[str, str]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in plan.items():
+            (folder / name).write_text(text)
+            print(folder / name)
+    except OSError as error:
+        raise Refused([f"--dry-run {folder}: {error.strerror}"]) from error
 
 
 def _bounds(text: str) -> tuple[int, int]:

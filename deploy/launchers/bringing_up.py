@@ -35,7 +35,7 @@ class Started(msgspec.Struct, frozen=True):
     folder: str
     keys: str
     address: str
-    """file:PATH, which stays right wherever the engine places the head."""
+    """Stays right wherever the engine places the head: file:PATH, or a name within the engine."""
     head: str = ""
     """tcp://IP:PORT; "" until the head has been placed."""
     nodes: tuple[NodeView, ...] = ()
@@ -148,6 +148,8 @@ def _wait(cluster: Cluster, launcher: Launcher, seconds: float, say: Say) -> Sta
 
 def _look(cluster: Cluster, launcher: Launcher, began: float) -> Started:
     head, view = "", ClusterView()
+    if launcher.inside:
+        return _look_at_units(cluster, launcher.units(), began)
     with suppress(Refused):
         head = published_in(cluster.address).endpoint
     if head:
@@ -168,6 +170,27 @@ def _look(cluster: Cluster, launcher: Launcher, began: float) -> Started:
     return Started(
         cluster.name, cluster.engine, cluster.folder, str(cluster.keys),
         f"{FILE}{cluster.address}", head if view.version else "", nodes, tuple(missing),
+    )  # fmt: skip
+
+
+def _look_at_units(cluster: Cluster, units: Sequence[Unit], began: float) -> Started:
+    """What only the engine can tell, as the head cannot be reached from here."""
+    heads = [unit for unit in units if unit.index == HEAD]
+    workers = [unit for unit in units if unit.index != HEAD]
+    up = [unit for unit in workers if unit.state == "runs"]
+    missing = []
+    if not any(unit.state == "runs" for unit in heads):
+        missing.append(_missing("the head", heads, began))
+    if (lacks := cluster.least - len(up)) > 0:
+        waiting = [unit for unit in workers if unit.state != "runs"]
+        missing.append(_missing(f"{lacks} of {cluster.least} workers", waiting, began))
+    head = f"tcp://{cluster.name}-head:7700"
+    nodes = tuple(
+        NodeView(name=cluster.node(unit.index), alive=True, slots=cluster.slots) for unit in up
+    )
+    return Started(
+        cluster.name, cluster.engine, cluster.folder, str(cluster.keys), head,
+        "" if missing else head, nodes, tuple(missing),
     )  # fmt: skip
 
 

@@ -51,6 +51,8 @@ class Here(msgspec.Struct, frozen=True):
 class Launcher(Protocol):
     """An engine. Every call ends within a minute, or raises ``EngineFailed``."""
 
+    inside: ClassVar[bool]
+    """Whether head and workers have a network of their own, which this machine is not in."""
     in_order: ClassVar[bool]
     """Whether it can only end the worker with the highest index, as a StatefulSet does."""
 

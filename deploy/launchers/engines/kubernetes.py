@@ -42,6 +42,7 @@ _WORKER_KEYS = ("head.key", "nodes/any.key_secret")
 class Engine:
     """The Kubernetes of the current context or, in a pod, the one that runs it."""
 
+    inside: ClassVar[bool] = True
     in_order: ClassVar[bool] = True
 
     def __init__(self, cluster: Cluster) -> None:

@@ -61,6 +61,7 @@ class Holder:
 class Engine:
     """The Ray cluster at ``RAY_ADDRESS``, or the one of this machine."""
 
+    inside: ClassVar[bool] = False
     in_order: ClassVar[bool] = False
 
     def __init__(self, cluster: Cluster) -> None:

@@ -38,6 +38,7 @@ _FIELDS = {
 class Engine:
     """Slurm, by its commands on this machine."""
 
+    inside: ClassVar[bool] = False
     in_order: ClassVar[bool] = False
 
     def __init__(self, cluster: Cluster) -> None:

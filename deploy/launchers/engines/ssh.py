@@ -52,6 +52,7 @@ cat worker-*.log 2>/dev/null; cd .. && rm -rf {folder}
 class Engine:
     """The hosts of a cluster, one worker on each."""
 
+    inside: ClassVar[bool] = False
     in_order: ClassVar[bool] = False
 
     def __init__(self, cluster: Cluster) -> None:

@@ -147,5 +147,5 @@ def test_wrong_commands_are_refused_and_leave_nothing(
 
 
 def test_every_engine_is_found_by_its_file() -> None:
-    assert {"slurm", "ssh"} <= {*names()}
+    assert {*names()} == {"kubernetes", "ray", "slurm", "ssh"}
     assert HEAD not in range(1000)

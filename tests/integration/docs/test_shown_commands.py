@@ -104,6 +104,11 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos sweep ppo --env CartPole-v1 --total-steps 50000 --seeds 3 --grid lr=1e-3,3e-4 "
     "--grid gamma=0.98,0.99": Run("--total-steps 512 --seeds 1 --folder sweeps/quick"),
     "artos up --on ray --nodes 2..8 --slots 16": RAY,
+    "artos up --on kubernetes --nodes 2..8 --name lab "
+    "--worker-options='image=REGISTRY/artos:1 cpu=16 memory=32Gi shm=8Gi'": Elsewhere(
+        "deploy/launchers/test_manifests.py::test_every_manifest_fits_the_schemas_strictly"
+    ),
+    "kubectl port-forward service/lab-head 7700 &": NotRun("it needs a Kubernetes"),
     "sudo deploy/launchers/systemd/install.sh head tcp://10.0.0.1:7700 keys": Elsewhere(
         "head/daemon/test_options.py::test_a_head_is_installed_by_one_line"
     ),

@@ -14,6 +14,7 @@ from deploy.launchers.launcher import Here, Unit
 class Engine:
     """Processes, by the files in the cluster's folder."""
 
+    inside: ClassVar[bool] = False
     in_order: ClassVar[bool] = False
 
     def __init__(self, cluster: Cluster) -> None:
