@@ -87,20 +87,29 @@ def test_a_run_goes_on_while_its_nodes_come_and_go(cluster: Slurm) -> None:
         view = lambda: artos(cluster, "status", *towards(started))  # noqa: E731
         cluster.until(lambda: len(names(view())) == 2)
 
+    def victim() -> dict[str, str]:
+        """A worker on another node than the head's."""
+        head_node = cluster.jobs(f"--name={HEAD_JOB}")[0]["node"]
+        return [job for job in workers(cluster, "--states=RUNNING") if job["node"] != head_node][0]
+
+    def ends(job: dict[str, str]) -> None:
+        cluster.until(lambda: job["id"] not in {each["id"] for each in workers(cluster)})
+
     goes_on()
-    # A job of a higher partition takes one of the nodes; there is a third one for its worker.
-    cluster.run("sbatch", "-p", "high", "-N1", "--exclusive", "--wrap=sleep 20")
+    # A job of a higher partition takes its node; there is a third one.
+    preempted = victim()
+    wrapped = ("--exclusive", "--output=/dev/null", "--wrap=sleep 20")
+    cluster.run("sbatch", "-p", "high", "-w", preempted["node"], *wrapped)
+    ends(preempted)
     goes_on()
-    (victim, *_) = workers(cluster, "--states=RUNNING")
-    cluster.run("scancel", victim["id"])
-    cluster.until(lambda: victim["id"] not in {job["id"] for job in workers(cluster)})
+    cancelled = victim()
+    cluster.run("scancel", cancelled["id"])
+    ends(cancelled)
     goes_on()
-    (victim, *_) = workers(cluster, "--states=RUNNING")
-    head_node = cluster.jobs(f"--name={HEAD_JOB}")[0]["node"]
-    (victim, *_) = [job for job in workers(cluster) if job["node"] != head_node]
-    cluster.run("scontrol", "update", f"nodename={victim['node']}", "state=down", "reason=test")
-    cluster.until(lambda: victim["id"] not in {job["id"] for job in workers(cluster)})
-    cluster.run("scontrol", "update", f"nodename={victim['node']}", "state=resume")
+    failed = victim()
+    cluster.run("scontrol", "update", f"nodename={failed['node']}", "state=down", "reason=test")
+    ends(failed)
+    cluster.run("scontrol", "update", f"nodename={failed['node']}", "state=resume")
     goes_on()
     artos(cluster, "stop", run, *towards(started))
     ended = cluster.until(lambda: (view := status())["state"] == "done" and view)
