@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from artos.policies.acting import ActInfo
     from artos.policies.build import Policy
     from artos.protocol.invocations import Claim, Invoke
+    from artos.protocol.views import Status
     from artos.scaling.policy import Observation, ScalingPolicy
     from artos.specs.contracts import Actor, Learner
     from artos.specs.keys import DataKey, ObjectKey
@@ -92,6 +93,7 @@ __all__ = [
     "ScalingPolicy",
     "SequenceSampler",
     "Sequences",
+    "Status",
     "Sweep",
     "TorchLearner",
     "TorchOptimiser",
@@ -156,6 +158,7 @@ _MODULES = {
     "Cluster": "deploy.api.cluster",
     "Result": "deploy.api.running",
     "RunFailed": "deploy.api.running",
+    "Status": "artos.protocol.views",
     "Sweep": "deploy.api.sweeping",
     "run": "deploy.api.running",
     "sweep": "deploy.api.sweeping",

@@ -8,7 +8,6 @@ from pathlib import Path
 from artos.specs.fields import NAME
 from artos.system.user_cache import user_cache
 from artos.trained import trained
-from deploy.api.cluster import Cluster
 
 
 def load(
@@ -37,6 +36,8 @@ def local(path: str | Path) -> Path:
     name, at, head = str(path).partition("@")
     if not at or Path(path).exists() or not NAME.fullmatch(name):
         return Path(path)
+    from deploy.api.cluster import Cluster  # noqa: PLC0415 (few need it)
+
     place = hashlib.sha256(head.encode()).hexdigest()[:16]
     with Cluster(head or None) as cluster:
         return cluster.get(name, user_cache() / "copies" / place / name, "checkpoint").folder

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from helpers import PATIENCE, ROOT
+from helpers import ROOT
 
-VERSION = "2.60.0"
+PACKAGE = "ray==2.60.0"
 _SERVE = """
 import sys, ray
 from ray.cluster_utils import Cluster
@@ -28,18 +26,6 @@ for line in sys.stdin:
     print("done", flush=True)
 cluster.shutdown()
 """
-
-
-def python_with_ray(folder: Path) -> Path:
-    """An interpreter that has what this one has, and Ray; made in ``folder``."""
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=PATIENCE)
-    found = next(folder.glob("lib/python*/site-packages"))
-    beside = f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
-    (found / "beside.pth").write_text(beside)
-    python = folder / "bin" / "python"
-    install = ("-m", "pip", "install", "--quiet", "--no-input", f"ray=={VERSION}")
-    subprocess.run([python, *install], check=True, timeout=2 * PATIENCE)
-    return python
 
 
 class RealRay:

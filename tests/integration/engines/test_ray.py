@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from helpers import PATIENCE, ROOT, SUPPORT
-from real_ray import RealRay, python_with_ray, real_ray
+from more_packages import python_with
+from real_ray import PACKAGE, RealRay, real_ray
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
@@ -72,7 +73,7 @@ class OnRay:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnRay]:
     folder = tmp_path_factory.mktemp("ray")
-    python = python_with_ray(folder / "python")
+    python = python_with(folder / "python", PACKAGE)
     with real_ray(python, folder / "ray.log") as ray:
         yield OnRay(folder, python, ray)
 
