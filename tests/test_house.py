@@ -86,12 +86,13 @@ def test_a_daemon_loads_neither_torch_nor_gymnasium() -> None:
 
 def test_only_the_loader_of_references_imports_user_modules() -> None:
     """User code enters by two doors: a workload's reference and an environment's name."""
-    doors = {"artos.runs.loader", "artos.envs.make"}
+    doors = {"artos.runs.loader", "artos.envs.make", "artos.system.importing"}
     ours = {
         "artos",
         "triggers",
         "triggers.table",
         "artos.runtime.preload",
+        "deploy.launchers.launcher",
     }  # import modules of our own by name
     found = {
         name_of(path)

@@ -8,7 +8,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -23,6 +23,7 @@ from artos.specs.reference import Reference, package_of
 from artos.specs.settings import Setting, convert, settings_of, shown
 from artos.specs.workload import Workload
 from artos.system.closest import closest
+from artos.system.importing import until_a_run, users_module
 from artos.system.logging_setup import keep_enabled
 
 _OURS = ("head", "workers", "deploy", "evaluation")
@@ -41,14 +42,6 @@ EVERY = (
 UNLIMITED = "total_steps must be at least 1, not 0 (0 is no limit: then give total_updates)"
 CHANGEABLE = ("actors", "total_steps", *EVERY, "steps", "capacity", "on_full")
 """What a run may change about a workload that is given as an object."""
-
-
-importing = 0
-"""How many files of users are being imported: in them ``artos.run`` starts nothing."""
-
-
-class Imported(BaseException):
-    """Ends the import of a file at the call that would start the run for which it is imported."""
 
 
 def load_object(source: str, folder: str = "") -> Any:
@@ -87,8 +80,8 @@ def _import_module(name: str, folder: str) -> Any:
     try:
         if name.partition(".")[0] == "triggers":  # ours, whatever the user's folder holds
             importlib.import_module(name)
-        with user_imports(folder), _counted():
-            return importlib.import_module(name)
+        with user_imports(folder):
+            return users_module(name)
     except Exception as error:
         raise Refused([f"cannot import {name}: {last_lines(error)}"]) from error
 
@@ -111,22 +104,12 @@ def _import_file(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with user_imports(str(path.parent)), _counted(), suppress(Imported):
+        with user_imports(str(path.parent)), until_a_run():
             spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
         raise Refused([f"{path} cannot be imported: {last_lines(error)}"]) from error
     return module
-
-
-@contextmanager
-def _counted() -> Iterator[None]:
-    global importing  # noqa: PLW0603
-    importing += 1
-    try:
-        yield
-    finally:
-        importing -= 1
 
 
 @contextmanager

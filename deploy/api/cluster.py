@@ -9,18 +9,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from artos.errors import Refused
 from artos.protocol.run_state import OVER
 from artos.protocol.views import ClusterView, RunView, Status
-from artos.runs import loader
 from artos.system.closing import Closing
+from artos.system.importing import stop_if_imported
 from deploy.api.naming import name_of
 from deploy.api.running import OnProgress, Result, RunFailed
 from deploy.client import fetch
 from deploy.client.head_client import HeadClient
-from deploy.client.submit import Wanted, submit
+from deploy.client.submit import Wanted, patient_status, submit
+from head.records import summary_file
 
 _LOOK = 0.5
 
@@ -35,6 +34,7 @@ class Cluster(Closing):
 
     def __init__(self, head: str | None = None, keys: str | Path | None = None) -> None:
         """Raises ``Refused`` if no head or no keys are named."""
+        stop_if_imported()
         head, keys = head or os.environ.get("ARTOS_HEAD"), keys or os.environ.get("ARTOS_KEYS")
         missing = {"head (or set ARTOS_HEAD)": head, "keys (or set ARTOS_KEYS)": keys}
         if faults := [f"give {name}" for name, value in missing.items() if not value]:
@@ -55,14 +55,11 @@ class Cluster(Closing):
         **settings: Any,
     ) -> str:
         """Submit a run; returns its name. Arguments as for ``artos.run``."""
-        if loader.importing:
-            raise loader.Imported
-        named = name_of(workload, sys._getframe(1).f_globals)  # noqa: SLF001
-        given = {"env": env, "total_steps": total_steps, **settings}
-        wanted = Wanted(
-            named, {name: value for name, value in given.items() if value is not None}, seed,
-            run_dir=run_dir, placement=placement,
-        )  # fmt: skip
+        stop_if_imported()
+        named = name_of(workload, sys._getframe(1).f_globals)
+        given = {"env": env, "total_steps": total_steps}
+        chosen = {name: value for name, value in given.items() if value is not None} | settings
+        wanted = Wanted(named, chosen, seed, run_dir=run_dir, placement=placement)
         return str(submit(self._client, wanted)["run"])
 
     def resume(self, run: str, **settings: Any) -> str:
@@ -77,7 +74,7 @@ class Cluster(Closing):
         """
         last: Status | None = None
         while True:
-            view = self._client.status(run)
+            view = patient_status(self._client, run)
             if view.progress is not None and view.progress != last and on_progress:
                 on_progress(last := view.progress)
             if view.state in OVER:
@@ -89,7 +86,7 @@ class Cluster(Closing):
 
     def over(self, run: str) -> bool:
         """Whether a run is over."""
-        return self._client.status(run).state in OVER
+        return patient_status(self._client, run).state in OVER
 
     def status(self, run: str = "") -> RunView | ClusterView:
         """A run in full, or all nodes and runs."""
@@ -117,10 +114,11 @@ class Cluster(Closing):
         ``what``: ``all``, ``checkpoint`` or ``curve``. The result's ``summary`` is empty while the
         run goes on.
         """
-        found = fetch.fetch(self._client, run, Path(folder or Path(run).name), what)
-        summary = Path(found.folder) / "summary.json"
-        told = msgspec.json.decode(summary.read_bytes()) if summary.exists() else {}
-        return Result(Path(found.folder), told)
+        if what not in fetch.WHAT:
+            raise Refused([f"what is {what!r}: it must be one of {', '.join(fetch.WHAT)}"])
+        copied = fetch.fetch(self._client, run, Path(folder or Path(run).name), what)
+        found = summary_file.read(Path(copied.folder))
+        return Result(Path(copied.folder), found[0] if found else {})
 
     def close(self) -> None:
         """Close the connection; runs go on. May be called twice."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from artos.specs.fields import NAME
 from artos.system.user_cache import user_cache
-from artos.trained import trained
+
+if TYPE_CHECKING:
+    from artos.trained.trained import Trained
 
 
 def load(
     path: str | Path, *, seed: int = 0, code: str | Path | None = None, trust: bool = False
-) -> trained.Trained:
+) -> Trained:
     """Load the newest weights of a run, which may be over or live.
 
     ``path`` is the run's folder, or ``RUN@HEAD``, a run of a head: its checkpoint is copied first,
@@ -28,6 +31,8 @@ def load(
         Refused: the code is not there any more, cannot be imported, or has no policy.
         NoHead, WrongKeys, DeadlineExceeded: the head does not answer.
     """
+    from artos.trained import trained  # noqa: PLC0415 (it needs Gymnasium)
+
     return trained.load(local(path), seed=seed, code=code, trust=trust)
 
 

@@ -23,7 +23,7 @@ def name_of(workload: Any, names: Mapping[str, Any]) -> str:
         return workload
     if isinstance(workload, Workload):
         file = names.get("__file__", "")
-        found = next((name for name, value in names.items() if value is workload), "")
+        found = next((name for name, value in [*names.items()] if value is workload), "")
     else:
         file = inspect.getsourcefile(workload) if inspect.isfunction(workload) else ""
         found = getattr(workload, "__qualname__", "")

@@ -21,17 +21,18 @@ import msgspec
 
 from artos.errors import ArtosError, Refused, RunExists
 from artos.protocol.views import Status
-from artos.runs import loader
+from artos.runs.loader import ENV_ARGS
 from artos.runs.exit_status import ExitStatus
 from artos.specs.settings import shown
 from artos.system.closest import closest
+from artos.system.importing import stop_if_imported
 from deploy.api.naming import name_of
 from deploy.local.local_runs import LocalRuns
 from head.records.run_folder import default_path
 
 _LOOK = 0.5
 _FOLDERS = 100
-_EXISTS = "already holds a run"
+_EXISTS = ("already holds a run", "is used by a live run")
 OnProgress = Callable[[Status], object]
 
 
@@ -109,17 +110,17 @@ def run(
         RunExists: ``run_dir`` holds a run.
         RunFailed: it failed; its weights so far are saved.
     """
-    if loader.importing:
-        raise loader.Imported
-    named = name_of(workload, sys._getframe(1).f_globals)  # noqa: SLF001 (the caller's names)
-    given = {"env": env, "total_steps": total_steps, **settings}
+    stop_if_imported()
+    named = name_of(workload, sys._getframe(1).f_globals)  # the caller's names
+    given = {"env": env, "total_steps": total_steps}
+    chosen = {name: value for name, value in given.items() if value is not None} | settings
     if run_dir is not None:
-        return run_named(named, given, seed, Path(run_dir), inline=inline, on_progress=on_progress)
+        return run_named(named, chosen, seed, Path(run_dir), inline=inline, on_progress=on_progress)
     algorithm = Path(named.rpartition(":")[0]).stem or named
     for _ in range(_FOLDERS):  # another run may take the same number
         folder = default_path(Path("runs"), algorithm, env or "default", seed)
         with suppress(RunExists):
-            return run_named(named, given, seed, folder, inline=inline, on_progress=on_progress)
+            return run_named(named, chosen, seed, folder, inline=inline, on_progress=on_progress)
     raise RunExists(str(folder), live=False)
 
 
@@ -138,10 +139,18 @@ def run_named(
     Raises:
         KeyboardInterrupt: ``stopping`` was set; the run has saved.
     """
-    given = {name: value for name, value in settings.items() if value is not None}
-    words = [word for name in given for word in ("--set", f"{name}={shown(given[name])}")]
-    words += ["--seed", str(seed), *(["--inline"] if inline else [])]
-    command = [sys.executable, "-m", "deploy.cli", "run", named, "--json", "--run-dir", str(folder)]
+    words = ["--seed", str(seed), *(["--inline"] if inline else [])]
+    for name, value in settings.items():
+        if name == ENV_ARGS:
+            pairs = {key: msgspec.json.encode(each).decode() for key, each in value.items()}
+            words += [word for key in pairs for word in ("--env-arg", f"{key}={pairs[key]}")]
+        elif name == "deadline":
+            words += ["--deadline", str(value)]
+        else:
+            text = msgspec.json.encode(value).decode() if isinstance(value, dict) else shown(value)
+            words += ["--set", f"{name}={text}"]
+    ours = (sys.executable, "-P", "-m", "deploy.cli")  # not a ``deploy`` of the user's folder
+    command = [*ours, "run", named, "--json", "--run-dir", str(folder)]
     setpriv = shutil.which("setpriv")  # so that it saves and ends if this process is killed
     begin = [setpriv, "--pdeathsig", "TERM"] if setpriv else []
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as told:
@@ -178,7 +187,7 @@ def _saved(child: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _status(folder: Path) -> Status | None:
-    with suppress(Refused):  # it has no folder yet
+    with suppress(Refused, OSError):  # it has no folder yet, or none any more
         return LocalRuns(folder.parent).status(str(folder)).progress
     return None
 
@@ -188,9 +197,10 @@ def _result(status: int, folder: Path, told: str, said: str) -> Result:
         return Result(folder, msgspec.json.decode(told))
     lines = said.strip().splitlines()
     if status == ExitStatus.REFUSED:
-        faults = [line.removeprefix("  - ") for line in lines if line.startswith("  - ")]
-        if any(_EXISTS in fault for fault in faults):
-            raise RunExists(str(folder), live=False)
+        listed = said.partition("refused, nothing was started:\n  - ")[2].strip()
+        faults = listed.split("\n  - ") if listed else []
+        if found := [fault for fault in faults if any(words in fault for words in _EXISTS)]:
+            raise RunExists(str(folder), live=_EXISTS[1] in found[0])
         raise Refused(faults or [line.removeprefix("artos: ") for line in lines])
     why = "\n".join(lines[-20:]).removeprefix("artos: ") or f"it ended with status {status}"
     raise RunFailed(folder, why)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import itertools
+import re
+import secrets
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +18,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.errors import ArtosError, Refused
-from artos.runs import loader
+from artos.errors import ArtosError, Refused, RunExists
 from artos.specs.settings import shown
+from artos.system.importing import stop_if_imported
 from artos.system.usable_cpus import usable_cpus
 from deploy.api.cluster import Cluster
 from deploy.api.naming import name_of
 from deploy.api.running import Result, RunFailed, run_named
+from head.records import summary_file
 from head.records.episodes import Episodes
+from head.records.run_lock import is_live
 
 _POINTS = 200
 """Points of a curve in the figure."""
@@ -76,9 +81,8 @@ def sweep(
     Raises:
         Refused: the grid is empty or not of values, or what a run would be refused for.
     """
-    if loader.importing:
-        raise loader.Imported
-    named = name_of(workload, sys._getframe(1).f_globals)  # noqa: SLF001 (the caller's names)
+    stop_if_imported()
+    named = name_of(workload, sys._getframe(1).f_globals)  # the caller's names
     return sweep_named(
         named, dict(grid or {}), seeds, at_once, Path(folder), cluster, say, settings
     )
@@ -92,6 +96,8 @@ def sweep_named(
     faults = [f"--grid {name}: give one value or more" for name, each in grid.items() if not each]
     if seeds < 1:
         faults.append(f"--seeds {seeds}: it must be 1 or more")
+    if at_once < 0:
+        faults.append(f"--at-once {at_once}: it must not be negative")
     if faults:
         raise Refused(faults)
     todo = [*_combinations(grid, range(1, seeds + 1))]
@@ -124,8 +130,9 @@ def sweep_named(
         finally:
             if not all(future.done() for future in futures):
                 stopping.set()
-    for future in futures:
-        future.result()
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    if errors:  # others were stopped because of the first one
+        raise min(errors, key=lambda error: isinstance(error, KeyboardInterrupt))
     table, figure = folder / _TABLE, folder / _FIGURE
     runs = tuple(_ranked(done))
     _write(table, runs)
@@ -153,6 +160,7 @@ def _here(folder: Path) -> Runner:
     ) -> Result:
         if (found := _before(folder / name)) is not None:
             return found
+        _make_room(folder / name)
         return run_named(workload, settings, seed, folder / name, stopping=stopping)
 
     return run
@@ -166,10 +174,11 @@ def _on(cluster: Cluster, folder: Path) -> Runner:
     ) -> Result:
         if (found := _before(folder / name)) is not None:
             return found
+        _make_room(folder / name)
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{folder.name}-{name}").strip("-._")[:100]
+        there = f"{plain or 'run'}-{secrets.token_hex(4)}"  # others have sweeps of that name, too
         with lock:
-            submitted = cluster.submit(
-                workload, seed=seed, run_dir=f"{folder.name}/{name}", **settings
-            )
+            submitted = cluster.submit(workload, seed=seed, run_dir=there, **settings)
         while True:
             with lock:
                 over = cluster.over(submitted)
@@ -180,19 +189,31 @@ def _on(cluster: Cluster, folder: Path) -> Runner:
                     cluster.stop(submitted)
                 raise KeyboardInterrupt
         with lock:
+            try:
+                result = cluster.wait(submitted)
+            except RunFailed:
+                with suppress(Refused):  # it may have failed before it had files
+                    cluster.get(submitted, folder / name)
+                raise
             cluster.get(submitted, folder / name)
-            return cluster.wait(submitted)
+            return result
 
     return run
 
 
 def _before(folder: Path) -> Result | None:
     """The result of a run of an earlier sweep, if it is done."""
-    summary = folder / "summary.json"
-    if summary.exists():
-        found = Result(folder, msgspec.json.decode(summary.read_bytes()))
-        return found if found.outcome == "done" else None
-    return None
+    found = summary_file.read(folder)
+    return Result(folder, found[0]) if found and found[1].outcome == "done" else None
+
+
+def _make_room(place: Path) -> None:
+    """Before a run is repeated: what an earlier one has left goes beside it."""
+    if is_live(place):
+        raise RunExists(str(place), live=True)
+    if place.exists():
+        others = (place.with_name(f"{place.name}.{number}") for number in itertools.count(1))
+        place.rename(next(other for other in others if not other.exists()))
 
 
 def _ranked(runs: Sequence[SweepRun]) -> list[SweepRun]:
@@ -218,7 +239,8 @@ def _groups(runs: Sequence[SweepRun]) -> dict[str, list[SweepRun]]:
 
 def text(found: Sweep) -> str:
     """The table: for each choice of settings the mean over seeds, the spread, and what failed."""
-    rows = [("settings", "runs", "mean return", "from", "to", "failed")]
+    titles = ("settings", "runs", "mean return", "from", "to", "failed")
+    rows: list[tuple[str, ...]] = [titles]
     for words, runs in _groups(found.runs).items():
         means = [run.mean_return_100 for run in runs if run.mean_return_100 is not None]
         numbers = (sum(means) / len(means), min(means), max(means)) if means else ()

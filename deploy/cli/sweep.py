@@ -56,7 +56,7 @@ def sweep(options: argparse.Namespace) -> int:
             lambda said: to_stderr(f"artos: {said}"), settings_of(options),
         )  # fmt: skip
     if options.json:
-        print_json(found.runs)
+        print_json(found)
     else:
         print(text(found))
     failed = any(run.outcome == "failed" for run in found.runs)

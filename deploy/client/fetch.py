@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
 from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.run_state import OVER
 from artos.runs.checkpoint import MANIFEST
+from artos.system.regular_file import contents, opened
 from deploy.client.head_client import HeadClient
 
 WHAT: Mapping[str, tuple[str, ...]] = {
@@ -32,7 +33,7 @@ _GROW = (".csv", ".jsonl", ".log")
 _OVERLAP = 4096
 """Bytes before the end of what is here that must be the same there before more is appended."""
 _TRIES = 10
-_CHECKPOINT = "checkpoint/"
+_CHECKPOINT, _EVENTS = "checkpoint/", "events/"
 _PART = ".part"
 
 Files = Mapping[str, tuple[int, int]]
@@ -68,7 +69,7 @@ def fetch(client: HeadClient, run: str, target: Path, what: str = "all") -> Fetc
             if _is_here(target, name, there[name]):
                 continue
             try:
-                files, moved = files + 1, moved + _copy(client, view.name, target, name)
+                files, moved = files + 1, moved + _copy(client, view.name, target, name, there[name][1])
             except Refused:
                 if name in client.files(view.name):
                     raise
@@ -104,14 +105,18 @@ def _claim(target: Path, run: str) -> None:
             if any(target.iterdir()):
                 raise Refused([f"{target} is not empty and no copy of a run: name another folder"])
             mark.write_text(run)
-        elif (other := mark.read_text()) != run:
+        elif (other := contents(mark).decode()) != run:
             raise Refused([f"{target} is a copy of run {other}: name another folder"])
     except OSError as error:
         raise Refused([f"{target}: {error.strerror}"]) from error
 
 
 def _wanted(files: Files, what: str) -> Files:
-    return {name: about for name, about in files.items() if name.startswith(WHAT[what])}
+    def is_within(name: str) -> bool:  # a head is not trusted with this machine's files
+        return not name.startswith("/") and ".." not in PurePosixPath(name).parts
+
+    wanted = WHAT[what]
+    return {n: about for n, about in files.items() if n.startswith(wanted) and is_within(n)}
 
 
 def _of_checkpoint(files: Files) -> Files:
@@ -135,39 +140,38 @@ def _part(target: Path, name: str) -> Path:
     return path.with_name(f".{path.name}{_PART}")
 
 
-def _copy(client: HeadClient, run: str, target: Path, name: str) -> int:
+def _copy(client: HeadClient, run: str, target: Path, name: str, changed: int) -> int:
     """Copy a file; returns how many bytes came. Of one that grows, only the rest comes."""
     path, part = target / name, _part(target, name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    moved, about = 0, (0, 0)
-    grows = name.endswith(_GROW)
+    grows = name.endswith(_GROW) or name.startswith(_EVENTS)
     into = path if grows else part
-    start = into.stat().st_size if into.exists() else 0
-    if start:
-        before = max(0, start - _OVERLAP)
-        with into.open("rb") as file:
-            file.seek(before)
-            mine = file.read()
-        theirs, about = client.file(run, name, before)
-        if not theirs.startswith(mine):
-            start = 0
-    with into.open("r+b" if into.exists() else "wb") as file:
-        file.truncate(start)
-        file.seek(start)
-        first: tuple[int, int] | None = None
-        while True:
-            data, about = client.file(run, name, start + moved)
-            if not grows and first not in (None, about):  # replaced: from the beginning
-                moved, first = 0, None
-                file.truncate(start := 0)
-                file.seek(0)
-                continue
-            first = about
-            if not data:
-                break
-            file.write(data)
-            moved += len(data)
-    os.utime(into, ns=(about[1], about[1]))
+    into.touch()
+    found, moved = into.stat(), 0
+    # A part is of the file that is there now if it has its time.
+    start = found.st_size if grows or found.st_mtime_ns == changed else 0
+    try:
+        with opened(into, "r+b") as file:
+            if grows and start:
+                file.seek(before := max(0, start - _OVERLAP))
+                if not client.file(run, name, before)[0].startswith(file.read()):
+                    start = 0
+            file.truncate(start)
+            file.seek(start)
+            while True:
+                data, about = client.file(run, name, start + moved)
+                if not grows and about[1] != changed:  # replaced: from the beginning
+                    start, moved, changed = 0, 0, about[1]
+                    file.truncate(0)
+                    file.seek(0)
+                    continue
+                changed = about[1]
+                if not data:
+                    break
+                file.write(data)
+                moved += len(data)
+    finally:
+        os.utime(into, ns=(changed, changed))
     if not grows and not name.startswith(_CHECKPOINT):
         part.replace(path)
     return moved

@@ -56,7 +56,7 @@ def piece(folder: Path, name: str, offset: int) -> FilePiece:
         Refused: there is no such file.
     """
     parts = PurePosixPath(name).parts
-    if not parts or any(part.startswith(".") or part == "/" for part in parts):
+    if not parts or any(part.startswith(".") or part == "/" or part in _HIDDEN for part in parts):
         raise Refused([f"{name!r} is no file of run {folder.name}"])
     within = folder.joinpath(*parts)
     try:

@@ -7,6 +7,7 @@ difference as effects, so it may be called at any time and twice in a row.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from math import inf
 
 import msgspec
@@ -218,7 +219,7 @@ class Scheduler:
     def joined(self, node: Node, hello: Hello) -> list[Effect]:
         """Have a worker daemon that is there (again) close the executors that are not wanted."""
         self.expect([node])
-        if node.usable:
+        if node.usable and not self.all_runs.some_wait:  # a run that waits has the room first
             # It takes at most so many actors off others that each of these has one too many.
             for other in self._nodes.crowded(node.slots):
                 for run in self.actors_on(other):
@@ -277,7 +278,10 @@ class Scheduler:
         effects: list[Effect] = []
         # Runs that are up come first; others begin with the room that these leave.
         moved = [name for name in self._moves if self.runs[name].up is not None]
-        for run in self.all_runs.to_place(moved, lambda: self._nodes.free > 0):
+        # Twice: a run that moved may have left room to one that was looked at before it.
+        for run in chain.from_iterable(
+            self.all_runs.to_place(names, lambda: self._nodes.free > 0) for names in (moved, ())
+        ):
             assert run.up is not None
             actors, moves = run.up.actors, self._moves.pop(run.name, None)
             rooms = self._rooms.of(run, actors)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from artos.errors import Refused
-from artos.runs import loader
-from artos.runs.loader import Imported, load_object
+from artos.runs.loader import load_object
+from artos.system.importing import Imported, until_a_run, users_module
+from deploy.api.cluster import Cluster
 from deploy.api.naming import name_of
 from deploy.api.running import run
 from triggers.algorithms.ppo import workload
@@ -62,11 +63,33 @@ def test_a_file_is_imported_up_to_the_call_that_runs_it(tmp_path: Path, call: st
     assert found.name == "ppo"
     with pytest.raises(Refused, match="no object 'after'"):
         load_object(f"{file}:after")
-    assert loader.importing == 0
     del sys.modules["artos_user_unguarded"]
 
 
-def test_while_a_file_is_imported_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "importing", 1)
-    with pytest.raises(Imported):
-        run("ppo")
+@pytest.mark.parametrize("start", [lambda: run("ppo"), Cluster])
+def test_while_a_file_is_imported_nothing_is_started(start: Any) -> None:
+    with until_a_run():
+        with pytest.raises(Imported):
+            start()
+        start()
+        raise AssertionError("the import goes on")
+
+
+def test_a_module_that_is_named_is_imported_in_the_same_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "__init__.py").write_text("kind = 'package'\n")
+    (tmp_path / "theirs" / "games.py").write_text(FILE.format(call="run(mine)"))
+    monkeypatch.syspath_prepend(tmp_path)
+    found = users_module("theirs.games")
+    assert found.mine.name == "ppo"
+    assert not hasattr(found, "after")
+    assert sys.modules["theirs"].games is found
+    (tmp_path / "theirs" / "broken.py").write_text("1 / 0")
+    with pytest.raises(ZeroDivisionError):
+        users_module("theirs.broken")
+    with pytest.raises(ModuleNotFoundError):
+        users_module("theirs.none")
+    for name in [each for each in sys.modules if each.partition(".")[0] == "theirs"]:
+        del sys.modules[name]

@@ -195,6 +195,7 @@ def test_with_nowhere_to_go_a_run_waits(world: World) -> None:
 
 def test_a_node_that_comes_back_has_its_old_executors_closed(world: World) -> None:
     """Its actors live elsewhere by now: what it still runs is stale."""
+    world.actors = 2
     world.join("w1")
     world.join("w2")
     world.begin("r1")
@@ -249,6 +250,7 @@ def test_a_drained_node_is_not_waited_for_for_ever(world: World) -> None:
 
 def test_a_node_takes_no_more_runs_than_it_has_slots(world: World) -> None:
     """Those that lose their node wait for one where each of them gets a slot."""
+    world.actors = 1
     world.join("w1", slots=1)
     world.begin("r1")
     world.join("w2", slots=2)
@@ -272,8 +274,8 @@ def test_who_has_no_process_has_no_place_on_a_node_that_is_gone(world: World) ->
     assert set(world.places["r1"].values()) == {"w1"}
 
 
-def test_a_new_node_takes_nobody_away(world: World) -> None:
-    world.join("w1")
+def test_a_new_node_takes_nobody_away_who_has_a_slot(world: World) -> None:
+    world.join("w1", slots=4)
     world.begin("r1")
     told = len(world.told)
     world.join("w2")

@@ -81,9 +81,11 @@ def test_a_run_is_that_of_the_user_whose_key_submits_it(
     ],
 )
 def test_a_run_of_another_user_is_theirs_but_an_admin_may_all(
-    head: Head, request_of: Callable[[str], control.UserRequest], act: str
-) -> None:
+    head: Head, request_of: Callable[[str], control.UserRequest], act: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     assert head.daemon is not None
+    monkeypatch.setattr(RunHost, "begin", lambda *_: None)
     make_keys(head.keys, Holder(KeyRole.USER, "ann"), Holder(KeyRole.USER, "bob"))
     for user in ("ann", "bob", "owner"):
         folder = head.folder / "runs" / f"of-{user}"
