@@ -25,7 +25,6 @@ from artos.envs.serial import SerialVectorEnv
 from artos.envs.spec import CHOSEN, STACK, EnvSpec, spec_of
 from artos.envs.trial import try_out
 from artos.errors import Refused
-from artos.system.importing import users_module
 from artos.system.closest import closest
 from artos.system.importing import users_module
 from artos.system.under_way import under_way

@@ -10,6 +10,7 @@ from pathlib import Path
 from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.logging_setup import to_stderr
+from artos.system.regular_file import contents
 from deploy.cli.common import add_json, print_json
 from deploy.cli.parser import Parser, whole
 
@@ -149,7 +150,7 @@ def _hosts(path: Path | None) -> tuple[str, ...]:
     if path is None:
         return ()
     try:
-        lines = path.read_text().splitlines()
+        lines = contents(path).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise Refused([f"--hosts {path}: {error}"]) from None
     return tuple(host for line in lines if (host := line.partition("#")[0].strip()))

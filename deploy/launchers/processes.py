@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from artos.system.regular_file import contents, opened
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.launcher import Unit
 
@@ -20,7 +21,7 @@ def start(cluster: Cluster, index: int) -> None:
     """Start a unit that outlives this process, unless it lives."""
     if any(found(cluster, index)):
         return
-    with log(cluster, index).open("ab") as file:
+    with opened(log(cluster, index), "ab") as file:
         child = subprocess.Popen(
             cluster.unit(index), stdin=subprocess.DEVNULL, stdout=file, stderr=file,
             cwd=cluster.path, start_new_session=True,
@@ -32,11 +33,11 @@ def start(cluster: Cluster, index: int) -> None:
 def found(cluster: Cluster, index: int) -> Iterator[Unit]:
     """The unit of that index, if it lives."""
     with suppress(OSError, ValueError, psutil.Error):
-        pid, began = _record(cluster, index).read_text().split()
+        pid, began = contents(_record(cluster, index)).split()
         process = psutil.Process(int(pid))
         lives = abs(process.create_time() - float(began)) < _SAME
         if lives and process.status() != psutil.STATUS_ZOMBIE:
-            yield Unit(index, pid, "runs", "this machine", "", float(began))
+            yield Unit(index, pid.decode(), "runs", "this machine", "", float(began))
 
 
 def stop(unit: Unit, *, now: bool) -> None:

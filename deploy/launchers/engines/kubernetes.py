@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from artos.system.regular_file import contents
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.launcher import EngineFailed, Here, State, Unit
 
@@ -144,7 +145,7 @@ class Engine:
 
         def content(name: str) -> str:
             path = self._cluster.keys / name
-            return path.read_text().strip() if path.exists() else ""
+            return contents(path).decode().strip() if path.exists() else ""
 
         manifests = self._manifests(content)
         return [each for _, text in manifests for each in yaml.safe_load_all(text)]
@@ -170,7 +171,7 @@ class Engine:
                 resources["nvidia.com/gpu"] = options["gpu"]
             words[f"{unit}_resources"] = json.dumps(resources)
         for name in _FILES:
-            yield name, Template((_MANIFESTS / name).read_text()).substitute(words)
+            yield name, Template(contents(_MANIFESTS / name).decode()).substitute(words)
 
 
 def _faults(cluster: Cluster) -> Iterator[str]:
@@ -227,7 +228,7 @@ def _api() -> tuple[Any, Any, str]:
     try:
         if inside.exists():
             config.load_incluster_config()
-            namespace = inside.read_text().strip()
+            namespace = contents(inside).decode().strip()
         else:
             _, active = config.list_kube_config_contexts()
             config.load_kube_config()

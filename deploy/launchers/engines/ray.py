@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
+from artos.system.regular_file import opened
 from deploy.launchers import processes
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.launcher import EngineFailed, Here, State, Unit
@@ -43,7 +44,7 @@ class Holder:
         # What Ray sets for an actor is not the daemon's, but for the GPUs that it may see.
         kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         kept["RAY_ADDRESS"] = _address()
-        with Path(log).open("ab") as file:
+        with opened(Path(log), "ab") as file:
             self._child = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=kept
             )

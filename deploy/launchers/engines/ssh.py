@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
+from artos.system.regular_file import contents, opened
 from deploy.launchers import processes
 from deploy.launchers.cluster import HEAD, RECORD, Cluster
 from deploy.launchers.launcher import EngineFailed, Here, Unit
@@ -120,7 +121,7 @@ class Engine:
             except EngineFailed as fault:
                 failed.append(f"{host}: {fault.why}")
                 continue
-            with (self._cluster.logs / f"worker-{index}.log").open("ab") as file:
+            with opened(self._cluster.logs / f"worker-{index}.log", "ab") as file:
                 file.write(log)
         if failed:
             left = f"remove all from {_FOLDER.format(self._cluster.name)}"
@@ -138,8 +139,8 @@ class Engine:
         """Its record, the head's address and its key go there as a tar on standard input."""
         cluster, packed = self._cluster, io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
-            files = {RECORD: cluster.record(), cluster.address.name: cluster.address.read_bytes()}
-            files |= {f"keys/{name}": (cluster.keys / name).read_bytes() for name in _NEEDED}
+            files = {RECORD: cluster.record(), cluster.address.name: contents(cluster.address)}
+            files |= {f"keys/{name}": contents(cluster.keys / name) for name in _NEEDED}
             for name, content in files.items():
                 about = tarfile.TarInfo(name)
                 about.size, about.mode = len(content), 0o600

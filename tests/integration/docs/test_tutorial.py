@@ -200,7 +200,7 @@ def _last_metric(user: UserFolder, name: str) -> float:
 
 @pytest.mark.processes
 def test_the_readmes_example_runs(user: UserFolder) -> None:
-    (shown,) = code_blocks("README.md")
+    shown, _ = code_blocks("README.md")
     assert len(shown.splitlines()) <= 15
     ended = user.artos("run", "table.py:ppo", "--total-steps", "2048", "--json")
     assert ended.returncode == 0, ended.stderr
