@@ -72,7 +72,7 @@ def add_down(parser: Parser) -> None:
 def bring_up(options: argparse.Namespace) -> int:
     """``artos up``: a cluster on an engine."""
     from deploy.launchers import bringing_up, launcher  # noqa: PLC0415
-    from deploy.launchers.cluster import Cluster, clusters  # noqa: PLC0415
+    from deploy.launchers.cluster import Cluster, clusters, faults  # noqa: PLC0415
 
     least, most = _bounds(options.nodes)
     wanted = Cluster(
@@ -88,6 +88,8 @@ def bring_up(options: argparse.Namespace) -> int:
         notice=options.notice,
     )
     if options.dry_run is not None:
+        if wrong := faults(wanted):
+            raise Refused(wrong)
         plan = launcher.launcher_type(options.on)(wanted).plan()
         if options.dry_run:
             _write(Path(options.dry_run), plan)
@@ -108,7 +110,7 @@ def bring_up(options: argparse.Namespace) -> int:
         for each in started.missing:
             print(f"  missing: {each}")
         print(f"  runs, logs and keys: {started.folder}")
-        print(f'  to use it: eval "$(artos up --env ...)", or')
+        print('  to use it: eval "$(artos up --env ...)", or')
         print(f"    export ARTOS_HEAD={started.address} ARTOS_KEYS={started.keys}")
         print(f"  to end it: artos down {started.name}")
     return ExitStatus.DONE

@@ -59,14 +59,16 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
     launcher = launcher_of(wanted)
     with _alone(wanted):
         joined = _join(wanted)
-        if not joined:
-            wanted.save()
-            keys.make_keys(wanted.keys)
         try:
+            if not joined:
+                wanted.save()
+                keys.make_keys(wanted.keys)
             if not any(unit.index == HEAD for unit in launcher.units()):
                 launcher.start([HEAD])
         except BaseException:
             if not joined:
+                with suppress(ArtosError):
+                    launcher.clear()
                 wanted.forget()
             raise
     return msgspec.structs.replace(_wait(wanted, launcher, wait, say), joined=joined)
@@ -213,7 +215,8 @@ def _end(launcher: Launcher, indexes: Sequence[int], seconds: float, what: str, 
         return
     say(f"ending {what}")
     for unit in there:
-        launcher.stop(unit, now=unit.state == "waits")
+        if unit.state != "ends":
+            launcher.stop(unit, now=unit.state == "waits")
     deadline = Deadline(seconds)
     while there := left():
         if deadline.passed:

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from artos.clock import Clock, SystemClock
 from artos.errors import ArtosError
 from artos.protocol.views import ClusterView
-from artos.system.faults import Seldom
+from artos.system.faults import Faults, Seldom
 from artos.transport.address import FILE
 from deploy.client.head_client import HeadClient
 from deploy.launchers.cluster import Cluster
-from deploy.launchers.launcher import EngineFailed, Launcher
+from deploy.launchers.launcher import EngineFailed, Launcher, Unit
 from deploy.launchers.scaling import Scaling
 
 _log = logging.getLogger(__name__)
@@ -36,7 +36,8 @@ class Keeper:
         self._cluster, self._launcher, self._clock = cluster, launcher, clock or SystemClock()
         self._client = client or (lambda: HeadClient(f"{FILE}{cluster.address}", cluster.keys))
         self._scaling = Scaling(cluster, launcher.in_order)
-        self._seldom, self._rests_until = Seldom(_log), float("-inf")
+        self._seldom, self._faults = Seldom(_log), Faults()
+        self._rests_until = float("-inf")
 
     def run(self, over: threading.Event) -> None:
         """Look again and again until it is ``over``."""
@@ -47,6 +48,8 @@ class Keeper:
                         self.turn(head.cluster())
             except ArtosError as error:  # the head starts again, or the engine is busy
                 self._seldom.warning("the number of workers stays as it is: %s", error)
+            except Exception as error:  # of an engine's client: the keeper goes on
+                self._faults.add("keeping the number of workers", error)
 
     def turn(self, view: ClusterView) -> None:
         """Look once and do what is due.
@@ -57,17 +60,23 @@ class Keeper:
         now = self._clock.now()
         if now < self._rests_until:
             return
+        start: tuple[int, ...] = ()
+        left: list[Unit] = []
         try:
             units, notices = self._launcher.units(), self._launcher.notices()
             step = self._scaling.step(view, units, notices, now)
+            start, left = step.start, [*step.stop]
             for said in step.says:
                 _log.warning("%s", said)
-            if step.start:
-                self._launcher.start(step.start)
-                _log.info("asked for worker %s", ", ".join(map(str, step.start)))
-            for unit in step.stop:
+            while left:
+                unit = left[0]
                 self._launcher.stop(unit, now=unit.state == "waits")
+                del left[0]
                 _log.info("told worker %d to end (it %s)", unit.index, unit.state)
+            if start:
+                self._launcher.start(start)
+                _log.info("asked for worker %s", ", ".join(map(str, start)))
         except EngineFailed:
+            self._scaling.undo(start, left)
             self._rests_until = now + _REST
             raise

@@ -40,6 +40,8 @@ class Scaling:
     """Units that may still turn out to be unable to live."""
     _ran_from: dict[int, float] = field(default_factory=dict)
     _hasty: dict[int, int] = field(default_factory=dict)
+    _leaves: dict[int, str] = field(default_factory=dict)
+    """The id of the unit of each node that leaves."""
     _stopped: set[str] = field(default_factory=set)
     """Ids of units that were told to end: each is told once."""
 
@@ -56,7 +58,15 @@ class Scaling:
         }
         says = [*self._see_ends(workers, now)]
         self._stopped &= {unit.id for unit in workers.values()}
-        leaving = {index for index, node in nodes.items() if node.leaves}
+        # One that was started again under its index is not the one that left.
+        self._leaves = {i: u for i, u in self._leaves.items() if i in nodes and nodes[i].leaves}
+        leaving = {
+            index
+            for index, node in nodes.items()
+            if node.leaves
+            and index in workers
+            and self._leaves.setdefault(index, workers[index].id) == workers[index].id
+        }
         taken = [index for index in notices if index in workers and index not in leaving]
         there = {
             index
@@ -87,6 +97,11 @@ class Scaling:
             spare = [index for index in spare if all(o in spare for o in there if o > index)]
         return Step((), self._told([workers[i] for i in (*taken, *spare)]), tuple(says))
 
+    def undo(self, start: Sequence[int], stop: Sequence[Unit]) -> None:
+        """The engine did not start or stop these: they are to be asked for again."""
+        self._started.difference_update(start)
+        self._stopped.difference_update(unit.id for unit in stop)
+
     def _worth(self, unit: Unit, node: NodeView | None) -> tuple[int, ...]:
         """The lower, the sooner a unit goes: one that waits, then one with few actors."""
         if self.in_order:
@@ -106,9 +121,12 @@ class Scaling:
         return fresh
 
     def _see_ends(self, workers: Mapping[int, Unit], now: float) -> list[str]:
-        """Count units that ended as soon as they had begun; the third time they are left alone."""
-        said = []
-        for index in sorted(self._started):
+        """Count units that ended as soon as they had begun; the third time they are left alone.
+
+        An engine that ends workers in order starts such a unit again by itself.
+        """
+        said: list[str] = []
+        for index in () if self.in_order else sorted(self._started):
             if index in workers:
                 if workers[index].state == "waits":
                     continue

@@ -24,6 +24,7 @@ from types import FrameType
 from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.logging_setup import logging_to, to_stderr
+from artos.system.usable_cpus import usable_cpus
 from artos.transport.address import FILE, published_in
 from artos.version import VERSION
 from deploy.launchers.cluster import HEAD, Cluster, load
@@ -40,7 +41,7 @@ _DEATHS, _WITHIN = 5, 60.0
 
 def worker_command(cluster: Cluster, index: int, here: Here) -> list[str]:
     """The command of a worker, with what its unit has."""
-    usable = len(os.sched_getaffinity(0))
+    usable = len(usable_cpus())
     slots = min(usable, cluster.slots or here.slots or usable)
     command = [
         cluster.python, "-m", "deploy.cli", "worker", "--head", cluster.head or f"{FILE}{cluster.address}",
@@ -76,7 +77,7 @@ def become_worker(cluster: Cluster, index: int) -> None:
     if not cluster.head:
         _see_version(cluster)
     command = worker_command(cluster, index, launcher_of(cluster).here())
-    os.execv(command[0], command)
+    os.execvp(command[0], command)
 
 
 def _see_version(cluster: Cluster) -> None:

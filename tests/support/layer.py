@@ -61,16 +61,27 @@ class Layer:
             "PYTHONPATH": str(ROOT), "HOME": str(folder), "OMP_NUM_THREADS": "1",
         }  # fmt: skip
 
+        self._started: list[subprocess.Popen[bytes]] = []
+
     @property
     def _env(self) -> Mapping[str, str]:
-        return {**os.environ, **self.variables}
+        # Its shared memory is another one than that which the tests have chosen.
+        kept = {name: value for name, value in os.environ.items() if name != "ARTOS_SHM"}
+        return {**kept, **self.variables}
 
     def start(self, *words: str) -> None:
         """A process that lives as long as the layer."""
-        subprocess.Popen(
-            [*self._inside, *words], env=self._env, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        self._started.append(
+            subprocess.Popen(
+                [*self._inside, *words], env=self._env, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )
         )  # fmt: skip
+
+    def close(self) -> None:
+        for each in self._started:
+            each.kill()
+            each.wait(PATIENCE)
 
     def run(self, *words: str, cwd: Path | None = None) -> str:
         """What a command prints that succeeds."""
@@ -103,8 +114,8 @@ def layer(folder: Path, *packages: str, provides: str) -> Iterator[Layer]:
     """A layer with these packages, which provide that program; nothing of it is left afterwards."""
     place = folder / "layer"
     place.mkdir()
-    there = shutil.which(provides) is not None
-    install = "true" if there else _INSTALL.format(packages=" ".join(packages))
+    installed = shutil.which(provides) is not None
+    install = "true" if installed else _INSTALL.format(packages=" ".join(packages))
     setup = _SETUP.format(layer=place, shared=" ".join(_SHARED), install=install)
     apart = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork",
              "--kill-child=KILL", "sh", "-c", setup)  # fmt: skip
@@ -117,7 +128,11 @@ def layer(folder: Path, *packages: str, provides: str) -> Iterator[Layer]:
             assert holder.stdout.readline().strip() == "ready", log.read_text()
             children = Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text()
             inside = ("nsenter", "--target", children.split()[0], "--mount", "--pid", "--root")
-            yield Layer(inside, folder)
+            there = Layer(inside, folder)
+            try:
+                yield there
+            finally:
+                there.close()
         finally:
             holder.kill()
     place.rmdir()

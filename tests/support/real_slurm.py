@@ -40,7 +40,7 @@ SlurmdTimeout=20
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SchedulerType=sched/backfill
-SchedulerParameters=sched_min_interval=0,bf_interval=1,batch_sched_delay=0,defer_batch=0
+SchedulerParameters=sched_min_interval=0,bf_interval=1,batch_sched_delay=0
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 """

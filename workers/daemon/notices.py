@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import logging
 import threading
 import urllib.error
@@ -17,6 +18,8 @@ PERIOD = 2.0
 """Seconds between two looks: clouds give half a minute at least."""
 _ANSWER_SECONDS = 2.0
 _MOST = 4096
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Metadata services are on this machine's link: no proxy reaches them."""
 _NO = (b"", b"FALSE", b"NONE", b"{}")
 """Bodies that say that nothing is to happen."""
 _HEADERS = {"Metadata-Flavor": "Google"}
@@ -63,12 +66,12 @@ class Notices(Closing):
     def _answer(self) -> str:
         request = urllib.request.Request(self._place, headers=_HEADERS)
         try:
-            with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:
+            with _direct.open(request, timeout=_ANSWER_SECONDS) as answer:
                 body = answer.read(_MOST).strip()
         except urllib.error.HTTPError as error:
             error.close()  # 404: no notice
             return ""
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             self._seldom.warning("%s does not answer: %s", self._place, error)
             return ""
         if body.upper() in _NO:

@@ -9,6 +9,7 @@ another reason is replaced by Kubernetes itself, under its name. What is asked o
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -31,7 +32,7 @@ _DEFAULTS = {
     "priority": "",
 }  # fmt: skip
 """What ``--head-options`` and ``--worker-options`` may set, as ``cpu=8 memory=16Gi``."""
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?")
 _VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
 _STATES: Mapping[str, State] = {"Pending": "waits", "Running": "runs", "Unknown": "lost"}
 _HEAD_KEYS = (
@@ -84,10 +85,11 @@ class Engine:
         return [_unit(pod) for pod in pods.items if pod.status.phase not in ("Succeeded", "Failed")]
 
     def stop(self, unit: Unit, *, now: bool = False) -> None:
-        """One replica less: the pod gets SIGTERM, and is killed after its time; ``now``: at once."""
+        """No replica from this one on: the pod gets SIGTERM; with ``now`` it is killed at once."""
         core, _, namespace = _api()
-        self._scale(max(0, unit.index), head=unit.index == HEAD)
-        if now:
+        head = unit.index == HEAD
+        self._scale(0 if head else unit.index, head=head, fewer=True)
+        if now and unit.state != "waits":  # one that waits goes with its replica
             _asked(
                 f"delete {unit.id}", core.delete_namespaced_pod, unit.id, namespace,
                 grace_period_seconds=0, but=(404,),
@@ -99,17 +101,16 @@ class Engine:
 
     def here(self) -> Here:
         """All CPUs of its container; the devices that the container sees."""
-        gpus = _options(self._cluster.worker_options)["gpu"]
+        cluster = self._cluster
+        own = cluster.worker_options if "POD" in os.environ else cluster.head_options
+        gpus = _options(own)["gpu"]
         return Here(self._cluster.slots, ",".join(f"cuda:{n}" for n in range(int(gpus or 0))))
 
     def clear(self) -> None:
         """Delete what ``start`` created; the volume with the runs stays."""
-        from kubernetes import dynamic  # noqa: PLC0415
-
         _, client, namespace = _api()
-        kinds = dynamic.DynamicClient(client)
         for each in self._objects():
-            resource = kinds.resources.get(api_version=each["apiVersion"], kind=each["kind"])
+            resource = _resource(client, each)
             _asked(
                 f"delete {each['metadata']['name']}", resource.delete, each["metadata"]["name"],
                 namespace, but=(404,),
@@ -118,25 +119,28 @@ class Engine:
     # -- objects -----------------------------------------------------------------------------------
 
     def _create(self) -> None:
-        from kubernetes import dynamic  # noqa: PLC0415
-
         _, client, namespace = _api()
-        kinds = dynamic.DynamicClient(client)
         for each in self._objects():
-            resource = kinds.resources.get(api_version=each["apiVersion"], kind=each["kind"])
+            resource = _resource(client, each)
             _asked(
                 f"create {each['kind']} {each['metadata']['name']}", resource.create, each,
                 namespace, but=(409,),
             )  # fmt: skip
 
-    def _scale(self, replicas: int, *, head: bool = False) -> None:
+    def _scale(self, replicas: int, *, head: bool = False, fewer: bool = False) -> None:
         from kubernetes import client as api  # noqa: PLC0415
 
         _, client, namespace = _api()
+        apps, name = api.AppsV1Api(client), f"{self._cluster.name}-{'head' if head else 'worker'}"
+        what = f"set the number of {'heads' if head else 'workers'} to {replicas}"
+        if fewer:
+            found = _asked(
+                what, apps.read_namespaced_stateful_set_scale, name, namespace, but=(404,)
+            )
+            if found is None or (found.spec.replicas or 0) <= replicas:
+                return
         _asked(
-            f"set the number of {'heads' if head else 'workers'} to {replicas}",
-            api.AppsV1Api(client).patch_namespaced_stateful_set_scale,
-            f"{self._cluster.name}-{'head' if head else 'worker'}", namespace,
+            what, apps.patch_namespaced_stateful_set_scale, name, namespace,
             {"spec": {"replicas": replicas}}, but=(404,),
         )  # fmt: skip
 
@@ -183,6 +187,8 @@ def _faults(cluster: Cluster) -> Iterator[str]:
             if name not in _DEFAULTS or not _VALUE.fullmatch(value):
                 known = ", ".join(_DEFAULTS)
                 yield f"--{flag}-options {word!r}: write NAME=VALUE, with a name of {known}"
+            elif name == "gpu" and not value.isdecimal():
+                yield f"--{flag}-options {word!r}: write a number"
 
 
 def _options(words: Sequence[str]) -> dict[str, str]:
@@ -237,6 +243,24 @@ def _api() -> tuple[Any, Any, str]:
         raise EngineFailed("kubernetes", "tell where it is", str(error)) from error
     api = client.ApiClient()
     return client.CoreV1Api(api), api, namespace
+
+
+def _resource(client: Any, each: Mapping[str, Any]) -> Any:
+    """The API of an object's kind.
+
+    Raises:
+        EngineFailed: it has no such kind, or nobody answered.
+    """
+    from kubernetes import dynamic  # noqa: PLC0415
+    from kubernetes.client import ApiException  # noqa: PLC0415
+    from kubernetes.dynamic.exceptions import ResourceNotFoundError  # noqa: PLC0415
+    from urllib3.exceptions import HTTPError  # noqa: PLC0415
+
+    try:
+        kinds = dynamic.DynamicClient(client)
+        return kinds.resources.get(api_version=each["apiVersion"], kind=each["kind"])
+    except (ApiException, HTTPError, ResourceNotFoundError) as error:
+        raise EngineFailed("kubernetes", f"know {each['kind']}", str(error)) from error
 
 
 def _asked(what: str, call: Any, *arguments: Any, but: Sequence[int] = (), **named: Any) -> Any:

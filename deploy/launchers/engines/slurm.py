@@ -73,7 +73,11 @@ class Engine:
     def stop(self, unit: Unit, *, now: bool = False) -> None:
         """Signal its batch process, or cancel the job."""
         gently = () if now else ("--batch", "--signal=TERM")
-        self._run(f"stop job {unit.id}", "scancel", *gently, unit.id)
+        try:
+            self._run(f"stop job {unit.id}", "scancel", *gently, unit.id)
+        except EngineFailed:  # it may have ended meanwhile
+            if any(each.id == unit.id and each.state != "ends" for each in self.units()):
+                raise
 
     def notices(self) -> Mapping[int, float]:
         """None: both of Slurm's notices are signals to the worker itself."""
@@ -118,7 +122,7 @@ class Engine:
         return f"artos:{self._cluster.name}:{'head' if head else 'worker'}"
 
     def _unit(self, told: Mapping[str, str]) -> Unit:
-        state = _STATES.get(told["state"], "ends")
+        state: State = _STATES.get(told["state"], "ends")
         since = told["asked" if state == "waits" else "began"]
         return Unit(
             HEAD if told["name"] == self._name(True) else int(told["index"]),

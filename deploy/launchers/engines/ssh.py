@@ -29,15 +29,19 @@ _NEEDED = ("head.key", "nodes/any.key_secret")
 """Keys of a worker, within the folder of keys."""
 _ALIVE = """
 umask 077; mkdir -p {folder} && cd {folder} || exit 1
-alive() {{ [ -s "$1" ] && read -r pid began <"$1" && [ "$(cut -d' ' -f22 "/proc/$pid/stat" 2>/dev/null)" = "$began" ]; }}
+alive() {{
+  [ -s "$1" ] && read -r pid began <"$1" || return 1
+  set -- $(cut -d' ' -f3,22 "/proc/$pid/stat" 2>/dev/null)
+  [ "${{1:-Z}}" != Z ] && [ "$2" = "$began" ]
+}}
 """
 _BEGIN = """
 if alive {pid}; then exit 0; fi
 have=$({python} -c 'from artos.version import VERSION; print(VERSION)') || exit 1
 [ "$have" = {version} ] || {{ echo "it has ARTOS $have, not {version}" >&2; exit 1; }}
-tar -x || exit 1
+tar -xf - || exit 1
 setsid nohup {python} -m deploy.launchers.unit . {index} >>{log} 2>&1 </dev/null &
-echo "$! $(cut -d' ' -f22 "/proc/$!/stat")" >{pid}
+echo "$! $(cut -d' ' -f22 "/proc/$!/stat")" >{pid}.new && mv {pid}.new {pid}
 """
 _LOOK = """
 for file in unit-*.pid; do
@@ -76,7 +80,7 @@ class Engine:
         """The script that starts each worker."""
         return {
             f"worker-{index}.sh": f"# ssh {self._cluster.hosts[index]}{self._begin(index)}"
-            for index in range(self._cluster.least)
+            for index, _ in enumerate(self._cluster.hosts[: self._cluster.least])
         }
 
     def start(self, indexes: Sequence[int]) -> None:
@@ -91,7 +95,7 @@ class Engine:
     def units(self) -> list[Unit]:
         """The processes that live, by their files; a host that cannot be reached has a dead one."""
         with ThreadPoolExecutor(_AT_ONCE) as threads:
-            hosts = {*self._cluster.hosts[: self._cluster.most]}
+            hosts = {*self._cluster.hosts}
             found = [unit for units in threads.map(self._on, hosts) for unit in units]
         return [*processes.found(self._cluster, HEAD), *found]
 
@@ -139,8 +143,11 @@ class Engine:
         """Its record, the head's address and its key go there as a tar on standard input."""
         cluster, packed = self._cluster, io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
-            files = {RECORD: cluster.record(), cluster.address.name: contents(cluster.address)}
-            files |= {f"keys/{name}": contents(cluster.keys / name) for name in _NEEDED}
+            try:
+                files = {RECORD: cluster.record(), cluster.address.name: contents(cluster.address)}
+                files |= {f"keys/{name}": contents(cluster.keys / name) for name in _NEEDED}
+            except OSError as error:  # the head is started again, and will write its address
+                raise EngineFailed("ssh", f"start worker {index}", str(error)) from error
             for name, content in files.items():
                 about = tarfile.TarInfo(name)
                 about.size, about.mode = len(content), 0o600

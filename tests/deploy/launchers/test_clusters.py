@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from artos.errors import Refused
+from artos.system.usable_cpus import usable_cpus
 from artos.transport.address import published
 from deploy.cli.__main__ import main
 from deploy.launchers.cluster import HEAD, RECORD, VARIABLE, Cluster, faults, known, load
@@ -81,7 +81,7 @@ def test_a_node_is_a_worker_of_its_cluster_by_name(tmp_path: Path) -> None:
 
 
 def test_a_worker_takes_what_its_unit_has_but_never_more_than_it_may_use(tmp_path: Path) -> None:
-    usable = len(os.sched_getaffinity(0))
+    usable = len(usable_cpus())
     for here, slots in ((Here(), usable), (Here(1), 1), (Here(10_000), usable)):
         words = worker_command(cluster(tmp_path), 0, here)
         assert words[words.index("--slots") + 1] == str(slots)

@@ -58,7 +58,7 @@ class OnRay:
         done = self.tried("-c", GROUPS, *removed)
         assert done.returncode == 0, done.stderr
         lines = [line.split() for line in done.stdout.splitlines() if line.startswith("artos:")]
-        return {name: state for name, state in lines}
+        return dict(lines)
 
     def until(self, condition: Callable[[], Any]) -> Any:
         end = time.monotonic() + PATIENCE
@@ -82,7 +82,8 @@ def test_a_run_goes_on_while_its_groups_come_and_go(cluster: OnRay) -> None:
     for machine in ("m1", "m2"):
         cluster.ray.machine("add", machine)
     started = cluster.artos(
-        "up", "--on", "ray", "--nodes", "2", "--slots", "2", "--name", NAME, "--wait", "180"
+        "up", "--on", "ray", "--nodes", "2", "--slots", "2", "--name", NAME, "--wait", "180",
+        "--head-options=node:__internal_head__=0.001",
     )
     assert not started["missing"], started
     towards = ("--head", started["address"], "--keys", started["keys"])
@@ -90,9 +91,10 @@ def test_a_run_goes_on_while_its_groups_come_and_go(cluster: OnRay) -> None:
 
     code = cluster.folder / "code"
     code.mkdir()
-    shutil.copy(SUPPORT / "counting.py", code)
+    for file in (SUPPORT / "counting.py", Path(__file__).with_name("endless.py")):
+        shutil.copy(file, code)
     run = cluster.artos(
-        "submit", "counting.py:workload", "--actors", "2", "--total-updates", "1000000", *towards,
+        "submit", "endless.py:workload", "--actors", "2", "--total-updates", "1000000", *towards,
         cwd=code,
     )["run"]  # fmt: skip
 

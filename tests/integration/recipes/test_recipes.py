@@ -184,7 +184,7 @@ def test_a_launcher_carries_a_cluster(tree: Tree) -> None:
         assert json.loads(tree.artos(*up).stdout)["joined"]
         towards = ("--head", facts["address"], "--keys", facts["keys"])
         ran = tree.artos(
-            "submit", "my_algo.py:workload", "--actors", "2", "--total-steps", "200000", "--wait",
+            "submit", "my_algo.py:workload", "--actors", "2", "--total-steps", "1000000", "--wait",
             "--json", *towards,
         )  # fmt: skip
         assert ran.returncode == 0, ran.stderr

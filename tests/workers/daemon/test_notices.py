@@ -18,13 +18,14 @@ PERIOD = 0.01
 class Metadata(BaseHTTPRequestHandler):
     """Answers as the metadata service of a cloud does."""
 
-    status, body = 404, b""
+    answer = (404, b"")
     asked = threading.Semaphore(0)
 
     def do_GET(self) -> None:
-        self.send_response(type(self).status)
+        status, body = type(self).answer
+        self.send_response(status)
         self.end_headers()
-        self.wfile.write(type(self).body)
+        self.wfile.write(body)
         type(self).asked.release()
 
     def log_message(self, *arguments: object) -> None:
@@ -67,11 +68,11 @@ def test_a_url_is_one_once_it_says_more_than_no(metadata: str) -> None:
     notices, came, said = heard(metadata)
     with notices:
         for status, body in ((404, b"not found"), (503, b"busy"), (200, b"FALSE"), (200, b" ")):
-            Metadata.status, Metadata.body = status, body
+            Metadata.answer = (status, body)
             for _ in range(3):
                 assert Metadata.asked.acquire(timeout=PATIENCE)
             assert not came.is_set(), (status, body)
-        Metadata.status, Metadata.body = 200, b'{"action": "terminate"}'
+        Metadata.answer = (200, b'{"action": "terminate"}')
         assert came.wait(PATIENCE)
     assert said == [f'{metadata} says {{"action": "terminate"}}']
 
