@@ -102,7 +102,9 @@ def reachable(endpoint: str) -> str:
 def _own_address() -> str:
     """That of this machine's name, unless it is a loopback one; else that of the default route."""
     with suppress(OSError):
-        found = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+        found = {
+            info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)
+        }
         for address in sorted(map(str, found)):
             if not ipaddress.ip_address(address).is_loopback:
                 return address

@@ -126,7 +126,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     sweep.add_to(commands.add_parser("sweep", help="run a grid of settings with several seeds"))
     simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
     cluster.add_to(commands)
-    engines.add_up(commands.add_parser("up", help="start a cluster on Slurm, Kubernetes, Ray or by ssh"))
+    engines.add_up(
+        commands.add_parser("up", help="start a cluster on Slurm, Kubernetes, Ray or by ssh")
+    )
     engines.add_down(commands.add_parser("down", help="end a cluster that `up` has started"))
     daemons.add_head(commands.add_parser("head", help="run the head of a cluster"))
     daemons.add_worker(commands.add_parser("worker", help="run a worker node of a cluster"))

@@ -93,9 +93,7 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     get.add_argument("run", metavar="RUN", help="the name of a run on the head")
     get.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="default: RUN, here")
     get.add_argument("--what", default="all", choices=("all", "checkpoint", "curve"))
-    get.add_argument(
-        "-f", "--follow", action="store_true", help="go on until the run is over"
-    )
+    get.add_argument("-f", "--follow", action="store_true", help="go on until the run is over")
     _towards_head(get, get_run)
     scale = commands.add_parser("scale", help="change how many actors a live run has")
     scale.add_argument("run", metavar="RUN", help=_RUN)

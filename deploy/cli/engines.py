@@ -17,7 +17,9 @@ from deploy.cli.parser import Parser, whole
 
 def add_up(parser: Parser) -> None:
     """Add the flags of ``artos up``."""
-    parser.add_argument("--on", required=True, metavar="ENGINE", help="slurm, kubernetes, ray or ssh")
+    parser.add_argument(
+        "--on", required=True, metavar="ENGINE", help="slurm, kubernetes, ray or ssh"
+    )
     parser.add_argument(
         "--nodes",
         required=True,

@@ -69,7 +69,10 @@ def fetch(client: HeadClient, run: str, target: Path, what: str = "all") -> Fetc
             if _is_here(target, name, there[name]):
                 continue
             try:
-                files, moved = files + 1, moved + _copy(client, view.name, target, name, there[name][1])
+                files, moved = (
+                    files + 1,
+                    moved + _copy(client, view.name, target, name, there[name][1]),
+                )
             except Refused:
                 if name in client.files(view.name):
                     raise
@@ -86,7 +89,7 @@ def follow(
     client: HeadClient, run: str, target: Path, what: str, seconds: float,
     say: Callable[[Fetched], object],
 ) -> Fetched:  # fmt: skip
-    """``fetch`` every so many ``seconds`` until the run is over; each look that found news is said."""
+    """``fetch`` every so many ``seconds`` until the run is over; news are said as they come."""
     while True:
         fetched = fetch(client, run, target, what)
         if fetched.files:

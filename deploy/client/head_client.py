@@ -75,7 +75,7 @@ class HeadClient(Closing):
         raise Refused(answer.fault.split("\n") if answer.fault else [_OTHER])
 
     def file(self, run: str, name: str, offset: int) -> tuple[bytes, tuple[int, int]]:
-        """Bytes of a run's file from ``offset`` on, b"" at its end; and its size and time of change.
+        """Bytes of a run's file from ``offset`` on, b"" at its end; its size and time of change.
 
         Raises what ``request`` raises.
         """

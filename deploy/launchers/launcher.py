@@ -107,7 +107,9 @@ def launcher_type(engine: str) -> type[Launcher]:
         Refused: there is no such engine.
     """
     if engine not in (known := names()):
-        raise Refused([f"there is no engine {engine!r}{closest(engine, known)}: {', '.join(known)}"])
+        raise Refused(
+            [f"there is no engine {engine!r}{closest(engine, known)}: {', '.join(known)}"]
+        )
     found: type[Launcher] = import_module(f"{engines.__name__}.{engine}").Engine
     return found
 
@@ -115,4 +117,3 @@ def launcher_type(engine: str) -> type[Launcher]:
 def launcher_of(cluster: Cluster) -> Launcher:
     """The launcher of a cluster's engine."""
     return launcher_type(cluster.engine)(cluster)
-

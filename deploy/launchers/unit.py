@@ -44,7 +44,8 @@ def worker_command(cluster: Cluster, index: int, here: Here) -> list[str]:
     usable = len(usable_cpus())
     slots = min(usable, cluster.slots or here.slots or usable)
     command = [
-        cluster.python, "-m", "deploy.cli", "worker", "--head", cluster.head or f"{FILE}{cluster.address}",
+        cluster.python, "-m", "deploy.cli", "worker",
+        "--head", cluster.head or f"{FILE}{cluster.address}",
         "--keys", str(cluster.keys), "--name", cluster.node(index), "--slots", str(slots),
         "--stop-seconds", f"{_STOP_SHARE * cluster.notice:g}",
     ]  # fmt: skip

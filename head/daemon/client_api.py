@@ -172,9 +172,7 @@ class ClientApi:
             return _Change(_fault(error))
         raise TypeError(type(message).__name__)
 
-    def _answer(
-        self, user: str, message: Request
-    ) -> control.Answer | control.FilePiece | None:
+    def _answer(self, user: str, message: Request) -> control.Answer | control.FilePiece | None:
         """The answer to a request that changes no run and no node; None: it comes later.
 
         Raises:

@@ -40,9 +40,7 @@ class Notices(Closing):
     does not answer is none.
     """
 
-    def __init__(
-        self, place: str, leave: Callable[[str], object], period: float = PERIOD
-    ) -> None:
+    def __init__(self, place: str, leave: Callable[[str], object], period: float = PERIOD) -> None:
         self._place, self._leave, self._period = place, leave, period
         self._over, self._seldom = threading.Event(), Seldom(_log)
         self._thread = threading.Thread(target=self._look, name="notices", daemon=True)

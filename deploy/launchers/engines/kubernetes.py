@@ -79,9 +79,7 @@ class Engine:
         """Its pods."""
         core, _, namespace = _api()
         selector = f"artos-cluster={self._cluster.name}"
-        pods = _asked(
-            "list its pods", core.list_namespaced_pod, namespace, label_selector=selector
-        )
+        pods = _asked("list its pods", core.list_namespaced_pod, namespace, label_selector=selector)
         return [_unit(pod) for pod in pods.items if pod.status.phase not in ("Succeeded", "Failed")]
 
     def stop(self, unit: Unit, *, now: bool = False) -> None:
@@ -284,4 +282,3 @@ def _asked(what: str, call: Any, *arguments: Any, but: Sequence[int] = (), **nam
         raise EngineFailed("kubernetes", what, f"{error.status}: {why}") from error
     except HTTPError as error:
         raise EngineFailed("kubernetes", what, str(error)) from error
-

@@ -82,7 +82,9 @@ class Engine:
     def faults(cluster: Cluster) -> list[str]:
         """Whether Ray is here, and runs."""
         if find_spec("ray") is None:
-            return ["ray: it is not installed here: pip install ray, on all machines of the cluster"]
+            return [
+                "ray: it is not installed here: pip install ray, on all machines of the cluster"
+            ]
         if not cluster.slots:
             return ["ray: give --slots, the CPUs that each worker gets of Ray"]
         for word in (*cluster.head_options, *cluster.worker_options):

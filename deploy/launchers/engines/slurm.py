@@ -66,7 +66,9 @@ class Engine:
         """The jobs of this cluster, those that are completing, too."""
         names = ",".join(map(self._name, (True, False)))
         asked = ("--me", "--noheader", "--array", f"--name={names}")
-        rows = self._run("list its jobs", "squeue", *asked, f"--format={'|'.join(_FIELDS.values())}")
+        rows = self._run(
+            "list its jobs", "squeue", *asked, f"--format={'|'.join(_FIELDS.values())}"
+        )
         found = (dict(zip(_FIELDS, row.split("|"), strict=False)) for row in rows.splitlines())
         return [self._unit(each) for each in found if each.get("comment") == self._cluster.folder]
 
@@ -92,7 +94,9 @@ class Engine:
         gpus = ""
         if "SLURM_JOB_GPUS" in os.environ or "SLURM_GPUS_ON_NODE" in os.environ:
             gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        devices = ",".join(f"cuda:{number}" for number, _ in enumerate(filter(None, gpus.split(","))))
+        devices = ",".join(
+            f"cuda:{number}" for number, _ in enumerate(filter(None, gpus.split(",")))
+        )
         return Here(int(cpus) if cpus.isdecimal() else 0, devices)
 
     def _script(self, indexes: Sequence[int]) -> str:

@@ -48,7 +48,7 @@ for file in unit-*.pid; do
   if alive "$file"; then echo "$file $pid"; else rm -f "$file"; fi
 done
 """
-_STOP = "if alive {pid}; then kill -{signal} \"$pid\"; fi"
+_STOP = 'if alive {pid}; then kill -{signal} "$pid"; fi'
 _CLEAR = """
 cat worker-*.log 2>/dev/null; cd .. && rm -rf {folder}
 """

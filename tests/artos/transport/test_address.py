@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from artos.errors import Refused
+from artos.protocol.message import Refusal
 from artos.runtime.loop import Waker
 from artos.transport.address import FILE, endpoint_of, published, published_in, reachable
 from artos.transport.messenger import HEAD, Messenger
-from artos.protocol.message import Refusal
 
 
 def test_an_endpoint_is_itself() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -41,7 +42,7 @@ def test_the_result_says_how_it_ended_and_loads_what_it_trained() -> None:
     assert result.mean_return_100 is not None
     assert result.folder == Path("runs/ppo-CartPole-v1-seed1-1")
     assert result.updates == json.loads((result.folder / "summary.json").read_text())["updates"]
-    assert all(one.steps <= two.steps for one, two in zip(seen, seen[1:], strict=False))
+    assert all(one.steps <= two.steps for one, two in itertools.pairwise(seen))
     assert result.load().act is not None
     with pytest.raises(AttributeError, match="did you mean steps"):
         _ = result.step

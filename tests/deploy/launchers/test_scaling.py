@@ -25,9 +25,7 @@ def unit(index: int, state: State = "runs") -> Unit:
 
 
 def node(index: int, actors: int = 0, leaves: str = "", slots: int = 2) -> NodeView:
-    return NodeView(
-        name=f"{NAME}-{index}", alive=True, slots=slots, actors=actors, leaves=leaves
-    )
+    return NodeView(name=f"{NAME}-{index}", alive=True, slots=slots, actors=actors, leaves=leaves)
 
 
 def run(wants: int) -> RunView:

@@ -97,7 +97,7 @@ def test_whoever_moves_off_a_crowded_node_is_better_off(actors, here, rooms, pol
 def test_who_has_a_slot_stays() -> None:
     here = {0: "a", 1: "a"}
     assert relieved(here, [Room("a", 2), Room("b", 8)]) == here
-    crowded = {actor: "a" for actor in range(6)}
+    crowded = dict.fromkeys(range(6), "a")
     after = relieved(crowded, [Room("a", 2), Room("b", 4)])
     assert after == {0: "a", 1: "a", 2: "b", 3: "b", 4: "b", 5: "b"}
 

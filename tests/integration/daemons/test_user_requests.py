@@ -74,9 +74,9 @@ def test_a_run_is_that_of_the_user_whose_key_submits_it(
 @pytest.mark.parametrize(
     ("request_of", "act"),
     [
-        (lambda run: control.StopRun(run), "stop"),
+        (control.StopRun, "stop"),
         (lambda run: control.ScaleRun(run, 3), "scale"),
-        (lambda run: control.ReadLogs(run), "read the logs of"),
+        (control.ReadLogs, "read the logs of"),
         (lambda run: control.Submit({"ticket": run, "resume": run}), "resume"),
     ],
 )

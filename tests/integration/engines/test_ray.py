@@ -82,7 +82,17 @@ def test_a_run_goes_on_while_its_groups_come_and_go(cluster: OnRay) -> None:
     for machine in ("m1", "m2"):
         cluster.ray.machine("add", machine)
     started = cluster.artos(
-        "up", "--on", "ray", "--nodes", "2", "--slots", "2", "--name", NAME, "--wait", "180",
+        "up",
+        "--on",
+        "ray",
+        "--nodes",
+        "2",
+        "--slots",
+        "2",
+        "--name",
+        NAME,
+        "--wait",
+        "180",
         "--head-options=node:__internal_head__=0.001",
     )
     assert not started["missing"], started
