@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,6 +30,12 @@ def add_up(parser: Parser) -> None:
     parser.add_argument("--name", default="artos", help="of the cluster; default: artos")
     parser.add_argument(
         "--hosts", type=Path, metavar="FILE", help="with ssh: the machines, one per line"
+    )
+    parser.add_argument(
+        "--python",
+        default=sys.executable,
+        metavar="PATH",
+        help="the interpreter that has ARTOS on all machines; default: this one",
     )
     parser.add_argument("--slots", type=whole, default=0, metavar="N", help="CPUs of a worker")
     for unit in ("head", "worker"):
@@ -88,6 +95,7 @@ def bring_up(options: argparse.Namespace) -> int:
         hosts=_hosts(options.hosts),
         slots=options.slots,
         notice=options.notice,
+        python=options.python,
     )
     if options.dry_run is not None:
         if wrong := faults(wanted):

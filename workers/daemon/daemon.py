@@ -140,7 +140,7 @@ class WorkerDaemon(Closing):
         self._owned.close()
 
     def run(self) -> None:
-        """Serve until told to stop (by a signal, a notice or the head) and all executors are closed.
+        """Serve until told to stop (by a signal, a notice, the head) and all executors are closed.
 
         Raises:
             Refused: the head does not want this node, and says why.
