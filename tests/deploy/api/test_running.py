@@ -50,9 +50,10 @@ def test_the_result_says_how_it_ended_and_loads_what_it_trained() -> None:
 
 def test_what_is_refused_is_refused_with_all_faults() -> None:
     with pytest.raises(Refused) as caught:
-        artos.run("ppo", env="CartPole-v7", total_steps=-1, run_dir="none")
-    assert len(caught.value.faults) >= 1
+        artos.run("ppo", total_steps=-1, gamma=2, run_dir="none")
+    assert len(caught.value.faults) == 2
     assert "total_steps" in str(caught.value)
+    assert "gamma" in str(caught.value)
     assert not Path("none").exists()
 
 
