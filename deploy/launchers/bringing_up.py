@@ -158,7 +158,11 @@ def _look(cluster: Cluster, launcher: Launcher, began: float) -> Started:
         with suppress(ArtosError), HeadClient(head, cluster.keys, patient=False) as client:
             view = client.cluster()
     nodes = tuple(
-        node for node in view.nodes if node.alive and cluster.index(node.name) is not None
+        node
+        for node in view.nodes
+        if node.alive
+        and cluster.index(node.name) is not None
+        and node.memory_mb  # else an earlier head knew it, and it has not said anything yet
     )
     missing = []
     if not head or not view.version or len(nodes) < cluster.least:

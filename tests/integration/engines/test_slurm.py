@@ -111,7 +111,7 @@ def test_a_run_goes_on_while_its_nodes_come_and_go(cluster: Slurm) -> None:
     failed = victim()
     cluster.run("scontrol", "update", f"nodename={failed['node']}", "state=down", "reason=test")
     ends(failed)
-    cluster.run("scontrol", "update", f"nodename={failed['node']}", "state=resume")
+    cluster.tried("scontrol", "update", f"nodename={failed['node']}", "state=resume")
     goes_on()
     artos(cluster, "stop", run, *towards(started))
     ended = cluster.until(lambda: (view := status())["state"] == "done" and view)
