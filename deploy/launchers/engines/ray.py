@@ -116,6 +116,8 @@ class Engine:
                 if index in there:
                     continue
                 name, bundle = self._name(index), self._bundle(index)
+                if (old := self._holder(index)) is not None:  # its group was removed by others
+                    ray.kill(old)
                 group = placement_group([bundle], "STRICT_PACK", name=name, lifetime="detached")
                 log = processes.log(self._cluster, index)
                 ray.remote(Holder).options(
