@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from artos.specs.keys import DataKey, ObjectKey
     from artos.specs.workload import Workload
     from artos.trained.evaluation import Evaluation
-    from artos.trained.trained import Trained
+    from artos.trained.trained import Trained, load
     from deploy.api.cluster import Cluster
-    from deploy.api.loading import load
     from deploy.api.running import Result, RunFailed, run
     from deploy.api.sweeping import Sweep, sweep
     from triggers.algorithms.a2c import A2C
@@ -153,7 +152,7 @@ _MODULES = {
     "Evaluation": "artos.trained.evaluation",
     "Trained": "artos.trained.trained",
     "advantages": "artos.losses.gae",
-    "load": "deploy.api.loading",
+    "load": "artos.trained.trained",
     "vtrace": "artos.losses.vtrace",
     "Cluster": "deploy.api.cluster",
     "Result": "deploy.api.running",

@@ -77,11 +77,11 @@ class Result(msgspec.Struct, frozen=True):
             return summary[name]
         raise AttributeError(f"a Result has no {name!r}{closest(name, list(summary))}")
 
-    def load(self) -> Any:
-        """What it has trained (``artos.load``): a policy that plays."""
+    def load(self, **options: Any) -> Any:
+        """What it has trained: a policy that plays; ``options`` are those of ``artos.load``."""
         from artos.trained.trained import load  # noqa: PLC0415
 
-        return load(self.folder)
+        return load(self.folder, **options)
 
 
 def run(

@@ -56,10 +56,10 @@ def add_to(parser: Parser) -> None:
 def play(options: argparse.Namespace) -> int:
     """``artos eval``: play episodes with what a run has learned."""
     from artos.trained.trained import load  # noqa: PLC0415
-    from deploy.api.loading import local  # noqa: PLC0415
+    from deploy.client.copies import local  # noqa: PLC0415
     from deploy.local.local_runs import folder_of  # noqa: PLC0415
 
-    folder = folder_of(str(local(options.run)), options.runs)
+    folder = folder_of(local(options.run), options.runs)
     # Output of user code in this process must not mix with the result.
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
         trained = load(folder, code=options.code, trust=options.trust)
