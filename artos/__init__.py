@@ -33,12 +33,16 @@ if TYPE_CHECKING:
     from artos.policies.acting import ActInfo
     from artos.policies.build import Policy
     from artos.protocol.invocations import Claim, Invoke
+    from artos.protocol.views import Status
     from artos.scaling.policy import Observation, ScalingPolicy
     from artos.specs.contracts import Actor, Learner
     from artos.specs.keys import DataKey, ObjectKey
     from artos.specs.workload import Workload
     from artos.trained.evaluation import Evaluation
     from artos.trained.trained import Trained, load
+    from deploy.api.cluster import Cluster
+    from deploy.api.running import Result, RunFailed, run
+    from deploy.api.sweeping import Sweep, sweep
     from triggers.algorithms.a2c import A2C
     from triggers.algorithms.dqn import DQN
     from triggers.algorithms.impala import IMPALA
@@ -64,6 +68,7 @@ __all__ = [
     "ArtosError",
     "Batch",
     "Claim",
+    "Cluster",
     "DataKey",
     "DrawnBatch",
     "Evaluation",
@@ -81,10 +86,14 @@ __all__ = [
     "Prioritised",
     "PrioritisedSampler",
     "RMSprop",
+    "Result",
     "RolloutActor",
+    "RunFailed",
     "ScalingPolicy",
     "SequenceSampler",
     "Sequences",
+    "Status",
+    "Sweep",
     "TorchLearner",
     "TorchOptimiser",
     "Trained",
@@ -93,6 +102,8 @@ __all__ = [
     "Workload",
     "advantages",
     "load",
+    "run",
+    "sweep",
     "vtrace",
 ]
 
@@ -143,6 +154,13 @@ _MODULES = {
     "advantages": "artos.losses.gae",
     "load": "artos.trained.trained",
     "vtrace": "artos.losses.vtrace",
+    "Cluster": "deploy.api.cluster",
+    "Result": "deploy.api.running",
+    "RunFailed": "deploy.api.running",
+    "Status": "artos.protocol.views",
+    "Sweep": "deploy.api.sweeping",
+    "run": "deploy.api.running",
+    "sweep": "deploy.api.sweeping",
 }
 
 

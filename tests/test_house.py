@@ -86,12 +86,13 @@ def test_a_daemon_loads_neither_torch_nor_gymnasium() -> None:
 
 def test_only_the_loader_of_references_imports_user_modules() -> None:
     """User code enters by two doors: a workload's reference and an environment's name."""
-    doors = {"artos.runs.loader", "artos.envs.make"}
+    doors = {"artos.runs.loader", "artos.envs.make", "artos.system.importing"}
     ours = {
         "artos",
         "triggers",
         "triggers.table",
         "artos.runtime.preload",
+        "deploy.launchers.launcher",
     }  # import modules of our own by name
     found = {
         name_of(path)
@@ -147,7 +148,7 @@ def test_what_is_no_module_is_in_the_wheel_too() -> None:
 def test_what_is_imported_is_declared() -> None:
     """Where it is imported at the top of a module, as what ``pip install artos`` brings."""
     known = importlib.metadata.packages_distributions()
-    extras = {"ale-py", "pycriu", "criu"}
+    extras = {"ale-py", "pycriu", "criu", "kubernetes", "pyyaml", "urllib3"}
     declared = {
         re.match(r"[\w.-]+", each)[0].lower() for each in PROJECT["project"]["dependencies"]
     }  # type: ignore[index]

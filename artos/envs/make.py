@@ -26,6 +26,7 @@ from artos.envs.spec import CHOSEN, STACK, EnvSpec, spec_of
 from artos.envs.trial import try_out
 from artos.errors import Refused
 from artos.system.closest import closest
+from artos.system.importing import users_module
 from artos.system.under_way import under_way
 
 AnyVectorEnv = VectorEnv[Any, Any, Any]
@@ -327,7 +328,7 @@ def _module(env: str, module: str) -> Any:
         # At the end, so that no file of the user's shadows an installed package.
         sys.path.append(here)
     try:
-        return importlib.import_module(module)
+        return users_module(module)
     except Exception as error:
         if module.endswith(".py"):
             why = f"write the module's name, {module.removesuffix('.py')}, without .py"

@@ -24,7 +24,7 @@ from artos.specs.fields import (
     check_plain,
 )
 
-PROTOCOL = 7
+PROTOCOL = 8
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -73,6 +73,20 @@ class ReadLogs(UserRequest, frozen=True, tag=True):
     run: Line
     offset: Number = 0
     log: Line = ""
+
+
+class ListFiles(UserRequest, frozen=True, tag=True):
+    """User → head: which files the folder of a run has."""
+
+    run: Line
+
+
+class ReadFile(UserRequest, frozen=True, tag=True):
+    """User → head: bytes of a run's file from ``offset`` on."""
+
+    run: Line
+    file: Line
+    offset: Count = 0
 
 
 class ReadLimits(UserRequest, frozen=True, tag=True):
@@ -139,6 +153,24 @@ class ClusterAnswer(Answer, frozen=True, tag=True, kw_only=True):
     """Head → user: nodes and runs to ``ReadStatus``; to ``ListRuns`` only runs, in short."""
 
     cluster: ClusterView
+
+
+class FilesAnswer(Answer, frozen=True, tag=True, kw_only=True):
+    """Head → user: size in bytes and time of change in ns of a run's files, by their paths."""
+
+    files: Annotated[dict[Line, tuple[Count, Count]], Meta(max_length=MOST_NAMED)]
+
+
+class FilePiece(Bulk, frozen=True, tag=True):
+    """Head → user: the answer to ``ReadFile``, or a ``fault``; no ``content`` at the file's end.
+
+    ``size`` and ``changed`` are those of the whole file when it was read, as in ``FilesAnswer``.
+    """
+
+    size: Count = 0
+    changed: Count = 0
+    fault: Text = ""
+    content: bytes = b""
 
 
 # -- worker daemon <-> head daemon -----------------------------------------------------------------

@@ -96,6 +96,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     placement: str = ""
     restarts: int = 0
     actors: int = 0
+    wants: int = 0
+    """Slots that its actors would use: those registered or, before it begins, asked for."""
     nodes: dict[str, int] = {}
     facts: RunFacts | UnsetType | None = UNSET
     """Its newest report; None before the first one, unset in a list of runs."""

@@ -23,6 +23,7 @@ from artos.specs.reference import Reference, package_of
 from artos.specs.settings import Setting, convert, settings_of, shown
 from artos.specs.workload import Workload
 from artos.system.closest import closest
+from artos.system.importing import until_a_run, users_module
 from artos.system.logging_setup import keep_enabled
 
 _OURS = ("head", "workers", "deploy", "evaluation")
@@ -80,7 +81,7 @@ def _import_module(name: str, folder: str) -> Any:
         if name.partition(".")[0] == "triggers":  # ours, whatever the user's folder holds
             importlib.import_module(name)
         with user_imports(folder):
-            return importlib.import_module(name)
+            return users_module(name)
     except Exception as error:
         raise Refused([f"cannot import {name}: {last_lines(error)}"]) from error
 
@@ -103,7 +104,7 @@ def _import_file(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with user_imports(str(path.parent)):
+        with user_imports(str(path.parent)), until_a_run():
             spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 
@@ -17,11 +17,12 @@ class StopRequests:
     requests are only counted. Under ``draining`` the first one drains and the second one raises.
     After two, none raises any more: the rest of the run is being removed. Work that must not be
     interrupted, such as making a process and recording that it exists, is done ``undisturbed``:
-    requests take effect when it is over.
+    requests take effect when it is over. ``also`` are more signals that ask to stop.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, also: Sequence[signal.Signals] = ()) -> None:
         self.received = 0
+        self._signals = (*_STOPPING, *also)
         self._busy, self._postponed = False, 0
         self._react = self._interrupt
         self._before: dict[signal.Signals, object] = {}
@@ -72,7 +73,7 @@ class StopRequests:
         raise KeyboardInterrupt
 
     def __enter__(self) -> StopRequests:
-        for number in _STOPPING:
+        for number in self._signals:
             if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
                 self._before[number] = signal.signal(number, self._on_signal)
         return self

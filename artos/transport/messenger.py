@@ -18,6 +18,7 @@ from artos.protocol.message import Message
 from artos.system.closing import Closing
 from artos.system.faults import Faults
 from artos.transport import sockets
+from artos.transport.address import endpoint_of
 from artos.transport.authorizer import Authorizer
 from artos.transport.channel import PIECE, framed
 from artos.transport.doorkeeper import Doorkeeper
@@ -189,8 +190,9 @@ class CallingEndpoint(Endpoint):
                 old.close()
 
     def _open(self) -> sockets.Socket:
+        endpoint = endpoint_of(self._endpoint)  # a head may be elsewhere since
         return sockets.connect(
-            self._context, self._endpoint, self._keys, self._me, self._largest, watch=self._watch
+            self._context, endpoint, self._keys, self._me, self._largest, watch=self._watch
         )
 
     def _watch(self, socket: sockets.Socket) -> None:
@@ -257,6 +259,9 @@ class Messenger(Closing):
         clock: Clock | None = None,
     ) -> Messenger:
         """Connect to a serving messenger; it knows us as ``me``, we know it as ``"head"``.
+
+        An ``endpoint`` may be ``file:PATH`` (see ``artos.transport.address``), which is read again
+        whenever the connection is made anew.
 
         Raises:
             Refused: the address is wrong, no key is here for ``me``, or TCP was asked for without

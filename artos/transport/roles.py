@@ -55,6 +55,8 @@ SAYS: Mapping[KeyRole, frozenset[Kind]] = {
             control.ReadStatus,
             control.ReadLogs,
             control.ReadLimits,
+            control.ListFiles,
+            control.ReadFile,
             control.ScaleRun,
             control.StopRun,
             control.DrainNode,

@@ -19,7 +19,19 @@ from artos.system import limits, streams
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.printable import printable
 from artos.system.shm import shm_root
-from deploy.cli import bench, check, cluster, completion, daemons, evaluate, pool, setup, simulate
+from deploy.cli import (
+    bench,
+    check,
+    cluster,
+    completion,
+    daemons,
+    engines,
+    evaluate,
+    pool,
+    setup,
+    simulate,
+    sweep,
+)
 from deploy.cli.common import (
     add_trust,
     add_workload,
@@ -111,8 +123,13 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     doctor.add_argument("--json", action="store_true", help="print the result as JSON")
     doctor.set_defaults(command=examine_machine)
     pool.add_to(commands.add_parser("pool", help="show who holds this machine's devices and slots"))
+    sweep.add_to(commands.add_parser("sweep", help="run a grid of settings with several seeds"))
     simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
     cluster.add_to(commands)
+    engines.add_up(
+        commands.add_parser("up", help="start a cluster on Slurm, Kubernetes, Ray or by ssh")
+    )
+    engines.add_down(commands.add_parser("down", help="end a cluster that `up` has started"))
     daemons.add_head(commands.add_parser("head", help="run the head of a cluster"))
     daemons.add_worker(commands.add_parser("worker", help="run a worker node of a cluster"))
     _add_keys(commands.add_parser("keys", help="make, add or revoke the keys of a cluster"))

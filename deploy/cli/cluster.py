@@ -89,6 +89,12 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     top = commands.add_parser("top", help="show nodes and runs live")
     top.set_defaults(run="")
     _towards_runs(top, show_top)
+    get = commands.add_parser("get", help="copy a run's files, or what is new of them, from a head")
+    get.add_argument("run", metavar="RUN", help="the name of a run on the head")
+    get.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="default: RUN, here")
+    get.add_argument("--what", default="all", choices=("all", "checkpoint", "curve"))
+    get.add_argument("-f", "--follow", action="store_true", help="go on until the run is over")
+    _towards_head(get, get_run)
     scale = commands.add_parser("scale", help="change how many actors a live run has")
     scale.add_argument("run", metavar="RUN", help=_RUN)
     scale.add_argument(
@@ -108,7 +114,9 @@ def _towards_runs(parser: Parser, command: Any) -> None:
 
 
 def _towards_head(parser: Parser, command: Any, *, json: bool = True) -> None:
-    parser.add_argument("--head", metavar="tcp://IP:PORT", help="default: $ARTOS_HEAD")
+    parser.add_argument(
+        "--head", metavar="ADDRESS", help="tcp://IP:PORT or file:PATH; default: $ARTOS_HEAD"
+    )
     parser.add_argument("--keys", type=Path, metavar="DIR", help="default: $ARTOS_KEYS")
     if json:
         add_json(parser)
@@ -258,6 +266,25 @@ def drain_node(options: argparse.Namespace) -> int:
         f"{answer['actors']} actors of {answer['node']} move to other nodes; it gets no new actors"
     )
     _show(options, answer, text)
+    return ExitStatus.DONE
+
+
+def get_run(options: argparse.Namespace) -> int:
+    """``artos get``: copy a run's files from the head."""
+    from artos.system.logging_setup import to_stderr  # noqa: PLC0415
+    from deploy.client.fetch import Fetched, fetch, follow  # noqa: PLC0415
+
+    def text(fetched: Fetched) -> str:
+        return f"{fetched.files} files, {fetched.bytes / 1e6:,.1f} MB, came into {fetched.folder}"
+
+    with _head_of(options) as client:
+        target = options.folder or Path(options.run).name
+        if options.follow:
+            say = (lambda fetched: None) if options.json else (lambda f: to_stderr(text(f)))
+            fetched = follow(client, options.run, Path(target), options.what, _TOP_SECONDS, say)
+        else:
+            fetched = fetch(client, options.run, Path(target), options.what)
+    _show(options, fetched, text(fetched))
     return ExitStatus.DONE
 
 

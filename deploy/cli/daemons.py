@@ -22,6 +22,12 @@ def add_head(parser: Parser) -> None:
     parser.add_argument(
         "--listen", metavar="tcp://IP:PORT", help="where to listen for workers and users"
     )
+    parser.add_argument(
+        "--publish",
+        type=Path,
+        metavar="FILE",
+        help="write the address there, for --head file:FILE; --listen may then end in :0",
+    )
     parser.add_argument("--keys", type=Path, metavar="DIR", help="made by `artos keys DIR`")
     parser.add_argument("--runs", type=Path, metavar="DIR", help="run folders; default: runs")
     parser.add_argument(
@@ -37,7 +43,12 @@ def add_head(parser: Parser) -> None:
 
 def add_worker(parser: Parser) -> None:
     """Add a worker's flags."""
-    parser.add_argument("--head", metavar="tcp://IP:PORT", default=os.environ.get("ARTOS_HEAD"))
+    parser.add_argument(
+        "--head",
+        metavar="ADDRESS",
+        default=os.environ.get("ARTOS_HEAD"),
+        help="tcp://IP:PORT, or file:PATH if it publishes its address; default: $ARTOS_HEAD",
+    )
     keys = os.environ.get("ARTOS_KEYS")
     parser.add_argument("--keys", type=Path, metavar="DIR", default=Path(keys) if keys else None)
     parser.add_argument("--name", default=socket.gethostname(), help="default: the host's name")
@@ -55,6 +66,13 @@ def add_worker(parser: Parser) -> None:
         default=30.0,
         metavar="SECONDS",
         help="time for actors to end and send their rows after SIGTERM; default: 30",
+    )
+    parser.add_argument(
+        "--notice",
+        default="",
+        metavar="FILE|URL",
+        help="leave once this file exists, or this URL answers with more than no: "
+        "the machine is taken back",
     )
     _add_devices(parser)
     _add_json(parser)
@@ -79,15 +97,17 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
 def run_head(options: argparse.Namespace) -> int:
     """``artos head``: the head of a cluster, until a signal ends it."""
     from artos.pool.devices import lent  # noqa: PLC0415
+    from artos.transport.address import published  # noqa: PLC0415
     from head.daemon.daemon import HeadDaemon  # noqa: PLC0415
     from head.daemon.options import head_options  # noqa: PLC0415
 
-    named = ("listen", "keys", "runs", "runs_at_once", "devices")
+    named = ("listen", "publish", "keys", "runs", "runs_at_once", "devices")
     wanted = head_options(options.config, {name: getattr(options, name) for name in named})
     with (
         logging_to(_form(options)),
         HeadDaemon(wanted) as daemon,
         lent(wanted.devices, "artos head"),
+        published(wanted.publish, daemon.endpoint),
     ):
         daemon.run()
     return ExitStatus.DONE
@@ -111,7 +131,7 @@ def run_worker(options: argparse.Namespace) -> int:
         raise Refused(missing)
     wanted = WorkerOptions(
         options.head, options.keys, options.name, options.slots, options.stop_seconds,
-        options.devices or "", options.runs_per_slot,
+        options.devices or "", options.runs_per_slot, options.notice,
     )  # fmt: skip
     with (
         logging_to(_form(options)),

@@ -16,7 +16,9 @@ from deploy.cli.parser import Parser, whole
 def add_to(parser: Parser) -> None:
     """Add the flags of ``artos eval``."""
     parser.add_argument(
-        "run", metavar="RUN", help="a run's folder on this machine, or its name in --runs"
+        "run",
+        metavar="RUN",
+        help="a run's folder on this machine, its name in --runs, or RUN@HEAD, one of a head",
     )
     parser.add_argument(
         "--episodes", type=whole, default=10, metavar="N", help="whole episodes; default: 10"
@@ -40,6 +42,12 @@ def add_to(parser: Parser) -> None:
         metavar="SECONDS",
         help="give up if no episode ends for this long; default: 300",
     )
+    parser.add_argument(
+        "--code",
+        type=Path,
+        metavar="DIR",
+        help="the folder of the run's file, if it has moved or was sent to a head",
+    )
     add_trust(parser)
     add_json(parser)
     parser.set_defaults(command=play)
@@ -48,12 +56,13 @@ def add_to(parser: Parser) -> None:
 def play(options: argparse.Namespace) -> int:
     """``artos eval``: play episodes with what a run has learned."""
     from artos.trained.trained import load  # noqa: PLC0415
+    from deploy.client.copies import local  # noqa: PLC0415
     from deploy.local.local_runs import folder_of  # noqa: PLC0415
 
-    folder = folder_of(options.run, options.runs)
+    folder = folder_of(local(options.run), options.runs)
     # Output of user code in this process must not mix with the result.
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
-        trained = load(folder, trust=options.trust)
+        trained = load(folder, code=options.code, trust=options.trust)
         from artos.envs.address import address  # noqa: PLC0415
         from deploy.display.counted_view import CountedView  # noqa: PLC0415
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
@@ -18,6 +18,7 @@ from artos.transport.link_faults import unreachable
 from artos.transport.messenger import HEAD, Messenger
 
 _SECONDS = 15.0
+A = TypeVar("A", control.Answer, control.FilePiece)
 _OTHER = "the head's answer is one to another question: use the ARTOS that the head has"
 _BUSY = "it can be reached, but is busy or stopped, and may still do what was asked; ask again"
 
@@ -66,6 +67,23 @@ class HeadClient(Closing):
         """A piece of a log, from an offset in bytes; raises what ``request`` raises."""
         return self.request(control.ReadLogs(run, offset, log))
 
+    def files(self, run: str) -> dict[str, tuple[int, int]]:
+        """Size and time of change (ns) of each file of a run; raises what ``request`` raises."""
+        answer = self.exchange(control.ListFiles(run))
+        if isinstance(answer, control.FilesAnswer):
+            return answer.files
+        raise Refused(answer.fault.split("\n") if answer.fault else [_OTHER])
+
+    def file(self, run: str, name: str, offset: int) -> tuple[bytes, tuple[int, int]]:
+        """Bytes of a run's file from ``offset`` on, b"" at its end; its size and time of change.
+
+        Raises what ``request`` raises.
+        """
+        answer = self._exchange(control.ReadFile(run, name, offset), control.FilePiece)
+        if answer.fault:
+            raise Refused(answer.fault.split("\n"))
+        return bytes(answer.content), (answer.size, answer.changed)
+
     def scale(self, run: str, actors: int) -> dict[str, Any]:
         """Change a run's number of actors; raises what ``request`` raises."""
         return self.request(control.ScaleRun(run, actors))
@@ -88,7 +106,11 @@ class HeadClient(Closing):
         return self._data_of(self.exchange(message))
 
     def exchange(self, message: Message, seconds: float = _SECONDS) -> control.Answer:
-        """Send any message and wait for the answer.
+        """Send any message and wait for the answer; raises what ``_exchange`` raises."""
+        return self._exchange(message, control.Answer, seconds)
+
+    def _exchange(self, message: Message, kind: type[A], seconds: float = _SECONDS) -> A:
+        """Send any message and wait for an answer of that kind.
 
         Raises:
             Refused: the head does not understand the message; perhaps its version differs.
@@ -108,10 +130,12 @@ class HeadClient(Closing):
             self._waker.wait(deadline.left)
             for _, heard in self._messenger.take():
                 match heard:
-                    case control.Answer():
+                    case control.Answer() | control.FilePiece():
                         self._owed, self._answered = self._owed - 1, True
                         if not self._owed:
-                            return heard
+                            if isinstance(heard, kind):
+                                return heard
+                            raise Refused([_OTHER])
                     case Refusal(why=why):
                         raise Refused([why])
                     case Restarted():

@@ -105,7 +105,7 @@ def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> RunView
     stopped = False
     while True:
         try:
-            status = _patient_status(client, run)
+            status = patient_status(client, run)
             if status.outcome and status.state in OVER:
                 return status
             follower.show(status)
@@ -118,7 +118,12 @@ def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> RunView
             client.stop(run)
 
 
-def _patient_status(client: HeadClient, run: str) -> RunView:
+def patient_status(client: HeadClient, run: str) -> RunView:
+    """The status of a run, from a head that may be away for minutes.
+
+    Raises:
+        DeadlineExceeded: it is away for longer.
+    """
     deadline = Deadline(_AWAY)
     while True:
         try:

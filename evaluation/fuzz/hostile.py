@@ -168,6 +168,8 @@ class Hostile:
             case inspect.VarTupleType() | inspect.ListType():
                 count = random.choice(_COUNTS)
                 return [self._value(kind.item_type) for _ in range(count)]
+            case inspect.TupleType():
+                return [self._value(each) for each in kind.item_types]
             case inspect.DictType():
                 count = random.choice(_COUNTS)
                 keys = (self._value(kind.key_type) for _ in range(count))

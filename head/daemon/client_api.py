@@ -26,7 +26,7 @@ from artos.system.unpack import read
 from artos.transport.messenger import Messenger
 from artos.transport.roles import holder_of
 from artos.version import VERSION
-from head.daemon import status_api
+from head.daemon import run_files, status_api
 from head.daemon.options import HeadOptions
 from head.daemon.remote_logs import RemoteLogs
 from head.daemon.roster import Roster
@@ -122,13 +122,15 @@ class ClientApi:
                 take_back()
         self._shown.clear()
         for number, (user, message) in enumerate(heard):
-            answer: control.Answer | None = None
+            answer: control.Answer | control.FilePiece | None = None
             with self._contained(user, message):
                 if number not in changes:
                     try:
                         answer = self._answer(user, message)
                     except (Refused, OSError) as error:
                         answer = _fault(error)
+                        if isinstance(message, control.ReadFile):
+                            answer = control.FilePiece(fault=answer.fault)
                 elif change := changes[number]:  # None: it failed, and its user was told so
                     answer = change.answer
                     if why and change.take_back:
@@ -149,7 +151,7 @@ class ClientApi:
                 case control.Submit():
                     return self._submit(user, message)
                 case control.StopRun(run=name):
-                    run = find(self._scheduler, name)
+                    run = self._own(user, name, "stop")
                     before = msgspec.structs.replace(run)
                     # It finishes and saves; a second request ends it at once (a second signal).
                     self._scheduler.stop(run)
@@ -170,7 +172,7 @@ class ClientApi:
             return _Change(_fault(error))
         raise TypeError(type(message).__name__)
 
-    def _answer(self, user: str, message: Request) -> control.Answer | None:
+    def _answer(self, user: str, message: Request) -> control.Answer | control.FilePiece | None:
         """The answer to a request that changes no run and no node; None: it comes later.
 
         Raises:
@@ -203,12 +205,34 @@ class ClientApi:
                     view = msgspec.structs.replace(view, summary=summary)
                 answer = control.RunAnswer(run=view)
             case control.ReadLogs(run=name):
-                answer = self._read_log(user, find(self._scheduler, name), message)
+                answer = self._read_log(user, self._own(user, name, "read the logs of"), message)
+            case control.ListFiles(run=name):
+                run = self._own(user, name, "read the files of")
+                answer = control.FilesAnswer(files=run_files.listed(Path(run.folder)))
+            case control.ReadFile(run=name, file=file, offset=offset):
+                run = self._own(user, name, "read the files of")
+                return run_files.piece(Path(run.folder), file, offset)
             case control.ScaleRun(run=name, actors=actors):
-                self._scale(user, find(self._scheduler, name), actors)
+                self._scale(user, self._own(user, name, "scale"), actors)
             case _:
                 raise Refused([f"this head does not serve {type(message).__name__}"])
         return control.Answer(answer) if isinstance(answer, dict) else answer
+
+    def _own(self, peer: str, name: str, act: str) -> Run:
+        """The run of that name or folder, if this user may ``act`` on it: it is theirs, or they are
+        an admin.
+
+        Raises:
+            NoSuchRun: there is no such run.
+            Refused: it is another user's.
+        """
+        run, user = find(self._scheduler, name), _user(peer)
+        if user == run.user or user in self._options.admins:
+            return run
+        raise Refused(
+            [f"run {run.name} is {run.user or 'nobody'}'s: only they and admins may {act} it "
+             f"(admins are {', '.join(self._options.admins) or 'none'}: head.toml)"]
+        )  # fmt: skip
 
     # -- submitting ----------------------------------------------------------------------------
 
@@ -219,8 +243,9 @@ class ClientApi:
             return _Change(_submitted(run), None if is_saved else lambda: None)
         if submit.archive and not self._archives.content(submit.archive):
             return _Change(control.Answer(missing=submit.archive))
-        holder, root = holder_of(peer), self._options.runs.resolve()
-        user = holder.name if holder else ""
+        user, root = _user(peer), self._options.runs.resolve()
+        if request.resume:
+            self._own(peer, request.resume, "resume")
         if self._scheduler.all_runs.queued(user) >= _MOST_QUEUED:
             raise Refused([f"{_MOST_QUEUED} runs of user {user} wait already: stop some of them"])
         run = admitted(request, submit, self._scheduler, root, user)
@@ -317,6 +342,12 @@ class ClientApi:
 
 
 _CHANGING = (control.Submit, control.StopRun, control.DrainNode, _Scaled)
+
+
+def _user(peer: str) -> str:
+    """The name that a user's key carries."""
+    holder = holder_of(peer)
+    return holder.name if holder else ""
 
 
 def _submitted(run: Run) -> control.Answer:

@@ -11,3 +11,10 @@ class Moves:
 
     gone: dict[str, None] = field(default_factory=dict)
     why: str = ""
+    relief: bool = False
+    """Whether actors may move because other nodes are less crowded, not just because they must."""
+
+    @property
+    def must_be_told(self) -> bool:
+        """Whether the run hears of it even if all actors stay where they are."""
+        return bool(self.gone or self.why)

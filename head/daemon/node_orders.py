@@ -13,7 +13,7 @@ from head.daemon.roster import Node
 from head.daemon.runs import Runs
 
 _MOVE_SECONDS = 60.0
-"""How long the actors of a leaving node may take to end their rounds."""
+"""How long actors that move to other nodes may take to end their rounds."""
 
 
 class NodeOrders:
@@ -44,7 +44,7 @@ class NodeOrders:
     def _for_executors(self, node: Node, now: float) -> list[Order]:
         def grace(name: str) -> float:
             run = self._runs.by_name.get(name)
-            return _MOVE_SECONDS if node.leaves and run is not None and run.up else 0.0
+            return _MOVE_SECONDS if run is not None and run.up else 0.0
 
         wanted = {}
         for name in self._nodes.actors_on(node.name):

@@ -67,6 +67,7 @@ class Nodes:
         self._entries: dict[str, _Entry] = {}
         self._actors: dict[str, dict[str, int]] = {}  # by node and run
         self._orders = Orders()
+        self._crowded = Ranking()  # nodes with more actors than slots, the most crowded first
         self._count = 0
 
     def __repr__(self) -> str:
@@ -105,6 +106,7 @@ class Nodes:
         if entry := self._entries.pop(name, None):
             self._book(entry, 0, 0)
             self._orders.drop(name)
+            self._crowded.drop(name)
 
     def settle(self, run: str, places: Mapping[int, str], before: Collection[str]) -> set[str]:
         """Record where a run's actors live now; returns the nodes that this may change."""
@@ -127,10 +129,15 @@ class Nodes:
         node, there = entry.node, self.actors_on(name)
         slots, runs = (node.slots, node.most_runs) if node.usable else (0, 0)
         self._book(entry, max(0, runs - len(there)), slots)
+        load = sum(there.values())
         if entry.free:
-            self._orders.put(name, entry.number, slots, sum(there.values()))
+            self._orders.put(name, entry.number, slots, load)
         else:
             self._orders.drop(name)
+        if load > slots > 0:
+            self._crowded.put(name, (-load / slots, entry.number))
+        else:
+            self._crowded.drop(name)
 
     def _book(self, entry: _Entry, free: int, slots: int) -> None:
         self.free += free - entry.free
@@ -153,6 +160,10 @@ class Nodes:
     def emptiest(self, count: int, but: Callable[[str], object]) -> list[str]:
         """The nodes with room that have the most free slots."""
         return self._orders.empty.lowest(count, but)
+
+    def crowded(self, most: int) -> list[str]:
+        """The nodes with the most actors per slot, among those with more actors than slots."""
+        return self._crowded.lowest(most, lambda node: False)
 
     def rooms(self, names: Iterable[str], run: str) -> list[Room]:
         """What ``place`` must know of these nodes."""

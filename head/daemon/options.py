@@ -18,6 +18,7 @@ from artos.system.archives import LIMIT_MB
 from artos.system.closest import closest
 from artos.system.memory_limit import memory_left
 from artos.system.regular_file import contents
+from artos.transport.roles import OWNER
 from head.daemon.quotas import Quotas, quotas_of
 from head.daemon.run import State
 
@@ -45,6 +46,10 @@ class HeadOptions(msgspec.Struct, frozen=True):
     """What the learners on this machine lease, as in ``cuda:0=2,cpu:a``."""
     runs_at_once: int = 0
     """How many runs may have a process here; 0: as many as cores and memory can carry."""
+    admins: tuple[str, ...] = (OWNER.name,)
+    """Users who may stop, scale, resume and read everybody's runs, not just their own."""
+    publish: Path | None = None
+    """A file into which the head writes its endpoint, so that it may listen at port 0."""
     quotas: Quotas = Quotas()
     """What the runs of a user or a workload may hold; only in the file."""
 
@@ -80,7 +85,7 @@ def head_options(config: Path | None, flags: Mapping[str, Any]) -> HeadOptions:
             faults.append(f"{config}: {error.strerror}")
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             faults.append(f"{config} is no TOML: {error}")
-        for name in ("keys", "runs"):
+        for name in ("keys", "runs", "publish"):
             if isinstance(stored.get(name), str):
                 stored[name] = str(config.resolve().parent / stored[name])
     values = stored | {name: value for name, value in flags.items() if value is not None}
@@ -119,7 +124,7 @@ def see_quotas(options: HeadOptions, state: State) -> None:
 
 
 def _converted(name: str, value: Any, kind: Any) -> Any:
-    if kind is Path:
+    if kind in (Path, Path | None):
         return Path(msgspec.convert(str(value) if isinstance(value, Path) else value, str))
     value = msgspec.convert(value, kind)
     if name in _POSITIVE and not 0 < value <= LONGEST:

@@ -227,6 +227,31 @@ def place(
     return dict(sorted((kept | dict(zip(unplaced, nodes, strict=True))).items()))
 
 
+def relieved(here: Mapping[int, str], rooms: Sequence[Room]) -> dict[int, str]:
+    """A node for every actor after those have moved that are better off on other ``rooms``.
+
+    One by one, from the node with the most actors per slot, if it has more actors than slots, to
+    the one with the fewest, as long as that one then has fewer per slot than the first one had.
+    """
+    places, slots = dict(here), {room.name: room.slots for room in rooms}
+    load = {room.name: room.taken for room in rooms}
+    mine: dict[str, list[int]] = {room.name: [] for room in rooms}
+    for actor, node in sorted(here.items()):
+        if node in mine:
+            mine[node].append(actor)
+            load[node] += 1
+    while crowded := [name for name, actors in mine.items() if actors and load[name] > slots[name]]:
+        worst = max(crowded, key=lambda name: load[name] / slots[name])
+        best = min(load, key=lambda name: (load[name] + 1) / slots[name])
+        if (load[best] + 1) / slots[best] >= load[worst] / slots[worst]:
+            break
+        actor = mine[worst].pop()
+        mine[best].append(actor)
+        places[actor] = best
+        load[worst], load[best] = load[worst] - 1, load[best] + 1
+    return places
+
+
 def shares(
     slots: int, actors: Mapping[str, int], weights: Mapping[str, float] | None = None
 ) -> dict[str, int]:

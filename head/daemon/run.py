@@ -17,6 +17,8 @@ from head.daemon.quotas import Quotas
 from head.daemon.roster import Known
 from head.daemon.run_queue import QueueState
 
+_MOST_ACTORS = 2**16
+
 
 class Seconds(msgspec.Struct, frozen=True):
     """Seconds for which CPU slots and devices were held."""
@@ -116,6 +118,11 @@ class Run(msgspec.Struct):
     def priority(self) -> int:
         """Runs with a higher priority begin first."""
         return int(self._setting("priority", 0.0))
+
+    @property
+    def asks_actors(self) -> int:
+        """The number of actors that its submission names; 1 if it names none, or a rule."""
+        return max(1, min(int(self._setting("actors", 1.0)), _MOST_ACTORS))
 
     @property
     def asks_device(self) -> bool:

@@ -68,6 +68,11 @@ class Runs:
         """How many runs of a user wait to begin."""
         return len(self._queued.get(user, ()))
 
+    @property
+    def some_wait(self) -> bool:
+        """Whether a run waits to begin."""
+        return bool(self._queued)
+
     def tidy(self) -> None:
         """Forget the oldest runs that are over, if they are many."""
         for _, name in heapq.nsmallest(len(self._over) - _MOST_OVER, self._over):

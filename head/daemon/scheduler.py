@@ -7,6 +7,7 @@ difference as effects, so it may be called at any time and twice in a row.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from math import inf
 
 import msgspec
@@ -26,7 +27,7 @@ from head.daemon.nodes import Nodes
 from head.daemon.quota_books import QuotaBooks
 from head.daemon.quotas import Quotas
 from head.daemon.rooms import Rooms
-from head.daemon.roster import Node, place
+from head.daemon.roster import Node, place, relieved
 from head.daemon.run import Run, Seconds
 from head.daemon.run_queue import QueueState, RunQueue
 from head.daemon.runs import Runs
@@ -218,6 +219,11 @@ class Scheduler:
     def joined(self, node: Node, hello: Hello) -> list[Effect]:
         """Have a worker daemon that is there (again) close the executors that are not wanted."""
         self.expect([node])
+        if node.usable and not self.all_runs.some_wait:  # a run that waits has the room first
+            # It takes at most so many actors off others that each of these has one too many.
+            for other in self._nodes.crowded(node.slots):
+                for run in self.actors_on(other):
+                    self._moves.setdefault(run, Moves()).relief = True
         wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
         return [Order(node, m) for m in self.executors.joined(node.name, hello.runs, wanted)]
 
@@ -272,15 +278,22 @@ class Scheduler:
         effects: list[Effect] = []
         # Runs that are up come first; others begin with the room that these leave.
         moved = [name for name in self._moves if self.runs[name].up is not None]
-        for run in self.all_runs.to_place(moved, lambda: self._nodes.free > 0):
+        # Twice: a run that moved may have left room to one that was looked at before it.
+        for run in chain.from_iterable(
+            self.all_runs.to_place(names, lambda: self._nodes.free > 0) for names in (moved, ())
+        ):
             assert run.up is not None
             actors, moves = run.up.actors, self._moves.pop(run.name, None)
-            places = place(actors, run.places, self._rooms.of(run, actors), run.placement)
-            if moves is None and places == run.places:
+            rooms = self._rooms.of(run, actors)
+            places = place(actors, run.places, rooms, run.placement)
+            if moves is not None and moves.relief:
+                places = relieved(places, rooms)
+            if places == run.places and not (moves and moves.must_be_told):
                 continue
             self._settle(run, places)
             self._count([run])
-            moves = moves or Moves(why="there is room now")
+            moves = moves or Moves()
+            moves.why = moves.why or "there is room now"
             effects.append(Tell(run, Placed(places, tuple(moves.gone), moves.why)))
         if not hold:
             for run in self._admission.take_runs():

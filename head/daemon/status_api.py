@@ -53,6 +53,7 @@ def line(run: Run, scheduler: Scheduler) -> RunView:
         placement=run.placement,
         restarts=max(0, run.epoch - 1),
         actors=registered if take_part is UNSET or not run.up else take_part,
+        wants=0 if run.over else registered or run.asks_actors,
         nodes={node: places.count(node) for node in sorted(set(places))},
     )
 

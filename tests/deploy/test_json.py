@@ -43,8 +43,8 @@ HERE: dict[str, tuple[str, ...]] = {
     "usage": (),
 }
 """Commands that are to be had without a cluster."""
-OF_A_CLUSTER = {"submit", "drain", "scale"}
-"""What these print is parsed by ``Cluster.ask`` in the tests of daemons, and there only."""
+OF_A_CLUSTER = {"submit", "drain", "scale", "get", "sweep", "up", "down"}
+"""What these print is parsed in the tests of daemons, sweeps and engines, and there only."""
 DAEMONS = {"head", "worker"}
 OTHERS = {"setup", "completion"}
 """They print no result of their own, as the README says."""

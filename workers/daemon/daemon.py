@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +25,13 @@ from artos.system.faults import Faults, Seldom
 from artos.system.signals import StopRequests
 from artos.system.usable_cpus import usable_cpus
 from artos.system.user_cache import user_cache
+from artos.transport.address import FILE, endpoint_of
 from artos.transport.handshakes import LinkFault
 from artos.transport.keys import Keys
 from artos.transport.link_faults import unreachable
 from artos.transport.messenger import HEAD, Messenger
 from artos.version import VERSION
+from workers.daemon import notices
 from workers.daemon.executor_host import ExecutorHost
 from workers.daemon.state import WorkerState
 
@@ -43,6 +46,8 @@ _CLOSING = 30.0
 _FAREWELL = 2.0
 _LAST_TICK = 0.1
 _NEVER = float("inf")
+_NOTICES = (signal.SIGUSR1,)
+"""What engines send some time before they take a machine back, as Slurm with ``--signal``."""
 _ANY_HOST = re.compile(r"^tcp://(0\.0\.0\.0|\*|\[::\])(?=:)")
 
 
@@ -51,7 +56,7 @@ class WorkerOptions:
     """The options of ``artos worker``."""
 
     head: str
-    """The head's endpoint: tcp://IP:PORT."""
+    """The head's endpoint: tcp://IP:PORT; or file:PATH, where it says which."""
     keys: Path
     name: str
     slots: int = 0
@@ -62,6 +67,8 @@ class WorkerOptions:
     """What learners on this machine lease, as in ``cuda:0,cpu:a``."""
     runs_per_slot: int = 1
     """Runs that may be here for each slot; their actors take turns on all of them."""
+    notice: str = ""
+    """A file or URL that tells that this machine is about to be taken back."""
 
     def cpus(self) -> tuple[int, ...]:
         """The CPUs that are this node's slots.
@@ -75,8 +82,8 @@ class WorkerOptions:
             faults.append(f"--name {self.name!r}: use letters, digits, dots and dashes")
         if not 0 <= self.slots <= len(here):
             faults.append(f"--slots {self.slots}: {len(here)} CPUs may be used here")
-        if not self.head.startswith("tcp://"):
-            faults.append(f"--head {self.head!r}: write tcp://IP:PORT")
+        if not self.head.startswith(("tcp://", FILE)):
+            faults.append(f"--head {self.head!r}: write tcp://IP:PORT or file:PATH")
         if not 0 < self.stop_seconds <= LONGEST:
             faults.append(
                 f"--stop-seconds must be positive, at most {LONGEST:g}, not {self.stop_seconds:g}"
@@ -89,6 +96,7 @@ class WorkerOptions:
             few = max(1, most // slots)
             faults.append(f"{given}: at most {most} runs share slots, so {slots} slots take {few}")
         faults += device_faults(self.devices)
+        faults += [why for why in [notices.fault(self.notice)] if why]
         if faults:
             raise Refused(faults)
         return here[: self.slots or None]
@@ -117,6 +125,8 @@ class WorkerDaemon(Closing):
                 options.name, control.PROTOCOL, VERSION, len(cpus), memory_mb, {}, home.before,
                 options.runs_per_slot,
             )  # fmt: skip
+            if options.notice:
+                stack.enter_context(notices.Notices(options.notice, self._told))
             self._owned = stack.pop_all()
         self._greeted_at = self._next_load = self._clock.now()
         self._welcome = self._over = False
@@ -130,14 +140,14 @@ class WorkerDaemon(Closing):
         self._owned.close()
 
     def run(self) -> None:
-        """Serve until told to stop (SIGTERM, Ctrl-C, drained) and all executors are closed.
+        """Serve until told to stop (by a signal, a notice, the head) and all executors are closed.
 
         Raises:
             Refused: the head does not want this node, and says why.
             NoHead, WrongKeys, DeadlineExceeded: the head never answered.
             KeyboardInterrupt: told to stop a second time.
         """
-        with StopRequests() as requests, requests.draining(self._stop):
+        with StopRequests(_NOTICES) as requests, requests.draining(self._stop):
             self._greet()
             while not self._over:
                 seconds = _LOAD_PERIOD
@@ -203,7 +213,7 @@ class WorkerDaemon(Closing):
                 self._greet()
             case control.Assign() if not self._stopping:
                 # A head that listens on any address is reached at the address we found it at.
-                host = self._options.head.rpartition(":")[0]
+                host = endpoint_of(self._options.head).rpartition(":")[0]
                 steering, *experience = (
                     _ANY_HOST.sub(host, end) for end in (message.steering, *message.experience)
                 )
@@ -241,6 +251,11 @@ class WorkerDaemon(Closing):
         """Begin to leave: the head says so, or a handler of SIGTERM or Ctrl-C does."""
         self._stopping = True
         self._waker.ring()
+
+    def _told(self, notice: str) -> None:
+        """A notice has come: leave, as on a signal. Called by another thread."""
+        self._why = f"this machine is taken back: {notice}"
+        self._stop()
 
     def _leave(self, now: float) -> None:
         """Let the head move the actors elsewhere, close the executors that remain, say goodbye."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from head.daemon.roster import POLICIES, Room, place, shares
+from head.daemon.roster import POLICIES, Room, place, relieved, shares
 
 ROOMS = st.lists(
     st.builds(Room, st.sampled_from("abcdefgh"), st.integers(1, 8), st.integers(0, 5)),
@@ -69,6 +69,37 @@ def test_only_those_of_a_node_that_goes_move() -> None:
     after = place(6, before, [Room("a", 2), Room("c", 2)], "spread")
     assert {a for a in before if before[a] != after[a]} == {a for a in before if before[a] == "b"}
     assert Counter(after.values()) == {"a": 3, "c": 3}
+
+
+@given(st.integers(0, 30), HERE, ROOMS, POLICY)
+def test_whoever_moves_off_a_crowded_node_is_better_off(actors, here, rooms, policy) -> None:
+    before = place(actors, here, rooms, policy)
+    after = relieved(before, rooms)
+    assert set(after) == set(before)
+    assert relieved(after, rooms) == after
+
+    def load(places) -> dict[str, float]:
+        counts = Counter(places.values())
+        return {room.name: (room.taken + counts[room.name]) / room.slots for room in rooms}
+
+    then, now = load(before), load(after)
+    for actor, node in before.items():
+        if after[actor] != node:
+            assert then[node] > 1
+            assert now[after[actor]] < then[node]
+    for room in rooms:
+        if now[room.name] > 1 and room.name in after.values():
+            counts = Counter(after.values())
+            others = ((o.taken + counts[o.name] + 1) / o.slots for o in rooms)
+            assert all(now[room.name] <= other for other in others)
+
+
+def test_who_has_a_slot_stays() -> None:
+    here = {0: "a", 1: "a"}
+    assert relieved(here, [Room("a", 2), Room("b", 8)]) == here
+    crowded = dict.fromkeys(range(6), "a")
+    after = relieved(crowded, [Room("a", 2), Room("b", 4)])
+    assert after == {0: "a", 1: "a", 2: "b", 3: "b", 4: "b", 5: "b"}
 
 
 def test_pack_goes_on_where_somebody_is_already() -> None:

@@ -195,6 +195,7 @@ def test_with_nowhere_to_go_a_run_waits(world: World) -> None:
 
 def test_a_node_that_comes_back_has_its_old_executors_closed(world: World) -> None:
     """Its actors live elsewhere by now: what it still runs is stale."""
+    world.actors = 2
     world.join("w1")
     world.join("w2")
     world.begin("r1")
@@ -249,6 +250,7 @@ def test_a_drained_node_is_not_waited_for_for_ever(world: World) -> None:
 
 def test_a_node_takes_no_more_runs_than_it_has_slots(world: World) -> None:
     """Those that lose their node wait for one where each of them gets a slot."""
+    world.actors = 1
     world.join("w1", slots=1)
     world.begin("r1")
     world.join("w2", slots=2)
@@ -272,13 +274,26 @@ def test_who_has_no_process_has_no_place_on_a_node_that_is_gone(world: World) ->
     assert set(world.places["r1"].values()) == {"w1"}
 
 
-def test_a_new_node_takes_nobody_away(world: World) -> None:
-    world.join("w1")
+def test_a_new_node_takes_nobody_away_who_has_a_slot(world: World) -> None:
+    world.join("w1", slots=4)
     world.begin("r1")
     told = len(world.told)
     world.join("w2")
     assert set(world.places["r1"].values()) == {"w1"}
     assert len(world.told) == told
+
+
+def test_a_new_node_takes_those_that_have_no_slot_of_their_own(world: World) -> None:
+    world.join("w1", slots=2)
+    world.begin("r1")
+    assert [*world.places["r1"].values()] == ["w1"] * 4
+    world.join("w2", slots=2)
+    assert Counter(world.places["r1"].values()) == {"w1": 2, "w2": 2}
+    assert world.told[-1][1].why == "there is room now"
+    told = len(world.told)
+    world.join("w3", slots=2)
+    assert len(world.told) == told, "all of them have one"
+    world.check()
 
 
 def test_of_many_runs_without_a_place_only_those_that_get_one_are_looked_at(

@@ -86,12 +86,12 @@ class Head:
             assert time.monotonic() < end, "\n".join(self.said)
             time.sleep(0.005)
 
-    def ask(self, user: Peer, message: Message) -> control.Answer:
+    def ask(self, user: Peer, message: Message) -> Any:
         user.heard.clear()
         user.say(message)
         self.until(lambda: user.heard, user)
         (answer,) = user.heard
-        assert isinstance(answer, control.Answer)
+        assert isinstance(answer, control.Answer | control.FilePiece)
         return answer
 
     def told(self, user: Peer, message: Message) -> dict[str, Any]:
@@ -102,8 +102,10 @@ class Head:
         return {n["name"]: n for n in self.told(user, control.ReadStatus())["nodes"]}
 
 
-def plain_of(answer: control.Answer) -> dict[str, Any]:
+def plain_of(answer: control.Answer | control.FilePiece) -> dict[str, Any]:
     match answer:
+        case control.FilePiece():
+            return {}
         case control.RunAnswer(run=run):
             return run.plain
         case control.ClusterAnswer(cluster=cluster):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from head.daemon.quotas import Quota, Quotas
 from head.daemon.run import Run, Seconds
 from head.daemon.run_host import Ended, RunHost
 
-FIELDS = {"run": "r9", "node": "w9", "actors": 3, "request": {"ticket": "1"}}
+FIELDS = {"run": "r9", "file": "f", "node": "w9", "actors": 3, "request": {"ticket": "1"}}
 
 
 @pytest.fixture
@@ -69,6 +69,37 @@ def test_a_run_is_that_of_the_user_whose_key_submits_it(
     assert head.ask(head.peer("user:owner/3"), resumed).fault == ""
     runs = head.told(head.peer("user:owner/2"), control.ListRuns())["runs"]
     assert {run["user"] for run in runs} == {"owner"}, "who has it go on pays for that"
+
+
+@pytest.mark.parametrize(
+    ("request_of", "act"),
+    [
+        (control.StopRun, "stop"),
+        (lambda run: control.ScaleRun(run, 3), "scale"),
+        (control.ReadLogs, "read the logs of"),
+        (lambda run: control.Submit({"ticket": run, "resume": run}), "resume"),
+    ],
+)
+def test_a_run_of_another_user_is_theirs_but_an_admin_may_all(
+    head: Head, request_of: Callable[[str], control.UserRequest], act: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    assert head.daemon is not None
+    monkeypatch.setattr(RunHost, "begin", lambda *_: None)
+    make_keys(head.keys, Holder(KeyRole.USER, "ann"), Holder(KeyRole.USER, "bob"))
+    for user in ("ann", "bob", "owner"):
+        folder = head.folder / "runs" / f"of-{user}"
+        (folder / "logs").mkdir(parents=True)
+        run = Run(folder.name, {"workload": "ppo"}, str(folder), state="queued", user=user)
+        head.daemon._scheduler.submit(run)
+    refused = f"is bob's: only they and admins may {act} it (admins are owner: head.toml)"
+    ann, owner = head.peer("user:ann/1"), head.peer("user:owner/1")
+    assert head.ask(ann, request_of("of-bob")).fault == f"run of-bob {refused}"
+    assert "may" not in head.ask(ann, request_of("of-ann")).fault
+    assert "may" not in head.ask(owner, request_of("of-bob")).fault
+    assert "only running runs" in head.ask(ann, control.ScaleRun("of-ann", 2)).fault
+    seen = head.told(ann, control.ListRuns())["runs"]
+    assert {run["user"] for run in seen} == {"ann", "bob", "owner"}, "all may see what there is"
 
 
 def test_a_run_is_scaled_and_answers_in_the_order_of_the_requests(

@@ -51,6 +51,14 @@ SHORT_REPLAY = "--total-steps 64 --set after=32"
 DAEMONS = Elsewhere(
     "integration/daemons/test_cluster_life.py::test_a_run_of_the_users_code_on_two_workers"
 )
+SLURM = Elsewhere(
+    "integration/engines/test_slurm.py::test_a_run_goes_on_while_its_nodes_come_and_go"
+)
+HOSTS = Elsewhere(
+    "integration/engines/test_ssh.py"
+    "::test_workers_run_on_hosts_with_a_key_of_theirs_and_leave_nothing"
+)
+RAY = Elsewhere("integration/engines/test_ray.py::test_a_run_goes_on_while_its_groups_come_and_go")
 DEVELOPERS = NotRun("what developers and CI run; this suite is part of it")
 TRAINED = "run ppo --inline --total-steps 2048 --run-dir runs/first"
 SEED_1 = "runs/ppo-CartPole-v1-seed1-1"
@@ -86,6 +94,21 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos worker --head tcp://10.0.0.1:7700 --keys keys --name w1": DAEMONS,
     "export ARTOS_HEAD=tcp://10.0.0.1:7700 ARTOS_KEYS=keys": DAEMONS,
     "artos submit my_algo.py:workload --actors 16 --wait": DAEMONS,
+    "artos up --on slurm --nodes 2..8 --name lab": SLURM,
+    'eval "$(artos up --on slurm --nodes 2..8 --name lab --env)"': SLURM,
+    "artos down lab": SLURM,
+    "artos up --on slurm --nodes 2..8 --head-options='--partition=long' "
+    "--worker-options='--partition=spot'": SLURM,
+    "printf 'desk1\\ndesk2\\n' > hosts": HOSTS,
+    "artos up --on ssh --nodes 2 --hosts hosts": HOSTS,
+    "artos sweep ppo --env CartPole-v1 --total-steps 50000 --seeds 3 --grid lr=1e-3,3e-4 "
+    "--grid gamma=0.98,0.99": Run("--total-steps 512 --seeds 1 --folder sweeps/quick"),
+    "artos up --on ray --nodes 2..8 --slots 16": RAY,
+    "artos up --on kubernetes --nodes 2..8 --name lab "
+    "--worker-options='image=REGISTRY/artos:1 cpu=16 memory=32Gi shm=8Gi'": Elsewhere(
+        "deploy/launchers/test_manifests.py::test_every_manifest_fits_the_schemas_strictly"
+    ),
+    "kubectl port-forward service/lab-head 7700 &": NotRun("it needs a Kubernetes"),
     "sudo deploy/launchers/systemd/install.sh head tcp://10.0.0.1:7700 keys": Elsewhere(
         "head/daemon/test_options.py::test_a_head_is_installed_by_one_line"
     ),

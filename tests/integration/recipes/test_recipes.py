@@ -76,6 +76,7 @@ CONCERN = Recipe(
     ),
 )
 ALGORITHM = Recipe("reinforce.py", "triggers/algorithms/reinforce.py", ())
+LAUNCHER = Recipe("desk.py", "deploy/launchers/engines/desk.py", ())
 
 
 class Tree:
@@ -100,7 +101,8 @@ class Tree:
     def artos(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-P", "-m", "deploy.cli", *arguments], cwd=self.user, text=True,
-            env={**os.environ, "PYTHONPATH": str(self.root), "ARTOS_SHM": str(self.shm)},
+            env={**os.environ, "PYTHONPATH": str(self.root), "ARTOS_SHM": str(self.shm),
+                 "ARTOS_CLUSTERS": str(self.user / "clusters")},
             capture_output=True, timeout=PATIENCE, check=False,
         )  # fmt: skip
 
@@ -110,7 +112,7 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path)
 
 
-@pytest.mark.parametrize("recipe", [TRIGGER, CONCERN], ids=lambda recipe: recipe.code)
+@pytest.mark.parametrize("recipe", [TRIGGER, CONCERN, LAUNCHER], ids=lambda recipe: recipe.code)
 def test_the_page_shows_what_is_followed(recipe: Recipe) -> None:
     shown = re.findall(r"^ *```python\n(.*?)^ *```$", PAGE, re.M | re.S)
     assert (HERE / recipe.code).read_text() in shown
@@ -169,3 +171,32 @@ def test_an_environment_is_adapted(tree: Tree) -> None:
     checked = tree.artos("check", "their_game:make", "--json")
     assert checked.returncode == 0, checked.stderr
     assert "decided by its seed" in tree.artos("check", "their_game:make").stdout
+
+
+def test_a_launcher_carries_a_cluster(tree: Tree) -> None:
+    tree.follow(LAUNCHER)
+    up = ("up", "--on", "desk", "--nodes", "1..2", "--slots", "1", "--name", "d", "--json")
+    try:
+        started = tree.artos(*up)
+        assert started.returncode == 0, started.stderr
+        facts = json.loads(started.stdout)
+        assert [node["name"] for node in facts["nodes"]] == ["d-0"]
+        assert json.loads(tree.artos(*up).stdout)["joined"]
+        towards = ("--head", facts["address"], "--keys", facts["keys"])
+        ran = tree.artos(
+            "submit", "my_algo.py:workload", "--actors", "2", "--total-steps", "1000000", "--wait",
+            "--json", *towards,
+        )  # fmt: skip
+        assert ran.returncode == 0, ran.stderr
+        assert {*json.loads(ran.stdout)["nodes"]} == {"d-0", "d-1"}
+        (run,) = json.loads(tree.artos("list", "--json", *towards).stdout)["runs"]
+        got = tree.artos("get", run["name"], "mine", "--json", *towards)
+        assert got.returncode == 0, got.stderr
+        played = tree.artos("eval", "mine", "--episodes", "1", "--trust")
+        assert played.returncode == 0, played.stderr
+    finally:
+        ended = tree.artos("down", "d")
+    assert ended.returncode == 0, ended.stderr
+    left = tree.user / "clusters" / "d"
+    assert {path.name for path in left.iterdir()} == {"runs", "logs", "lock"}
+    assert [*tree.shm.iterdir()] == []

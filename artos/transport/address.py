@@ -1,0 +1,114 @@
+"""Where a head listens: an endpoint, or a file in which the head says at which one.
+
+A head that an engine places somewhere listens at a free port and writes down where. Who has that
+file finds it again after the engine has placed it elsewhere.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from artos.errors import Refused
+from artos.system import private_folder
+from artos.system.regular_file import contents
+from artos.version import VERSION
+
+FILE = "file:"
+"""What the address of a head begins with that is to be read from a file."""
+_ANYWHERE = "192.0.2.1"
+"""An address that is no one's (RFC 5737); nothing is sent to it."""
+
+
+class Published(msgspec.Struct, frozen=True):
+    """What a head writes down."""
+
+    endpoint: str
+    """tcp://IP:PORT."""
+    host: str = ""
+    version: str = ""
+    """The version of ARTOS that it runs."""
+    pid: int = 0
+
+
+def endpoint_of(head: str) -> str:
+    """The endpoint of a head; of ``file:PATH``, the one that is written there now.
+
+    Raises:
+        Refused: nothing, or nothing that a head has written, is there.
+    """
+    return published_in(Path(head.removeprefix(FILE))).endpoint if head.startswith(FILE) else head
+
+
+def published_in(path: Path) -> Published:
+    """What the head of this file has written.
+
+    Raises:
+        Refused: no head has written it.
+    """
+    try:
+        return msgspec.json.decode(contents(path), type=Published)
+    except FileNotFoundError:
+        raise Refused([f"no head has written its address into {path}: is it running?"]) from None
+    except OSError as error:
+        raise Refused([f"{path}: {error.strerror}"]) from error
+    except msgspec.DecodeError as error:
+        raise Refused([f"{path} holds no address of a head: {error}"]) from error
+
+
+@contextmanager
+def published(path: Path | None, endpoint: str) -> Iterator[None]:
+    """Write an endpoint of this machine into ``path``, for its user alone, within the block.
+
+    Raises:
+        Refused: it cannot be written.
+    """
+    if path is None:
+        yield
+        return
+    mine = Published(reachable(endpoint), socket.gethostname(), VERSION, os.getpid())
+    fresh = private_folder.fresh(path.parent, f".{path.name}.")
+    try:
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(msgspec.json.encode(mine))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise Refused([f"--publish {path}: {error.strerror}"]) from error
+    try:
+        yield
+    finally:
+        with suppress(Refused, OSError):  # another head may have taken over
+            if published_in(path) == mine:
+                path.unlink()
+
+
+def reachable(endpoint: str) -> str:
+    """The endpoint as others reach it: one that listens everywhere has this machine's address."""
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    if host in ("0.0.0.0", "*", "[::]"):
+        return f"tcp://{_own_address()}:{port}"
+    return endpoint
+
+
+def _own_address() -> str:
+    """That of this machine's name, unless it is a loopback one; else that of the default route."""
+    with suppress(OSError):
+        found = {
+            info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)
+        }
+        for address in sorted(map(str, found)):
+            if not ipaddress.ip_address(address).is_loopback:
+                return address
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((_ANYWHERE, 9))
+        return str(probe.getsockname()[0])
+    return "127.0.0.1"

@@ -1,0 +1,1 @@
+"""What the command can do, from Python: ``artos.run``, ``artos.Cluster``, and sweeps."""

@@ -1,0 +1,125 @@
+"""``artos.Cluster``: the runs of a head, from Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from artos.errors import Refused
+from artos.protocol.run_state import OVER
+from artos.protocol.views import ClusterView, RunView, Status
+from artos.system.closing import Closing
+from artos.system.importing import stop_if_imported
+from deploy.api.naming import name_of
+from deploy.api.running import OnProgress, Result, RunFailed
+from deploy.client import fetch
+from deploy.client.head_client import HeadClient
+from deploy.client.submit import Wanted, patient_status, submit
+from head.records import summary_file
+
+_LOOK = 0.5
+
+
+class Cluster(Closing):
+    """A cluster, as a user of it: ``with artos.Cluster() as cluster: …``.
+
+    ``head`` and ``keys`` are by default those of ``ARTOS_HEAD`` and ``ARTOS_KEYS``, which
+    ``artos up --env`` sets. Every method raises ``NoHead``, ``WrongKeys`` or ``DeadlineExceeded``
+    if the head does not answer, and ``Refused`` if it refuses.
+    """
+
+    def __init__(self, head: str | None = None, keys: str | Path | None = None) -> None:
+        """Raises ``Refused`` if no head or no keys are named."""
+        stop_if_imported()
+        head, keys = head or os.environ.get("ARTOS_HEAD"), keys or os.environ.get("ARTOS_KEYS")
+        missing = {"head (or set ARTOS_HEAD)": head, "keys (or set ARTOS_KEYS)": keys}
+        if faults := [f"give {name}" for name, value in missing.items() if not value]:
+            raise Refused(faults)
+        assert head is not None
+        assert keys is not None
+        self._client = HeadClient(head, Path(keys))
+
+    def submit(
+        self,
+        workload: Any,
+        *,
+        env: str | None = None,
+        total_steps: int | None = None,
+        seed: int = 1,
+        run_dir: str = "",
+        placement: str = "spread",
+        **settings: Any,
+    ) -> str:
+        """Submit a run; returns its name. Arguments as for ``artos.run``."""
+        stop_if_imported()
+        named = name_of(workload, sys._getframe(1).f_globals)
+        given = {"env": env, "total_steps": total_steps}
+        chosen = {name: value for name, value in given.items() if value is not None} | settings
+        wanted = Wanted(named, chosen, seed, run_dir=run_dir, placement=placement)
+        return str(submit(self._client, wanted)["run"])
+
+    def resume(self, run: str, **settings: Any) -> str:
+        """Continue a run that is over, with some settings changed; returns its name."""
+        return str(submit(self._client, Wanted(resume=run, settings=settings))["run"])
+
+    def wait(self, run: str, on_progress: OnProgress | None = None) -> Result:
+        """Wait until a run is over; ``folder`` of the result is one on the head.
+
+        Raises:
+            RunFailed: it failed.
+        """
+        last: Status | None = None
+        while True:
+            view = patient_status(self._client, run)
+            if view.progress is not None and view.progress != last and on_progress:
+                on_progress(last := view.progress)
+            if view.state in OVER:
+                break
+            time.sleep(_LOOK)
+        if view.outcome not in ("done", "interrupted"):
+            raise RunFailed(Path(view.folder), view.why)
+        return Result(Path(view.folder), view.ending)
+
+    def over(self, run: str) -> bool:
+        """Whether a run is over."""
+        return patient_status(self._client, run).state in OVER
+
+    def status(self, run: str = "") -> RunView | ClusterView:
+        """A run in full, or all nodes and runs."""
+        return self._client.status(run) if run else self._client.cluster()
+
+    def list(self) -> tuple[RunView, ...]:
+        """All runs in short."""
+        return self._client.list_runs()
+
+    def scale(self, run: str, actors: int) -> int:
+        """Change the number of a run's actors; returns how many take part from now on."""
+        return int(self._client.scale(run, actors)["actors"])
+
+    def stop(self, run: str) -> RunView:
+        """Have a run finish and save; asked again, it ends at once."""
+        return self._client.stop(run)
+
+    def drain(self, node: str) -> Mapping[str, Any]:
+        """Move the actors of a node to other nodes."""
+        return self._client.drain(node)
+
+    def get(self, run: str, folder: str | Path | None = None, what: str = "all") -> Result:
+        """Copy a run's files, or what is new of them, to this machine (``artos get``).
+
+        ``what``: ``all``, ``checkpoint`` or ``curve``. The result's ``summary`` is empty while the
+        run goes on.
+        """
+        if what not in fetch.WHAT:
+            raise Refused([f"what is {what!r}: it must be one of {', '.join(fetch.WHAT)}"])
+        copied = fetch.fetch(self._client, run, Path(folder or Path(run).name), what)
+        found = summary_file.read(Path(copied.folder))
+        return Result(Path(copied.folder), found[0] if found else {})
+
+    def close(self) -> None:
+        """Close the connection; runs go on. May be called twice."""
+        self._client.close()

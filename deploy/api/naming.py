@@ -1,0 +1,35 @@
+"""The names by which processes that did not make a workload find it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from artos.errors import Refused
+from artos.specs.workload import Workload
+
+
+def name_of(workload: Any, names: Mapping[str, Any]) -> str:
+    """``FILE.py:OBJECT`` of a workload, or of a function that returns one; a text names itself.
+
+    ``names`` are the global names of the caller, among which a ``Workload`` is looked for.
+
+    Raises:
+        Refused: it has no name that is found in a file.
+    """
+    if isinstance(workload, str):
+        return workload
+    if isinstance(workload, Workload):
+        file = names.get("__file__", "")
+        found = next((name for name, value in [*names.items()] if value is workload), "")
+    else:
+        file = inspect.getsourcefile(workload) if inspect.isfunction(workload) else ""
+        found = getattr(workload, "__qualname__", "")
+    if file and Path(file).is_file() and found.isidentifier():
+        return f"{Path(file).resolve()}:{found}"
+    raise Refused(
+        [f"{workload!r} cannot be found by the processes of a run: have it stand in a file under a "
+         "name of its own, and give it, or 'FILE.py:NAME'"]
+    )  # fmt: skip

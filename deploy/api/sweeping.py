@@ -1,0 +1,303 @@
+"""``artos.sweep``: runs over a grid of settings and several seeds, as a table and a figure."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+import secrets
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.errors import ArtosError, Refused, RunExists
+from artos.specs.settings import shown
+from artos.system.importing import stop_if_imported
+from artos.system.usable_cpus import usable_cpus
+from deploy.api.cluster import Cluster
+from deploy.api.naming import name_of
+from deploy.api.running import Result, RunFailed, run_named
+from head.records import summary_file
+from head.records.episodes import Episodes
+from head.records.run_lock import is_live
+
+_POINTS = 200
+"""Points of a curve in the figure."""
+_TABLE, _FIGURE = "sweep.csv", "sweep.png"
+Say = Callable[[str], None]
+Floats = NDArray[np.float64]
+
+
+class SweepRun(msgspec.Struct, frozen=True):
+    """A run of a sweep."""
+
+    name: str
+    settings: dict[str, Any]
+    """Those of the grid."""
+    seed: int
+    folder: str
+    outcome: str = ""
+    mean_return_100: float | None = None
+    steps: int = 0
+    why: str = ""
+    """What it failed with."""
+
+
+class Sweep(msgspec.Struct, frozen=True):
+    """A sweep that is over: its runs, the most successful settings first, and its files."""
+
+    folder: str
+    table: str
+    figure: str
+    runs: tuple[SweepRun, ...]
+
+
+def sweep(
+    workload: Any,
+    *,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    seeds: int = 3,
+    at_once: int = 0,
+    folder: str | Path = "sweep",
+    cluster: Cluster | None = None,
+    say: Say = lambda text: None,
+    **settings: Any,
+) -> Sweep:
+    """Run every combination of the ``grid``'s values with seeds 1 to ``seeds``.
+
+    On this machine, ``at_once`` runs at a time (0: one for each two CPUs); with a ``cluster`` they
+    are all submitted, and its queue decides. Each run has a folder in ``folder``, which also gets a
+    table and a figure with the curves and their spread over seeds. A run that fails is told in the
+    result and does not end the others; runs that are in ``folder`` already are not repeated.
+
+    Raises:
+        Refused: the grid is empty or not of values, or what a run would be refused for.
+    """
+    stop_if_imported()
+    named = name_of(workload, sys._getframe(1).f_globals)  # the caller's names
+    return sweep_named(
+        named, dict(grid or {}), seeds, at_once, Path(folder), cluster, say, settings
+    )
+
+
+def sweep_named(
+    workload: str, grid: Mapping[str, Sequence[Any]], seeds: int, at_once: int, folder: Path,
+    cluster: Cluster | None, say: Say, settings: Mapping[str, Any],
+) -> Sweep:  # fmt: skip
+    """``sweep`` of the workload of that name; raises what ``sweep`` raises."""
+    faults = [f"--grid {name}: give one value or more" for name, each in grid.items() if not each]
+    if seeds < 1:
+        faults.append(f"--seeds {seeds}: it must be 1 or more")
+    if at_once < 0:
+        faults.append(f"--at-once {at_once}: it must not be negative")
+    if faults:
+        raise Refused(faults)
+    todo = [*_combinations(grid, range(1, seeds + 1))]
+    folder.mkdir(parents=True, exist_ok=True)
+    run = _on(cluster, folder) if cluster else _here(folder)
+    stopping = threading.Event()
+    done: list[SweepRun] = []
+
+    def one(name: str, chosen: dict[str, Any], seed: int) -> None:
+        if stopping.is_set():
+            return
+        about = SweepRun(name, chosen, seed, str(folder / name))
+        try:
+            result = run(workload, name, {**settings, **chosen}, seed, stopping)
+            mean, steps = result.mean_return_100, result.steps
+            about = msgspec.structs.replace(
+                about, outcome=result.outcome, mean_return_100=mean, steps=steps
+            )
+        except RunFailed as failed:
+            about = msgspec.structs.replace(about, outcome="failed", why=failed.why)
+        done.append(about)
+        mean_text = "-" if about.mean_return_100 is None else f"{about.mean_return_100:.1f}"
+        say(f"{len(done)}/{len(todo)} {name}: {about.outcome}, mean return {mean_text}")
+
+    most = len(todo) if cluster else at_once or max(1, len(usable_cpus()) // 2)
+    with ThreadPoolExecutor(min(most, len(todo))) as threads:
+        futures = [threads.submit(one, *each) for each in todo]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            if not all(future.done() for future in futures):
+                stopping.set()
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    if errors:  # others were stopped because of the first one
+        raise min(errors, key=lambda error: isinstance(error, KeyboardInterrupt))
+    table, figure = folder / _TABLE, folder / _FIGURE
+    runs = tuple(_ranked(done))
+    _write(table, runs)
+    _draw(figure, runs)
+    return Sweep(str(folder), str(table), str(figure), runs)
+
+
+def _combinations(
+    grid: Mapping[str, Sequence[Any]], seeds: Sequence[int]
+) -> Iterator[tuple[str, dict[str, Any], int]]:
+    for values in itertools.product(*grid.values()):
+        chosen = dict(zip(grid, values, strict=True))
+        words = "-".join(f"{name}={shown(value)}" for name, value in chosen.items())
+        plain = "".join(each if each.isalnum() or each in "=.-_" else "_" for each in words)
+        for seed in seeds:
+            yield f"{plain}-seed{seed}".lstrip("-"), chosen, seed
+
+
+Runner = Callable[[str, str, Mapping[str, Any], int, threading.Event], Result]
+
+
+def _here(folder: Path) -> Runner:
+    def run(
+        workload: str, name: str, settings: Mapping[str, Any], seed: int, stopping: threading.Event
+    ) -> Result:
+        if (found := _before(folder / name)) is not None:
+            return found
+        _make_room(folder / name)
+        return run_named(workload, settings, seed, folder / name, stopping=stopping)
+
+    return run
+
+
+def _on(cluster: Cluster, folder: Path) -> Runner:
+    lock = threading.Lock()  # a client sends one request at a time
+
+    def run(
+        workload: str, name: str, settings: Mapping[str, Any], seed: int, stopping: threading.Event
+    ) -> Result:
+        if (found := _before(folder / name)) is not None:
+            return found
+        _make_room(folder / name)
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{folder.name}-{name}").strip("-._")[:100]
+        there = f"{plain or 'run'}-{secrets.token_hex(4)}"  # others have sweeps of that name, too
+        with lock:
+            submitted = cluster.submit(workload, seed=seed, run_dir=there, **settings)
+        while True:
+            with lock:
+                over = cluster.over(submitted)
+            if over:
+                break
+            if stopping.wait(1.0):
+                with lock:
+                    cluster.stop(submitted)
+                raise KeyboardInterrupt
+        with lock:
+            try:
+                result = cluster.wait(submitted)
+            except RunFailed:
+                with suppress(Refused):  # it may have failed before it had files
+                    cluster.get(submitted, folder / name)
+                raise
+            cluster.get(submitted, folder / name)
+            return result
+
+    return run
+
+
+def _before(folder: Path) -> Result | None:
+    """The result of a run of an earlier sweep, if it is done."""
+    found = summary_file.read(folder)
+    return Result(folder, found[0]) if found and found[1].outcome == "done" else None
+
+
+def _make_room(place: Path) -> None:
+    """Before a run is repeated: what an earlier one has left goes beside it."""
+    if is_live(place):
+        raise RunExists(str(place), live=True)
+    if place.exists():
+        others = (place.with_name(f"{place.name}.{number}") for number in itertools.count(1))
+        place.rename(next(other for other in others if not other.exists()))
+
+
+def _ranked(runs: Sequence[SweepRun]) -> list[SweepRun]:
+    """Settings with the highest mean return first, and their runs by seed."""
+    groups = _groups(runs)
+
+    def mean(each: Sequence[SweepRun]) -> float:
+        found = [run.mean_return_100 for run in each if run.mean_return_100 is not None]
+        return sum(found) / len(found) if found else float("-inf")
+
+    best = sorted(groups.values(), key=mean, reverse=True)
+    return [run for each in best for run in sorted(each, key=lambda run: run.seed)]
+
+
+def _groups(runs: Sequence[SweepRun]) -> dict[str, list[SweepRun]]:
+    """Runs by their settings, in words."""
+    groups: dict[str, list[SweepRun]] = {}
+    for run in runs:
+        words = ", ".join(f"{name}={shown(value)}" for name, value in run.settings.items())
+        groups.setdefault(words or "all", []).append(run)
+    return groups
+
+
+def text(found: Sweep) -> str:
+    """The table: for each choice of settings the mean over seeds, the spread, and what failed."""
+    titles = ("settings", "runs", "mean return", "from", "to", "failed")
+    rows: list[tuple[str, ...]] = [titles]
+    for words, runs in _groups(found.runs).items():
+        means = [run.mean_return_100 for run in runs if run.mean_return_100 is not None]
+        numbers = (sum(means) / len(means), min(means), max(means)) if means else ()
+        cells = [f"{number:.1f}" for number in numbers] or ["-", "-", "-"]
+        failed = sum(run.outcome == "failed" for run in runs)
+        rows.append((words, str(len(runs)), *cells, str(failed or "")))
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+             for row in rows]  # fmt: skip
+    return "\n".join([*(line.rstrip() for line in lines), f"curves: {found.figure}"])
+
+
+def _write(path: Path, runs: Sequence[SweepRun]) -> None:
+    names = list(dict.fromkeys(name for run in runs for name in run.settings))
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*names, "seed", "outcome", "mean_return_100", "steps", "folder"])
+        for run in runs:
+            chosen = [shown(run.settings[name]) for name in names]
+            mean = "" if run.mean_return_100 is None else run.mean_return_100
+            writer.writerow([*chosen, run.seed, run.outcome, mean, run.steps, run.folder])
+
+
+def curves(runs: Sequence[SweepRun]) -> tuple[Floats, Floats]:
+    """Mean returns of runs at common steps, shapes (points,) and (runs, points).
+
+    A curve is the running mean over 100 episodes; the common steps are those that all runs reached.
+    """
+    found = [Episodes.read(Path(run.folder) / "episodes.csv") for run in runs]
+    found = [each for each in found if len(each)]
+    if not found:
+        return np.empty(0), np.empty((0, 0))
+    steps = np.linspace(
+        max(each.steps[0] for each in found), min(each.steps[-1] for each in found), _POINTS
+    )
+    return steps, np.stack([np.interp(steps, e.steps, e.running_mean()) for e in found])
+
+
+def _draw(path: Path, runs: Sequence[SweepRun]) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(8, 4.5), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for words, each in _groups(runs).items():
+        try:
+            steps, means = curves(each)
+        except ArtosError:  # a damaged record, which `artos status` tells of
+            continue
+        if len(steps):
+            (line,) = axes.plot(steps, means.mean(axis=0), label=words, linewidth=1.6)
+            low, high = means.min(axis=0), means.max(axis=0)
+            axes.fill_between(steps, low, high, color=line.get_color(), alpha=0.18, linewidth=0)
+    axes.set_xlabel("environment steps")
+    axes.set_ylabel("mean return of 100 episodes; band: all seeds")
+    axes.spines[["top", "right"]].set_visible(False)
+    if axes.lines:
+        axes.legend(frameon=False, fontsize=8)
+    figure.savefig(path)

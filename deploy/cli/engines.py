@@ -1,0 +1,168 @@
+"""``artos up`` and ``artos down``: a cluster on an engine (Slurm, ssh, ...)."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from artos.errors import Refused
+from artos.runs.exit_status import ExitStatus
+from artos.system.logging_setup import to_stderr
+from artos.system.regular_file import contents
+from deploy.cli.common import add_json, print_json
+from deploy.cli.parser import Parser, whole
+
+
+def add_up(parser: Parser) -> None:
+    """Add the flags of ``artos up``."""
+    parser.add_argument(
+        "--on", required=True, metavar="ENGINE", help="slurm, kubernetes, ray or ssh"
+    )
+    parser.add_argument(
+        "--nodes",
+        required=True,
+        metavar="N|MIN..MAX",
+        help="workers, a machine each; MIN..MAX: as many as runs can use",
+    )
+    parser.add_argument("--name", default="artos", help="of the cluster; default: artos")
+    parser.add_argument(
+        "--hosts", type=Path, metavar="FILE", help="with ssh: the machines, one per line"
+    )
+    parser.add_argument(
+        "--python",
+        default=sys.executable,
+        metavar="PATH",
+        help="the interpreter that has ARTOS on all machines; default: this one",
+    )
+    parser.add_argument("--slots", type=whole, default=0, metavar="N", help="CPUs of a worker")
+    for unit in ("head", "worker"):
+        parser.add_argument(
+            f"--{unit}-options",
+            default="",
+            metavar="WORDS",
+            help=f"for the engine, about the {unit}, such as --{unit}-options='--partition=long'",
+        )
+    parser.add_argument(
+        "--notice",
+        type=float,
+        default=90.0,
+        metavar="SECONDS",
+        help="that a worker has for leaving once the engine takes it back; default: 90",
+    )
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="how long to wait for head and workers; 0: not at all. default: 120",
+    )
+    parser.add_argument(
+        "--dry-run",
+        nargs="?",
+        const="",
+        metavar="DIR",
+        help="print what the engine would get, or write it into files in DIR; start nothing",
+    )
+    parser.add_argument("--env", action="store_true", help="print variables for a shell's eval")
+    add_json(parser)
+    parser.set_defaults(command=bring_up, starts=True)
+
+
+def add_down(parser: Parser) -> None:
+    """Add the arguments of ``artos down``."""
+    parser.add_argument("name", metavar="NAME", help="of a cluster that `artos up` has started")
+    add_json(parser)
+    parser.set_defaults(command=take_down)
+
+
+def bring_up(options: argparse.Namespace) -> int:
+    """``artos up``: a cluster on an engine."""
+    from deploy.launchers import bringing_up, launcher  # noqa: PLC0415
+    from deploy.launchers.cluster import Cluster, clusters, faults  # noqa: PLC0415
+
+    least, most = _bounds(options.nodes)
+    wanted = Cluster(
+        name=options.name,
+        engine=options.on,
+        folder=str(clusters() / options.name),
+        least=least,
+        most=most,
+        head_options=tuple(shlex.split(options.head_options)),
+        worker_options=tuple(shlex.split(options.worker_options)),
+        hosts=_hosts(options.hosts),
+        slots=options.slots,
+        notice=options.notice,
+        python=options.python,
+    )
+    if options.dry_run is not None:
+        if wrong := faults(wanted):
+            raise Refused(wrong)
+        plan = launcher.launcher_type(options.on)(wanted).plan()
+        if options.dry_run:
+            _write(Path(options.dry_run), plan)
+        elif options.json:
+            print_json(plan)
+        else:
+            print("\n".join(f"# {name}\n{text}" for name, text in plan.items()))
+        return ExitStatus.DONE
+    started = bringing_up.up(wanted, options.wait, lambda said: to_stderr(f"artos: {said}"))
+    if options.json:
+        print_json(started)
+    elif options.env:
+        print(f"export ARTOS_HEAD={shlex.quote(started.address)}")
+        print(f"export ARTOS_KEYS={shlex.quote(started.keys)}")
+    else:
+        what = "was up already" if started.joined else "is up"
+        print(f"cluster {started.name} {what}: {len(started.nodes)} workers have joined")
+        for each in started.missing:
+            print(f"  missing: {each}")
+        print(f"  runs, logs and keys: {started.folder}")
+        print('  to use it: eval "$(artos up --env ...)", or')
+        print(f"    export ARTOS_HEAD={started.address} ARTOS_KEYS={started.keys}")
+        print(f"  to end it: artos down {started.name}")
+    return ExitStatus.DONE
+
+
+def take_down(options: argparse.Namespace) -> int:
+    """``artos down``: end a cluster."""
+    from deploy.launchers import bringing_up  # noqa: PLC0415
+
+    ended = bringing_up.down(options.name, lambda said: to_stderr(f"artos: {said}"))
+    if options.json:
+        print_json({"name": ended.name, "runs": str(ended.runs), "logs": str(ended.logs)})
+    else:
+        print(f"cluster {ended.name} has ended; its runs and logs stay in {ended.folder}")
+    return ExitStatus.DONE
+
+
+def _write(folder: Path, plan: Mapping[str, str]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in plan.items():
+            (folder / name).write_text(text)
+            print(folder / name)
+    except OSError as error:
+        raise Refused([f"--dry-run {folder}: {error.strerror}"]) from error
+
+
+def _bounds(text: str) -> tuple[int, int]:
+    """The least and the largest number of ``N`` or ``MIN..MAX``."""
+    least, _, most = text.partition("..")
+    try:
+        return int(least), int(most or least)
+    except ValueError:
+        raise Refused([f"--nodes {text!r}: write N or MIN..MAX"]) from None
+
+
+def _hosts(path: Path | None) -> tuple[str, ...]:
+    """The machines in a file; comments and empty lines are left out."""
+    if path is None:
+        return ()
+    try:
+        lines = contents(path).decode().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused([f"--hosts {path}: {error}"]) from None
+    return tuple(host for line in lines if (host := line.partition("#")[0].strip()))

@@ -1,0 +1,63 @@
+"""``artos sweep``: runs over a grid of settings and several seeds."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from artos.errors import Refused
+from artos.runs.exit_status import ExitStatus
+from artos.system.logging_setup import to_stderr
+from deploy.cli.common import add_workload, pairs, print_json, settings_of, workload_of
+from deploy.cli.parser import Parser, whole
+
+
+def add_to(parser: Parser) -> None:
+    """Add the flags; those of the runs are those of ``artos run``."""
+    add_workload(parser)
+    parser.add_argument("--seeds", type=whole, default=3, metavar="N", help="1 to N; default: 3")
+    parser.add_argument(
+        "--grid",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE,...",
+        help="values of a setting, e.g. --grid lr=1e-3,3e-4; may be repeated",
+    )
+    parser.add_argument(
+        "--at-once",
+        type=whole,
+        default=0,
+        metavar="N",
+        help="runs at a time on this machine; default: one for each two CPUs",
+    )
+    parser.add_argument("--folder", type=Path, default=Path("sweep"), metavar="DIR")
+    parser.add_argument(
+        "--head", metavar="ADDRESS", help="submit the runs there (needs --keys, or ARTOS_KEYS)"
+    )
+    parser.add_argument("--keys", type=Path, metavar="DIR", help="default: $ARTOS_KEYS")
+    parser.set_defaults(command=sweep, starts=True)
+
+
+def sweep(options: argparse.Namespace) -> int:
+    """``artos sweep``: every combination of the grid, with every seed."""
+    from artos.specs.settings import convert  # noqa: PLC0415
+    from deploy.api.cluster import Cluster  # noqa: PLC0415
+    from deploy.api.sweeping import sweep_named, text  # noqa: PLC0415
+
+    given = {name: text.split(",") for name, text in pairs("--grid", options.grid).items()}
+    if empty := [name for name, values in given.items() if not all(values)]:
+        raise Refused([f"--grid {name}: a value is empty" for name in empty])
+    grid = {name: [convert(name, value, Any) for value in values] for name, values in given.items()}
+    with Cluster(options.head, options.keys) if options.head else nullcontext() as cluster:
+        found = sweep_named(
+            workload_of(options), grid, options.seeds, options.at_once, options.folder, cluster,
+            lambda said: to_stderr(f"artos: {said}"), settings_of(options),
+        )  # fmt: skip
+    if options.json:
+        print_json(found)
+    else:
+        print(text(found))
+    failed = any(run.outcome == "failed" for run in found.runs)
+    return ExitStatus.FAILED if failed else ExitStatus.DONE

@@ -1,0 +1,194 @@
+"""Copies a run's folder, or what is new of it, from a head to this machine.
+
+A copy that was broken off goes on where it was. A file takes its name once it is complete; those of
+a checkpoint do so together, the manifest last, so that what is here always loads.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from artos.errors import DeadlineExceeded, Refused
+from artos.protocol.run_state import OVER
+from artos.runs.checkpoint import MANIFEST
+from artos.system.regular_file import contents, opened
+from deploy.client.head_client import HeadClient
+
+WHAT: Mapping[str, tuple[str, ...]] = {
+    "all": ("",),
+    "checkpoint": ("checkpoint/", "config.json", "summary.json"),
+    "curve": (
+        "progress.csv", "episodes.csv", "evaluations.csv", "events/", "curve.png", "config.json",
+        "summary.json",
+    ),
+}  # fmt: skip
+"""What may be asked for: beginnings of the paths of files."""
+_GROW = (".csv", ".jsonl", ".log")
+"""Files that are appended to; others are replaced."""
+_OVERLAP = 4096
+"""Bytes before the end of what is here that must be the same there before more is appended."""
+_TRIES = 10
+_CHECKPOINT, _EVENTS = "checkpoint/", "events/"
+_PART = ".part"
+
+Files = Mapping[str, tuple[int, int]]
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """What was copied."""
+
+    run: str
+    folder: str
+    state: str
+    """That of the run when it was looked at last."""
+    files: int = 0
+    """Files that were not here, or not as they are there."""
+    bytes: int = 0
+
+
+def fetch(client: HeadClient, run: str, target: Path, what: str = "all") -> Fetched:
+    """Copy what is new of a run into ``target``.
+
+    Raises:
+        Refused: there is no such run, it is another user's, it has no files yet, or ``target``
+            holds another one.
+        NoHead, WrongKeys, DeadlineExceeded: as ``HeadClient.exchange``.
+    """
+    view = client.status(run)
+    _claim(target, view.name)
+    files, moved = 0, 0
+    for _ in range(_TRIES):
+        there = _wanted(client.files(view.name), what)
+        missed = False
+        for name in sorted(there, key=lambda name: name.startswith(_CHECKPOINT)):
+            if _is_here(target, name, there[name]):
+                continue
+            try:
+                files, moved = (
+                    files + 1,
+                    moved + _copy(client, view.name, target, name, there[name][1]),
+                )
+            except Refused:
+                if name in client.files(view.name):
+                    raise
+                missed = True  # it has just been removed
+        now = _wanted(client.files(view.name), what)
+        if not missed and _of_checkpoint(now) == _of_checkpoint(there):
+            _complete(target, there)
+            return Fetched(view.name, str(target), view.state, files, moved)
+        # It has been replaced meanwhile: what was copied of it may be of two checkpoints.
+    raise DeadlineExceeded(f"a checkpoint of {run} that is not replaced while it is copied", _TRIES)
+
+
+def follow(
+    client: HeadClient, run: str, target: Path, what: str, seconds: float,
+    say: Callable[[Fetched], object],
+) -> Fetched:  # fmt: skip
+    """``fetch`` every so many ``seconds`` until the run is over; news are said as they come."""
+    while True:
+        fetched = fetch(client, run, target, what)
+        if fetched.files:
+            say(fetched)
+        if fetched.state in OVER:
+            return fetched
+        time.sleep(seconds)
+
+
+def _claim(target: Path, run: str) -> None:
+    """Make the folder, and remember in it of which run it is a copy."""
+    mark = target / ".copy-of"
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        if not mark.exists():
+            if any(target.iterdir()):
+                raise Refused([f"{target} is not empty and no copy of a run: name another folder"])
+            mark.write_text(run)
+        elif (other := contents(mark).decode()) != run:
+            raise Refused([f"{target} is a copy of run {other}: name another folder"])
+    except OSError as error:
+        raise Refused([f"{target}: {error.strerror}"]) from error
+
+
+def _wanted(files: Files, what: str) -> Files:
+    def is_within(name: str) -> bool:  # a head is not trusted with this machine's files
+        return not name.startswith("/") and ".." not in PurePosixPath(name).parts
+
+    wanted = WHAT[what]
+    return {n: about for n, about in files.items() if n.startswith(wanted) and is_within(n)}
+
+
+def _of_checkpoint(files: Files) -> Files:
+    return {name: about for name, about in files.items() if name.startswith(_CHECKPOINT)}
+
+
+def _is_here(target: Path, name: str, about: tuple[int, int]) -> bool:
+    for path in (target / name, _part(target, name)):
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            continue
+        if (found.st_size, found.st_mtime_ns) == about:
+            return True
+    return False
+
+
+def _part(target: Path, name: str) -> Path:
+    """Where a file is until it is complete."""
+    path = target / name
+    return path.with_name(f".{path.name}{_PART}")
+
+
+def _copy(client: HeadClient, run: str, target: Path, name: str, changed: int) -> int:
+    """Copy a file; returns how many bytes came. Of one that grows, only the rest comes."""
+    path, part = target / name, _part(target, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    grows = name.endswith(_GROW) or name.startswith(_EVENTS)
+    into = path if grows else part
+    into.touch()
+    found, moved = into.stat(), 0
+    # A part is of the file that is there now if it has its time.
+    start = found.st_size if grows or found.st_mtime_ns == changed else 0
+    try:
+        with opened(into, "r+b") as file:
+            if grows and start:
+                file.seek(before := max(0, start - _OVERLAP))
+                if not client.file(run, name, before)[0].startswith(file.read()):
+                    start = 0
+            file.truncate(start)
+            file.seek(start)
+            while True:
+                data, about = client.file(run, name, start + moved)
+                if not grows and about[1] != changed:  # replaced: from the beginning
+                    start, moved, changed = 0, 0, about[1]
+                    file.truncate(0)
+                    file.seek(0)
+                    continue
+                changed = about[1]
+                if not data:
+                    break
+                file.write(data)
+                moved += len(data)
+    finally:
+        os.utime(into, ns=(changed, changed))
+    if not grows and not name.startswith(_CHECKPOINT):
+        part.replace(path)
+    return moved
+
+
+def _complete(target: Path, there: Files) -> None:
+    """Give the files of a checkpoint their names, the manifest last, and remove older ones."""
+    if not (mine := _of_checkpoint(there)):
+        return
+    manifest = f"{_CHECKPOINT}{MANIFEST}"
+    for name in sorted(mine, key=lambda name: name == manifest):
+        if (part := _part(target, name)).exists():
+            part.replace(target / name)
+    folder = target / _CHECKPOINT
+    for path in folder.rglob("*"):
+        if path.is_file() and str(path.relative_to(target)) not in mine:
+            path.unlink()

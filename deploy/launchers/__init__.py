@@ -1,0 +1,1 @@
+"""Clusters on the engines that people have: an engine owns machines, ARTOS owns actors."""

@@ -1,0 +1,236 @@
+"""``artos up`` and ``artos down``: a cluster on an engine, from its record to its last unit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+
+import msgspec
+
+from artos.clock import Deadline
+from artos.errors import ArtosError, DeadlineExceeded, Refused
+from artos.protocol.views import ClusterView, NodeView
+from artos.system import private_folder
+from artos.system.locks import FileLock
+from artos.transport import keys
+from artos.transport.address import FILE, published_in
+from deploy.client.head_client import HeadClient
+from deploy.launchers import cluster as clusters
+from deploy.launchers.cluster import HEAD, Cluster
+from deploy.launchers.launcher import Launcher, Unit, launcher_of, launcher_type
+
+_LOOK = 0.5
+_HEAD_ENDS, _GONE = 90.0, 60.0
+_MARGIN = 10.0
+Say = Callable[[str], None]
+
+
+class Started(msgspec.Struct, frozen=True):
+    """A cluster as it is when ``artos up`` returns."""
+
+    name: str
+    engine: str
+    folder: str
+    keys: str
+    address: str
+    """Stays right wherever the engine places the head: file:PATH, or a name within the engine."""
+    head: str = ""
+    """tcp://IP:PORT; "" until the head has been placed."""
+    nodes: tuple[NodeView, ...] = ()
+    """Workers that have joined."""
+    missing: tuple[str, ...] = ()
+    """What has not come yet, and since when it is waited for."""
+    joined: bool = False
+    """Whether it was up before."""
+
+
+def up(wanted: Cluster, wait: float, say: Say) -> Started:
+    """Start a cluster, or join it if it is up; wait for its workers, for so many seconds at most.
+
+    Raises:
+        Refused: something is wrong with what is wanted, or another cluster has that name.
+        EngineFailed: the engine did not take the head; nothing is left behind.
+    """
+    faults = clusters.faults(wanted)
+    if faults := [*faults, *launcher_type(wanted.engine).faults(wanted)]:
+        raise Refused(faults)
+    launcher = launcher_of(wanted)
+    with _alone(wanted):
+        joined = _join(wanted)
+        try:
+            if not joined:
+                wanted.save()
+                keys.make_keys(wanted.keys)
+            if not any(unit.index == HEAD for unit in launcher.units()):
+                launcher.start([HEAD])
+        except BaseException:
+            if not joined:
+                with suppress(ArtosError):
+                    launcher.clear()
+                wanted.forget()
+            raise
+    return msgspec.structs.replace(_wait(wanted, launcher, wait, say), joined=joined)
+
+
+def down(name: str, say: Say) -> Cluster:
+    """End a cluster: its runs save, its workers leave, and nothing of it remains but runs and logs.
+
+    Raises:
+        Refused: there is no such cluster.
+        DeadlineExceeded: units are left even after the engine was told to end them.
+        EngineFailed: something could not be removed; all else was.
+    """
+    cluster = clusters.load(clusters.clusters() / name)
+    launcher = launcher_of(cluster)
+    with _alone(cluster):
+        _end(launcher, [HEAD], _HEAD_ENDS, "the head: its runs save", say)
+        workers = [unit.index for unit in launcher.units() if unit.index != HEAD]
+        _end(launcher, workers, cluster.notice + _MARGIN, f"{len(workers)} workers", say)
+        try:
+            launcher.clear()
+        finally:
+            cluster.forget()
+    return cluster
+
+
+@contextmanager
+def _alone(cluster: Cluster) -> Iterator[None]:
+    """While nobody else brings this cluster up or down."""
+    try:
+        private_folder.keep(cluster.path)
+        lock = FileLock.take(cluster.path / "lock")
+    except OSError as error:
+        raise Refused([f"{cluster.folder} cannot hold a cluster: {error}"]) from error
+    if lock is None:
+        raise Refused([f"another `artos up` or `artos down` works on {cluster.name}: wait for it"])
+    with lock:
+        yield
+
+
+def _join(wanted: Cluster) -> bool:
+    """Whether the cluster is up already, as wanted.
+
+    Raises:
+        Refused: it is up, but is another one.
+    """
+    try:
+        found = clusters.load(wanted.path)
+    except Refused:
+        if (wanted.path / clusters.RECORD).exists():
+            raise
+        return False
+    other = [
+        f"{name} is {getattr(found, name)!r}, not {getattr(wanted, name)!r}"
+        for name in Cluster.__struct_fields__
+        if getattr(found, name) != getattr(wanted, name)
+    ]
+    if other:
+        raise Refused(
+            [f"cluster {wanted.name} is up, and differs: {'; '.join(other)}. Take another --name, "
+             f"or `artos down {wanted.name}` first"]
+        )  # fmt: skip
+    return True
+
+
+def _wait(cluster: Cluster, launcher: Launcher, seconds: float, say: Say) -> Started:
+    """Look until the head answers and the least number of workers has joined."""
+    deadline, said = Deadline(seconds), ""
+    began = time.time()
+    while True:
+        started = _look(cluster, launcher, began)
+        if not started.missing or deadline.passed:
+            return started
+        if (news := "; ".join(started.missing)) != said:
+            said = news
+            say(f"waiting for {news}")
+        time.sleep(min(_LOOK, deadline.left))
+
+
+def _look(cluster: Cluster, launcher: Launcher, began: float) -> Started:
+    head, view = "", ClusterView()
+    if launcher.inside:
+        return _look_at_units(cluster, launcher.units(), began)
+    with suppress(Refused):
+        head = published_in(cluster.address).endpoint
+    if head:
+        with suppress(ArtosError), HeadClient(head, cluster.keys, patient=False) as client:
+            view = client.cluster()
+    nodes = tuple(
+        node
+        for node in view.nodes
+        if node.alive
+        and cluster.index(node.name) is not None
+        and node.memory_mb  # else an earlier head knew it, and it has not said anything yet
+    )
+    missing = []
+    if not head or not view.version or len(nodes) < cluster.least:
+        units = launcher.units()
+        if not view.version:
+            missing.append(_missing("the head", [u for u in units if u.index == HEAD], began))
+        if lacks := cluster.least - len(nodes):
+            names = {node.name for node in nodes}
+            others = [u for u in units if u.index != HEAD and cluster.node(u.index) not in names]
+            missing.append(_missing(f"{lacks} of {cluster.least} workers", others, began))
+    return Started(
+        cluster.name, cluster.engine, cluster.folder, str(cluster.keys),
+        f"{FILE}{cluster.address}", head if view.version else "", nodes, tuple(missing),
+    )  # fmt: skip
+
+
+def _look_at_units(cluster: Cluster, units: Sequence[Unit], began: float) -> Started:
+    """What only the engine can tell, as the head cannot be reached from here."""
+    heads = [unit for unit in units if unit.index == HEAD]
+    workers = [unit for unit in units if unit.index != HEAD]
+    up = [unit for unit in workers if unit.state == "runs"]
+    missing = []
+    if not any(unit.state == "runs" for unit in heads):
+        missing.append(_missing("the head", heads, began))
+    if (lacks := cluster.least - len(up)) > 0:
+        waiting = [unit for unit in workers if unit.state != "runs"]
+        missing.append(_missing(f"{lacks} of {cluster.least} workers", waiting, began))
+    head = f"tcp://{cluster.name}-head:7700"
+    nodes = tuple(
+        NodeView(name=cluster.node(unit.index), alive=True, slots=cluster.slots) for unit in up
+    )
+    return Started(
+        cluster.name, cluster.engine, cluster.folder, str(cluster.keys), head,
+        "" if missing else head, nodes, tuple(missing),
+    )  # fmt: skip
+
+
+def _missing(what: str, units: Sequence[Unit], began: float) -> str:
+    """What is missing, what its units wait for, and since when."""
+    reasons = sorted({unit.why for unit in units if unit.why and unit.state != "runs"})
+    oldest = min((unit.since for unit in units if unit.since), default=began)
+    since = datetime.fromtimestamp(oldest).astimezone().strftime("%H:%M:%S")
+    return f"{what} (since {since}{''.join(f', {why}' for why in reasons)})"
+
+
+def _end(launcher: Launcher, indexes: Sequence[int], seconds: float, what: str, say: Say) -> None:
+    """Tell units to end, and end those that have not after so many seconds."""
+
+    def left() -> list[Unit]:
+        units = launcher.units()
+        return [unit for unit in units if unit.index in indexes and unit.state != "lost"]
+
+    if not (there := left()):
+        return
+    say(f"ending {what}")
+    for unit in there:
+        if unit.state != "ends":
+            launcher.stop(unit, now=unit.state == "waits")
+    deadline = Deadline(seconds)
+    while there := left():
+        if deadline.passed:
+            break
+        time.sleep(_LOOK)
+    for unit in there:
+        launcher.stop(unit, now=True)
+    last = Deadline(_GONE)
+    while there := left():
+        if last.passed:
+            names = ", ".join(unit.id for unit in there)
+            raise DeadlineExceeded(f"{what} to be gone ({names})", _GONE)
+        time.sleep(_LOOK)

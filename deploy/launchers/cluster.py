@@ -1,0 +1,154 @@
+"""A cluster that an engine carries: what was asked for, and the folder that its units share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from artos.errors import Refused
+from artos.specs.fields import NAME
+from artos.system import private_folder
+from artos.system.closest import closest
+from artos.system.regular_file import contents
+from artos.version import VERSION
+
+HEAD = -1
+"""The index of the head's unit; workers count from 0."""
+VARIABLE = "ARTOS_CLUSTERS"
+"""Names the folder in which clusters have theirs; on most engines all machines must share it."""
+RECORD = "cluster.json"
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster as ``artos up`` was asked for it."""
+
+    name: str
+    engine: str
+    folder: str
+    least: int
+    """Workers that there always are, as far as the engine gives them."""
+    most: int
+    """Workers that there are when runs have a use for them."""
+    head_options: tuple[str, ...] = ()
+    """Words for the engine about the head's unit, such as ``--partition=long``."""
+    worker_options: tuple[str, ...] = ()
+    """The same about workers."""
+    hosts: tuple[str, ...] = ()
+    """Machines, where the engine is told which."""
+    slots: int = 0
+    """CPUs of a worker; 0: all that its unit has."""
+    notice: float = 90.0
+    """Seconds that a worker has for leaving, from the engine's notice on."""
+    listen: str = "tcp://0.0.0.0:0"
+    """Where the head listens; at port 0, at one that is free."""
+    head: str = ""
+    """Where workers find the head, if not by the file in which it says so."""
+    python: str = sys.executable
+    """The interpreter on every machine."""
+    version: str = VERSION
+
+    @property
+    def path(self) -> Path:
+        """The folder that its units share."""
+        return Path(self.folder)
+
+    @property
+    def keys(self) -> Path:
+        """The folder of its keys."""
+        return self.path / "keys"
+
+    @property
+    def runs(self) -> Path:
+        """The folder of its runs, which stays when the cluster is gone."""
+        return self.path / "runs"
+
+    @property
+    def address(self) -> Path:
+        """The file into which the head writes where it listens."""
+        return self.path / "head.json"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of its units' logs."""
+        return self.path / "logs"
+
+    def node(self, index: int) -> str:
+        """The name of a worker; one that is started again comes back under its name."""
+        return f"{self.name}-{index}"
+
+    def index(self, node: str) -> int | None:
+        """The index of a node, None if it is none of this cluster's workers."""
+        head, _, tail = node.rpartition("-")
+        return int(tail) if head == self.name and tail.isdecimal() else None
+
+    def unit(self, index: int) -> tuple[str, ...]:
+        """The command that is a unit's process on its machine."""
+        return (self.python, "-m", "deploy.launchers.unit", self.folder, str(index))
+
+    def record(self) -> bytes:
+        """What ``load`` reads."""
+        return msgspec.json.format(msgspec.json.encode(self))
+
+    def save(self) -> None:
+        """Write it into its folder, which is made if need be.
+
+        Raises:
+            Refused: the folder cannot be used.
+        """
+        try:
+            for each in (self.path, self.logs, self.runs):
+                private_folder.keep(each)
+            fresh = private_folder.fresh(self.path, f".{RECORD}.")
+            fresh.write_bytes(self.record())
+            fresh.replace(self.path / RECORD)
+        except OSError as error:
+            raise Refused([f"{self.folder} cannot hold a cluster: {error}"]) from error
+
+    def forget(self) -> None:
+        """Remove what only a living cluster needs; runs and logs stay."""
+        private_folder.remove(self.keys)
+        self.address.unlink(missing_ok=True)
+        (self.path / RECORD).unlink(missing_ok=True)
+
+
+def faults(cluster: Cluster) -> list[str]:
+    """What is wrong with what was asked for, whatever the engine."""
+    found = []
+    if not NAME.fullmatch(cluster.name) or len(cluster.name) > 40:
+        found.append(f"--name {cluster.name!r}: at most 40 letters, digits, dots and dashes")
+    if not 0 <= cluster.least <= cluster.most or not cluster.most:
+        found.append(
+            f"--nodes {cluster.least}..{cluster.most}: write N or MIN..MAX, with a MAX of 1 or more"
+        )
+    if cluster.notice < 1:
+        found.append(f"--notice {cluster.notice:g}: it must be one second or more")
+    return found
+
+
+def clusters() -> Path:
+    """The folder in which clusters have theirs."""
+    return Path(os.environ.get(VARIABLE) or Path.home() / ".artos" / "clusters").absolute()
+
+
+def known() -> list[str]:
+    """The names of the clusters that were started and not yet taken down."""
+    return sorted(path.parent.name for path in clusters().glob(f"*/{RECORD}"))
+
+
+def load(folder: Path) -> Cluster:
+    """The cluster of a folder.
+
+    Raises:
+        Refused: there is none, or its record is damaged.
+    """
+    try:
+        found = msgspec.json.decode(contents(folder / RECORD), type=Cluster)
+        return msgspec.structs.replace(found, folder=str(folder.absolute()))
+    except FileNotFoundError:
+        hint = closest(folder.name, known()) or f"; there are: {', '.join(known()) or 'none'}"
+        raise Refused([f"there is no cluster {folder.name!r} in {folder.parent}{hint}"]) from None
+    except (OSError, msgspec.DecodeError) as error:
+        raise Refused([f"{folder / RECORD} is no record of a cluster: {error}"]) from error

@@ -1,0 +1,1 @@
+"""One file for each engine; its class ``Engine`` is found by the file's name."""

@@ -1,0 +1,284 @@
+"""Kubernetes: the head is a StatefulSet of one, workers are one of as many pods as there are nodes.
+
+The keeper beside the head changes the number of workers, with a service account that may do just
+that. A StatefulSet ends its last pod first, so workers go in that order; a pod that ends for
+another reason is replaced by Kubernetes itself, under its name. What is asked of it stands in
+``deploy/launchers/kubernetes/*.yaml``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from string import Template
+from typing import Any, ClassVar
+
+import msgspec
+
+from artos.system.regular_file import contents
+from deploy.launchers.cluster import HEAD, Cluster
+from deploy.launchers.launcher import EngineFailed, Here, State, Unit
+
+_MANIFESTS = Path(__file__).parents[1] / "kubernetes"
+_FILES = ("keys.yaml", "access.yaml", "head.yaml", "workers.yaml")
+_PORT = 7700
+_SECONDS = 30.0
+_DEFAULTS = {
+    "image": "artos", "cpu": "2", "memory": "4Gi", "gpu": "", "shm": "1Gi", "storage": "20Gi",
+    "priority": "",
+}  # fmt: skip
+"""What ``--head-options`` and ``--worker-options`` may set, as ``cpu=8 memory=16Gi``."""
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?")
+_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
+_STATES: Mapping[str, State] = {"Pending": "waits", "Running": "runs", "Unknown": "lost"}
+_HEAD_KEYS = (
+    "head.key", "head.key_secret", "users/owner.key", "users/owner.key_secret", "nodes/any.key",
+)  # fmt: skip
+_WORKER_KEYS = ("head.key", "nodes/any.key_secret")
+
+
+class Engine:
+    """The Kubernetes of the current context or, in a pod, the one that runs it."""
+
+    inside: ClassVar[bool] = True
+    in_order: ClassVar[bool] = True
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @staticmethod
+    def faults(cluster: Cluster) -> list[str]:
+        """What is wrong with names and options, and whether there is a client and a context."""
+        found = [*_faults(cluster)]
+        if find_spec("kubernetes") is None:
+            return [*found, "kubernetes: its client is missing: pip install 'artos[kubernetes]'"]
+        if not found:
+            try:
+                _api()
+            except EngineFailed as failed:
+                found.append(f"kubernetes: {failed.why}")
+        return found
+
+    def plan(self) -> Mapping[str, str]:
+        """The manifests; without keys, which are made when the cluster is."""
+        return dict(self._manifests(_shown_keys))
+
+    def start(self, indexes: Sequence[int]) -> None:
+        """Create everything for the head; more workers are a larger number of replicas."""
+        if HEAD in indexes:
+            self._create()
+            return
+        have = 1 + max((unit.index for unit in self.units()), default=HEAD)
+        self._scale(max(have, 1 + max(indexes)))
+
+    def units(self) -> list[Unit]:
+        """Its pods."""
+        core, _, namespace = _api()
+        selector = f"artos-cluster={self._cluster.name}"
+        pods = _asked("list its pods", core.list_namespaced_pod, namespace, label_selector=selector)
+        return [_unit(pod) for pod in pods.items if pod.status.phase not in ("Succeeded", "Failed")]
+
+    def stop(self, unit: Unit, *, now: bool = False) -> None:
+        """No replica from this one on: the pod gets SIGTERM; with ``now`` it is killed at once."""
+        core, _, namespace = _api()
+        head = unit.index == HEAD
+        self._scale(0 if head else unit.index, head=head, fewer=True)
+        if now and unit.state != "waits":  # one that waits goes with its replica
+            _asked(
+                f"delete {unit.id}", core.delete_namespaced_pod, unit.id, namespace,
+                grace_period_seconds=0, but=(404,),
+            )  # fmt: skip
+
+    def notices(self) -> Mapping[int, float]:
+        """None: a pod that is evicted or preempted gets SIGTERM."""
+        return {}
+
+    def here(self) -> Here:
+        """All CPUs of its container; the devices that the container sees."""
+        cluster = self._cluster
+        own = cluster.worker_options if "POD" in os.environ else cluster.head_options
+        gpus = _options(own)["gpu"]
+        return Here(self._cluster.slots, ",".join(f"cuda:{n}" for n in range(int(gpus or 0))))
+
+    def clear(self) -> None:
+        """Delete what ``start`` created; the volume with the runs stays."""
+        _, client, namespace = _api()
+        for each in self._objects():
+            resource = _resource(client, each)
+            _asked(
+                f"delete {each['metadata']['name']}", resource.delete, each["metadata"]["name"],
+                namespace, but=(404,),
+            )  # fmt: skip
+
+    # -- objects -----------------------------------------------------------------------------------
+
+    def _create(self) -> None:
+        _, client, namespace = _api()
+        for each in self._objects():
+            resource = _resource(client, each)
+            _asked(
+                f"create {each['kind']} {each['metadata']['name']}", resource.create, each,
+                namespace, but=(409,),
+            )  # fmt: skip
+
+    def _scale(self, replicas: int, *, head: bool = False, fewer: bool = False) -> None:
+        from kubernetes import client as api  # noqa: PLC0415
+
+        _, client, namespace = _api()
+        apps, name = api.AppsV1Api(client), f"{self._cluster.name}-{'head' if head else 'worker'}"
+        what = f"set the number of {'heads' if head else 'workers'} to {replicas}"
+        if fewer:
+            found = _asked(
+                what, apps.read_namespaced_stateful_set_scale, name, namespace, but=(404,)
+            )
+            if found is None or (found.spec.replicas or 0) <= replicas:
+                return
+        _asked(
+            what, apps.patch_namespaced_stateful_set_scale, name, namespace,
+            {"spec": {"replicas": replicas}}, but=(404,),
+        )  # fmt: skip
+
+    def _objects(self) -> list[dict[str, Any]]:
+        import yaml  # noqa: PLC0415
+
+        def content(name: str) -> str:
+            path = self._cluster.keys / name
+            return contents(path).decode().strip() if path.exists() else ""
+
+        manifests = self._manifests(content)
+        return [each for _, text in manifests for each in yaml.safe_load_all(text)]
+
+    def _manifests(self, key: Any) -> Iterator[tuple[str, str]]:
+        cluster = self._cluster
+        head, worker = _options(cluster.head_options), _options(cluster.worker_options)
+        record = msgspec.structs.replace(
+            cluster, folder="/cluster", python="python", listen=f"tcp://0.0.0.0:{_PORT}",
+            head=f"tcp://{cluster.name}-head:{_PORT}",
+        )  # fmt: skip
+        words: dict[str, object] = {
+            "name": cluster.name, "least": cluster.least, "notice": round(cluster.notice),
+            "record": json.dumps(msgspec.json.encode(record).decode()),
+            "head_keys": json.dumps({_flat(name): key(name) for name in _HEAD_KEYS}),
+            "worker_keys": json.dumps({_flat(name): key(name) for name in _WORKER_KEYS}),
+            "head_items": _items(_HEAD_KEYS), "worker_items": _items(_WORKER_KEYS),
+        }  # fmt: skip
+        for unit, options in (("head", head), ("worker", worker)):
+            words |= {f"{unit}_{name}": json.dumps(value) for name, value in options.items()}
+            resources = {"cpu": options["cpu"], "memory": options["memory"]}
+            if options["gpu"]:
+                resources["nvidia.com/gpu"] = options["gpu"]
+            words[f"{unit}_resources"] = json.dumps(resources)
+        for name in _FILES:
+            yield name, Template(contents(_MANIFESTS / name).decode()).substitute(words)
+
+
+def _faults(cluster: Cluster) -> Iterator[str]:
+    if not _NAME.fullmatch(cluster.name):
+        yield f"--name {cluster.name!r}: at most 32 of a-z, 0-9 and - for Kubernetes"
+    for flag, words in (("head", cluster.head_options), ("worker", cluster.worker_options)):
+        for word in words:
+            name, _, value = word.partition("=")
+            if name not in _DEFAULTS or not _VALUE.fullmatch(value):
+                known = ", ".join(_DEFAULTS)
+                yield f"--{flag}-options {word!r}: write NAME=VALUE, with a name of {known}"
+            elif name == "gpu" and not value.isdecimal():
+                yield f"--{flag}-options {word!r}: write a number"
+
+
+def _options(words: Sequence[str]) -> dict[str, str]:
+    given = dict(word.split("=", 1) for word in words if "=" in word)
+    return _DEFAULTS | given
+
+
+def _flat(name: str) -> str:
+    """The name of a key within a secret, which has no folders."""
+    return name.replace("/", ".")
+
+
+def _items(names: Sequence[str]) -> str:
+    return json.dumps([{"key": _flat(name), "path": name, "mode": 0o440} for name in names])
+
+
+def _shown_keys(name: str) -> str:
+    return f"the content of keys/{name}, made by artos keys"
+
+
+def _unit(pod: Any) -> Unit:
+    tail = pod.metadata.name.rpartition("-")[2]
+    index = HEAD if pod.metadata.labels.get("artos-unit") == "head" else int(tail)
+    state: State = "ends" if pod.metadata.deletion_timestamp else _STATES[pod.status.phase]
+    whys = [each.message for each in pod.status.conditions or () if each.status == "False"]
+    began = pod.metadata.creation_timestamp
+    return Unit(
+        index, pod.metadata.name, state, pod.spec.node_name or "",
+        next((why for why in whys if why), "") if state == "waits" else "",
+        began.timestamp() if began else 0.0,
+    )  # fmt: skip
+
+
+def _api() -> tuple[Any, Any, str]:
+    """The core API, its client, and the namespace.
+
+    Raises:
+        EngineFailed: there is no context.
+    """
+    from kubernetes import client, config  # noqa: PLC0415
+
+    inside = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+    try:
+        if inside.exists():
+            config.load_incluster_config()
+            namespace = contents(inside).decode().strip()
+        else:
+            _, active = config.list_kube_config_contexts()
+            config.load_kube_config()
+            namespace = active["context"].get("namespace") or "default"
+    except config.ConfigException as error:
+        raise EngineFailed("kubernetes", "tell where it is", str(error)) from error
+    api = client.ApiClient()
+    return client.CoreV1Api(api), api, namespace
+
+
+def _resource(client: Any, each: Mapping[str, Any]) -> Any:
+    """The API of an object's kind.
+
+    Raises:
+        EngineFailed: it has no such kind, or nobody answered.
+    """
+    from kubernetes import dynamic  # noqa: PLC0415
+    from kubernetes.client import ApiException  # noqa: PLC0415
+    from kubernetes.dynamic.exceptions import ResourceNotFoundError  # noqa: PLC0415
+    from urllib3.exceptions import HTTPError  # noqa: PLC0415
+
+    try:
+        kinds = dynamic.DynamicClient(client)
+        return kinds.resources.get(api_version=each["apiVersion"], kind=each["kind"])
+    except (ApiException, HTTPError, ResourceNotFoundError) as error:
+        raise EngineFailed("kubernetes", f"know {each['kind']}", str(error)) from error
+
+
+def _asked(what: str, call: Any, *arguments: Any, but: Sequence[int] = (), **named: Any) -> Any:
+    """The answer to a request; None for a status in ``but``.
+
+    Raises:
+        EngineFailed: it was refused, or nobody answered.
+    """
+    from kubernetes.client import ApiException  # noqa: PLC0415
+    from urllib3.exceptions import HTTPError  # noqa: PLC0415
+
+    try:
+        return call(*arguments, **named, _request_timeout=_SECONDS)
+    except ApiException as error:
+        if error.status in but:
+            return None
+        try:
+            why = json.loads(error.body or "{}").get("message") or error.reason
+        except ValueError:
+            why = error.reason
+        raise EngineFailed("kubernetes", what, f"{error.status}: {why}") from error
+    except HTTPError as error:
+        raise EngineFailed("kubernetes", what, str(error)) from error

@@ -1,0 +1,245 @@
+"""Ray: a placement group for each unit, in which one actor holds the unit's process.
+
+The process is the head's or a worker's daemon; ARTOS's own actors are never actors of Ray's. A
+further group makes Ray's autoscaler bring a machine; a removed one lets it go. When a machine dies,
+Ray places the group and its actor elsewhere, and the worker comes back under its name.
+
+All machines share the cluster's folder, and have ARTOS and Ray in the same place.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar
+
+from artos.system.regular_file import opened
+from deploy.launchers import processes
+from deploy.launchers.cluster import HEAD, Cluster
+from deploy.launchers.launcher import EngineFailed, Here, State, Unit
+
+_SECONDS = 30.0
+_ANSWER_SECONDS = 2.0
+_RESOURCE = re.compile(r"[^=]+=\d+(\.\d+)?")
+_STATES: Mapping[str, State] = {
+    "PENDING": "waits", "PREPARED": "waits", "RESCHEDULING": "waits", "CREATED": "runs",
+}  # fmt: skip
+
+
+class Holder:
+    """The actor of a unit: starts its process, tells whether it lives, and passes signals on.
+
+    Ray starts it again if its machine dies, and so the process.
+    """
+
+    def __init__(self, command: Sequence[str], log: str) -> None:
+        setpriv = shutil.which("setpriv")  # so that the process leaves if this actor is killed
+        words = [setpriv, "--pdeathsig", "TERM", *command] if setpriv else [*command]
+        # What Ray sets for an actor is not the daemon's, but for the GPUs that it may see.
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        import ray  # noqa: PLC0415
+
+        context = ray.get_runtime_context()
+        kept["RAY_ADDRESS"] = str(context.gcs_address)
+        if not context.get_accelerator_ids().get("GPU"):  # Ray leaves what was set before
+            kept.pop("CUDA_VISIBLE_DEVICES", None)
+        with opened(Path(log), "ab") as file:
+            self._child = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=kept
+            )
+
+    def ended(self) -> int | None:
+        """The exit status of the process, None while it lives."""
+        return self._child.poll()
+
+    def stop(self, *, now: bool) -> None:
+        """Send it SIGTERM, or SIGKILL ``now``."""
+        if self._child.poll() is None:
+            self._child.send_signal(signal.SIGKILL if now else signal.SIGTERM)
+
+
+class Engine:
+    """The Ray cluster at ``RAY_ADDRESS``, or the one of this machine."""
+
+    inside: ClassVar[bool] = False
+    in_order: ClassVar[bool] = False
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._bare: set[str] = set()
+        """Groups that had no actor at the last look: one has none for a moment, or for good."""
+
+    @staticmethod
+    def faults(cluster: Cluster) -> list[str]:
+        """Whether Ray is here, and runs."""
+        if find_spec("ray") is None:
+            return [
+                "ray: it is not installed here: pip install ray, on all machines of the cluster"
+            ]
+        if not cluster.slots:
+            return ["ray: give --slots, the CPUs that each worker gets of Ray"]
+        for word in (*cluster.head_options, *cluster.worker_options):
+            if not _RESOURCE.fullmatch(word):
+                return [f"ray: option {word!r}: write RESOURCE=NUMBER, such as GPU=1"]
+        try:
+            with _asking(cluster, "answer"):
+                pass
+        except EngineFailed as failed:
+            return [f"ray: {failed.why}; `ray start --head` starts one, RAY_ADDRESS names another"]
+        return []
+
+    def plan(self) -> Mapping[str, str]:
+        """The placement groups."""
+        units = [HEAD, *range(self._cluster.least)]
+        lines = [f"{self._name(each)}: {self._bundle(each)}" for each in units]
+        return {"placement-groups.txt": "\n".join([*lines, ""])}
+
+    def start(self, indexes: Sequence[int]) -> None:
+        """Ask for a group, and an actor in it, for each."""
+        there = {unit.index for unit in self.units()}
+        with _asking(self._cluster, "start units") as ray:
+            from ray.util import placement_group  # noqa: PLC0415
+            from ray.util.scheduling_strategies import (  # noqa: PLC0415
+                PlacementGroupSchedulingStrategy,
+            )
+
+            for index in indexes:
+                if index in there:
+                    continue
+                name, bundle = self._name(index), self._bundle(index)
+                if (old := self._holder(index)) is not None:  # its group was removed by others
+                    ray.kill(old)
+                group = placement_group([bundle], "STRICT_PACK", name=name, lifetime="detached")
+                log = processes.log(self._cluster, index)
+                ray.remote(Holder).options(
+                    name=name, lifetime="detached", max_restarts=-1, num_cpus=bundle["CPU"],
+                    num_gpus=bundle.get("GPU", 0),
+                    scheduling_strategy=PlacementGroupSchedulingStrategy(group),
+                ).remote(self._cluster.unit(index), str(log))  # fmt: skip
+
+    def units(self) -> list[Unit]:
+        """Every group that is not removed; one whose process has ended is removed now."""
+        found, bare = [], set[str]()
+        with _asking(self._cluster, "list its groups") as ray:
+            for index, group, state in self._groups():
+                holder = self._holder(index)
+                if state == "runs":
+                    if holder is None:
+                        bare.add(group)
+                    gone = group in self._bare if holder is None else _has_ended(ray, holder)
+                    if gone:
+                        self._remove(index, group)
+                        continue
+                found.append(Unit(index, group, state))
+        self._bare = bare
+        return found
+
+    def stop(self, unit: Unit, *, now: bool = False) -> None:
+        """Signal its process; ``now``: kill that, and remove actor and group."""
+        with _asking(self._cluster, f"stop unit {unit.index}") as ray:
+            holder = self._holder(unit.index)
+            if holder is not None and unit.state == "runs":
+                with suppress(ray.exceptions.RayError):
+                    ray.get(holder.stop.remote(now=now), timeout=_ANSWER_SECONDS)
+            if now:
+                for index, group, _ in self._groups():
+                    if index == unit.index:
+                        self._remove(index, group)
+
+    def notices(self) -> Mapping[int, float]:
+        """Units on machines that Ray drains (a spot machine's notice, or ``ray drain-node``)."""
+        found = {}
+        with _asking(self._cluster, "say what it drains") as ray:
+            worker = ray._private.worker.global_worker  # Ray Train asks there, too
+            draining = worker.gcs_client.get_draining_nodes(timeout=_SECONDS)
+            if not draining:
+                return {}
+            from ray.util import placement_group_table  # noqa: PLC0415
+
+            table = placement_group_table()
+            for index, group, _ in self._groups():
+                for node in table.get(group, {}).get("bundles_to_node_id", {}).values():
+                    if (until := draining.get(node)) is not None:
+                        left = until / 1000 - time.time() if until else self._cluster.notice
+                        found[index] = max(0.0, left)
+        return found
+
+    def clear(self) -> None:
+        """Nothing: groups and actors are removed with their units."""
+
+    def here(self) -> Here:
+        """The CPUs of its bundle, and the GPUs that Ray has given it."""
+        given = [each for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each]
+        return Here(self._cluster.slots, ",".join(f"cuda:{n}" for n, _ in enumerate(given)))
+
+    def _name(self, index: int) -> str:
+        return f"artos:{self._cluster.name}:{'head' if index == HEAD else index}"
+
+    def _bundle(self, index: int) -> dict[str, float]:
+        """What a unit asks Ray for: its options are resources, such as ``GPU=1``."""
+        own = self._cluster.head_options if index == HEAD else self._cluster.worker_options
+        asked = {name: float(value) for name, _, value in (word.partition("=") for word in own)}
+        return {"CPU": 1.0 if index == HEAD else float(self._cluster.slots), **asked}
+
+    def _groups(self) -> Iterator[tuple[int, str, State]]:
+        from ray.util import placement_group_table  # noqa: PLC0415
+
+        begin = self._name(HEAD).removesuffix("head")
+        for group, about in placement_group_table().items():
+            tail = about["name"].removeprefix(begin)
+            if about["name"].startswith(begin) and about["state"] in _STATES:
+                yield (HEAD if tail == "head" else int(tail)), group, _STATES[about["state"]]
+
+    def _holder(self, index: int) -> Any:
+        import ray  # noqa: PLC0415
+
+        try:
+            return ray.get_actor(self._name(index))
+        except ValueError:
+            return None
+
+    def _remove(self, index: int, group: str) -> None:
+        import ray  # noqa: PLC0415
+        from ray.util import remove_placement_group  # noqa: PLC0415
+        from ray.util.placement_group import PlacementGroup  # noqa: PLC0415
+
+        if (holder := self._holder(index)) is not None:
+            ray.kill(holder)
+        remove_placement_group(PlacementGroup(ray.PlacementGroupID(bytes.fromhex(group))))
+
+
+def _has_ended(ray: Any, holder: Any) -> bool:
+    try:
+        return ray.get(holder.ended.remote(), timeout=_ANSWER_SECONDS) is not None
+    except ray.exceptions.RayError:
+        return False  # it is started again, or its machine has just died
+
+
+@contextmanager
+def _asking(cluster: Cluster, what: str) -> Iterator[Any]:
+    """Ray, connected to its cluster.
+
+    Raises:
+        EngineFailed: no Ray cluster can be reached, or it did not do what the block asks for.
+    """
+    import ray  # noqa: PLC0415
+
+    try:
+        if not ray.is_initialized():
+            ray.init(
+                address=os.environ.get("RAY_ADDRESS") or "auto",
+                namespace=f"artos:{cluster.name}", log_to_driver=False,
+                logging_level=logging.ERROR,
+            )  # fmt: skip
+        yield ray
+    except (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError) as error:
+        raise EngineFailed("ray", what, str(error)) from error

@@ -1,0 +1,165 @@
+"""Slurm: the head is a job of its own, workers are elements of job arrays of one node each.
+
+A worker's batch process is the worker itself, so both of Slurm's notices reach it: SIGTERM when its
+job is preempted or cancelled, and SIGUSR1 some time before its time limit (``--signal``). Workers
+are not requeued: that takes two minutes by Slurm's rules, and the keeper asks for another one with
+the same index at once. The head is requeued, and finds its runs in the shared folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from time import time
+from typing import ClassVar
+
+from deploy.launchers.cluster import HEAD, Cluster
+from deploy.launchers.launcher import EngineFailed, Here, State, Unit
+
+_SECONDS = 60.0
+_PROGRAMS = ("sbatch", "squeue", "scancel")
+_SIZES = ("--exclusive", "--cpus-per-task", "-c", "--ntasks", "-n")
+"""Options that say how much of a node a unit gets; without any, jobs share nodes unnoticed."""
+_STATES: Mapping[str, State] = {
+    "PENDING": "waits", "CONFIGURING": "waits", "REQUEUED": "waits", "REQUEUE_HOLD": "waits",
+    "RUNNING": "runs", "SUSPENDED": "runs", "SIGNALING": "runs", "STAGE_OUT": "runs",
+    "RESIZING": "runs",
+}  # fmt: skip
+_FIELDS = {
+    "id": "%i", "index": "%K", "name": "%j", "state": "%T", "where": "%N", "why": "%r",
+    "asked": "%V", "began": "%S", "comment": "%k",
+}  # fmt: skip
+
+
+class Engine:
+    """Slurm, by its commands on this machine."""
+
+    inside: ClassVar[bool] = False
+    in_order: ClassVar[bool] = False
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @staticmethod
+    def faults(cluster: Cluster) -> list[str]:
+        """Whether Slurm's commands are here."""
+        missing = [name for name in _PROGRAMS if shutil.which(name) is None]
+        if missing:
+            here = ", ".join(missing)
+            return [f"slurm: {here} cannot be found: run this on a machine that submits jobs"]
+        return []
+
+    def plan(self) -> Mapping[str, str]:
+        """The batch scripts."""
+        first = range(self._cluster.least) or range(1)
+        return {"head.sbatch": self._script([HEAD]), "workers.sbatch": self._script(first)}
+
+    def start(self, indexes: Sequence[int]) -> None:
+        """Submit the head's job, or one array of workers."""
+        self._run("start it", "sbatch", "--parsable", script=self._script(indexes))
+
+    def units(self) -> list[Unit]:
+        """The jobs of this cluster, those that are completing, too."""
+        names = ",".join(map(self._name, (True, False)))
+        asked = ("--me", "--noheader", "--array", f"--name={names}")
+        rows = self._run(
+            "list its jobs", "squeue", *asked, f"--format={'|'.join(_FIELDS.values())}"
+        )
+        found = (dict(zip(_FIELDS, row.split("|"), strict=False)) for row in rows.splitlines())
+        return [self._unit(each) for each in found if each.get("comment") == self._cluster.folder]
+
+    def stop(self, unit: Unit, *, now: bool = False) -> None:
+        """Signal its batch process, or cancel the job."""
+        gently = () if now else ("--batch", "--signal=TERM")
+        try:
+            self._run(f"stop job {unit.id}", "scancel", *gently, unit.id)
+        except EngineFailed:  # it may have ended meanwhile
+            if any(each.id == unit.id and each.state != "ends" for each in self.units()):
+                raise
+
+    def notices(self) -> Mapping[int, float]:
+        """None: both of Slurm's notices are signals to the worker itself."""
+        return {}
+
+    def clear(self) -> None:
+        """Nothing: jobs leave nothing outside of the shared folder."""
+
+    def here(self) -> Here:
+        """The CPUs and GPUs of this job on this node."""
+        cpus = os.environ.get("SLURM_CPUS_ON_NODE", "")
+        gpus = ""
+        if "SLURM_JOB_GPUS" in os.environ or "SLURM_GPUS_ON_NODE" in os.environ:
+            gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        devices = ",".join(
+            f"cuda:{number}" for number, _ in enumerate(filter(None, gpus.split(",")))
+        )
+        return Here(int(cpus) if cpus.isdecimal() else 0, devices)
+
+    def _script(self, indexes: Sequence[int]) -> str:
+        cluster, head = self._cluster, HEAD in indexes
+        own = cluster.head_options if head else cluster.worker_options
+        options = [
+            f"--job-name={self._name(head)}", f"--comment={cluster.folder}", "--nodes=1",
+            f"--chdir={cluster.folder}", "--open-mode=append",
+        ]  # fmt: skip
+        if head:
+            options += [f"--output={cluster.logs}/head.log", "--requeue"]
+            size = "--cpus-per-task=2"
+        else:
+            options += [
+                f"--output={cluster.logs}/worker-%a.log", "--no-requeue",
+                f"--array={','.join(map(str, indexes))}", f"--signal=B:USR1@{cluster.notice:.0f}",
+            ]  # fmt: skip
+            size = f"--cpus-per-task={cluster.slots}" if cluster.slots else "--exclusive"
+        if not any(word.split("=")[0] in _SIZES for word in own):
+            options.append(size)
+        lines = [f"#SBATCH {shlex.quote(word)}" for word in (*options, *own)]
+        command = shlex.join(cluster.unit(HEAD)[:-1])
+        index = str(HEAD) if head else '"$SLURM_ARRAY_TASK_ID"'
+        return "\n".join(["#!/bin/sh", *lines, f"exec {command} {index}", ""])
+
+    def _name(self, head: bool) -> str:
+        return f"artos:{self._cluster.name}:{'head' if head else 'worker'}"
+
+    def _unit(self, told: Mapping[str, str]) -> Unit:
+        state: State = _STATES.get(told["state"], "ends")
+        since = told["asked" if state == "waits" else "began"]
+        return Unit(
+            HEAD if told["name"] == self._name(True) else int(told["index"]),
+            told["id"],
+            state,
+            told["where"],
+            told["why"] if told["why"] != "None" else "",
+            _seconds(since),
+        )
+
+    def _run(self, what: str, *words: str, script: str = "") -> str:
+        """Run a command of Slurm's; within a job, without what that job has been given."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name == "SLURM_CONF" or not name.startswith(("SLURM_", "SBATCH_", "SQUEUE_"))
+        }
+        try:
+            done = subprocess.run(
+                words, input=script, capture_output=True, text=True, timeout=_SECONDS, env=kept,
+                check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise EngineFailed("slurm", what, str(error)) from error
+        if done.returncode:
+            said = done.stderr.strip() or f"{words[0]} ended with status {done.returncode}"
+            raise EngineFailed("slurm", what, said)
+        return done.stdout
+
+
+def _seconds(told: str) -> float:
+    """A time as ``squeue`` prints it, in seconds since 1970; 0 if there is none."""
+    try:
+        return min(time(), datetime.fromisoformat(told).timestamp())
+    except ValueError:
+        return 0.0

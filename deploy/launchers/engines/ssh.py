@@ -1,0 +1,186 @@
+"""Machines that ssh reaches: the head runs on this one, a worker on each of the hosts.
+
+Uses the system's ``ssh``, so all that a user has configured (keys, jump hosts, ports) holds. Each
+host has ARTOS under the same path as this machine (or ``--python``). What a worker needs is copied
+to a folder there: its own key, never one of a user's.
+"""
+
+from __future__ import annotations
+
+import io
+import shlex
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
+
+from artos.system.regular_file import contents, opened
+from deploy.launchers import processes
+from deploy.launchers.cluster import HEAD, RECORD, Cluster
+from deploy.launchers.launcher import EngineFailed, Here, Unit
+
+_SECONDS, _CONNECT_SECONDS = 60.0, 10
+_AT_ONCE = 32
+_FOLDER = ".artos/nodes/{}"
+"""On each host, below the user's home."""
+_NEEDED = ("head.key", "nodes/any.key_secret")
+"""Keys of a worker, within the folder of keys."""
+_ALIVE = """
+umask 077; mkdir -p {folder} && cd {folder} || exit 1
+alive() {{
+  [ -s "$1" ] && read -r pid began <"$1" || return 1
+  set -- $(cut -d' ' -f3,22 "/proc/$pid/stat" 2>/dev/null)
+  [ "${{1:-Z}}" != Z ] && [ "$2" = "$began" ]
+}}
+"""
+_BEGIN = """
+if alive {pid}; then exit 0; fi
+have=$({python} -c 'from artos.version import VERSION; print(VERSION)') || exit 1
+[ "$have" = {version} ] || {{ echo "it has ARTOS $have, not {version}" >&2; exit 1; }}
+tar -xf - || exit 1
+setsid nohup {python} -m deploy.launchers.unit . {index} >>{log} 2>&1 </dev/null &
+echo "$! $(cut -d' ' -f22 "/proc/$!/stat")" >{pid}.new && mv {pid}.new {pid}
+"""
+_LOOK = """
+for file in unit-*.pid; do
+  if alive "$file"; then echo "$file $pid"; else rm -f "$file"; fi
+done
+"""
+_STOP = 'if alive {pid}; then kill -{signal} "$pid"; fi'
+_CLEAR = """
+cat worker-*.log 2>/dev/null; cd .. && rm -rf {folder}
+"""
+
+
+class Engine:
+    """The hosts of a cluster, one worker on each."""
+
+    inside: ClassVar[bool] = False
+    in_order: ClassVar[bool] = False
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @staticmethod
+    def faults(cluster: Cluster) -> list[str]:
+        """Whether there are hosts enough, and an ssh."""
+        found = []
+        if shutil.which("ssh") is None:
+            found.append("ssh: there is no ssh on this machine (Debian: openssh-client)")
+        if len(cluster.hosts) < cluster.most:
+            found.append(
+                f"ssh: --hosts names {len(cluster.hosts)} hosts for --nodes {cluster.most}: one "
+                "worker runs on each"
+            )
+        return found
+
+    def plan(self) -> Mapping[str, str]:
+        """The script that starts each worker."""
+        return {
+            f"worker-{index}.sh": f"# ssh {self._cluster.hosts[index]}{self._begin(index)}"
+            for index, _ in enumerate(self._cluster.hosts[: self._cluster.least])
+        }
+
+    def start(self, indexes: Sequence[int]) -> None:
+        """Start the head here, or workers on their hosts."""
+        if HEAD in indexes:
+            processes.start(self._cluster, HEAD)
+        indexes = [index for index in indexes if index != HEAD]
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            for _ in threads.map(self._start_worker, indexes):
+                pass
+
+    def units(self) -> list[Unit]:
+        """The processes that live, by their files; a host that cannot be reached has a dead one."""
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            hosts = {*self._cluster.hosts}
+            found = [unit for units in threads.map(self._on, hosts) for unit in units]
+        return [*processes.found(self._cluster, HEAD), *found]
+
+    def stop(self, unit: Unit, *, now: bool = False) -> None:
+        """Send SIGTERM, or SIGKILL ``now``."""
+        if unit.index == HEAD:
+            processes.stop(unit, now=now)
+            return
+        script = _STOP.format(pid=_pid(unit.index), signal="KILL" if now else "TERM")
+        self._ssh(self._cluster.hosts[unit.index], f"stop worker {unit.index}", script)
+
+    def notices(self) -> Mapping[int, float]:
+        """None: who takes a machine back sends its worker a signal."""
+        return {}
+
+    def here(self) -> Here:
+        """All that the machine has."""
+        return Here()
+
+    def clear(self) -> None:
+        """Bring the workers' logs here, and remove all that is on their hosts."""
+        processes.clear(self._cluster, HEAD)
+        folder, failed = shlex.quote(self._cluster.name), []
+        for index, host in enumerate(dict.fromkeys(self._cluster.hosts)):
+            try:
+                log = self._ssh(host, "remove its keys", _CLEAR.format(folder=folder))
+            except EngineFailed as fault:
+                failed.append(f"{host}: {fault.why}")
+                continue
+            with opened(self._cluster.logs / f"worker-{index}.log", "ab") as file:
+                file.write(log)
+        if failed:
+            left = f"remove all from {_FOLDER.format(self._cluster.name)}"
+            raise EngineFailed("ssh", left, "; ".join(failed))
+
+    # -- workers -----------------------------------------------------------------------------------
+
+    def _begin(self, index: int) -> str:
+        python, version = map(shlex.quote, (self._cluster.python, self._cluster.version))
+        return _BEGIN.format(
+            pid=_pid(index), python=python, version=version, index=index, log=f"worker-{index}.log"
+        )
+
+    def _start_worker(self, index: int) -> None:
+        """Its record, the head's address and its key go there as a tar on standard input."""
+        cluster, packed = self._cluster, io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            try:
+                files = {RECORD: cluster.record(), cluster.address.name: contents(cluster.address)}
+                files |= {f"keys/{name}": contents(cluster.keys / name) for name in _NEEDED}
+            except OSError as error:  # the head is started again, and will write its address
+                raise EngineFailed("ssh", f"start worker {index}", str(error)) from error
+            for name, content in files.items():
+                about = tarfile.TarInfo(name)
+                about.size, about.mode = len(content), 0o600
+                tar.addfile(about, io.BytesIO(content))
+        host = cluster.hosts[index]
+        self._ssh(host, f"start worker {index}", self._begin(index), packed.getvalue())
+
+    def _on(self, host: str) -> list[Unit]:
+        mine = [i for i, each in enumerate(self._cluster.hosts) if each == host]
+        try:
+            told = self._ssh(host, "say what runs there", _LOOK).decode()
+        except EngineFailed as failed:
+            return [Unit(index, host, "lost", host, failed.why) for index in mine]
+        pids = dict(line.split() for line in told.splitlines())
+        return [Unit(i, pids[_pid(i)], "runs", host) for i in mine if _pid(i) in pids]
+
+    def _ssh(self, host: str, what: str, script: str, sent: bytes = b"") -> bytes:
+        """Run a script on a host, in the cluster's folder there; returns what it prints."""
+        folder = shlex.quote(_FOLDER.format(self._cluster.name))
+        remote = shlex.join(["sh", "-c", _ALIVE.format(folder=folder) + script])
+        words = ("ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_SECONDS}")
+        command = [*words, *self._cluster.worker_options, host, remote]
+        try:
+            done = subprocess.run(
+                command, input=sent, capture_output=True, timeout=_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise EngineFailed("ssh", f"{what} on {host}", str(error)) from error
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
+            raise EngineFailed("ssh", f"{what} on {host}", said)
+        return done.stdout
+
+
+def _pid(index: int) -> str:
+    return f"unit-{index}.pid"

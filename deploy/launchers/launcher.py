@@ -1,0 +1,119 @@
+"""What ARTOS asks of an engine: to start, show and stop units, and when it will take one back.
+
+A unit is what an engine schedules as one: the head, or one worker with its machine. Each is a unit
+of its own, so that a worker comes and goes without the others, and the head stays.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import ClassVar, Literal, Protocol
+
+import msgspec
+
+from artos.errors import ArtosError, Refused
+from artos.system.closest import closest
+from deploy.launchers import engines
+from deploy.launchers.cluster import Cluster
+
+State = Literal["waits", "runs", "ends", "lost"]
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """A unit as its engine shows it."""
+
+    index: int
+    """``HEAD``, or the number of a worker, from 0."""
+    id: str
+    """What the engine calls it."""
+    state: State = "runs"
+    """It ``ends`` from when it is told to until nothing of it is left, and is ``lost`` while its
+    machine cannot be asked."""
+    where: str = ""
+    """Its machine."""
+    why: str = ""
+    """What it waits for, in the engine's words."""
+    since: float = 0.0
+    """When it entered its state, in seconds since 1970; 0 if the engine does not say."""
+
+
+class Here(msgspec.Struct, frozen=True):
+    """What the engine has given to this process's unit."""
+
+    slots: int = 0
+    """CPUs; 0: it does not say, take all that may be used."""
+    devices: str = ""
+    """As ``--devices`` takes them."""
+
+
+class Launcher(Protocol):
+    """An engine. Every call ends within a minute, or raises ``EngineFailed``."""
+
+    inside: ClassVar[bool]
+    """Whether head and workers have a network of their own, which this machine is not in."""
+    in_order: ClassVar[bool]
+    """Whether it can only end the worker with the highest index, as a StatefulSet does."""
+
+    def __init__(self, cluster: Cluster) -> None: ...
+
+    @staticmethod
+    def faults(cluster: Cluster) -> list[str]:
+        """Why this cluster cannot be started from here; nothing is made."""
+
+    def plan(self) -> Mapping[str, str]:
+        """What would be handed to the engine, by file name, for ``--dry-run``."""
+
+    def start(self, indexes: Sequence[int]) -> None:
+        """Ask for these units. The engine may have them wait."""
+
+    def units(self) -> list[Unit]:
+        """All units of this cluster of which anything is left."""
+
+    def stop(self, unit: Unit, *, now: bool = False) -> None:
+        """Tell a unit to end by itself (SIGTERM); ``now``: end it."""
+
+    def notices(self) -> Mapping[int, float]:
+        """Seconds until the engine takes units back, by their index, where it tells us.
+
+        Units that hear of it by a signal of their own need not be told here.
+        """
+
+    def clear(self) -> None:
+        """Remove what units that have ended left outside of the cluster's folder."""
+
+    def here(self) -> Here:
+        """What this process's unit has."""
+
+
+class EngineFailed(ArtosError):
+    """An engine did not do what it was asked for. ``why`` is what it said."""
+
+    def __init__(self, engine: str, what: str, why: str) -> None:
+        self.engine, self.what, self.why = engine, what, why
+        super().__init__(f"{engine} did not {what}: {why}")
+
+
+def names() -> list[str]:
+    """The engines there are."""
+    return sorted(module.name for module in pkgutil.iter_modules(engines.__path__))
+
+
+def launcher_type(engine: str) -> type[Launcher]:
+    """The launcher of an engine.
+
+    Raises:
+        Refused: there is no such engine.
+    """
+    if engine not in (known := names()):
+        raise Refused(
+            [f"there is no engine {engine!r}{closest(engine, known)}: {', '.join(known)}"]
+        )
+    found: type[Launcher] = import_module(f"{engines.__name__}.{engine}").Engine
+    return found
+
+
+def launcher_of(cluster: Cluster) -> Launcher:
+    """The launcher of a cluster's engine."""
+    return launcher_type(cluster.engine)(cluster)

@@ -1,0 +1,147 @@
+"""How many workers a cluster should have now, and which come and go for it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+
+from artos.protocol.views import ClusterView, NodeView
+from deploy.launchers.cluster import HEAD, Cluster
+from deploy.launchers.launcher import Unit
+
+PATIENCE = 60.0
+"""Seconds for which a worker is kept that no run has a use for: runs often follow each other."""
+_HASTY = 30.0
+"""Seconds within which a unit that ends counts as one that cannot live."""
+_MOST_IN_A_ROW = 3
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is to be done now."""
+
+    start: tuple[int, ...] = ()
+    stop: tuple[Unit, ...] = ()
+    """A worker that runs drains then; one that waits has nothing that needs to move."""
+    says: tuple[str, ...] = ()
+    """What users should know; each is said once."""
+
+
+@dataclass
+class Scaling:
+    """What must be remembered from one look at a cluster to the next."""
+
+    cluster: Cluster
+    in_order: bool = False
+    """Whether the worker with the highest index must be the first to go (``Launcher``)."""
+    _idle_since: float | None = None
+    _started: set[int] = field(default_factory=set)
+    """Units that may still turn out to be unable to live."""
+    _ran_from: dict[int, float] = field(default_factory=dict)
+    _hasty: dict[int, int] = field(default_factory=dict)
+    _leaves: dict[int, str] = field(default_factory=dict)
+    """The id of the unit of each node that leaves."""
+    _stopped: set[str] = field(default_factory=set)
+    """Ids of units that were told to end: each is told once."""
+
+    def step(
+        self, view: ClusterView, units: Sequence[Unit], notices: Mapping[int, float], now: float
+    ) -> Step:
+        """What is to be done, given the head's view, the engine's, and its notices."""
+        cluster = self.cluster
+        workers = {unit.index: unit for unit in units if unit.index != HEAD}
+        nodes = {
+            index: node
+            for node in view.nodes
+            if node.alive and (index := cluster.index(node.name)) is not None
+        }
+        says = [*self._see_ends(workers, now)]
+        self._stopped &= {unit.id for unit in workers.values()}
+        # One that was started again under its index is not the one that left.
+        self._leaves = {i: u for i, u in self._leaves.items() if i in nodes and nodes[i].leaves}
+        leaving = {
+            index
+            for index, node in nodes.items()
+            if node.leaves
+            and index in workers
+            and self._leaves.setdefault(index, workers[index].id) == workers[index].id
+        }
+        taken = [index for index in notices if index in workers and index not in leaving]
+        there = {
+            index
+            for index, unit in workers.items()
+            if unit.state in ("waits", "runs")
+            and unit.id not in self._stopped
+            and index not in leaving
+            and index not in taken
+        }
+        wanted = self._wanted(view, [node.slots for node in nodes.values()])
+        if len(there) <= wanted:
+            self._idle_since = None
+            most = len(cluster.hosts) or 2 * cluster.most  # an index may turn out not to live
+            free = [index for index in range(most) if index not in workers]
+            able = [index for index in free if self._hasty.get(index, 0) < _MOST_IN_A_ROW]
+            start = tuple(able[: wanted - len(there)])
+            self._started.update(start)
+            return Step(start, self._told([workers[index] for index in taken]), tuple(says))
+        self._idle_since = now if self._idle_since is None else self._idle_since
+        may_go = [
+            index
+            for index in there
+            if workers[index].state == "waits" or now - self._idle_since >= PATIENCE
+        ]
+        may_go.sort(key=lambda index: self._worth(workers[index], nodes.get(index)))
+        spare = may_go[: len(there) - wanted]
+        if self.in_order:  # a worker stays as long as one with a higher index does
+            spare = [index for index in spare if all(o in spare for o in there if o > index)]
+        return Step((), self._told([workers[i] for i in (*taken, *spare)]), tuple(says))
+
+    def undo(self, start: Sequence[int], stop: Sequence[Unit]) -> None:
+        """The engine did not start or stop these: they are to be asked for again."""
+        self._started.difference_update(start)
+        self._stopped.difference_update(unit.id for unit in stop)
+
+    def _worth(self, unit: Unit, node: NodeView | None) -> tuple[int, ...]:
+        """The lower, the sooner a unit goes: one that waits, then one with few actors."""
+        if self.in_order:
+            return (-unit.index,)
+        return (unit.state != "waits", node.actors if node else 0, -unit.index)
+
+    def _wanted(self, view: ClusterView, slots: Sequence[int]) -> int:
+        """Workers for all actors of living and waiting runs, a slot each; within the bounds."""
+        each = max(1, sum(slots) // len(slots) if slots else self.cluster.slots)
+        wants = sum(run.wants for run in view.runs)
+        return min(self.cluster.most, max(self.cluster.least, ceil(wants / each)))
+
+    def _told(self, units: Sequence[Unit]) -> tuple[Unit, ...]:
+        fresh = tuple(unit for unit in units if unit.id not in self._stopped)
+        self._stopped |= {unit.id for unit in fresh}
+        self._started.difference_update(unit.index for unit in fresh)
+        return fresh
+
+    def _see_ends(self, workers: Mapping[int, Unit], now: float) -> list[str]:
+        """Count units that ended as soon as they had begun; the third time they are left alone.
+
+        An engine that ends workers in order starts such a unit again by itself.
+        """
+        said: list[str] = []
+        for index in () if self.in_order else sorted(self._started):
+            if index in workers:
+                if workers[index].state == "waits":
+                    continue
+                if now - self._ran_from.setdefault(index, now) > _HASTY:
+                    self._hasty.pop(index, None)
+                    self._started.discard(index)
+                    del self._ran_from[index]
+                continue
+            self._started.discard(index)
+            self._ran_from.pop(index, None)
+            self._hasty[index] = self._hasty.get(index, 0) + 1
+            if self._hasty[index] == _MOST_IN_A_ROW:
+                log = self.cluster.logs / f"worker-{index}.log"
+                said.append(
+                    f"worker {index} ended {_MOST_IN_A_ROW} times as soon as it had begun, and is "
+                    f"not started again: {log} says why"
+                )
+        return said

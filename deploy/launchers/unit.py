@@ -1,0 +1,157 @@
+"""What an engine starts on a machine: ``python -m deploy.launchers.unit FOLDER INDEX``.
+
+A worker's unit becomes ``artos worker``: the engine's signals reach it without anything in between.
+The head's unit has ``artos head`` as its child, which it starts again if it dies, and keeps the
+number of workers.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+from artos.errors import Refused
+from artos.runs.exit_status import ExitStatus
+from artos.system.logging_setup import logging_to, to_stderr
+from artos.system.usable_cpus import usable_cpus
+from artos.transport.address import FILE, published_in
+from artos.version import VERSION
+from deploy.launchers.cluster import HEAD, Cluster, load
+from deploy.launchers.keeper import Keeper
+from deploy.launchers.launcher import Here, launcher_of
+
+_log = logging.getLogger(__name__)
+_HEAD_SECONDS = 120.0
+"""For the head to write its address: its machine may still be starting."""
+_LOOK = 0.5
+_STOP_SHARE = 0.9
+_DEATHS, _WITHIN = 5, 60.0
+
+
+def worker_command(cluster: Cluster, index: int, here: Here) -> list[str]:
+    """The command of a worker, with what its unit has."""
+    usable = len(usable_cpus())
+    slots = min(usable, cluster.slots or here.slots or usable)
+    command = [
+        cluster.python, "-m", "deploy.cli", "worker",
+        "--head", cluster.head or f"{FILE}{cluster.address}",
+        "--keys", str(cluster.keys), "--name", cluster.node(index), "--slots", str(slots),
+        "--stop-seconds", f"{_STOP_SHARE * cluster.notice:g}",
+    ]  # fmt: skip
+    return [*command, *(("--devices", here.devices) if here.devices else ())]
+
+
+def head_command(cluster: Cluster, here: Here, *, any_port: bool = False) -> list[str]:
+    """The command of the head; started again on its machine, it listens at its port again."""
+    listen = cluster.listen
+    with suppress(Refused):
+        before = published_in(cluster.address)
+        if before.host == socket.gethostname() and not any_port:
+            port = before.endpoint.rpartition(":")[2]
+            listen = f"{listen.rpartition(':')[0]}:{port}"
+    command = [
+        cluster.python, "-m", "deploy.cli", "head", "--listen", listen,
+        "--publish", str(cluster.address), "--keys", str(cluster.keys),
+        "--runs", str(cluster.runs), *(("--devices", here.devices) if here.devices else ()),
+    ]  # fmt: skip
+    setpriv = shutil.which("setpriv")  # without it the head outlives a unit that is killed
+    return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else command
+
+
+def become_worker(cluster: Cluster, index: int) -> None:
+    """Become the worker of that index; does not return.
+
+    Raises:
+        Refused: the head is of another version, or has not written its address.
+    """
+    if not cluster.head:
+        _see_version(cluster)
+    command = worker_command(cluster, index, launcher_of(cluster).here())
+    os.execvp(command[0], command)
+
+
+def _see_version(cluster: Cluster) -> None:
+    waited_until = time.monotonic() + _HEAD_SECONDS
+    while True:
+        try:
+            head = published_in(cluster.address)
+            break
+        except Refused:
+            if time.monotonic() > waited_until:
+                raise
+            time.sleep(_LOOK)
+    if head.version != VERSION:
+        here = f"{cluster.python} here has {VERSION}"
+        raise Refused([f"the head on {head.host} is ARTOS {head.version}, {here}"])
+
+
+def keep_head(cluster: Cluster) -> int:
+    """Run the head until it ends by itself or is told to; returns its exit status."""
+    over, told = threading.Event(), threading.Event()
+    child: subprocess.Popen[bytes] | None = None
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        told.set()
+        over.set()
+        if child is not None and child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        signal.signal(number, pass_on)
+    launcher = launcher_of(cluster)
+    keeper = threading.Thread(
+        target=Keeper(cluster, launcher).run, args=(over,), name="keeper", daemon=True
+    )
+    keeper.start()
+    deaths: list[float] = []
+    status: int = ExitStatus.DONE
+    while not told.is_set():
+        # Another program may have taken its port meanwhile.
+        any_port = status == ExitStatus.REFUSED
+        command = head_command(cluster, launcher.here(), any_port=any_port)
+        child = subprocess.Popen(command)
+        if told.is_set():
+            child.send_signal(signal.SIGTERM)
+        status = child.wait()
+        now = time.monotonic()
+        deaths = [*(each for each in deaths if now - each < _WITHIN), now]
+        if told.is_set() or status == ExitStatus.DONE:
+            break
+        if len(deaths) == _DEATHS:
+            _log.error("the head ended %d times within %g s: given up", _DEATHS, _WITHIN)
+            break
+        _log.warning("the head ended with status %d: it is started again", status)
+    over.set()
+    keeper.join(10.0)
+    return status
+
+
+def main(words: Sequence[str]) -> int:
+    """Be the unit that these words name."""
+    folder, index = Path(words[0]), int(words[1])
+    with logging_to(to_stderr):
+        try:
+            cluster = load(folder)
+            if index == HEAD:
+                return keep_head(cluster)
+            become_worker(cluster, index)
+        except Refused as refused:
+            for fault in refused.faults:
+                to_stderr(f"artos: {fault}")
+            return ExitStatus.REFUSED
+    return ExitStatus.DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,97 @@
+"""Runs from Python: results, progress, refusals; the run is a process that ends with its caller."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers import PATIENCE, ROOT
+
+import artos
+from artos.errors import Refused, RunExists
+from artos.protocol.views import Status
+from deploy.api.running import Result
+from deploy.local.local_runs import LocalRuns
+
+pytestmark = pytest.mark.processes
+
+SCRIPT = """
+print("begins")
+result = artos.run(workload, total_steps=2048, actors=1, run_dir="mine")
+print(result.outcome, result.steps, result.seed)
+"""
+
+
+@pytest.fixture(autouse=True)
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+def test_the_result_says_how_it_ended_and_loads_what_it_trained() -> None:
+    seen: list[Status] = []
+    result = artos.run(
+        "ppo", env="CartPole-v1", total_steps=2_048, inline=True, on_progress=seen.append
+    )
+    assert (result.outcome, result.steps) == ("done", 2_048)
+    assert result.mean_return_100 is not None
+    assert result.folder == Path("runs/ppo-CartPole-v1-seed1-1")
+    assert result.updates == json.loads((result.folder / "summary.json").read_text())["updates"]
+    assert all(one.steps <= two.steps for one, two in itertools.pairwise(seen))
+    assert result.load().act is not None
+    with pytest.raises(AttributeError, match="did you mean steps"):
+        _ = result.step
+
+
+def test_what_is_refused_is_refused_with_all_faults() -> None:
+    with pytest.raises(Refused) as caught:
+        artos.run("ppo", total_steps=-1, gamma=2, run_dir="none")
+    assert len(caught.value.faults) == 2
+    assert "total_steps" in str(caught.value)
+    assert "gamma" in str(caught.value)
+    assert not Path("none").exists()
+
+
+def test_a_folder_that_holds_a_run_is_not_taken() -> None:
+    artos.run("ppo", env="CartPole-v1", total_steps=512, inline=True, run_dir="mine")
+    with pytest.raises(RunExists):
+        artos.run("ppo", env="CartPole-v1", total_steps=512, inline=True, run_dir="mine")
+
+
+def test_what_watching_it_raises_stops_the_run_which_saves() -> None:
+    class Pruned(Exception):
+        pass
+
+    def watch(status: Status) -> None:
+        if status.updates:
+            raise Pruned
+
+    with pytest.raises(Pruned):
+        artos.run(
+            "ppo", env="CartPole-v1", total_steps=100_000_000, inline=True, run_dir="pruned",
+            on_progress=watch,
+        )  # fmt: skip
+    (run,) = LocalRuns(Path.cwd()).list_runs()
+    assert (run.name, run.outcome) == ("pruned", "interrupted")
+
+
+def test_a_script_needs_no_guard(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    shutil.copy(ROOT / "docs" / "examples" / "my_algo.py", script)
+    with script.open("a") as file:
+        file.write(f"\n\nimport artos\n{SCRIPT}")
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["begins", "done 2048 1"]
+
+
+def test_a_result_is_plain_data() -> None:
+    result = Result(Path("runs/x"), {"outcome": "done", "steps": 3, "mean_return_100": None})
+    assert (result.outcome, result.steps, result.mean_return_100) == ("done", 3, None)

@@ -1,0 +1,110 @@
+"""Sweeps: which runs there are, in which order, and what is drawn of them."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from helpers import ROOT
+
+import artos
+from artos.errors import Refused
+from deploy.api import sweeping
+from deploy.api.running import Result, RunFailed
+from deploy.api.sweeping import SweepRun, curves, text
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], int, Path]]:
+    """What was run; the mean return is ``1000 * lr - seed``, and seed 3 of a large step fails."""
+    runs: list[tuple[dict[str, Any], int, Path]] = []
+
+    def run_named(workload: str, settings: Any, seed: int, folder: Path, **options: Any) -> Result:
+        runs.append((dict(settings), seed, folder))
+        if settings["lr"] > 0.01 and seed == 3:
+            raise RunFailed(folder, "NotFinite: loss is nan")
+        folder.mkdir()
+        summary = {"outcome": "done", "mean_return_100": 1000 * settings["lr"] - seed, "steps": 9}
+        (folder / "summary.json").write_bytes(msgspec.json.encode(summary))
+        return Result(folder, summary)
+
+    monkeypatch.setattr(sweeping, "run_named", run_named)
+    return runs
+
+
+def swept(folder: Path, **more: Any) -> sweeping.Sweep:
+    grid = {"lr": [0.001, 0.1]}
+    return artos.sweep("ppo", grid=grid, seeds=3, at_once=2, folder=folder, gamma=0.9, **more)
+
+
+def test_every_combination_is_run_with_every_seed(begun: Any, tmp_path: Path) -> None:
+    said: list[str] = []
+    found = swept(tmp_path / "s", say=said.append)
+    assert len(begun) == len(found.runs) == len(said) == 6
+    assert {(run["lr"], run["gamma"], seed) for run, seed, _ in begun} == {
+        (lr, 0.9, seed) for lr in (0.001, 0.1) for seed in (1, 2, 3)
+    }
+    assert len({folder for _, _, folder in begun}) == 6
+    assert [run.settings["lr"] for run in found.runs] == [0.1] * 3 + [0.001] * 3, "the best first"
+    assert [run.seed for run in found.runs] == [1, 2, 3] * 2
+    failed = found.runs[2]
+    assert (failed.outcome, failed.mean_return_100) == ("failed", None)
+    assert "NotFinite" in failed.why
+    assert Path(found.figure).stat().st_size > 1000
+
+
+def test_the_table_has_a_line_for_each_choice_with_its_spread(begun: Any, tmp_path: Path) -> None:
+    found = swept(tmp_path / "s")
+    lines = [line.split() for line in text(found).splitlines()]
+    assert lines[1] == ["lr=0.1", "3", "98.5", "98.0", "99.0", "1"]
+    assert lines[2] == ["lr=0.001", "3", "-1.0", "-2.0", "0.0"]
+    with Path(found.table).open() as file:
+        rows = [*csv.DictReader(file)]
+    assert [row["seed"] for row in rows] == ["1", "2", "3"] * 2
+    assert rows[2]["outcome"] == "failed"
+
+
+def test_runs_that_are_done_are_not_repeated(begun: Any, tmp_path: Path) -> None:
+    swept(tmp_path / "s")
+    begun.clear()
+    found = swept(tmp_path / "s")
+    assert [(run["lr"], seed) for run, seed, _ in begun] == [(0.1, 3)], "the one that failed"
+    assert len(found.runs) == 6
+
+
+def test_what_is_refused_ends_the_sweep(begun: Any, tmp_path: Path) -> None:
+    for wrong in ({"seeds": 0}, {"grid": {"lr": []}}):
+        with pytest.raises(Refused):
+            artos.sweep("ppo", folder=tmp_path / "s", **wrong)  # type: ignore[arg-type]
+    assert begun == []
+
+
+def test_curves_are_compared_where_all_runs_have_them(tmp_path: Path) -> None:
+    runs = []
+    for name, steps in (("a", range(10, 110, 10)), ("b", range(5, 60, 5))):
+        (tmp_path / name).mkdir()
+        rows = "".join(f"{step},{step},1\n" for step in steps)
+        (tmp_path / name / "episodes.csv").write_text(f"step,return,length\n{rows}")
+        runs.append(SweepRun(name, {}, 1, str(tmp_path / name)))
+    steps, means = curves(runs)
+    assert (steps[0], steps[-1]) == (10.0, 55.0)
+    assert means.shape == (2, len(steps))
+    assert np.all(np.diff(means, axis=1) > 0)
+    assert curves([SweepRun("c", {}, 1, str(tmp_path / "c"))])[0].size == 0
+
+
+@pytest.mark.processes
+@pytest.mark.long
+def test_a_sweep_of_real_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    found = artos.sweep(
+        "ppo", env="CartPole-v1", total_steps=1_024, grid={"lr": [1e-3, 3e-4]}, seeds=2,
+        folder="s", actors=1,
+    )  # fmt: skip
+    assert [run.outcome for run in found.runs] == ["done"] * 4
+    assert all(run.steps == 1_024 for run in found.runs)

@@ -1,0 +1,151 @@
+"""The record of a cluster, the commands of its units, and what `artos up` refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from artos.errors import Refused
+from artos.system.usable_cpus import usable_cpus
+from artos.transport.address import published
+from deploy.cli.__main__ import main
+from deploy.launchers.cluster import HEAD, RECORD, VARIABLE, Cluster, faults, known, load
+from deploy.launchers.launcher import Here, names
+from deploy.launchers.unit import become_worker, head_command, worker_command
+
+
+def cluster(folder: Path, **more: object) -> Cluster:
+    given = {"name": folder.name, "engine": "slurm", "folder": str(folder), "least": 1, "most": 1}
+    return Cluster(**{**given, **more})  # type: ignore[arg-type]
+
+
+def test_a_record_is_found_by_name_and_forgotten_with_its_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    lab = cluster(tmp_path / "lab", worker_options=("--time=60",))
+    lab.save()
+    assert known() == ["lab"]
+    assert load(lab.path) == lab
+    assert lab.path.stat().st_mode & 0o777 == 0o700
+    (lab.keys).mkdir()
+    (lab.runs / "ppo-1").mkdir()
+    lab.forget()
+    assert known() == []
+    assert not lab.keys.exists()
+    assert (lab.runs / "ppo-1").exists()
+    with pytest.raises(Refused, match="there is no cluster 'lab'"):
+        load(lab.path)
+
+
+def test_a_record_that_was_moved_names_its_new_folder(tmp_path: Path) -> None:
+    lab = cluster(tmp_path / "lab")
+    lab.save()
+    (tmp_path / "lab").rename(tmp_path / "moved")
+    assert load(tmp_path / "moved").folder == str(tmp_path / "moved")
+
+
+def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
+    (tmp_path / RECORD).write_text('{"name": 3}')
+    with pytest.raises(Refused, match="is no record of a cluster"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": "a/b"}, "--name 'a/b'"),
+        ({"name": "x" * 41}, "at most 40"),
+        ({"least": 3, "most": 2}, "--nodes 3..2"),
+        ({"least": 0, "most": 0}, "--nodes 0..0"),
+        ({"notice": 0.0}, "--notice 0"),
+    ],
+)
+def test_what_makes_no_cluster(tmp_path: Path, given: dict[str, object], said: str) -> None:
+    (fault,) = faults(cluster(tmp_path / "lab", **given))
+    assert said in fault
+
+
+def test_a_node_is_a_worker_of_its_cluster_by_name(tmp_path: Path) -> None:
+    lab = cluster(tmp_path / "my-lab")
+    assert lab.node(3) == "my-lab-3"
+    assert lab.index("my-lab-3") == 3
+    assert [lab.index(name) for name in ("my-lab", "lab-3", "my-lab-x", "other-my-lab-3")] == [
+        None, None, None, None,
+    ]  # fmt: skip
+
+
+# -- units -------------------------------------------------------------------------------------
+
+
+def test_a_worker_takes_what_its_unit_has_but_never_more_than_it_may_use(tmp_path: Path) -> None:
+    usable = len(usable_cpus())
+    for here, slots in ((Here(), usable), (Here(1), 1), (Here(10_000), usable)):
+        words = worker_command(cluster(tmp_path), 0, here)
+        assert words[words.index("--slots") + 1] == str(slots)
+    words = worker_command(cluster(tmp_path, slots=1, notice=60.0), 0, Here(8, "cuda:0"))
+    assert words[words.index("--slots") + 1] == "1"
+    assert words[words.index("--devices") + 1] == "cuda:0"
+    assert float(words[words.index("--stop-seconds") + 1]) < 60.0
+
+
+def test_a_head_that_starts_again_on_its_machine_listens_at_its_port(tmp_path: Path) -> None:
+    lab = cluster(tmp_path / "lab")
+    lab.save()
+    assert "tcp://0.0.0.0:0" in head_command(lab, Here())
+    with published(lab.address, "tcp://10.0.0.1:7711"):
+        assert "tcp://0.0.0.0:7711" in head_command(lab, Here())
+        assert "tcp://0.0.0.0:0" in head_command(lab, Here(), any_port=True)
+        elsewhere = msgspec.json.decode(lab.address.read_bytes()) | {"host": "another"}
+        lab.address.write_bytes(msgspec.json.encode(elsewhere))
+        assert "tcp://0.0.0.0:0" in head_command(lab, Here())
+
+
+def test_a_worker_of_another_version_says_so(tmp_path: Path) -> None:
+    lab = cluster(tmp_path / "lab")
+    lab.save()
+    with published(lab.address, "tcp://10.0.0.1:7711"):
+        other = msgspec.json.decode(lab.address.read_bytes()) | {"version": "0.0.1"}
+        lab.address.write_bytes(msgspec.json.encode(other))
+        with pytest.raises(Refused, match=r"is ARTOS 0\.0\.1"):
+            become_worker(lab, 0)
+
+
+# -- the commands ------------------------------------------------------------------------------
+
+
+def test_dry_run_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    words = ("up", "--on", "slurm", "--nodes", "2..8", "--name", "lab", "--dry-run")
+    assert main(words) == 0
+    assert "#SBATCH --array=0,1" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("up", "--on", "slum", "--nodes", "2"), "did you mean slurm?"),
+        (("up", "--on", "ssh", "--nodes", "two"), "--nodes 'two': write N or MIN..MAX"),
+        (("up", "--on", "ssh", "--nodes", "2"), "--hosts names 0 hosts for --nodes 2"),
+        (("up", "--on", "ssh", "--nodes", "1", "--hosts", "/nowhere"), "--hosts /nowhere"),
+        (("down", "lab"), "there is no cluster 'lab'"),
+    ],
+)
+def test_wrong_commands_are_refused_and_leave_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...], said: str,
+) -> None:  # fmt: skip
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "clusters"))
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "clusters").exists()
+
+
+def test_every_engine_is_found_by_its_file() -> None:
+    assert {*names()} == {"kubernetes", "ray", "slurm", "ssh"}
+    assert HEAD not in range(1000)

@@ -1,0 +1,110 @@
+"""What Kubernetes is given: by its own schemas, strictly; and by what each unit may and may not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from artos.transport.keys import make_keys
+from deploy.cli.__main__ import main
+from deploy.launchers.cluster import Cluster
+from deploy.launchers.engines.kubernetes import Engine
+
+VERSIONS = ("1.28", "1.32")
+
+
+def cluster(folder: Path = Path("/none"), **more: Any) -> Cluster:
+    given = {"name": "lab", "engine": "kubernetes", "folder": str(folder), "least": 2, "most": 8}
+    return Cluster(**{**given, **more})
+
+
+def objects(wanted: Cluster) -> dict[tuple[str, str], dict[str, Any]]:
+    texts = Engine(wanted).plan().values()
+    found = [each for text in texts for each in yaml.safe_load_all(text)]
+    return {(each["kind"], each["metadata"]["name"]): each for each in found}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "options", [(), ("image=r.example:5000/artos@sha256:00", "cpu=16", "gpu=2", "shm=8Gi")]
+)
+def test_every_manifest_fits_the_schemas_strictly(version: str, options: tuple[str, ...]) -> None:
+    wanted = cluster(worker_options=options, head_options=("storage=100Gi",))
+    for each in objects(wanted).values():
+        kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_a_worker_has_no_key_with_which_one_could_submit() -> None:
+    found = objects(cluster())
+    worker = found["Secret", "lab-worker-keys"]["stringData"]
+    assert {*worker} == {"head.key", "nodes.any.key_secret"}
+    pod = found["StatefulSet", "lab-worker"]["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert "lab-head-keys" not in json.dumps(pod)
+
+
+def test_the_keeper_may_list_pods_and_change_the_number_of_workers_and_nothing_else() -> None:
+    (pods, scale) = objects(cluster())["Role", "lab-keeper"]["rules"]
+    assert (pods["resources"], pods["verbs"]) == (["pods"], ["list"])
+    assert (scale["resources"], scale["resourceNames"]) == (["statefulsets/scale"], ["lab-worker"])
+
+
+def test_pods_end_in_time_on_nodes_of_their_own_with_memory_that_is_bounded() -> None:
+    found = objects(cluster(notice=75.0, worker_options=("shm=5Gi", "gpu=1", "priority=low")))
+    pod = found["StatefulSet", "lab-worker"]["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == 75
+    assert "podAntiAffinity" in pod["affinity"]
+    assert pod["priorityClassName"] == "low"
+    shm = {volume["name"]: volume for volume in pod["volumes"]}["shm"]
+    assert shm["emptyDir"] == {"medium": "Memory", "sizeLimit": "5Gi"}
+    assert pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert "${POD##*-}" in pod["containers"][0]["command"][-1]
+
+
+def test_the_record_tells_units_where_things_are_in_a_pod() -> None:
+    record = json.loads(objects(cluster())["ConfigMap", "lab-record"]["data"]["cluster.json"])
+    assert (record["folder"], record["head"]) == ("/cluster", "tcp://lab-head:7700")
+    assert record["listen"].endswith(":7700")
+
+
+def test_keys_come_from_the_clusters_folder(tmp_path: Path) -> None:
+    lab = cluster(tmp_path)
+    make_keys(lab.keys)
+    secrets = {each["metadata"]["name"]: each for each in Engine(lab)._objects()}
+    head = secrets["lab-head-keys"]["stringData"]
+    assert head["users.owner.key_secret"] == (
+        (lab.keys / "users" / "owner.key_secret").read_text().strip()
+    )
+    assert all(head.values())
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": "Lab"}, "--name 'Lab'"),
+        ({"name": "x" * 33}, "at most 32"),
+        ({"worker_options": ("cpus=4",)}, "--worker-options 'cpus=4'"),
+        ({"head_options": ('image=x", evil: "y',)}, "--head-options"),
+    ],
+)
+def test_what_would_break_a_manifest_is_refused(given: dict[str, Any], said: str) -> None:
+    assert any(said in fault for fault in Engine.faults(cluster(**given)))
+
+
+def test_manifests_are_written_into_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("up", "--on", "kubernetes", "--nodes", "2", "--name", "lab", "--dry-run")
+    assert main((*words, str(tmp_path / "lab"))) == 0
+    assert {path.name for path in (tmp_path / "lab").iterdir()} == {
+        "keys.yaml", "access.yaml", "head.yaml", "workers.yaml",
+    }  # fmt: skip
+    capsys.readouterr()
+    assert main(words) == 0
+    printed = [*yaml.safe_load_all(capsys.readouterr().out)]
+    assert len(printed) == len(objects(cluster()))

@@ -1,0 +1,92 @@
+"""What Slurm is asked for: scripts and commands; a real Slurm is asked in the long tests."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from deploy.launchers.cluster import HEAD, Cluster
+from deploy.launchers.engines.slurm import Engine
+from deploy.launchers.launcher import Here
+
+
+def cluster(**more: object) -> Cluster:
+    given = {"name": "lab", "engine": "slurm", "folder": "/shared/my lab", "least": 2, "most": 4}
+    return Cluster(**{**given, **more})  # type: ignore[arg-type]
+
+
+def lines(script: str) -> list[str]:
+    return script.splitlines()
+
+
+def test_a_worker_is_the_batch_process_and_hears_of_its_end_in_time() -> None:
+    script = lines(Engine(cluster(notice=120.0)).plan()["workers.sbatch"])
+    assert "#SBATCH --array=0,1" in script
+    assert "#SBATCH --signal=B:USR1@120" in script
+    assert "#SBATCH --no-requeue" in script
+    assert "#SBATCH '--output=/shared/my lab/logs/worker-%a.log'" in script
+    assert script[-1] == (
+        f"exec {sys.executable} -m deploy.launchers.unit '/shared/my lab' \"$SLURM_ARRAY_TASK_ID\""
+    )
+
+
+def test_the_head_is_a_job_of_its_own_that_is_requeued() -> None:
+    script = lines(Engine(cluster()).plan()["head.sbatch"])
+    assert "#SBATCH --requeue" in script
+    assert not [line for line in script if "--array" in line or "--signal" in line]
+    assert script[-1].endswith(f"'/shared/my lab' {HEAD}")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "--exclusive"),
+        ({"slots": 3}, "--cpus-per-task=3"),
+        ({"worker_options": ("-c", "8")}, ""),
+        ({"worker_options": ("--exclusive=user",)}, ""),
+    ],
+)
+def test_a_worker_never_shares_a_node_unnoticed(given: dict[str, object], expected: str) -> None:
+    script = Engine(cluster(**given)).plan()["workers.sbatch"]
+    sizes = [each for each in ("--exclusive\n", "--cpus-per-task=3\n") if each in script]
+    assert [each.strip() for each in sizes] == ([expected] if expected else [])
+
+
+def test_options_are_passed_on_whatever_is_in_them() -> None:
+    script = Engine(cluster(worker_options=("--constraint=a b; reboot",))).plan()["workers.sbatch"]
+    assert "#SBATCH '--constraint=a b; reboot'" in lines(script)
+
+
+def test_no_script_holds_a_secret_or_a_port() -> None:
+    for script in Engine(cluster()).plan().values():
+        assert "key" not in script
+        assert "tcp://" not in script
+
+
+@pytest.mark.parametrize(
+    ("variables", "here"),
+    [
+        ({}, Here()),
+        ({"SLURM_CPUS_ON_NODE": "12"}, Here(12)),
+        (
+            {"SLURM_CPUS_ON_NODE": "12", "SLURM_JOB_GPUS": "2,3", "CUDA_VISIBLE_DEVICES": "2,3"},
+            Here(12, "cuda:0,cuda:1"),
+        ),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, Here()),  # not of this job
+    ],
+)
+def test_a_unit_has_what_its_job_was_given(
+    variables: dict[str, str], here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SLURM_CPUS_ON_NODE", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert Engine(cluster()).here() == here
+
+
+def test_where_slurm_is_not_installed_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    (fault,) = Engine.faults(cluster())
+    assert "sbatch, squeue, scancel cannot be found" in fault

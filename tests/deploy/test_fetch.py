@@ -1,0 +1,188 @@
+"""Copies of runs: resumed, appended to, whole, of one moment; a head is asked in the long tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artos.errors import DeadlineExceeded, Refused
+from artos.protocol.views import RunView
+from artos.runs.checkpoint import MANIFEST
+from deploy.client import fetch as module
+from deploy.client.fetch import Fetched, fetch, follow
+from head.daemon.run_files import listed, piece
+
+
+class Here:
+    """Answers as a head does, from a folder; ``then`` happens after so many questions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.state = folder, "running"
+        self.then: dict[int, Callable[[], object]] = {}
+        self.asked = 0
+        self.sent = 0
+
+    def _count(self) -> None:
+        self.asked += 1
+        self.then.pop(self.asked, lambda: None)()
+
+    def status(self, run: str) -> RunView:
+        return RunView(name=run, state=self.state)
+
+    def files(self, run: str) -> dict[str, tuple[int, int]]:
+        self._count()
+        return listed(self.folder)
+
+    def file(self, run: str, name: str, offset: int) -> tuple[bytes, tuple[int, int]]:
+        self._count()
+        found = piece(self.folder, name, offset)
+        self.sent += len(found.content)
+        return found.content, (found.size, found.changed)
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Any:
+    folder = tmp_path / "runs" / "r1"
+    (folder / "checkpoint").mkdir(parents=True)
+    (folder / "logs").mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "progress.csv").write_text("steps\n" + "1\n" * 10_000)
+    (folder / "logs" / "run.log").write_text("begun\n")
+    save(folder, 1)
+    return Here(folder)
+
+
+def save(folder: Path, version: int) -> None:
+    """A checkpoint as a run saves one: the arrays first, then the manifest, then the old arrays."""
+    checkpoint = folder / "checkpoint"
+    (checkpoint / f"arrays-{version}").write_bytes(bytes([version]) * 100)
+    draft = checkpoint / ".draft"
+    draft.write_text(f"arrays-{version}")
+    os.utime(draft, ns=(version * 10**9, version * 10**9))  # clocks may be too coarse to tell
+    draft.replace(checkpoint / MANIFEST)
+    for old in checkpoint.glob("arrays-*"):
+        if old.name != f"arrays-{version}":
+            old.unlink()
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def test_a_copy_is_what_is_there_and_a_second_one_moves_nothing(there: Any, tmp_path: Path) -> None:
+    target = tmp_path / "copy"
+    fetched = fetch(there, "r1", target)
+    assert content(target) == content(there.folder)
+    assert fetched == Fetched("r1", str(target), "running", 5, there.sent)
+    there.sent = 0
+    assert fetch(there, "r1", target) == Fetched("r1", str(target), "running", 0, 0)
+    assert there.sent == 0
+
+
+def test_of_a_file_that_grew_only_the_rest_comes(there: Any, tmp_path: Path) -> None:
+    fetch(there, "r1", tmp_path / "copy")
+    with (there.folder / "progress.csv").open("a") as file:
+        file.write("2\n" * 3)
+    assert fetch(there, "r1", tmp_path / "copy").bytes == 6
+    assert content(tmp_path / "copy") == content(there.folder)
+
+
+def test_a_file_that_was_cut_and_grew_again_comes_anew(there: Any, tmp_path: Path) -> None:
+    """As when a run goes on from a checkpoint: rows after it are gone, and others follow."""
+    fetch(there, "r1", tmp_path / "copy")
+    (there.folder / "progress.csv").write_text("steps\n" + "1\n" * 9_000 + "7\n" * 2_000)
+    fetch(there, "r1", tmp_path / "copy")
+    assert content(tmp_path / "copy") == content(there.folder)
+
+
+def test_a_copy_that_was_broken_off_goes_on(there: Any, tmp_path: Path) -> None:
+    (there.folder / "curve.png").write_bytes(os.urandom(3 << 20))
+
+    def broken() -> None:
+        raise ConnectionError
+
+    there.then[6] = broken
+    with pytest.raises(ConnectionError):
+        fetch(there, "r1", tmp_path / "copy")
+    sent, there.sent = there.sent, 0
+    fetch(there, "r1", tmp_path / "copy")
+    assert content(tmp_path / "copy") == content(there.folder)
+    assert sent > 1 << 20
+    whole = sum(len(each) for each in content(there.folder).values())
+    assert there.sent < whole
+
+
+@pytest.mark.parametrize("after", range(1, 12))
+def test_a_checkpoint_is_of_one_moment_however_often_it_is_replaced(
+    there: Any, tmp_path: Path, after: int
+) -> None:
+    fetch(there, "r1", tmp_path / "copy")
+    there.asked, version = 0, 1
+
+    def replace() -> None:
+        nonlocal version
+        version += 1
+        save(there.folder, version)
+
+    there.then = {after: replace, after + 2: replace}
+    fetch(there, "r1", tmp_path / "copy")
+    checkpoint = tmp_path / "copy" / "checkpoint"
+    arrays = checkpoint / (checkpoint / MANIFEST).read_text()
+    assert arrays.read_bytes() == bytes([int(arrays.name.removeprefix("arrays-"))]) * 100
+
+
+def test_one_that_never_stands_still_is_given_up(
+    there: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = iter(range(2, 1000))
+    ask = there.files
+
+    def files(run: str) -> Any:
+        save(there.folder, next(versions) % 256)
+        return ask(run)
+
+    monkeypatch.setattr(there, "files", files)
+    with pytest.raises(DeadlineExceeded, match="that is not replaced while it is copied"):
+        fetch(there, "r1", tmp_path / "copy")
+
+
+def test_only_what_is_wanted_comes(there: Any, tmp_path: Path) -> None:
+    fetch(there, "r1", tmp_path / "curve", "curve")
+    assert {*content(tmp_path / "curve")} == {"config.json", "progress.csv"}
+    fetch(there, "r1", tmp_path / "checkpoint", "checkpoint")
+    names = {"config.json", "checkpoint/arrays-1", f"checkpoint/{MANIFEST}"}
+    assert {*content(tmp_path / "checkpoint")} == names
+
+
+def test_a_folder_of_something_else_is_left_alone(there: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    with pytest.raises(Refused, match="is not empty and no copy of a run"):
+        fetch(there, "r1", tmp_path / "mine")
+    fetch(there, "r1", tmp_path / "copy")
+    with pytest.raises(Refused, match="is a copy of run r1"):
+        fetch(there, "r2", tmp_path / "copy")
+
+
+def test_followed_until_the_run_is_over(
+    there: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[Fetched] = []
+
+    def rest(seconds: float) -> None:
+        with (there.folder / "progress.csv").open("a") as file:
+            file.write("3\n")
+        there.state = "done" if len(said) > 1 else "running"
+
+    monkeypatch.setattr(module.time, "sleep", rest)
+    assert follow(there, "r1", tmp_path / "copy", "all", 1.0, said.append).state == "done"
+    assert [each.files for each in said] == [5, 1, 1]
+    assert content(tmp_path / "copy") == content(there.folder)

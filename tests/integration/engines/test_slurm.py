@@ -1,0 +1,192 @@
+"""A cluster on a real Slurm: units come, are preempted, cancelled, requeued, and leave nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import SUPPORT
+from layer import needs_layer
+from real_slurm import Slurm, slurm
+
+pytestmark = [pytest.mark.processes, pytest.mark.long, needs_layer]
+
+ARTOS = (sys.executable, "-m", "deploy.cli")
+NAME = "lab"
+HEAD_JOB, WORKER_JOB = f"artos:{NAME}:head", f"artos:{NAME}:worker"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    with slurm(tmp_path_factory.mktemp("slurm")) as there:
+        yield there
+
+
+def artos(cluster: Slurm, *words: str, cwd: Path | None = None) -> Any:
+    """What a command prints as JSON."""
+    return json.loads(cluster.run(*ARTOS, *words, "--json", cwd=cwd))
+
+
+def towards(started: dict[str, Any]) -> tuple[str, ...]:
+    return ("--head", started["address"], "--keys", started["keys"])
+
+
+def up(cluster: Slurm, nodes: str, *words: str) -> dict[str, Any]:
+    started: dict[str, Any] = artos(
+        cluster, "up", "--on", "slurm", "--nodes", nodes, "--name", NAME, "--slots", "2",
+        "--head-options=--partition=high", "--wait", "120", *words,
+    )  # fmt: skip
+    return started
+
+
+def names(view: dict[str, Any]) -> set[str]:
+    return {node["name"] for node in view["nodes"] if node["alive"] and not node["leaves"]}
+
+
+def workers(cluster: Slurm, *flags: str) -> list[dict[str, str]]:
+    return cluster.jobs(f"--name={WORKER_JOB}", *flags)
+
+
+def is_clean(cluster: Slurm) -> bool:
+    return not cluster.jobs() and not (cluster.folder / "clusters" / NAME / "keys").exists()
+
+
+def test_a_run_goes_on_while_its_nodes_come_and_go(cluster: Slurm) -> None:
+    """Preempted, cancelled, failed: each time another worker of that name comes, no row is lost."""
+    started = up(cluster, "2")
+    assert names({"nodes": started["nodes"]}) == {f"{NAME}-0", f"{NAME}-1"}
+    assert started["head"].startswith("tcp://")
+    assert not started["missing"]
+    assert up(cluster, "2")["joined"]
+
+    code = cluster.folder / "code"
+    code.mkdir()
+    for file in (SUPPORT / "counting.py", Path(__file__).with_name("endless.py")):
+        shutil.copy(file, code)
+    submitted = artos(
+        cluster, "submit", "endless.py:workload", "--actors", "4", "--total-updates", "1000000",
+        *towards(started), cwd=code,
+    )  # fmt: skip
+    run = submitted["run"]
+
+    def status() -> dict[str, Any]:
+        view: dict[str, Any] = artos(cluster, "status", run, *towards(started))
+        return view
+
+    def updates() -> int:
+        return int((status()["facts"] or {}).get("updates", 0))
+
+    def goes_on() -> None:
+        """It makes updates, and all workers are there."""
+        before = updates()
+        cluster.until(lambda: updates() > before + 5)
+        view = lambda: artos(cluster, "status", *towards(started))  # noqa: E731
+        cluster.until(lambda: len(names(view())) == 2)
+
+    def victim() -> dict[str, str]:
+        """A worker on another node than the head's."""
+        head_node = cluster.jobs(f"--name={HEAD_JOB}")[0]["node"]
+        running = workers(cluster, "--states=RUNNING")
+        return next(job for job in running if job["node"] != head_node)
+
+    def ends(job: dict[str, str]) -> None:
+        cluster.until(lambda: job["id"] not in {each["id"] for each in workers(cluster)})
+
+    goes_on()
+    # A job of a higher partition takes its node; there is a third one.
+    preempted = victim()
+    wrapped = ("--exclusive", "--output=/dev/null", "--wrap=sleep 20")
+    cluster.run("sbatch", "-p", "high", "-w", preempted["node"], *wrapped)
+    ends(preempted)
+    goes_on()
+    cancelled = victim()
+    cluster.run("scancel", cancelled["id"])
+    ends(cancelled)
+    goes_on()
+    failed = victim()
+    cluster.run("scontrol", "update", f"nodename={failed['node']}", "state=down", "reason=test")
+    ends(failed)
+    cluster.tried("scontrol", "update", f"nodename={failed['node']}", "state=resume")
+    goes_on()
+    artos(cluster, "stop", run, *towards(started))
+    ended = cluster.until(lambda: (view := status())["state"] == "done" and view)
+    assert ended["outcome"] == "interrupted"
+
+    assert artos(cluster, "down", NAME)["name"] == NAME
+    assert is_clean(cluster)
+    assert (cluster.folder / "clusters" / NAME / "runs" / run / "summary.json").exists()
+
+
+def test_the_head_is_requeued_and_workers_find_it(cluster: Slurm) -> None:
+    started = up(cluster, "1")
+    (head,) = cluster.jobs(f"--name={HEAD_JOB}")
+    cluster.run("scontrol", "requeue", head["id"])
+    cluster.until(lambda: cluster.jobs(f"--name={HEAD_JOB}")[0]["state"] == "PENDING")
+    # By Slurm's rules it waits for two minutes now, which a test need not.
+    cluster.run("scontrol", "update", f"jobid={head['id']}", "starttime=now")
+
+    def there() -> bool:
+        found = cluster.tried(*ARTOS, "status", *towards(started), "--json")
+        return found.returncode == 0 and names(json.loads(found.stdout)) == {f"{NAME}-0"}
+
+    cluster.until(there)
+    artos(cluster, "down", NAME)
+    assert is_clean(cluster)
+
+
+def test_workers_are_as_many_as_runs_can_use(cluster: Slurm) -> None:
+    """One node of two slots, then two for four actors, then one again, a minute after the run."""
+    started = up(cluster, "1..2")
+    code = cluster.folder / "more-code"
+    code.mkdir()
+    for file in (SUPPORT / "counting.py", Path(__file__).with_name("endless.py")):
+        shutil.copy(file, code)
+    submitted = artos(
+        cluster, "submit", "endless.py:workload", "--actors", "4", "--total-updates", "1000000",
+        *towards(started), cwd=code,
+    )  # fmt: skip
+    view = lambda: artos(cluster, "status", *towards(started))  # noqa: E731
+    cluster.until(lambda: len(names(view())) == 2)
+    artos(cluster, "stop", submitted["run"], *towards(started))
+    cluster.until(lambda: len(workers(cluster)) == 1)
+    artos(cluster, "down", NAME)
+    assert is_clean(cluster)
+
+
+def test_a_worker_leaves_before_its_time_limit(cluster: Slurm) -> None:
+    """Slurm's shortest limit is a minute; with a notice of 45 s it hears of it after 15."""
+    log = cluster.folder / "clusters" / NAME / "logs" / "worker-0.log"
+    before = len(log.read_text())
+    started = up(cluster, "1", "--worker-options=--time=1", "--notice=45")
+    cluster.until(lambda: f"{NAME}-0 leaves" in log.read_text()[before:], 90.0)
+    view = lambda: artos(cluster, "status", *towards(started))  # noqa: E731
+    cluster.until(lambda: len(names(view())) == 1)  # the next one
+    assert "DUE TO TIME LIMIT" not in log.read_text()[before:]
+    artos(cluster, "down", NAME)
+    assert is_clean(cluster)
+
+
+def test_what_cannot_be_is_told_and_leaves_nothing(cluster: Slurm) -> None:
+    wrong = ("--on", "slurm", "--nodes", "1", "--name", NAME)
+    refused = cluster.tried(*ARTOS, "up", *wrong, "--head-options=--partition=nowhere")
+    assert refused.returncode == 1
+    assert "slurm did not start it" in refused.stderr
+    assert "nowhere" in refused.stderr
+    assert is_clean(cluster)
+    assert not (cluster.folder / "clusters" / NAME / "cluster.json").exists()
+    # More than there is: the head is there, and what is missing is said, with Slurm's words.
+    started = up(cluster, "7", "--wait", "90")
+    assert started["head"]
+    (missing,) = started["missing"]
+    assert missing.startswith("2 of 7 workers (since ")
+    assert "Resources" in missing
+    other = cluster.tried(*ARTOS, "up", *wrong)
+    assert other.returncode == 2
+    assert "least is 7, not 1" in other.stderr
+    artos(cluster, "down", NAME)
+    assert is_clean(cluster)

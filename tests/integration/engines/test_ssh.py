@@ -1,0 +1,128 @@
+"""A cluster on hosts that a real sshd serves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import SUPPORT
+from layer import Layer, layer, needs_layer
+
+pytestmark = [pytest.mark.processes, pytest.mark.long, needs_layer]
+
+ARTOS = (sys.executable, "-m", "deploy.cli")
+NAME = "desks"
+_SSHD = """
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {folder}/host
+AuthorizedKeysFile {folder}/user.pub
+PidFile {folder}/sshd.pid
+StrictModes no
+PermitUserEnvironment no
+AcceptEnv PYTHONPATH OMP_NUM_THREADS
+PermitRootLogin yes
+"""
+_CLIENT = """
+Host desk1 desk2
+  HostName 127.0.0.1
+  Port {port}
+  IdentityFile {folder}/user
+  StrictHostKeyChecking no
+  UserKnownHostsFile {folder}/known
+  SendEnv PYTHONPATH OMP_NUM_THREADS
+Host desk3
+  HostName 127.0.0.1
+  Port 1
+"""
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layer]:
+    folder = tmp_path_factory.mktemp("ssh")
+    packages = ("openssh-server", "openssh-client")
+    with layer(folder, *packages, provides="sshd") as there:
+        for name in ("host", "user"):
+            there.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name))
+        words = {"port": 16922, "folder": folder}
+        (folder / "sshd_config").write_text(_SSHD.format(**words))
+        (folder / "ssh_config").write_text(_CLIENT.format(**words))
+        there.run("mkdir", "-p", "/run/sshd")
+        there.start("/usr/sbin/sshd", "-D", "-f", str(folder / "sshd_config"))
+        there.variables["ARTOS_CLUSTERS"] = str(folder / "clusters")
+        there.until(lambda: not there.tried("ssh", *flags(there), "desk1", "true").returncode)
+        yield there
+
+
+def flags(there: Layer) -> tuple[str, ...]:
+    return ("-F", str(there.folder / "ssh_config"))
+
+
+def artos(there: Layer, *words: str, cwd: Path | None = None) -> Any:
+    return json.loads(there.run(*ARTOS, *words, "--json", cwd=cwd))
+
+
+def up(there: Layer, hosts: str, nodes: str, *words: str) -> dict[str, Any]:
+    file = there.folder / "hosts"
+    file.write_text(hosts)
+    started: dict[str, Any] = artos(
+        there, "up", "--on", "ssh", "--nodes", nodes, "--name", NAME, "--hosts", str(file),
+        f"--worker-options={' '.join(flags(there))}", *words,
+    )  # fmt: skip
+    return started
+
+
+def test_workers_run_on_hosts_with_a_key_of_theirs_and_leave_nothing(hosts: Layer) -> None:
+    started = up(hosts, "desk1  # mine\n\ndesk2\n", "2", "--slots", "1")
+    towards = ("--head", started["address"], "--keys", started["keys"])
+    assert {node["name"] for node in started["nodes"]} == {f"{NAME}-0", f"{NAME}-1"}
+    there = f"/root/.artos/nodes/{NAME}"
+    listed = hosts.run("find", there, "-name", "*.key_secret").split()
+    assert listed == [f"{there}/keys/nodes/any.key_secret"]
+
+    code = hosts.folder / "code"
+    code.mkdir()
+    shutil.copy(SUPPORT / "counting.py", code)
+    summary = artos(
+        hosts, "submit", "counting.py:workload", "--actors", "2", "--total-updates", "20",
+        "--wait", *towards, cwd=code,
+    )  # fmt: skip
+    assert summary["outcome"] == "done"
+
+    # A worker that was killed comes back under its name; so does the head, at its port.
+    pid = hosts.run("cat", f"{there}/unit-0.pid").split()[0]
+    hosts.run("kill", "-KILL", pid)
+    hosts.until(lambda: pid not in hosts.tried("cat", f"{there}/unit-0.pid").stdout)
+    hosts.run("pkill", "-KILL", "-f", "deploy.cli head")
+
+    def both() -> bool:
+        found = hosts.tried(*ARTOS, "status", *towards, "--json")
+        if found.returncode:
+            return False
+        alive = [node for node in json.loads(found.stdout)["nodes"] if node["alive"]]
+        return len(alive) == 2
+
+    hosts.until(both)
+    artos(hosts, "down", NAME)
+    assert hosts.tried("pgrep", "-f", "deploy.cli worker").stdout == ""
+    assert hosts.tried("pgrep", "-f", "deploy.cli head").stdout == ""
+    assert hosts.tried("ls", there).returncode
+    assert not (hosts.folder / "clusters" / NAME / "keys").exists()
+    assert (hosts.folder / "clusters" / NAME / "logs" / "worker-0.log").read_text()
+
+
+def test_a_host_that_cannot_be_reached_is_told_and_the_others_work(hosts: Layer) -> None:
+    started = up(hosts, "desk1\ndesk3\n", "2", "--slots", "1", "--wait", "60")
+    assert [node["name"] for node in started["nodes"]] == [f"{NAME}-0"]
+    (missing,) = started["missing"]
+    assert missing.startswith("1 of 2 workers (since ")
+    assert "Connection refused" in missing
+    # It cannot be told to end, either, which is said; the others have ended.
+    ended = hosts.tried(*ARTOS, "down", NAME)
+    assert "desk3" in ended.stderr
+    assert hosts.tried("pgrep", "-f", "deploy.cli").stdout == ""

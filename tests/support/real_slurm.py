@@ -1,0 +1,88 @@
+"""A real Slurm on this machine: a controller and three nodes, each with a host name of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from layer import Layer, layer
+
+_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins")
+NODES = ("w1", "w2", "w3")
+_CPUS = 4
+"""Of each node, as Slurm is told: this machine need not have them."""
+_CONF = """
+ClusterName=tests
+SlurmctldHost=ctl(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/none
+CredType=cred/none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool.%n
+SlurmctldPidFile={folder}/ctl.pid
+SlurmdPidFile={folder}/%n.pid
+SlurmctldLogFile={folder}/ctl.log
+SlurmdLogFile={folder}/%n.log
+ReturnToService=2
+JobRequeue=1
+KillWait=10
+InactiveLimit=0
+SlurmdTimeout=20
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+SchedulerType=sched/backfill
+SchedulerParameters=sched_min_interval=0,bf_interval=1,batch_sched_delay=0
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+"""
+_PARTITIONS = """
+PartitionName=low Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=20 MaxTime=INFINITE State=UP
+PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE State=UP
+"""  # noqa: E501 (one line each, by Slurm's format)
+
+
+class Slurm:
+    """The commands of a Slurm that runs; made by ``slurm``."""
+
+    def __init__(self, there: Layer) -> None:
+        self.run, self.tried, self.until = there.run, there.tried, there.until
+        self.folder = there.folder
+
+    def jobs(self, *flags: str) -> list[dict[str, str]]:
+        """All jobs, one for each element of an array."""
+        fields = {"id": "%i", "name": "%j", "state": "%T", "node": "%N", "why": "%r"}
+        told = self.run("squeue", "-h", "-r", f"--format={'|'.join(fields.values())}", *flags)
+        return [dict(zip(fields, line.split("|"), strict=True)) for line in told.splitlines()]
+
+
+@contextmanager
+def slurm(folder: Path, port: int = 16817) -> Iterator[Slurm]:
+    """A Slurm whose nodes are idle; nothing of it is left afterwards."""
+    with layer(folder, *_PACKAGES, provides="slurmctld") as there:
+        (folder / "state").mkdir()
+        nodes = [
+            f"NodeName={name} NodeHostname={name} NodeAddr=127.0.0.1 Port={port + 10 + number} "
+            f"CPUs={_CPUS} RealMemory=1000"
+            for number, name in enumerate(NODES)
+        ]
+        conf = [_CONF.format(folder=folder, port=port), *nodes, _PARTITIONS]
+        (folder / "slurm.conf").write_text("\n".join(conf))
+        there.variables |= {
+            "SLURM_CONF": str(folder / "slurm.conf"),
+            "ARTOS_CLUSTERS": str(folder / "clusters"),
+        }
+        daemons = {"ctl": "slurmctld -D"} | {name: f"slurmd -D -N {name}" for name in NODES}
+        for host, daemon in daemons.items():
+            there.start("unshare", "--uts", "sh", "-c", f"hostname {host}; exec {daemon}")
+        idle = ("sinfo", "--noheader", "--Node", "--states=idle", "--partition=low")
+        there.until(lambda: len(there.tried(*idle).stdout.splitlines()) == len(NODES), 60.0)
+        yield Slurm(there)
