@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,13 +19,14 @@ from typing import Any
 import pytest
 from helpers import PATIENCE, ROOT
 
-_SHARED = ("/proc", "/sys", "/dev", "/tmp")
+_SHARED = ("/proc", "/sys", "/dev", "/tmp", str(ROOT), sys.prefix)
+"""Places that are as they are outside; any of them may be a file system of its own."""
 _SETUP = """
 set -e
 mount -t tmpfs tmpfs {layer}
 mkdir {layer}/upper {layer}/work {layer}/root
 mount -t overlay overlay -o lowerdir=/,upperdir={layer}/upper,workdir={layer}/work {layer}/root
-for each in {shared}; do mount --rbind $each {layer}/root$each; done
+for each in {shared}; do mkdir -p {layer}/root$each; mount --rbind $each {layer}/root$each; done
 mount -t tmpfs tmpfs {layer}/root/dev/shm
 mount -t proc proc {layer}/root/proc
 exec chroot {layer}/root sh -c '

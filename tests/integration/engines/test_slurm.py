@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ def towards(started: dict[str, Any]) -> tuple[str, ...]:
 def up(cluster: Slurm, nodes: str, *words: str) -> dict[str, Any]:
     started: dict[str, Any] = artos(
         cluster, "up", "--on", "slurm", "--nodes", nodes, "--name", NAME, "--slots", "2",
-        "--head-options=--partition=high", "--wait", "120", *words,
+        "--head-options=--partition=high", "--wait", "200", *words,
     )  # fmt: skip
     return started
 
@@ -163,7 +164,7 @@ def test_a_worker_leaves_before_its_time_limit(cluster: Slurm) -> None:
     log = cluster.folder / "clusters" / NAME / "logs" / "worker-0.log"
     before = len(log.read_text())
     started = up(cluster, "1", "--worker-options=--time=1", "--notice=45")
-    cluster.until(lambda: f"{NAME}-0 leaves" in log.read_text()[before:], 90.0)
+    cluster.until(lambda: f"{NAME}-0 leaves" in log.read_text()[before:])
     view = lambda: artos(cluster, "status", *towards(started))  # noqa: E731
     cluster.until(lambda: len(names(view())) == 1)  # the next one
     assert "DUE TO TIME LIMIT" not in log.read_text()[before:]
@@ -183,7 +184,7 @@ def test_what_cannot_be_is_told_and_leaves_nothing(cluster: Slurm) -> None:
     started = up(cluster, "7", "--wait", "90")
     assert started["head"]
     (missing,) = started["missing"]
-    assert missing.startswith("2 of 7 workers (since ")
+    assert re.match(r"\d of 7 workers \(since ", missing)
     assert "Resources" in missing
     other = cluster.tried(*ARTOS, "up", *wrong)
     assert other.returncode == 2

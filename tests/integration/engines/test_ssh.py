@@ -72,7 +72,7 @@ def up(there: Layer, hosts: str, nodes: str, *words: str) -> dict[str, Any]:
     file.write_text(hosts)
     started: dict[str, Any] = artos(
         there, "up", "--on", "ssh", "--nodes", nodes, "--name", NAME, "--hosts", str(file),
-        f"--worker-options={' '.join(flags(there))}", *words,
+        f"--worker-options={' '.join(flags(there))}", "--wait", "200", *words,
     )  # fmt: skip
     return started
 
@@ -117,7 +117,7 @@ def test_workers_run_on_hosts_with_a_key_of_theirs_and_leave_nothing(hosts: Laye
 
 
 def test_a_host_that_cannot_be_reached_is_told_and_the_others_work(hosts: Layer) -> None:
-    started = up(hosts, "desk1\ndesk3\n", "2", "--slots", "1", "--wait", "60")
+    started = up(hosts, "desk1\ndesk3\n", "2", "--slots", "1", "--wait", "100")
     assert [node["name"] for node in started["nodes"]] == [f"{NAME}-0"]
     (missing,) = started["missing"]
     assert missing.startswith("1 of 2 workers (since ")
