@@ -175,16 +175,19 @@ def test_an_environment_is_adapted(tree: Tree) -> None:
 
 def test_a_launcher_carries_a_cluster(tree: Tree) -> None:
     tree.follow(LAUNCHER)
-    up = ("up", "--on", "desk", "--nodes", "1..2", "--slots", "1", "--name", "d", "--json")
+    up = (
+        "up", "--on", "desk", "--nodes", "1..2", "--slots", "1", "--name", "d", "--wait", "200",
+        "--json",
+    )  # fmt: skip
     try:
         started = tree.artos(*up)
         assert started.returncode == 0, started.stderr
         facts = json.loads(started.stdout)
-        assert [node["name"] for node in facts["nodes"]] == ["d-0"]
+        assert [node["name"] for node in facts["nodes"]] == ["d-0"], started.stderr
         assert json.loads(tree.artos(*up).stdout)["joined"]
         towards = ("--head", facts["address"], "--keys", facts["keys"])
         ran = tree.artos(
-            "submit", "my_algo.py:workload", "--actors", "2", "--total-steps", "1000000", "--wait",
+            "submit", "my_algo.py:workload", "--actors", "2", "--total-steps", "500000", "--wait",
             "--json", *towards,
         )  # fmt: skip
         assert ran.returncode == 0, ran.stderr
