@@ -55,10 +55,10 @@ def users_module(name: str) -> ModuleType:
         Exception: whatever its import raises.
     """
     parent, _, child = name.rpartition(".")
-    if name in sys.modules:
-        return importlib.import_module(name)
-    if parent:
+    if parent and name not in sys.modules:
         users_module(parent)
+    if name in sys.modules:  # also if its package has imported it
+        return importlib.import_module(name)
     spec = importlib.util.find_spec(name)
     if spec is None or spec.loader is None:
         return importlib.import_module(name)  # a namespace package; or it raises

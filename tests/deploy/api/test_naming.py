@@ -86,6 +86,11 @@ def test_a_module_that_is_named_is_imported_in_the_same_way(
     assert found.mine.name == "ppo"
     assert not hasattr(found, "after")
     assert sys.modules["theirs"].games is found
+    (tmp_path / "theirs" / "whole").mkdir()
+    (tmp_path / "theirs" / "whole" / "__init__.py").write_text("from theirs.whole import part\n")
+    (tmp_path / "theirs" / "whole" / "part.py").write_text("import theirs\ntheirs.kind += '!'\n")
+    users_module("theirs.whole.part")
+    assert sys.modules["theirs"].kind == "package!", "what a package imports is imported once"
     (tmp_path / "theirs" / "broken.py").write_text("1 / 0")
     with pytest.raises(ZeroDivisionError):
         users_module("theirs.broken")
