@@ -116,7 +116,9 @@ def test_what_a_daemon_says_is_an_object_a_line(
     log = logging.getLogger(f"deploy.{daemon}_daemon")
 
     class Talking:
-        def __init__(self, options: Any) -> None: ...
+        endpoint = "tcp://127.0.0.1:1"
+
+    def __init__(self, options: Any) -> None: ...
 
         def run(self) -> None:
             log.info("hello")
