@@ -118,7 +118,7 @@ def test_what_a_daemon_says_is_an_object_a_line(
     class Talking:
         endpoint = "tcp://127.0.0.1:1"
 
-    def __init__(self, options: Any) -> None: ...
+        def __init__(self, options: Any) -> None: ...
 
         def run(self) -> None:
             log.info("hello")
