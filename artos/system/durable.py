@@ -6,15 +6,17 @@ import os
 from pathlib import Path
 
 
-def write_durably(path: Path, data: bytes) -> None:
+def write_durably(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Replace ``path`` with ``data`` in one step that survives a crash and a power cut.
 
-    It is written under another name in the same folder, synced and renamed; the folder is synced.
+    Its rights are ``mode``, less those that the umask takes. It is written under another name in
+    the same folder, synced and renamed; the folder is synced.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         draft.unlink(missing_ok=True)  # left by a process that had our id, or put there by others
-        with draft.open("xb") as file:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

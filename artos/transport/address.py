@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from artos.errors import Refused
-from artos.system import private_folder
+from artos.system.durable import write_durably
 from artos.system.regular_file import contents
 from artos.version import VERSION
 
@@ -73,15 +73,9 @@ def published(path: Path | None, endpoint: str) -> Iterator[None]:
         yield
         return
     mine = Published(reachable(endpoint), socket.gethostname(), VERSION, os.getpid())
-    fresh = private_folder.fresh(path.parent, f".{path.name}.")
     try:
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(mine))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        write_durably(path, msgspec.json.encode(mine), 0o600)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
         raise Refused([f"--publish {path}: {error.strerror}"]) from error
     try:
         yield

@@ -17,7 +17,7 @@ import zmq
 from zmq.utils import z85
 
 from artos.errors import Refused
-from artos.system.durable import sync_folder
+from artos.system.durable import sync_folder, write_durably
 from artos.system.regular_file import contents
 from artos.transport.roles import ANY, OWNER, Holder, KeyRole, Register, holder_of
 
@@ -52,8 +52,8 @@ def make_keys(folder: Path, *holders: Holder) -> list[Path]:
             if public.exists():
                 continue
             pair = zmq.curve_keypair()
-            _write(secret, pair[1], 0o600)
-            _write(public, pair[0], 0o644)
+            write_durably(secret, pair[1] + b"\n", 0o600)
+            write_durably(public, pair[0] + b"\n", 0o644)
             new += [public, secret]
     except OSError as error:
         raise Refused([f"cannot make keys in {folder}: {error.strerror}"]) from error
@@ -203,17 +203,6 @@ def _new_ones(folder: Path) -> str:
 
 def _base(folder: Path, holder: Holder, suffix: str = "") -> Path:
     return folder / FOLDERS[holder.role] / f"{holder.name}{suffix}"
-
-
-def _write(path: Path, key: bytes, mode: int) -> None:
-    new = path.with_name(f".{path.name}.new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(key + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
-    sync_folder(path.parent)
 
 
 def _key_in(path: Path) -> bytes:

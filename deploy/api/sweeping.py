@@ -102,7 +102,7 @@ def sweep_named(
         raise Refused(faults)
     todo = [*_combinations(grid, range(1, seeds + 1))]
     folder.mkdir(parents=True, exist_ok=True)
-    run = _on(cluster, folder) if cluster else _here(folder)
+    run = _on(cluster) if cluster else _here
     stopping = threading.Event()
     done: list[SweepRun] = []
 
@@ -111,7 +111,9 @@ def sweep_named(
             return
         about = SweepRun(name, chosen, seed, str(folder / name))
         try:
-            result = run(workload, name, {**settings, **chosen}, seed, stopping)
+            if (result := _before(folder / name)) is None:
+                _make_room(folder / name)
+                result = run(workload, {**settings, **chosen}, seed, folder / name, stopping)
             mean, steps = result.mean_return_100, result.steps
             about = msgspec.structs.replace(
                 about, outcome=result.outcome, mean_return_100=mean, steps=steps
@@ -151,31 +153,24 @@ def _combinations(
             yield f"{plain}-seed{seed}".lstrip("-"), chosen, seed
 
 
-Runner = Callable[[str, str, Mapping[str, Any], int, threading.Event], Result]
+Runner = Callable[[str, Mapping[str, Any], int, Path, threading.Event], Result]
 
 
-def _here(folder: Path) -> Runner:
-    def run(
-        workload: str, name: str, settings: Mapping[str, Any], seed: int, stopping: threading.Event
-    ) -> Result:
-        if (found := _before(folder / name)) is not None:
-            return found
-        _make_room(folder / name)
-        return run_named(workload, settings, seed, folder / name, stopping=stopping)
-
-    return run
+def _here(
+    workload: str, settings: Mapping[str, Any], seed: int, place: Path, stopping: threading.Event
+) -> Result:
+    return run_named(workload, settings, seed, place, stopping=stopping)
 
 
-def _on(cluster: Cluster, folder: Path) -> Runner:
+def _on(cluster: Cluster) -> Runner:
     lock = threading.Lock()  # a client sends one request at a time
 
     def run(
-        workload: str, name: str, settings: Mapping[str, Any], seed: int, stopping: threading.Event
-    ) -> Result:
-        if (found := _before(folder / name)) is not None:
-            return found
-        _make_room(folder / name)
-        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{folder.name}-{name}").strip("-._")[:100]
+        workload: str, settings: Mapping[str, Any], seed: int, place: Path,
+        stopping: threading.Event,
+    ) -> Result:  # fmt: skip
+        name = f"{place.parent.name}-{place.name}"
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:100]
         there = f"{plain or 'run'}-{secrets.token_hex(4)}"  # others have sweeps of that name, too
         with lock:
             submitted = cluster.submit(workload, seed=seed, run_dir=there, **settings)
@@ -193,9 +188,9 @@ def _on(cluster: Cluster, folder: Path) -> Runner:
                 result = cluster.wait(submitted)
             except RunFailed:
                 with suppress(Refused):  # it may have failed before it had files
-                    cluster.get(submitted, folder / name)
+                    cluster.get(submitted, place)
                 raise
-            cluster.get(submitted, folder / name)
+            cluster.get(submitted, place)
             return result
 
     return run
@@ -218,7 +213,7 @@ def _make_room(place: Path) -> None:
 
 def _ranked(runs: Sequence[SweepRun]) -> list[SweepRun]:
     """Settings with the highest mean return first, and their runs by seed."""
-    groups = _groups(runs)
+    groups = by_settings(runs)
 
     def mean(each: Sequence[SweepRun]) -> float:
         found = [run.mean_return_100 for run in each if run.mean_return_100 is not None]
@@ -228,29 +223,13 @@ def _ranked(runs: Sequence[SweepRun]) -> list[SweepRun]:
     return [run for each in best for run in sorted(each, key=lambda run: run.seed)]
 
 
-def _groups(runs: Sequence[SweepRun]) -> dict[str, list[SweepRun]]:
+def by_settings(runs: Sequence[SweepRun]) -> dict[str, list[SweepRun]]:
     """Runs by their settings, in words."""
     groups: dict[str, list[SweepRun]] = {}
     for run in runs:
         words = ", ".join(f"{name}={shown(value)}" for name, value in run.settings.items())
         groups.setdefault(words or "all", []).append(run)
     return groups
-
-
-def text(found: Sweep) -> str:
-    """The table: for each choice of settings the mean over seeds, the spread, and what failed."""
-    titles = ("settings", "runs", "mean return", "from", "to", "failed")
-    rows: list[tuple[str, ...]] = [titles]
-    for words, runs in _groups(found.runs).items():
-        means = [run.mean_return_100 for run in runs if run.mean_return_100 is not None]
-        numbers = (sum(means) / len(means), min(means), max(means)) if means else ()
-        cells = [f"{number:.1f}" for number in numbers] or ["-", "-", "-"]
-        failed = sum(run.outcome == "failed" for run in runs)
-        rows.append((words, str(len(runs)), *cells, str(failed or "")))
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-             for row in rows]  # fmt: skip
-    return "\n".join([*(line.rstrip() for line in lines), f"curves: {found.figure}"])
 
 
 def _write(path: Path, runs: Sequence[SweepRun]) -> None:
@@ -286,7 +265,7 @@ def _draw(path: Path, runs: Sequence[SweepRun]) -> None:
     figure = Figure(figsize=(8, 4.5), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    for words, each in _groups(runs).items():
+    for words, each in by_settings(runs).items():
         try:
             steps, means = curves(each)
         except ArtosError:  # a damaged record, which `artos status` tells of

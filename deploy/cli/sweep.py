@@ -5,13 +5,23 @@ from __future__ import annotations
 import argparse
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.logging_setup import to_stderr
-from deploy.cli.common import add_workload, pairs, print_json, settings_of, workload_of
+from deploy.cli.common import (
+    add_workload,
+    columns,
+    pairs,
+    print_json,
+    settings_of,
+    workload_of,
+)
 from deploy.cli.parser import Parser, whole
+
+if TYPE_CHECKING:
+    from deploy.api.sweeping import Sweep
 
 
 def add_to(parser: Parser) -> None:
@@ -44,7 +54,7 @@ def sweep(options: argparse.Namespace) -> int:
     """``artos sweep``: every combination of the grid, with every seed."""
     from artos.specs.settings import convert  # noqa: PLC0415
     from deploy.api.cluster import Cluster  # noqa: PLC0415
-    from deploy.api.sweeping import sweep_named, text  # noqa: PLC0415
+    from deploy.api.sweeping import sweep_named  # noqa: PLC0415
 
     given = {name: text.split(",") for name, text in pairs("--grid", options.grid).items()}
     if empty := [name for name, values in given.items() if not all(values)]:
@@ -61,3 +71,18 @@ def sweep(options: argparse.Namespace) -> int:
         print(text(found))
     failed = any(run.outcome == "failed" for run in found.runs)
     return ExitStatus.FAILED if failed else ExitStatus.DONE
+
+
+def text(found: Sweep) -> str:
+    """The table: for each choice of settings the mean over seeds, the spread, and what failed."""
+    from deploy.api.sweeping import by_settings  # noqa: PLC0415
+
+    titles = ("settings", "runs", "mean return", "from", "to", "failed")
+    rows: list[tuple[str, ...]] = [titles]
+    for words, runs in by_settings(found.runs).items():
+        means = [run.mean_return_100 for run in runs if run.mean_return_100 is not None]
+        numbers = (sum(means) / len(means), min(means), max(means)) if means else ()
+        cells = [f"{number:.1f}" for number in numbers] or ["-", "-", "-"]
+        failed = sum(run.outcome == "failed" for run in runs)
+        rows.append((words, str(len(runs)), *cells, str(failed or "")))
+    return "\n".join([*columns(rows), f"curves: {found.figure}"])

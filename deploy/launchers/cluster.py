@@ -12,6 +12,7 @@ from artos.errors import Refused
 from artos.specs.fields import NAME
 from artos.system import private_folder
 from artos.system.closest import closest
+from artos.system.durable import write_durably
 from artos.system.regular_file import contents
 from artos.version import VERSION
 
@@ -101,9 +102,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         try:
             for each in (self.path, self.logs, self.runs):
                 private_folder.keep(each)
-            fresh = private_folder.fresh(self.path, f".{RECORD}.")
-            fresh.write_bytes(self.record())
-            fresh.replace(self.path / RECORD)
+            write_durably(self.path / RECORD, self.record())
         except OSError as error:
             raise Refused([f"{self.folder} cannot hold a cluster: {error}"]) from error
 

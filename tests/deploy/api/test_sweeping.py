@@ -15,7 +15,8 @@ import artos
 from artos.errors import Refused
 from deploy.api import sweeping
 from deploy.api.running import Result, RunFailed
-from deploy.api.sweeping import SweepRun, curves, text
+from deploy.api.sweeping import SweepRun, curves
+from deploy.cli.sweep import text
 
 
 @pytest.fixture

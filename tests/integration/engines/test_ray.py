@@ -75,7 +75,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnRay]:
     folder = tmp_path_factory.mktemp("ray")
     python = python_with(folder / "python", PACKAGE)
     with real_ray(python, folder / "ray.log") as ray:
-        yield OnRay(folder, python, ray)
+        there = OnRay(folder, python, ray)
+        try:
+            yield there
+        finally:  # a run outlives its head, so also the head of a test that failed
+            there.tried("-m", "deploy.cli", "down", NAME)
 
 
 def test_a_run_goes_on_while_its_groups_come_and_go(cluster: OnRay) -> None:

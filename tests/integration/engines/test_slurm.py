@@ -45,6 +45,18 @@ def up(cluster: Slurm, nodes: str, *words: str) -> dict[str, Any]:
     return started
 
 
+def endless(cluster: Slurm, started: dict[str, Any]) -> Any:
+    """Submit a run of four actors that lasts as long as a test needs."""
+    code = cluster.folder / "code"
+    code.mkdir(exist_ok=True)
+    for file in (SUPPORT / "counting.py", Path(__file__).with_name("endless.py")):
+        shutil.copy(file, code)
+    return artos(
+        cluster, "submit", "endless.py:workload", "--actors", "4", "--total-updates", "1000000",
+        *towards(started), cwd=code,
+    )  # fmt: skip
+
+
 def names(view: dict[str, Any]) -> set[str]:
     return {node["name"] for node in view["nodes"] if node["alive"] and not node["leaves"]}
 
@@ -65,14 +77,7 @@ def test_a_run_goes_on_while_its_nodes_come_and_go(cluster: Slurm) -> None:
     assert not started["missing"]
     assert up(cluster, "2")["joined"]
 
-    code = cluster.folder / "code"
-    code.mkdir()
-    for file in (SUPPORT / "counting.py", Path(__file__).with_name("endless.py")):
-        shutil.copy(file, code)
-    submitted = artos(
-        cluster, "submit", "endless.py:workload", "--actors", "4", "--total-updates", "1000000",
-        *towards(started), cwd=code,
-    )  # fmt: skip
+    submitted = endless(cluster, started)
     run = submitted["run"]
 
     def status() -> dict[str, Any]:
@@ -143,14 +148,7 @@ def test_the_head_is_requeued_and_workers_find_it(cluster: Slurm) -> None:
 def test_workers_are_as_many_as_runs_can_use(cluster: Slurm) -> None:
     """One node of two slots, then two for four actors, then one again, a minute after the run."""
     started = up(cluster, "1..2")
-    code = cluster.folder / "more-code"
-    code.mkdir()
-    for file in (SUPPORT / "counting.py", Path(__file__).with_name("endless.py")):
-        shutil.copy(file, code)
-    submitted = artos(
-        cluster, "submit", "endless.py:workload", "--actors", "4", "--total-updates", "1000000",
-        *towards(started), cwd=code,
-    )  # fmt: skip
+    submitted = endless(cluster, started)
     view = lambda: artos(cluster, "status", *towards(started))  # noqa: E731
     cluster.until(lambda: len(names(view())) == 2)
     artos(cluster, "stop", submitted["run"], *towards(started))
