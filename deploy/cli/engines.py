@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from artos.errors import Refused
@@ -108,7 +109,8 @@ def bring_up(options: argparse.Namespace) -> int:
         else:
             print("\n".join(f"# {name}\n{text}" for name, text in plan.items()))
         return ExitStatus.DONE
-    started = bringing_up.up(wanted, options.wait, lambda said: to_stderr(f"artos: {said}"))
+    with redirect_stdout(sys.stderr):  # an engine's client may print, as Ray's does
+        started = bringing_up.up(wanted, options.wait, lambda said: to_stderr(f"artos: {said}"))
     if options.json:
         print_json(started)
     elif options.env:
@@ -130,7 +132,8 @@ def take_down(options: argparse.Namespace) -> int:
     """``artos down``: end a cluster."""
     from deploy.launchers import bringing_up  # noqa: PLC0415
 
-    ended = bringing_up.down(options.name, lambda said: to_stderr(f"artos: {said}"))
+    with redirect_stdout(sys.stderr):
+        ended = bringing_up.down(options.name, lambda said: to_stderr(f"artos: {said}"))
     if options.json:
         print_json({"name": ended.name, "runs": str(ended.runs), "logs": str(ended.logs)})
     else:
