@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 
@@ -14,6 +15,7 @@ from artos.errors import ArtosError, DeadlineExceeded, Refused
 from artos.protocol.views import ClusterView, NodeView
 from artos.system import private_folder
 from artos.system.locks import FileLock
+from artos.system.regular_file import contents
 from artos.transport import keys
 from artos.transport.address import FILE, published_in
 from deploy.client.head_client import HeadClient
@@ -24,7 +26,23 @@ from deploy.launchers.launcher import Launcher, Unit, launcher_of, launcher_type
 _LOOK = 0.5
 _HEAD_ENDS, _GONE = 90.0, 60.0
 _MARGIN = 10.0
+_WITHOUT_HEAD = 10.0
+"""Seconds without a unit of the head, after which it is taken as ended: a list may lag behind."""
+_LAST_BYTES = 1_000
 Say = Callable[[str], None]
+
+
+class HeadEnded(ArtosError):
+    """The head of a new cluster ended by itself. ``log`` is its log, ``last`` the end of that."""
+
+    def __init__(self, name: str, log: Path) -> None:
+        self.name, self.log, self.last = name, log, ""
+        with suppress(OSError):
+            self.last = contents(log)[-_LAST_BYTES:].decode(errors="replace").strip()
+        super().__init__(
+            f"the head of {name} has ended; once its reason is mended, `artos up` starts it again "
+            f"(`artos down {name}` gives up). The end of {log}:\n{self.last}"
+        )
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -52,6 +70,7 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
     Raises:
         Refused: something is wrong with what is wanted, or another cluster has that name.
         EngineFailed: the engine did not take the head; nothing is left behind.
+        HeadEnded: the head could not live.
     """
     faults = clusters.faults(wanted)
     if faults := [*faults, *launcher_type(wanted.engine).faults(wanted)]:
@@ -135,13 +154,22 @@ def _join(wanted: Cluster) -> bool:
 
 
 def _wait(cluster: Cluster, launcher: Launcher, seconds: float, say: Say) -> Started:
-    """Look until the head answers and the least number of workers has joined."""
+    """Look until the head answers and the least number of workers has joined.
+
+    Raises:
+        HeadEnded: there is no head any more.
+    """
     deadline, said = Deadline(seconds), ""
     began = time.time()
+    without = Deadline(_WITHOUT_HEAD)
     while True:
         started = _look(cluster, launcher, began)
         if not started.missing or deadline.passed:
             return started
+        if started.head or any(unit.index == HEAD for unit in launcher.units()):
+            without = Deadline(_WITHOUT_HEAD)
+        elif without.passed and not launcher.inside:
+            raise HeadEnded(cluster.name, cluster.logs / "head.log")
         if (news := "; ".join(started.missing)) != said:
             said = news
             say(f"waiting for {news}")

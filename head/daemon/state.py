@@ -39,6 +39,12 @@ class HeadState(Closing):
             # Its path would be too long: it is in shared memory, and a symbolic link leads there.
             self._link.unlink(missing_ok=True)
             self._sockets = private_folder.fresh(shm_root(), _PREFIX)
+            if (excess := len(os.fsencode(self._sockets)) + len("/head") - _LONGEST_SOCKET) > 0:
+                lock.close()
+                raise Refused(
+                    [f"the paths of --runs ({runs}) and of shared memory ({self._sockets.parent}) "
+                     f"are both too long for a socket: shorten the latter by {excess} bytes"]
+                )  # fmt: skip
             self._link.symlink_to(self._sockets)
             self._sockets.mkdir(mode=0o700)
 

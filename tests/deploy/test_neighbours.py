@@ -191,6 +191,17 @@ def test_the_sockets_of_a_head_lie_where_nobody_could_know(place: Path, tmp_path
         assert str(sockets) not in home.socket
 
 
+def test_where_no_socket_can_be_a_head_is_refused_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = long_runs(tmp_path)
+    monkeypatch.setenv("ARTOS_SHM", str(runs))
+    for _ in range(2):
+        with pytest.raises(Refused, match=r"both too long for a socket: shorten the latter by \d"):
+            HeadState(runs)
+    assert {path.name for path in (runs / ".head").iterdir()} == {"lock"}
+
+
 def test_runs_that_live_on_find_the_next_head_at_the_same_socket(
     place: Path, tmp_path: Path
 ) -> None:

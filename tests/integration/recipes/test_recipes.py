@@ -8,8 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import pytest
@@ -82,13 +84,12 @@ LAUNCHER = Recipe("desk.py", "deploy/launchers/engines/desk.py", ())
 class Tree:
     """A copy of the product, and a user who calls ``artos`` of it from a folder of files."""
 
-    def __init__(self, folder: Path) -> None:
-        self.root, self.user, self.shm = folder / "tree", folder / "user", folder / "shm"
+    def __init__(self, folder: Path, shm: Path) -> None:
+        self.root, self.user, self.shm = folder / "tree", folder / "user", shm
         for floor in FLOORS:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / floor, self.root / floor, ignore=ignored)
         self.user.mkdir()
-        self.shm.mkdir()
         shutil.copy(ROOT / "docs" / "examples" / "my_algo.py", self.user)
 
     def follow(self, recipe: Recipe) -> None:
@@ -98,18 +99,19 @@ class Tree:
             assert text.count(old) == 1
             (self.root / file).write_text(text.replace(old, new))
 
-    def artos(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def artos(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-P", "-m", "deploy.cli", *arguments], cwd=self.user, text=True,
             env={**os.environ, "PYTHONPATH": str(self.root), "ARTOS_SHM": str(self.shm),
-                 "ARTOS_CLUSTERS": str(self.user / "clusters")},
+                 "ARTOS_CLUSTERS": str(self.user / "clusters"), **more},
             capture_output=True, timeout=PATIENCE, check=False,
         )  # fmt: skip
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Tree:
-    return Tree(tmp_path)
+def tree(tmp_path: Path) -> Iterator[Tree]:
+    with TemporaryDirectory(prefix="artos-") as shm:  # short: sockets are in it
+        yield Tree(tmp_path, Path(shm))
 
 
 @pytest.mark.parametrize("recipe", [TRIGGER, CONCERN, LAUNCHER], ids=lambda recipe: recipe.code)
@@ -179,7 +181,13 @@ def test_a_launcher_carries_a_cluster(tree: Tree) -> None:
         "up", "--on", "desk", "--nodes", "1..2", "--slots", "1", "--name", "d", "--wait", "200",
         "--json",
     )  # fmt: skip
+    too_long = tree.user / "memory-of-a-long-name" / ("n" * 70)
+    too_long.mkdir(parents=True)
     try:
+        ended = tree.artos(*up, ARTOS_SHM=str(too_long))
+        assert ended.returncode == 1
+        assert "the head of d has ended" in ended.stderr
+        assert "shorten the latter by" in ended.stderr
         started = tree.artos(*up)
         assert started.returncode == 0, started.stderr
         facts = json.loads(started.stdout)
