@@ -13,6 +13,7 @@ from artos.specs.fields import (
     Count,
     Digest,
     Few,
+    Labels,
     Line,
     Name,
     Number,
@@ -24,7 +25,7 @@ from artos.specs.fields import (
     check_plain,
 )
 
-PROTOCOL = 8
+PROTOCOL = 9
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -44,11 +45,15 @@ class UserRequest(Message, frozen=True):
 
 
 class Submit(UserRequest, frozen=True, tag=True):
-    """User → head: run this. ``request`` holds the flags of ``artos run`` as plain data."""
+    """User → head: run this. ``request`` holds the flags of ``artos run`` as plain data.
+
+    Its actors are placed on nodes that have all labels in ``where``.
+    """
 
     request: dict[str, Any]
     archive: Digest = ""
     placement: Line = "spread"
+    where: Labels = ()
 
     def __post_init__(self) -> None:
         check_plain(self.request)
@@ -111,6 +116,12 @@ class StopRun(UserRequest, frozen=True, tag=True):
 
 class DrainNode(UserRequest, frozen=True, tag=True):
     """User → head: move the actors of the node elsewhere and place no others there."""
+
+    node: Line
+
+
+class UndrainNode(UserRequest, frozen=True, tag=True):
+    """User → head: place actors on the node again, which was drained and has not left yet."""
 
     node: Line
 
@@ -194,6 +205,7 @@ class Hello(Message, frozen=True, tag=True):
     runs: Named = field(default_factory=dict)
     replaces: Line = ""
     runs_per_slot: Some = 1
+    labels: Labels = ()
 
 
 class Welcome(Message, frozen=True, tag=True):

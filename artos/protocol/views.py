@@ -94,6 +94,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: str = ""
     folder: str = ""
     placement: str = ""
+    where: tuple[str, ...] = ()
+    """Labels that its actors' nodes have."""
     restarts: int = 0
     actors: int = 0
     wants: int = 0
@@ -141,6 +143,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     cpu: float = 0.0
     memory: float = 0.0
     memory_mb: int = 0
+    labels: tuple[str, ...] = ()
     faults: int = 0
     malformed: int = 0
     silent_seconds: float = 0.0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from artos.buffer.shm_folder import IMAGES, PREFIX, holds_images, reap_orphans
 from artos.errors import Refused
-from artos.system import private_folder
+from artos.system import own_cpus, private_folder
 from artos.system.locks import FileLock
 from artos.system.shm import shm_root
 
@@ -107,4 +107,5 @@ def clean(runs: Sequence[Path] = ()) -> list[Path]:
                 locks.enter_context(lock)
         if faults:
             raise Refused(faults)
-        return [*reap_orphans(), *(path for run in runs for path in remove_images(run))]
+        images = (path for run in runs for path in remove_images(run))
+        return [*reap_orphans(), *own_cpus.tidy(), *images]

@@ -55,7 +55,7 @@ class ExecutorOrder(msgspec.Struct, frozen=True):
 
     Paths of the plan below ``assign.folder`` are below ``code`` on this node. The executor connects
     to the run as ``node``, with the keys in ``keys``; ``logs`` and ``images`` are folders of its
-    own. ``cpus`` are the node's, one slot each, which its executors share. SIGTERM has the effect
+    own. ``cpus`` are the node's, one slot each, which its executors share. ``CLOSE`` has the effect
     of ``CloseExecutor``; exit status 0 means that the executor was told to end by one of the two.
     SIGHUP says that the file has other ``assign.slots``. It is started with these signals blocked,
     so that none comes too early.

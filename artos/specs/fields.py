@@ -38,6 +38,11 @@ Finite = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 Name = Annotated[str, Meta(pattern=rf"\A{NAME.pattern}\Z")]
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/=-]{0,127}")
+"""What a node is said to have, such as ``avx512`` or ``room=b``."""
+Labels = Annotated[
+    tuple[Annotated[str, Meta(pattern=rf"\A{LABEL.pattern}\Z")], ...], Meta(max_length=100)
+]
 Digest = Annotated[str, Meta(pattern=r"\A(?:[0-9a-f]{64})?\Z")]
 """The name of an archive, its SHA-256; "" for none."""
 Line = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]*\Z", max_length=4096)]

@@ -14,8 +14,9 @@ import shutil
 import stat
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 
 from pathspec import GitIgnoreSpec
 
@@ -30,8 +31,10 @@ LIMIT_MB = 64
 _ALWAYS = (
     ".git", ".hg", ".svn", ".venv", "venv", "__pycache__", "*.pyc", "*.egg-info", "node_modules",
     ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".ipynb_checkpoints",
+    ".artos-packages.txt",  # what travels with `artos submit --packages` only
     ".head", "*.key_secret*",  # the state of a head that runs here, and secret keys
 )  # fmt: skip
+NOTHING: Mapping[str, bytes] = MappingProxyType({})
 _NAME = re.compile(r"[0-9a-f]{64}")
 _SHOWN = 5
 _MOST = 16
@@ -42,8 +45,12 @@ _UNUSED = 30 * 86_400.0
 # -- packing ---------------------------------------------------------------------------------------
 
 
-def pack(folder: Path, limit_mb: float = LIMIT_MB) -> tuple[str, bytes]:
+def pack(
+    folder: Path, limit_mb: float = LIMIT_MB, more: Mapping[str, bytes] = NOTHING
+) -> tuple[str, bytes]:
     """Name and bytes of a folder's archive, without what ``.artosignore`` there lists.
+
+    ``more`` are files by name that travel with it, and that the folder has not.
 
     That file is read as a ``.gitignore`` is; ``#`` after a space begins a comment, too. Run
     folders, caches, version control and secret keys never travel.
@@ -57,7 +64,8 @@ def pack(folder: Path, limit_mb: float = LIMIT_MB) -> tuple[str, bytes]:
         paths = sorted(_kept(folder, _ignored(folder), PurePosixPath()))
         faults = [*_unfit(folder, paths)]
         sizes = {path: (folder / path).lstat().st_size for path in paths}
-        if (total := sum(sizes.values())) > limit_mb * 1e6:
+        added = sum(map(len, more.values()))
+        if (total := sum(sizes.values(), added)) > limit_mb * 1e6:
             largest = sorted(paths, key=lambda path: -sizes[path])[:_SHOWN]
             shown = ", ".join(f"{path} ({sizes[path] / 1e6:.1f} MB)" for path in largest)
             faults.append(
@@ -77,6 +85,10 @@ def pack(folder: Path, limit_mb: float = LIMIT_MB) -> tuple[str, bytes]:
                     continue
                 data = contents(folder / path)
                 entry.size, entry.mode = len(data), 0o755 if found.st_mode & 0o100 else 0o644
+                archive.addfile(entry, io.BytesIO(data))
+            for name, data in sorted(more.items()):
+                entry = tarfile.TarInfo(name)
+                entry.size, entry.mode = len(data), 0o644
                 archive.addfile(entry, io.BytesIO(data))
     except OSError as error:
         what = f"{error.filename} cannot be read ({error.strerror})"

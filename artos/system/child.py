@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import IO, Protocol
 
 import msgspec
@@ -230,7 +231,7 @@ def begin_member() -> None:
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:
-    """Ask the kernel to send this process signal ``number`` when its parent ends.
+    """Ask the kernel to send this process signal ``number`` when its parent ends; ignore SIGTERM.
 
     In a PID namespace of its own the parent has no process id: then only the kernel can tell.
     """
@@ -238,6 +239,19 @@ def end_with_parent(number: int = signal.SIGKILL) -> None:
     expected = os.environ.get("ARTOS_PARENT")
     if expected and os.getppid() not in (0, int(expected)):
         os._exit(1)  # the parent ended before the request took effect
+    ignore_sigterm()
+
+
+def ignore_sigterm() -> None:
+    """Leave it to a daemon when this process ends: an engine may send SIGTERM to a whole job."""
+    me = os.getpid()
+
+    def ignore(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != me:  # a process that was forked here is its maker's to end
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, ignore)
 
 
 def adopts_orphans() -> bool:

@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+CLOSE = signal.SIGUSR2
+"""What a daemon sends its run processes and executors to end them, which ignore SIGTERM: an engine
+may send that to every process of a job, and the daemon is to say when each ends."""
 
 
 class StopRequests:
@@ -17,12 +20,12 @@ class StopRequests:
     requests are only counted. Under ``draining`` the first one drains and the second one raises.
     After two, none raises any more: the rest of the run is being removed. Work that must not be
     interrupted, such as making a process and recording that it exists, is done ``undisturbed``:
-    requests take effect when it is over. ``also`` are more signals that ask to stop.
+    requests take effect when it is over.
     """
 
-    def __init__(self, also: Sequence[signal.Signals] = ()) -> None:
+    def __init__(self, signals: Sequence[signal.Signals] = STOPPING) -> None:
         self.received = 0
-        self._signals = (*_STOPPING, *also)
+        self._signals = signals
         self._busy, self._postponed = False, 0
         self._react = self._interrupt
         self._before: dict[signal.Signals, object] = {}

@@ -60,6 +60,7 @@ SAYS: Mapping[KeyRole, frozenset[Kind]] = {
             control.ScaleRun,
             control.StopRun,
             control.DrainNode,
+            control.UndrainNode,
         }
     ),
     KeyRole.NODE: frozenset(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +52,23 @@ class Cluster(Closing):
         seed: int = 1,
         run_dir: str = "",
         placement: str = "spread",
+        where: Sequence[str] = (),
+        packages: str | Path | None = None,
         **settings: Any,
     ) -> str:
-        """Submit a run; returns its name. Arguments as for ``artos.run``."""
+        """Submit a run; returns its name. Arguments as for ``artos.run``.
+
+        Actors are placed on workers that have all labels in ``where``. What the run needs beside
+        ARTOS is listed in ``packages``, a requirements.txt or uv.lock.
+        """
         stop_if_imported()
         named = name_of(workload, sys._getframe(1).f_globals)
         given = {"env": env, "total_steps": total_steps}
         chosen = {name: value for name, value in given.items() if value is not None} | settings
-        wanted = Wanted(named, chosen, seed, run_dir=run_dir, placement=placement)
+        wanted = Wanted(
+            named, chosen, seed, run_dir=run_dir, placement=placement, where=tuple(where),
+            packages=Path(packages) if packages else None,
+        )  # fmt: skip
         return str(submit(self._client, wanted)["run"])
 
     def resume(self, run: str, **settings: Any) -> str:
@@ -107,6 +116,10 @@ class Cluster(Closing):
     def drain(self, node: str) -> Mapping[str, Any]:
         """Move the actors of a node to other nodes."""
         return self._client.drain(node)
+
+    def undrain(self, node: str) -> Mapping[str, Any]:
+        """Place actors on a drained node again, if it has not ended yet."""
+        return self._client.undrain(node)
 
     def get(self, run: str, folder: str | Path | None = None, what: str = "all") -> Result:
         """Copy a run's files, or what is new of them, to this machine (``artos get``).

@@ -53,6 +53,19 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     submit.add_argument("--placement", default="spread", choices=("spread", "pack"))
     submit.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="place actors on workers with this --label only; may be repeated",
+    )
+    submit.add_argument(
+        "--packages",
+        type=Path,
+        metavar="FILE",
+        help="requirements.txt or uv.lock: what the run needs; installed once on each machine",
+    )
+    submit.add_argument(
         "--wait", action="store_true", help="wait until the run is over; Ctrl-C stops the run"
     )
     submit.set_defaults(starts=True)
@@ -86,6 +99,9 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     drain = commands.add_parser("drain", help="move the actors of a node to other nodes")
     drain.add_argument("node", metavar="NODE")
     _towards_head(drain, drain_node)
+    undrain = commands.add_parser("undrain", help="place actors on a drained node again")
+    undrain.add_argument("node", metavar="NODE")
+    _towards_head(undrain, undrain_node)
     top = commands.add_parser("top", help="show nodes and runs live")
     top.set_defaults(run="")
     _towards_runs(top, show_top)
@@ -158,9 +174,14 @@ def submit_run(options: argparse.Namespace) -> int:
         options.run_dir,
         options.resume,
         options.placement,
+        tuple(options.where),
+        options.packages,
     )
-    if options.resume and (options.workload or options.run_dir):
-        raise Refused(["--resume takes no workload and no --run-dir: the run has its own"])
+    own = ("workload", "run_dir", "where", "packages")
+    if options.resume and any(getattr(options, name) for name in own):
+        raise Refused(
+            ["--resume takes no workload, --run-dir, --where or --packages: the run has its own"]
+        )
     with _head_of(options) as client:
         sent = submit.submit(client, wanted)
         if not options.wait:
@@ -266,6 +287,14 @@ def drain_node(options: argparse.Namespace) -> int:
         f"{answer['actors']} actors of {answer['node']} move to other nodes; it gets no new actors"
     )
     _show(options, answer, text)
+    return ExitStatus.DONE
+
+
+def undrain_node(options: argparse.Namespace) -> int:
+    """``artos undrain``: place actors on a drained node again."""
+    with _head_of(options) as client:
+        answer = client.undrain(options.node)
+    _show(options, answer, f"{answer['node']} gets actors again")
     return ExitStatus.DONE
 
 

@@ -28,6 +28,13 @@ def add_head(parser: Parser) -> None:
         metavar="FILE",
         help="write the address there, for --head file:FILE; --listen may then end in :0",
     )
+    parser.add_argument(
+        "--end-file",
+        type=Path,
+        metavar="FILE",
+        help="told to stop, end runs only if this file exists; else they save, and go on with the "
+        "next head",
+    )
     parser.add_argument("--keys", type=Path, metavar="DIR", help="made by `artos keys DIR`")
     parser.add_argument("--runs", type=Path, metavar="DIR", help="run folders; default: runs")
     parser.add_argument(
@@ -74,6 +81,15 @@ def add_worker(parser: Parser) -> None:
         help="leave once this file exists, or this URL answers with more than no: "
         "the machine is taken back",
     )
+    parser.add_argument(
+        "--label",
+        dest="labels",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="what this node has, such as avx512 or room=b, for `artos submit --where`; may be "
+        "repeated",
+    )
     _add_devices(parser)
     _add_json(parser)
     parser.set_defaults(command=run_worker, starts=True)
@@ -101,7 +117,7 @@ def run_head(options: argparse.Namespace) -> int:
     from head.daemon.daemon import HeadDaemon  # noqa: PLC0415
     from head.daemon.options import head_options  # noqa: PLC0415
 
-    named = ("listen", "publish", "keys", "runs", "runs_at_once", "devices")
+    named = ("listen", "publish", "end_file", "keys", "runs", "runs_at_once", "devices")
     wanted = head_options(options.config, {name: getattr(options, name) for name in named})
     with (
         logging_to(_form(options)),
@@ -132,6 +148,7 @@ def run_worker(options: argparse.Namespace) -> int:
     wanted = WorkerOptions(
         options.head, options.keys, options.name, options.slots, options.stop_seconds,
         options.devices or "", options.runs_per_slot, options.notice,
+        tuple(options.labels),
     )  # fmt: skip
     with (
         logging_to(_form(options)),

@@ -96,6 +96,10 @@ class HeadClient(Closing):
         """Move the actors of a node to other nodes; raises what ``request`` raises."""
         return self.request(control.DrainNode(node))
 
+    def undrain(self, node: str) -> dict[str, Any]:
+        """Place actors on a drained node again; raises what ``request`` raises."""
+        return self.request(control.UndrainNode(node))
+
     def request(self, message: control.UserRequest) -> dict[str, Any]:
         """The data of the head's answer to a request.
 
@@ -146,14 +150,15 @@ class HeadClient(Closing):
         raise DeadlineExceeded(f"the head at {self._head} to {what}", seconds)
 
     def submit(
-        self, request: dict[str, Any], archive: str, content: bytes, placement: str
-    ) -> dict[str, Any]:
+        self, request: dict[str, Any], archive: str, content: bytes, placement: str,
+        where: tuple[str, ...] = (),
+    ) -> dict[str, Any]:  # fmt: skip
         """Submit a run; returns its name and folder. The code is sent only if the head lacks it.
 
         Raises:
             Refused, NoHead, WrongKeys, DeadlineExceeded: see ``exchange``.
         """
-        submit = control.Submit(request, archive, placement)
+        submit = control.Submit(request, archive, placement, where)
         answer = self.exchange(submit)
         if answer.missing:
             seconds = 60 + len(content) / 1e6

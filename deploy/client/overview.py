@@ -62,14 +62,18 @@ def _faults(run: RunView) -> tuple[int, int]:
 
 def nodes(found: Iterable[NodeView]) -> RenderableType:
     """A line per node."""
-    table = table_of("node", "state", "slots", "actors", "CPU", "memory", "runs")
+    found = [*found]
+    labels = any(node.labels for node in found)
+    words = ("labels",) if labels else ()
+    table = table_of("node", "state", "slots", "actors", "CPU", "memory", "runs", *words)
     for node in found:
         state = "alive" if node.alive else f"gone for {node.silent_seconds:.0f} s"
         if node.alive and node.leaves:
             state = node.leaves
         shares = (f"{node.cpu:.0%}", f"{node.memory:.0%}") if node.alive else ("", "")
         counts = ", ".join(f"{run} {count}" for run, count in node.runs.items())
-        _add(table, node.name, state, _slots(node), node.actors, *shares, counts)
+        shown = (", ".join(node.labels),) if labels else ()
+        _add(table, node.name, state, _slots(node), node.actors, *shares, counts, *shown)
     return table if table.row_count else Text("there are no workers")
 
 

@@ -9,17 +9,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.run_state import OVER
 from artos.protocol.views import RunView, Status
+from artos.runs import packages
 from artos.runtime.preload import Preloaded
+from artos.specs.fields import LABEL
 from artos.specs.reference import file_and_object, package_of
 from artos.system.archives import pack
 from artos.system.printable import printable
 from deploy.client.head_client import HeadClient
+from deploy.client.package_list import package_list
 from deploy.display import screen
 from head.records.provenance import origin
 from head.run.request import reference_of
@@ -35,7 +39,7 @@ _AWAY = 300.0
 
 @dataclass(frozen=True)
 class Wanted:
-    """The user's command line: the options of ``artos run``, and the placement of actors."""
+    """The user's command line: the options of ``artos run``, and where actors are placed."""
 
     workload: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -44,6 +48,9 @@ class Wanted:
     run_dir: str = ""
     resume: str = ""
     placement: str = "spread"
+    where: tuple[str, ...] = ()
+    packages: Path | None = None
+    """A list for pip, or a uv.lock, of what it needs on each machine."""
     folder: Path = field(default_factory=Path.cwd)
 
 
@@ -54,10 +61,15 @@ def submit(client: HeadClient, wanted: Wanted) -> dict[str, Any]:
         Refused: the file is missing or too large, or the head refuses the run.
         DeadlineExceeded: the head does not answer.
     """
+    if wrong := [label for label in wanted.where if not LABEL.fullmatch(label)]:
+        raise Refused([f"--where {', '.join(map(repr, wrong))}: no worker has such a --label"])
     workload, folder = code_of(wanted)
     archive, content = ("", b"")
-    if folder is not None:
-        archive, content = pack(folder, client.limits()["archive_mb"])
+    more = {packages.FILE: package_list(wanted.packages)} if wanted.packages else {}
+    if folder is not None or more:
+        with TemporaryDirectory() as nothing:
+            limit = client.limits()["archive_mb"]
+            archive, content = pack(folder or Path(nothing), limit, more)
     request = {
         "ticket": secrets.token_hex(8),
         "workload": workload,
@@ -68,7 +80,7 @@ def submit(client: HeadClient, wanted: Wanted) -> dict[str, Any]:
         "run_dir": wanted.run_dir,
         "resume": wanted.resume,
     }
-    return client.submit(request, archive, content, wanted.placement)
+    return client.submit(request, archive, content, wanted.placement, wanted.where)
 
 
 def code_of(wanted: Wanted) -> tuple[str, Path | None]:

@@ -82,6 +82,7 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
             if not joined:
                 wanted.save()
                 keys.make_keys(wanted.keys)
+            wanted.end_file.unlink(missing_ok=True)  # of an `artos down` that was broken off
             if not any(unit.index == HEAD for unit in launcher.units()):
                 launcher.start([HEAD])
         except BaseException:
@@ -104,6 +105,7 @@ def down(name: str, say: Say) -> Cluster:
     cluster = clusters.load(clusters.clusters() / name)
     launcher = launcher_of(cluster)
     with _alone(cluster):
+        cluster.end_file.touch()
         _end(launcher, [HEAD], _HEAD_ENDS, "the head: its runs save", say)
         workers = [unit.index for unit in launcher.units() if unit.index != HEAD]
         _end(launcher, workers, cluster.notice + _MARGIN, f"{len(workers)} workers", say)

@@ -76,6 +76,11 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         """The folder of its units' logs."""
         return self.path / "logs"
 
+    @property
+    def end_file(self) -> Path:
+        """There from when it is taken down: until then runs outlive a head that is told to stop."""
+        return self.path / "ends"
+
     def node(self, index: int) -> str:
         """The name of a worker; one that is started again comes back under its name."""
         return f"{self.name}-{index}"
@@ -110,6 +115,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         """Remove what only a living cluster needs; runs and logs stay."""
         private_folder.remove(self.keys)
         self.address.unlink(missing_ok=True)
+        self.end_file.unlink(missing_ok=True)
         (self.path / RECORD).unlink(missing_ok=True)
 
 

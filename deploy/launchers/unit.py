@@ -63,7 +63,8 @@ def head_command(cluster: Cluster, here: Here, *, any_port: bool = False) -> lis
     command = [
         cluster.python, "-m", "deploy.cli", "head", "--listen", listen,
         "--publish", str(cluster.address), "--keys", str(cluster.keys),
-        "--runs", str(cluster.runs), *(("--devices", here.devices) if here.devices else ()),
+        "--runs", str(cluster.runs), "--end-file", str(cluster.end_file),
+        *(("--devices", here.devices) if here.devices else ()),
     ]  # fmt: skip
     setpriv = shutil.which("setpriv")  # without it the head outlives a unit that is killed
     return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else command

@@ -1,1 +1,1 @@
-"""A cluster on one machine: network namespaces, and links of a given speed between them."""
+"""Clusters on one machine: hosts and links out of namespaces; a real Slurm, sshd and Ray."""

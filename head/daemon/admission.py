@@ -8,7 +8,7 @@ from math import inf
 from head.daemon.nodes import Nodes
 from head.daemon.quota_books import QuotaBooks
 from head.daemon.run import Run
-from head.daemon.run_queue import RunQueue
+from head.daemon.run_queue import QueuedRun, RunQueue
 from head.daemon.runs import Runs
 
 
@@ -31,25 +31,32 @@ class Admission:
             # Without any worker one run may begin: its faults then show before a worker is there.
             room = 1 - active
             if self._nodes.usable:
-                unplaced = len(self._runs.unplaced)
+                unplaced = sum(
+                    self._nodes.have(self._runs.by_name[name].where) for name in self._runs.unplaced
+                )
                 room = int(min(self._nodes.free - unplaced, self._at_once - active))
             for name in self._next_in_queue(room):
                 yield self._begun(self._runs.by_name[name])
 
     def _next_in_queue(self, room: int) -> list[str]:
+        if self._runs.labelled:
+            self._queue.hold_back(self._runs.labelled, self._is_held_back)
         if not self._books:
             return self._queue.next(room)
         names: list[str] = []
         while True:  # one by one, as each may take the last of a quota from the next
-            self._queue.hold_back(
-                self._books.take_doubtful(),
-                lambda run: bool(self._books.why_not_begun(self._runs.by_name[run.name])),
-            )
+            self._queue.hold_back(self._books.take_doubtful(), self._is_held_back)
             begins = self._queue.next(min(1, room - len(names)))
             if not begins:
                 return names
             names += begins
             self._books.admit(self._runs.by_name[begins[0]])
+
+    def _is_held_back(self, queued: QueuedRun) -> bool:
+        run = self._runs.by_name[queued.name]
+        if not self._nodes.have(run.where):
+            return True
+        return bool(self._books) and bool(self._books.why_not_begun(run))
 
     def _begun(self, run: Run) -> Run:
         run.begin()

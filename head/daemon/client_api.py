@@ -29,7 +29,7 @@ from artos.version import VERSION
 from head.daemon import run_files, status_api
 from head.daemon.options import HeadOptions
 from head.daemon.remote_logs import RemoteLogs
-from head.daemon.roster import Roster
+from head.daemon.roster import Node, Roster
 from head.daemon.run import Run
 from head.daemon.run_host import RunHost
 from head.daemon.scheduler import Scheduler
@@ -39,6 +39,7 @@ from head.daemon.unsaved import Table
 _SCALE_SECONDS = 10.0
 _MOST_QUEUED = 10_000
 """Most runs of one user that may wait to begin."""
+_DRAINED = "it is drained"
 _ACTOR = re.compile(r"actor-(\d{1,9})")
 
 Data = dict[str, Any]
@@ -157,8 +158,9 @@ class ClientApi:
                     self._scheduler.stop(run)
                     answer: control.Answer = control.RunAnswer(run=self._line(run))
                     return _Change(answer, partial(self._scheduler.restore, run, before))
-                case control.DrainNode(node=name):
-                    return self._drain(name)
+                case control.DrainNode(node=name) | control.UndrainNode(node=name):
+                    drains = isinstance(message, control.DrainNode)
+                    return self._drain(name) if drains else self._undrain(name)
                 case _Scaled():
                     told, run = message.told, message.run
                     if told.fault:
@@ -293,22 +295,35 @@ class ClientApi:
     # -- changing ------------------------------------------------------------------------------
 
     def _drain(self, name: str) -> _Change:
-        node = self._roster.get(name)
-        if node is None or not node.alive:
-            near = closest(name, [each.name for each in self._roster if each.alive])
-            raise Refused([f"there is no node {name!r}{near}"])
+        node = self._alive(name)
         actors = sum(self._scheduler.actors_on(node.name).values())
         answer = control.Answer({"node": node.name, "actors": actors})
         if node.leaves:
             return _Change(answer)
-        self._roster.leave(node.name, "it is drained")
-        self._scheduler.leaves(node.name, f"node {node.name} is drained")
+        self._leaves(node.name, _DRAINED)
+        return _Change(answer, partial(self._leaves, node.name, ""))
 
-        def take_back() -> None:
-            self._roster.leave(node.name, "")
-            self._scheduler.leaves(node.name, "")
+    def _undrain(self, name: str) -> _Change:
+        node = self._alive(name)
+        if not node.leaves:
+            return _Change(control.Answer({"node": node.name}))
+        if node.leaves != _DRAINED or self._scheduler.executors.is_dismissed(node.name):
+            raise Refused([f"node {node.name} ends ({node.leaves}): start its worker again"])
+        self._leaves(node.name, "")
+        return _Change(
+            control.Answer({"node": node.name}), partial(self._leaves, node.name, _DRAINED)
+        )
 
-        return _Change(answer, take_back)
+    def _alive(self, name: str) -> Node:
+        node = self._roster.get(name)
+        if node is None or not node.alive:
+            near = closest(name, [each.name for each in self._roster if each.alive])
+            raise Refused([f"there is no node {name!r}{near}"])
+        return node
+
+    def _leaves(self, node: str, why: str) -> None:
+        self._roster.leave(node, why)
+        self._scheduler.leaves(node, why and f"node {node} is drained")
 
     def _scale(self, user: str, run: Run, actors: int) -> None:
         if run.up is None:
@@ -341,7 +356,7 @@ class ClientApi:
                 del self._scalings[run]
 
 
-_CHANGING = (control.Submit, control.StopRun, control.DrainNode, _Scaled)
+_CHANGING = (control.Submit, control.StopRun, control.DrainNode, control.UndrainNode, _Scaled)
 
 
 def _user(peer: str) -> str:

@@ -25,7 +25,7 @@ from artos.system.archives import Archives
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
 from artos.system.faults import Faults, Seldom
-from artos.system.signals import StopRequests
+from artos.system.signals import CLOSE, StopRequests
 from artos.transport.keys import Keys
 from artos.transport.messenger import Messenger
 from artos.transport.roles import foreign
@@ -109,7 +109,7 @@ class HeadDaemon(Closing):
         """Serve until SIGTERM or Ctrl-C has come and all runs have saved.
 
         Raises:
-            KeyboardInterrupt: after a second signal; runs go on.
+            KeyboardInterrupt: after a second signal; the processes of runs live on.
         """
         with StopRequests() as requests, requests.draining(self._stop):
             _log.info(
@@ -132,8 +132,11 @@ class HeadDaemon(Closing):
         now = self._clock.now()
         if self._stopping and self._stop_at == float("inf"):
             self._stop_at = now + self._options.stop_seconds
-            _log.info("stopping: runs finish their work and save (a second signal: they live on)")
-            self._scheduler.stop_all(self._host.runs)
+            end_file = self._options.end_file
+            later = end_file is not None and not end_file.exists()
+            then = "go on with the next head" if later else "end"
+            _log.info("stopping: runs save and %s (a second signal: they live on)", then)
+            self._scheduler.stop_all(self._host.runs, later=later)
             self._dirty = True
         elif now >= self._stop_at:
             for run in self._host.runs:
@@ -202,7 +205,7 @@ class HeadDaemon(Closing):
                         _log.info(
                             "run %s is to save and end: %s", run.name, run.why or "it is stopped"
                         )
-                        self._host.signal(run.name, signal.SIGTERM)
+                        self._host.signal(run.name, CLOSE)
                     case Order(node=node, message=message):
                         self._to(node.peer, message)
 

@@ -106,6 +106,10 @@ class Executors:
         self._dismissed.add(node)
         return True
 
+    def is_dismissed(self, node: str) -> bool:
+        """Whether a leaving node was told that it may go."""
+        return node in self._dismissed
+
     def orders(
         self,
         node: str,

@@ -152,6 +152,13 @@ class Nodes:
         """How many nodes have room for one more run."""
         return len(self._orders.spread)
 
+    def have(self, labels: Collection[str]) -> bool:
+        """Whether there is a usable node with all these labels."""
+        return not labels or any(
+            entry.node.usable and {*labels} <= {*entry.node.labels}
+            for entry in self._entries.values()
+        )
+
     def candidates(self, actors: int, policy: str, but: Callable[[str], object]) -> list[str]:
         """Nodes with room; they include all that ``place`` would choose for so many actors."""
         found = self._orders.spread.lowest(actors, but)

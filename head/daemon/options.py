@@ -50,6 +50,9 @@ class HeadOptions(msgspec.Struct, frozen=True):
     """Users who may stop, scale, resume and read everybody's runs, not just their own."""
     publish: Path | None = None
     """A file into which the head writes its endpoint, so that it may listen at port 0."""
+    end_file: Path | None = None
+    """If given, runs end with a head that is told to stop only if this file exists; else they save
+    and go on with the next head."""
     quotas: Quotas = Quotas()
     """What the runs of a user or a workload may hold; only in the file."""
 
@@ -85,7 +88,7 @@ def head_options(config: Path | None, flags: Mapping[str, Any]) -> HeadOptions:
             faults.append(f"{config}: {error.strerror}")
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             faults.append(f"{config} is no TOML: {error}")
-        for name in ("keys", "runs", "publish"):
+        for name in ("keys", "runs", "publish", "end_file"):
             if isinstance(stored.get(name), str):
                 stored[name] = str(config.resolve().parent / stored[name])
     values = stored | {name: value for name, value in flags.items() if value is not None}

@@ -32,6 +32,7 @@ class Known(msgspec.Struct, frozen=True):
     slots: int
     leaves: str = ""
     runs_per_slot: int = 1
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -50,6 +51,7 @@ class Node:
     """Why the node gets no more actors (drained, stopped), "" if it may get some."""
     load: Load = field(default_factory=Load)
     runs_per_slot: int = 1
+    labels: tuple[str, ...] = ()
 
     @property
     def usable(self) -> bool:
@@ -59,7 +61,7 @@ class Node:
     @property
     def known(self) -> Known:
         """What a restarted head must know of the node."""
-        return Known(self.name, self.slots, self.leaves, self.runs_per_slot)
+        return Known(self.name, self.slots, self.leaves, self.runs_per_slot, self.labels)
 
     @property
     def most_runs(self) -> int:
@@ -123,7 +125,7 @@ class Roster:
         leaves = old.leaves if old and old.peer in ("", peer) else ""
         node = Node(
             hello.node, hello.slots, self._clock.now(), peer, hello.memory_mb, leaves=leaves,
-            runs_per_slot=hello.runs_per_slot,
+            runs_per_slot=hello.runs_per_slot, labels=hello.labels,
         )  # fmt: skip
         self._by_peer[peer] = node
         self._put(node)
@@ -173,7 +175,12 @@ class Roster:
         """Count these nodes as just heard: the head was restarted, and they may come back."""
         now = self._clock.now()
         for k in known:
-            self._put(Node(k.name, k.slots, now, leaves=k.leaves, runs_per_slot=k.runs_per_slot))
+            self._put(
+                Node(
+                    k.name, k.slots, now, leaves=k.leaves, runs_per_slot=k.runs_per_slot,
+                    labels=k.labels,
+                )
+            )  # fmt: skip
 
 
 def _implausible(hello: Hello) -> Iterator[str]:

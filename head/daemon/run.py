@@ -49,6 +49,8 @@ class Run(msgspec.Struct):
     """The name of its code's archive, "" without one."""
     placement: str = "spread"
     """One of ``POLICIES``."""
+    where: tuple[str, ...] = ()
+    """Labels that its actors' nodes have."""
     state: str = QUEUED
     resume: bool = False
     """Whether its next process continues from a checkpoint."""
@@ -79,6 +81,8 @@ class Run(msgspec.Struct):
     """Where its learner computes, "" until its plan is known."""
     accepted: bool = False
     """Whether a process of it was ever up: its workload is then not refused any more."""
+    goes_on: bool = False
+    """Whether its process saves only because the head's machine is taken back."""
     by_hand: int = 0
     """The number of actors that a user last asked for while it ran; 0: no one has."""
 
@@ -167,6 +171,7 @@ class Run(msgspec.Struct):
         """Enter the next epoch: a process of the run is about to start."""
         self.state, self.epoch = STARTING, self.epoch + 1
         self.outcome = self.why = self.waits_for = ""
+        self.goes_on = False
 
     def end(self, outcome: str, why: str) -> None:
         """Record that the run is over."""

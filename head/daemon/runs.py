@@ -31,6 +31,7 @@ class Runs:
         self.active: set[str] = set()
         self.unplaced: set[str] = set()  # active, without an actor anywhere
         self.again: set[str] = set()  # queued again, as their process was killed
+        self.labelled: set[str] = set()  # queued, and their nodes must have labels
         self._short = Ranking()  # up, with fewer places than actors
         self._numbers: dict[str, int] = {}
         self._count = 0
@@ -94,6 +95,7 @@ class Runs:
         _put(self.active, name, run.active)
         _put(self.unplaced, name, run.active and not run.places)
         _put(self.again, name, run.state == QUEUED and run.admitted)
+        _put(self.labelled, name, bool(run.where) and run.state == QUEUED and not run.admitted)
         if short:
             self._short.put(name, (0, self._numbers[name]))
         else:

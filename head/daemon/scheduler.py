@@ -158,7 +158,7 @@ class Scheduler:
         """Take in that a run's process ended with ``status``: negative for a signal, None: unknown.
 
         A run whose process was killed, or could not begin again, continues from its last
-        checkpoint, unless it died too often.
+        checkpoint, unless it died too often. One that only saved for the next head waits for it.
         """
         run = self.runs[name]
         self.books.ended(run)
@@ -169,7 +169,9 @@ class Scheduler:
         if outcome in _IN_VAIN and run.begins_again:
             outcome, words = "", run.why or words
         stopping, run.up = run.state == STOPPING, None
-        if outcome:
+        if run.goes_on and outcome in ("", "interrupted"):
+            self._again(run, "the next start of the head")
+        elif outcome:
             as_asked = {"done": "", "interrupted": run.why}
             self._over(run, outcome, as_asked.get(outcome, run.why or words))
         elif stopping:
@@ -178,13 +180,19 @@ class Scheduler:
             self._over(run, "failed", f"its process died {run.deaths + 1} times in a row: {words}")
         else:
             run.deaths += 1
-            if run.facts:  # the next process counts from 0
-                run.facts = msgspec.structs.replace(run.facts, usage={})
-            run.state, run.resume, run.waits_for = QUEUED, True, f"another start: {words}"
+            self._again(run, f"another start: {words}")
         self._changed(run)
+
+    @staticmethod
+    def _again(run: Run, waits_for: str) -> None:
+        if run.facts:  # the next process counts from 0
+            run.facts = msgspec.structs.replace(run.facts, usage={})
+        run.outcome = run.why = ""
+        run.state, run.resume, run.waits_for = QUEUED, True, waits_for
 
     def stop(self, run: Run) -> None:
         """Have a run finish and save, as its user wants."""
+        run.goes_on = False
         if run.state == QUEUED:
             self._over(run, "interrupted", "it was stopped while it waited in the queue")
         elif run.active:
@@ -192,10 +200,19 @@ class Scheduler:
             self._endings.tell(run)
         self._changed(run)
 
-    def stop_all(self, names: Iterable[str]) -> None:
-        """Have these runs finish and save, as the head ends; none of them is told twice."""
+    def stop_all(self, names: Iterable[str], *, later: bool = False) -> None:
+        """Have these runs finish and save, as the head ends; none of them is told twice.
+
+        ``later``: they go on with the next head.
+        """
         for run in self.all_runs.in_order(names):
-            if run.state != STOPPING and not self._endings.was_told(run):
+            if run.state == STOPPING or self._endings.was_told(run):
+                continue
+            if later and run.active:
+                run.goes_on = True
+                self._endings.tell(run)
+                self._changed(run)
+            else:
                 self.stop(run)
 
     def _changed(self, run: Run) -> None:
@@ -219,13 +236,17 @@ class Scheduler:
     def joined(self, node: Node, hello: Hello) -> list[Effect]:
         """Have a worker daemon that is there (again) close the executors that are not wanted."""
         self.expect([node])
+        self._relieve_others(node)
+        wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
+        return [Order(node, m) for m in self.executors.joined(node.name, hello.runs, wanted)]
+
+    def _relieve_others(self, node: Node) -> None:
+        """Have actors that share slots elsewhere move to this node, which has free ones."""
         if node.usable and not self.all_runs.some_wait:  # a run that waits has the room first
             # It takes at most so many actors off others that each of these has one too many.
             for other in self._nodes.crowded(node.slots):
                 for run in self.actors_on(other):
                     self._moves.setdefault(run, Moves()).relief = True
-        wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
-        return [Order(node, m) for m in self.executors.joined(node.name, hello.runs, wanted)]
 
     def gone(self, nodes: Collection[str], why: str) -> None:
         """Take their places from the actors of these nodes, which are gone for good."""
@@ -248,6 +269,8 @@ class Scheduler:
         self._look_at(node)
         for run in self.actors_on(node) if why else ():
             self._moves.setdefault(run, Moves()).why = why
+        if not why and (back := self._nodes.get(node)):
+            self._relieve_others(back)
 
     def executor_ended(self, node: Node, ended: ExecutorEnded, now: float) -> None:
         """Take in that an executor is gone; if it ended by itself it is opened again."""
@@ -303,7 +326,7 @@ class Scheduler:
         for run in self.all_runs.in_order(counted):
             told = self._endings.was_told(run)
             if run.state == RUNNING and not told and (why := self.books.why_ended(run)):
-                run.why = why
+                run.why, run.goes_on = why, False
                 self._endings.tell(run)
                 self.all_runs.changed(run)
         effects += [Finish(run) for run in self._endings.take_due() if run.active]

@@ -73,11 +73,17 @@ def admitted(
         settings = {**old.request.get("settings", {}), **request.settings}
         stored = {**old.request, "settings": settings, "ticket": request.ticket}
         stored["origin"] = request.origin
-        return Run(old.name, stored, old.folder, old.archive, old.placement, resume=True, user=user)
+        return Run(
+            old.name, stored, old.folder, old.archive, old.placement, old.where, resume=True,
+            user=user,
+        )  # fmt: skip
     path = _folder(request, scheduler, root)
     if (path / "config.json").exists():
         raise Refused([f"{path} already holds a run: choose another --run-dir, or --resume it"])
-    return Run(path.name, request.kept(), str(path), submit.archive, submit.placement, user=user)
+    return Run(
+        path.name, request.kept(), str(path), submit.archive, submit.placement, submit.where,
+        user=user,
+    )  # fmt: skip
 
 
 def find(scheduler: Scheduler, name: str) -> Run:

@@ -34,7 +34,8 @@ class Waits:
             failed = [given_up[node.name] for node in self._nodes.in_order(given_up) if node.usable]
             if failed:
                 return f"a worker that can run it: {'; '.join(failed)}"
-            return "a worker with a free slot" if self._nodes.usable else _NO_WORKER
+            labels = f" and {_labels(run)}" if run.where else ""
+            return f"a worker with a free slot{labels}" if self._nodes.usable else _NO_WORKER
         if run.state == QUEUED and (self.hold or not run.waits_for):
             return self.hold or self._to_begin(run)
         if run.state == STARTING and not run.waits_for:
@@ -46,9 +47,15 @@ class Waits:
         active, slots = len(self._runs.active), self._nodes.slots
         if not self._nodes.usable:
             return _NO_WORKER
+        if not self._nodes.have(run.where):
+            return f"a worker with {_labels(run)}"
         if active >= self._at_once:
             return f"the head, which carries {self._at_once} runs at once (--runs-at-once)"
         if why := self._books.why_not_begun(run):
             return why
         before = self._queue.words(run)
         return f"a slot: {active} runs share {slots}{before and '; before it: '}{before}"
+
+
+def _labels(run: Run) -> str:
+    return f"the label{'s' * (len(run.where) > 1)} {', '.join(run.where)}"

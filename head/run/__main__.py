@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import faulthandler
 import logging
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,15 +18,18 @@ import msgspec
 
 from artos.buffer.shm_folder import MOVING
 from artos.clock import Clock, SystemClock, WakingClock
-from artos.errors import ArtosError
+from artos.errors import ArtosError, DeadlineExceeded, Refused
 from artos.protocol import control
 from artos.protocol.run_state import RUNNING, STOPPING
 from artos.protocol.views import RunFacts, Status
+from artos.runs import packages
 from artos.runs.exit_status import REFUSALS, ExitStatus
 from artos.runs.orders import RunOrder, read_order
 from artos.runs.plan import Plan
+from artos.system.child import ignore_sigterm
+from artos.system.child_modules import ChildModule
 from artos.system.logging_setup import logging_to, to_stderr
-from artos.system.signals import StopRequests
+from artos.system.signals import CLOSE, StopRequests
 from artos.transport.messenger import HEAD, Messenger
 from head.records.run_folder import RunFolder
 from head.records.status import Summary
@@ -104,7 +108,7 @@ class RunProcess:
 
     def run(self) -> Summary:
         """Run to the end; raises what ``deploy.local.run.run`` and ``resume`` raise."""
-        with StopRequests() as requests:
+        with StopRequests((CLOSE, signal.SIGINT, signal.SIGHUP)) as requests:
             given, path = self._order.request, Path(self._order.folder)
             known = {name: given[name] for name in Request.__dataclass_fields__ if name in given}
             asked = Request(**{**known, "run_dir": path, "folder": self._code, "quiet": True})
@@ -161,14 +165,23 @@ def outcome(run: Callable[[], Summary]) -> tuple[ExitStatus, str]:
 def main(arguments: Sequence[str]) -> int:
     """Run the process; returns its exit status."""
     faulthandler.enable()
+    ignore_sigterm()
     order, waker = read_order(Path(arguments[0]), RunOrder), RunWaker()
-    with logging_to(to_stderr), Messenger.connect(order.head, None, order.run, waker) as head:
-        status, why = outcome(RunProcess(order, head, waker).run)
-        waker.wake = lambda: None
-        if why:
-            to_stderr(why)
-        head.send(HEAD, control.RunNews(order.run, status.outcome, why))
-        head.close(_CLOSE_SECONDS)
+    with logging_to(to_stderr):
+        unmet = ""
+        try:
+            packages.enter(Path(order.code or order.folder), ChildModule.RUN, arguments)
+        except (Refused, DeadlineExceeded, OSError) as error:
+            unmet = f"the run's packages cannot be installed on the head: {error}"
+        with Messenger.connect(order.head, None, order.run, waker) as head:
+            status, why = ExitStatus.REFUSED, unmet
+            if not unmet:
+                status, why = outcome(RunProcess(order, head, waker).run)
+            waker.wake = lambda: None
+            if why:
+                to_stderr(why)
+            head.send(HEAD, control.RunNews(order.run, status.outcome, why))
+            head.close(_CLOSE_SECONDS)
     return status
 
 

@@ -115,6 +115,11 @@ class World:
         self.scheduler.leaves(name, "drained")
         self.turn()
 
+    def undrain(self, name: str) -> None:
+        self.roster.leave(name, "")
+        self.scheduler.leaves(name, "")
+        self.turn()
+
     def executor_ended(self, node: str, run: str, why: str = "killed") -> None:
         assign = self.executors[node].pop(run)
         found = self.roster.get(node)

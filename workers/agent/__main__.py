@@ -6,6 +6,7 @@ import faulthandler
 import sys
 from typing import Any
 
+from artos.system.child import ignore_sigterm
 from artos.system.logging_setup import logging_to, to_stderr
 from workers.agent.agent import serve
 
@@ -13,6 +14,7 @@ from workers.agent.agent import serve
 def main() -> int:
     """Ship rows and fetch weights until told to finish, or until the executor is gone."""
     faulthandler.enable()
+    ignore_sigterm()
     with logging_to(to_stderr):
         return serve(sys.argv[1], int(sys.argv[2]), _load)
 

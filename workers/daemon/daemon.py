@@ -18,11 +18,12 @@ from artos.pool.devices import device_faults
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.runtime.loop import Waker
-from artos.specs.fields import NAME
+from artos.specs.fields import LABEL, NAME
 from artos.system.archives import Archives
 from artos.system.closing import Closing
 from artos.system.faults import Faults, Seldom
-from artos.system.signals import StopRequests
+from artos.system.own_cpus import OwnCpus
+from artos.system.signals import STOPPING, StopRequests
 from artos.system.usable_cpus import usable_cpus
 from artos.system.user_cache import user_cache
 from artos.transport.address import FILE, endpoint_of
@@ -69,9 +70,11 @@ class WorkerOptions:
     """Runs that may be here for each slot; their actors take turns on all of them."""
     notice: str = ""
     """A file or URL that tells that this machine is about to be taken back."""
+    labels: tuple[str, ...] = ()
+    """What this node has, for runs that ask for it."""
 
-    def cpus(self) -> tuple[int, ...]:
-        """The CPUs that are this node's slots.
+    def checked_slots(self) -> int:
+        """How many slots this node has.
 
         Raises:
             Refused: everything that is wrong with the options.
@@ -95,11 +98,13 @@ class WorkerOptions:
         elif self.runs_per_slot > 1 and slots * self.runs_per_slot > most:
             few = max(1, most // slots)
             faults.append(f"{given}: at most {most} runs share slots, so {slots} slots take {few}")
+        if wrong := [label for label in self.labels if not LABEL.fullmatch(label)]:
+            faults.append(f"--label {', '.join(map(repr, wrong))}: write a word, or NAME=WORD")
         faults += device_faults(self.devices)
         faults += [why for why in [notices.fault(self.notice)] if why]
         if faults:
             raise Refused(faults)
-        return here[: self.slots or None]
+        return slots
 
 
 class WorkerDaemon(Closing):
@@ -108,22 +113,27 @@ class WorkerDaemon(Closing):
     def __init__(self, options: WorkerOptions, clock: Clock | None = None) -> None:
         self._options, self._clock = options, clock or SystemClock()
         self._faults, self._seldom = Faults(), Seldom(_log)
-        cpus, keys = options.cpus(), Keys.load(options.keys)
+        slots, keys = options.checked_slots(), Keys.load(options.keys)
         cache, memory_mb = user_cache(), int(psutil.virtual_memory().total // 2**20)
         with ExitStack() as stack:
             home = stack.enter_context(WorkerState(cache / "nodes", options.name, options.head))
             self._waker = stack.enter_context(Waker())
+            cpus = stack.enter_context(OwnCpus(usable_cpus(), slots))
+            cpus.now()
+            if cpus.shared:
+                numbers = ", ".join(map(str, cpus.shared))
+                _log.warning("other workers of this machine have CPU %s, too: use --slots", numbers)
             self._executors = ExecutorHost(
-                options.name, cpus, options.keys.resolve(), Archives(cache / "code"), home.folder,
-                self._clock, _CLOSING, self._faults,
+                options.name, cpus.now, options.keys.resolve(), Archives(cache / "code"),
+                home.folder, self._clock, _CLOSING, self._faults,
             )  # fmt: skip
             self._messenger = stack.enter_context(
                 Messenger.connect(options.head, keys, home.peer, self._waker.ring, self._clock)
             )
             stack.callback(self._executors.kill)
             self._hello = control.Hello(
-                options.name, control.PROTOCOL, VERSION, len(cpus), memory_mb, {}, home.before,
-                options.runs_per_slot,
+                options.name, control.PROTOCOL, VERSION, slots, memory_mb, {}, home.before,
+                options.runs_per_slot, options.labels,
             )  # fmt: skip
             if options.notice:
                 stack.enter_context(notices.Notices(options.notice, self._told))
@@ -147,7 +157,7 @@ class WorkerDaemon(Closing):
             NoHead, WrongKeys, DeadlineExceeded: the head never answered.
             KeyboardInterrupt: told to stop a second time.
         """
-        with StopRequests(_NOTICES) as requests, requests.draining(self._stop):
+        with StopRequests((*STOPPING, *_NOTICES)) as requests, requests.draining(self._stop):
             self._greet()
             while not self._over:
                 seconds = _LOAD_PERIOD

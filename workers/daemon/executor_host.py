@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,10 +32,11 @@ from artos.system.faults import Faults
 from artos.system.logs import piece
 from artos.system.pidfd import PidFd
 from artos.system.private_folder import keep
+from artos.system.signals import CLOSE
 from workers.daemon.orphans import Orphans
 
 _SETTLED = 1.0
-_HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_HANDLED = (CLOSE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _MOST_OF_A_LOG = 100_000  # bytes of an answer
 _MOST_RUNS = 20
 """Number of finished runs whose logs are kept on a node."""
@@ -60,14 +61,15 @@ class ExecutorHost:
     """Opens and ends executors so that they match the head's orders, a ``step`` at a time.
 
     ``folder`` has a folder for each run with its order, logs and images. ``patience``: the seconds
-    an executor has to close before it is killed.
+    an executor has to close before it is killed. ``cpus`` returns those of one that opens now.
     """
 
     def __init__(
-        self, node: str, cpus: Sequence[int], keys: Path, archives: Archives, folder: Path,
-        clock: Clock, patience: float, faults: Faults | None = None,
+        self, node: str, cpus: Callable[[], Sequence[int]], keys: Path, archives: Archives,
+        folder: Path, clock: Clock, patience: float, faults: Faults | None = None,
     ) -> None:  # fmt: skip
         self._node, self._cpus, self._keys = node, cpus, keys
+        self._here: tuple[int, ...] = ()
         self._archives, self._folder, self._clock = archives, folder, clock
         self._patience = patience
         self._faults = faults or Faults()
@@ -172,7 +174,7 @@ class ExecutorHost:
                     remove_unlinked_images(images)
         return reports
 
-    def _end(self, executor: _Opened, how: signal.Signals = signal.SIGTERM) -> None:
+    def _end(self, executor: _Opened, how: signal.Signals = CLOSE) -> None:
         now = self._clock.now()
         if executor.end_by is None:
             executor.end_by = now + self._patience
@@ -190,7 +192,7 @@ class ExecutorHost:
             del self._wanted[run]  # only the head decides whether to try again
         if status < 0:
             self._tidy_at = self._clock.now() + _SETTLED
-        if status == 0 or (executor.end_by is not None and status == -signal.SIGTERM):
+        if status == 0 or (executor.end_by is not None and status == -CLOSE):
             return ""
         return ExitReport.of_process(executor.child.pid, status, executor.child.log_tail(10)).why
 
@@ -209,6 +211,8 @@ class ExecutorHost:
             if self._orphans[assign.run].gone(now):
                 del self._orphans[assign.run]
                 code = str(self._archives.unpacked(name)) if name else ""
+                if not self._executors or not self._here:
+                    self._here = tuple(self._cpus())  # all that are open take turns on the same
                 # Only the latest few finished runs keep their folders.
                 over = [path for path in self._folder.glob("*/") if path.name not in self.runs]
                 for path in sorted(over, key=lambda path: path.stat().st_mtime)[:-_MOST_RUNS]:
@@ -222,7 +226,7 @@ class ExecutorHost:
                     code,
                     str(folder / "logs"),
                     str(folder / "images"),
-                    tuple(self._cpus),
+                    self._here,
                 )
                 write_order(self._file(assign.run), order)
                 spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))

@@ -14,10 +14,14 @@ from functools import partial
 from pathlib import Path
 
 from artos.clock import SystemClock
+from artos.errors import DeadlineExceeded, Refused
+from artos.runs import packages
 from artos.runs.orders import ExecutorOrder, read_order
 from artos.runs.run_memory import CacheMemory
 from artos.system.child import end_with_parent
+from artos.system.child_modules import ChildModule
 from artos.system.logging_setup import logging_to, to_stderr
+from artos.system.signals import CLOSE
 from artos.transport.keys import Keys
 from artos.transport.messenger import Messenger
 from workers.executor.agent_host import AgentHost
@@ -30,12 +34,17 @@ _SEND_SECONDS = 5.0
 class ExecutorProcess:
     """Runs the executor ordered in ``file``; SIGHUP says that the order has other ``slots``.
 
-    SIGTERM closes the executor in order, SIGINT without sending the rows that are still here.
+    ``CLOSE`` closes the executor in order, SIGINT without sending the rows that are still here.
     """
 
     def __init__(self, file: Path) -> None:
         self._read = partial(read_order, file, ExecutorOrder)
         self._order = self._read()
+
+    @property
+    def code(self) -> str:
+        """The folder of the run's code; "" if it brings none."""
+        return self._order.code
 
     def run(self) -> str:
         """Run the executor; returns why it closed, "" if it was told to."""
@@ -56,7 +65,7 @@ class ExecutorProcess:
             )  # fmt: skip
             executor = Executor(order, node, messenger, agent, clock)
             handlers: dict[signal.Signals, Callable[[], None]] = {
-                signal.SIGTERM: executor.close_soon,
+                CLOSE: executor.close_soon,
                 signal.SIGINT: executor.give_up,
                 signal.SIGHUP: partial(executor.order_changed, self._read),
                 signal.SIGCHLD: executor.child_ended,
@@ -82,11 +91,19 @@ class ExecutorProcess:
 def main(arguments: Sequence[str]) -> int:
     """Run the process; returns its exit status."""
     # Signals that come before the handlers are installed are handled as soon as they are.
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
-    end_with_parent(signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_BLOCK, (CLOSE, signal.SIGINT, signal.SIGHUP))
+    end_with_parent(CLOSE)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))  # it is ignored now
     faulthandler.enable()
     with logging_to(to_stderr):
-        why = ExecutorProcess(Path(arguments[0])).run()
+        process = ExecutorProcess(Path(arguments[0]))
+        why = ""
+        try:
+            if code := process.code:
+                packages.enter(Path(code), ChildModule.EXECUTOR, arguments)
+        except (Refused, DeadlineExceeded, OSError) as error:
+            why = f"the run's packages cannot be installed: {error}"
+        why = why or process.run()
         if why:
             _log.warning("this executor is closed: %s", why)
     return 1 if why else 0

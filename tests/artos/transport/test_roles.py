@@ -24,7 +24,7 @@ KEYS = {"ann": ANN, "w1": W1, "any": ANY}
 
 USERS = {
     "Submit", "Archive", "ListRuns", "ReadStatus", "ReadLogs", "ReadLimits", "ScaleRun", "StopRun",
-    "DrainNode", "ListFiles", "ReadFile",
+    "DrainNode", "UndrainNode", "ListFiles", "ReadFile",
 }  # fmt: skip
 NODES = {
     "Hello", "Load", "ExecutorEnded", "Leaving", "Bye", "FetchArchive", "LogPiece",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from worlds import World
 
-from head.daemon.effects import Finish
+from head.daemon.effects import Begin, Finish
 from head.daemon.quotas import Quota, Quotas
 from head.daemon.scheduler import Scheduler
 
@@ -42,6 +42,28 @@ def test_a_user_who_asks_again_is_heard(world: World) -> None:
     for _ in range(2):
         world.scheduler.stop(world.scheduler.runs["r1"])
         assert told(world) == ["r1"]
+
+
+def test_runs_go_on_with_the_next_head_if_only_its_machine_is_taken_back(world: World) -> None:
+    world.join("w1", slots=3)
+    world.begin("r1", "r2", "r3")
+    run, dies, stopped = (world.scheduler.runs[name] for name in ("r1", "r2", "r3"))
+    world.scheduler.stop_all(["r1", "r2", "r3"], later=True)
+    assert told(world) == ["r1", "r2", "r3"]
+    world.news("r1", "stopping")
+    world.news("r1", "interrupted")
+    world.scheduler.run_ended("r1", 130, "")
+    world.scheduler.run_ended("r2", -9, "killed")
+    for each in (run, dies):
+        assert (each.state, each.outcome, each.resume) == ("queued", "", True)
+        assert each.deaths == 0
+    world.scheduler.stop(stopped)
+    world.scheduler.run_ended("r3", 130, "")
+    assert (stopped.state, stopped.outcome) == ("done", "interrupted"), "its user wants it"
+    restarted = Scheduler([run, dies, stopped])
+    begun = [effect.run.name for effect in restarted.turn(0.0) if isinstance(effect, Begin)]
+    assert begun == ["r1", "r2"]
+    assert not run.goes_on
 
 
 def test_who_died_before_it_was_told_is_not_told(world: World) -> None:

@@ -84,7 +84,7 @@ def test_seconds_are_those_of_a_clock(number: str, tmp_path: Path) -> None:
         head_options(config, {"listen": "tcp://127.0.0.1:1", "keys": tmp_path})
     worker = WorkerOptions("tcp://h:1", tmp_path, "w1", stop_seconds=float(number))
     with pytest.raises(Refused, match=r"--stop-seconds must be positive, at most 1e\+08"):
-        worker.cpus()
+        worker.checked_slots()
 
 
 @pytest.mark.parametrize("text", ["listen = ", None])
@@ -98,9 +98,11 @@ def test_no_file_and_no_toml_are_refused(text: str | None, tmp_path: Path) -> No
 
 def test_all_faults_of_a_worker_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(Refused) as refused:
-        WorkerOptions("localhost", tmp_path, "a/b", 10_000, stop_seconds=0, devices="gpu").cpus()
+        WorkerOptions(
+            "localhost", tmp_path, "a/b", 10_000, stop_seconds=0, devices="gpu"
+        ).checked_slots()
     assert len(refused.value.faults) == 5
-    assert len(WorkerOptions("tcp://h:1", tmp_path, "w1", slots=1).cpus()) == 1
+    assert WorkerOptions("tcp://h:1", tmp_path, "w1", slots=1).checked_slots() == 1
 
 
 @pytest.mark.parametrize(
@@ -110,8 +112,8 @@ def test_no_fewer_than_one_run_a_slot_and_no_more_than_can_share(
     tmp_path: Path, many: int, fault: str
 ) -> None:
     with pytest.raises(Refused, match=f"--runs-per-slot {many}: {fault}"):
-        WorkerOptions("tcp://h:1", tmp_path, "w1", slots=1, runs_per_slot=many).cpus()
-    assert WorkerOptions("tcp://h:1", tmp_path, "w1", slots=1, runs_per_slot=100).cpus()
+        WorkerOptions("tcp://h:1", tmp_path, "w1", slots=1, runs_per_slot=many).checked_slots()
+    assert WorkerOptions("tcp://h:1", tmp_path, "w1", slots=1, runs_per_slot=100).checked_slots()
 
 
 COMMANDS = [

@@ -17,7 +17,7 @@ from head.daemon.admission import Admission
 from head.daemon.effects import Effect
 from head.daemon.quotas import Quotas
 from head.daemon.rooms import Rooms
-from head.daemon.roster import Room
+from head.daemon.roster import Room, Roster
 from head.daemon.run import Run
 from head.daemon.runs import Runs
 from head.daemon.scheduler import MOST_IN_A_ROW, Scheduler
@@ -235,6 +235,54 @@ def test_a_drained_node_keeps_its_executors_until_they_have_moved(world: World) 
     world.submit("r2")
     world.up("r2")
     assert set(world.places["r2"].values()) == {"w2"}
+
+
+def test_a_node_that_is_not_drained_any_more_relieves_the_others(world: World) -> None:
+    world.actors = 2
+    world.join("w1", slots=1)
+    world.join("w2", slots=1)
+    world.begin("r1")
+    world.drain("w1")
+    assert set(world.places["r1"].values()) == {"w2"}
+    world.undrain("w1")
+    assert set(world.places["r1"].values()) == {"w1", "w2"}
+
+
+def test_actors_are_placed_where_their_labels_are(world: World) -> None:
+    world.actors = 2
+    world.join("w1", slots=4, labels=("room=a",))
+    run = world.submit("r1", where=("avx512", "room=b"))
+    assert run.state == "queued"
+    assert world.scheduler.waits.of(run) == "a worker with the labels avx512, room=b"
+    world.join("w2", slots=1, labels=("room=b", "avx512"))
+    assert world.up("r1")
+    assert set(run.places.values()) == {"w2"}, "they share its slot"
+    world.join("w3", slots=2, labels=("room=b",))
+    assert set(run.places.values()) == {"w2"}
+    world.join("w4", slots=1, labels=("gpu", "room=b", "avx512"))
+    assert set(run.places.values()) == {"w2", "w4"}
+    world.silence("w2")
+    world.silence("w4")
+    assert not run.places
+    assert (
+        world.scheduler.waits.of(run) == "a worker with a free slot and the labels avx512, room=b"
+    )
+
+
+def test_who_waits_for_a_label_is_in_nobodys_way(world: World) -> None:
+    world.join("w1", slots=1)
+    waiting = [world.submit(f"r{number}", where=("gpu",)) for number in range(3)]
+    world.begin("r9")
+    assert set(world.places["r9"].values()) == {"w1"}
+    assert {run.state for run in waiting} == {"queued"}
+
+
+def test_a_head_that_starts_again_knows_labels(world: World) -> None:
+    world.join("w1", labels=("avx512",))
+    (known,) = [node.known for node in world.roster]
+    again = Roster("", world.clock)
+    again.expect([known])
+    assert [node.labels for node in again] == [("avx512",)]
 
 
 def test_a_drained_node_is_not_waited_for_for_ever(world: World) -> None:

@@ -23,6 +23,7 @@ from artos.protocol import control
 from artos.protocol.message import Message, Refusal
 from artos.runs.orders import ExecutorOrder, RunOrder, write_order
 from artos.system.shm import shm_root
+from artos.system.signals import CLOSE
 from artos.transport.keys import Keys, make_keys
 from artos.transport.messenger import Messenger
 
@@ -124,7 +125,7 @@ class Cluster:
     def stop(self) -> None:
         """Have the run finish and save, as a head does."""
         assert self.run is not None
-        self.run.terminate()
+        self.run.send_signal(CLOSE)
 
     def member(self, process: subprocess.Popen[bytes], log: str) -> psutil.Process | None:
         """The child of a process whose output goes to that log."""

@@ -11,6 +11,7 @@ from clusters import Cluster
 from helpers import unrolled
 
 from artos.protocol import steering
+from artos.system.signals import CLOSE
 
 pytestmark = pytest.mark.processes
 
@@ -259,7 +260,7 @@ def test_actors_move_off_a_node_and_nothing_is_lost(cluster: Cluster) -> None:
         cluster.until_update(3)
         cluster.place(spread(2, "w1"), why="w2 is drained")
         cluster.until(lambda: cluster.news[-1].facts.nodes == {"w1": [0, 1], "w2": []})
-        cluster.executors["w2"].send_signal(signal.SIGTERM)
+        cluster.executors["w2"].send_signal(CLOSE)
     summary = cluster.finish()
     assert (summary["restarts"], summary["rows_lost"]) == (0, 0)
     assert_all_there(cluster, summary)

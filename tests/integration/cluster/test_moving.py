@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ from clusters import Cluster
 from elastic import needs_criu
 from journey import follower
 from sluice import Sluice
+
+from artos.system.signals import CLOSE
 
 pytestmark = [needs_criu, pytest.mark.processes, pytest.mark.long]
 
@@ -76,7 +77,7 @@ def test_an_actor_goes_on_in_mid_episode_on_another_node(
         cluster.place({0: "w1", 1: "w1"}, why="w2 is drained")
         cluster.until(lambda: moved(cluster))
         assert is_left(cluster, "w2") == []
-        cluster.executors["w2"].send_signal(signal.SIGTERM)
+        cluster.executors["w2"].send_signal(CLOSE)
     summary = cluster.finish()
     assert moved(cluster) == [("actor 1", "w2", "w1")]
     assert summary["starts"]["moved"]["count"] == 1

@@ -268,6 +268,7 @@ def test_words_of_a_node_that_never_greeted_change_nothing(head: Head) -> None:
         (control.StopRun("r9"), "no run 'r9'"),
         (control.ScaleRun("r9", 3), "no run 'r9'"),
         (control.DrainNode("w9"), "no node 'w9'"),
+        (control.UndrainNode("w9"), "no node 'w9'"),
         (control.Submit({}), "ticket"),
         (control.Submit({"ticket": "1"}), "name a workload"),
         (control.Submit({"ticket": "1", "workload": "ppo", "seed": "x"}), "seed"),
@@ -329,6 +330,15 @@ def test_the_next_head_waits_for_the_nodes_of_the_last(head: Head) -> None:
     peer.say(hello("w1"))
     peer.heard.clear()
     head.until(lambda: peer.last(control.Welcome), peer)
+    assert head.nodes(user)["w1"]["leaves"] == "it is drained"
+
+
+def test_a_node_is_drained_until_it_was_told_to_go(head: Head) -> None:
+    joined(head, "w1")
+    user = head.peer("user:owner/1")
+    assert head.told(user, control.UndrainNode("w1")) == {"node": "w1"}, "as it is"
+    head.told(user, control.DrainNode("w1"))
+    assert "start its worker again" in head.ask(user, control.UndrainNode("w1")).fault
     assert head.nodes(user)["w1"]["leaves"] == "it is drained"
 
 

@@ -23,6 +23,7 @@ SHOWN_IN = {
     "my_pipeline.py": "docs/how-to/pipelines.md",
     "my_scaling.py": "docs/how-to/elastic-actors.md",
     "optuna_study.py": "docs/how-to/python.md",
+    "ray_tune_search.py": "docs/how-to/python.md",
     "peek.py": "docs/how-to/records.md",
     "play.py": "docs/how-to/evaluate.md",
     "table.py": "README.md",

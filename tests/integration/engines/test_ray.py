@@ -13,23 +13,13 @@ from typing import Any
 
 import pytest
 from helpers import PATIENCE, ROOT, SUPPORT
-from more_packages import python_with
-from real_ray import PACKAGE, RealRay, real_ray
+
+from evaluation.lab.packages import python_with
+from evaluation.lab.raylets import PACKAGE, RealRay, real_ray
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 NAME = "rays"
-GROUPS = """
-import os, ray, sys
-from ray.util import placement_group_table, remove_placement_group
-from ray.util.placement_group import PlacementGroup
-ray.init(address=os.environ["RAY_ADDRESS"], log_to_driver=False)
-for group, about in placement_group_table().items():
-    if about["state"] != "REMOVED":
-        print(about["name"], about["state"])
-        if about["name"] in sys.argv[1:]:
-            remove_placement_group(PlacementGroup(ray.PlacementGroupID(bytes.fromhex(group))))
-"""
 
 
 class OnRay:
@@ -53,12 +43,10 @@ class OnRay:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def groups(self, *removed: str) -> dict[str, str]:
-        """The state of each group by name; those to be ``removed`` are removed."""
-        done = self.tried("-c", GROUPS, *removed)
-        assert done.returncode == 0, done.stderr
-        lines = [line.split() for line in done.stdout.splitlines() if line.startswith("artos:")]
-        return dict(lines)
+    def groups(self) -> dict[str, str]:
+        """The state of each group of ours, by name."""
+        found = self.ray.groups()
+        return {name: state for name, state in found.items() if name.startswith("artos:")}
 
     def until(self, condition: Callable[[], Any]) -> Any:
         end = time.monotonic() + PATIENCE
@@ -125,7 +113,7 @@ def test_a_run_goes_on_while_its_groups_come_and_go(cluster: OnRay) -> None:
 
     goes_on()
     # A group is removed by someone else: its worker is replaced.
-    cluster.groups(f"artos:{NAME}:0")
+    cluster.ray.drop(f"artos:{NAME}:0")
     goes_on()
     cluster.until(lambda: names() == {f"{NAME}-0", f"{NAME}-1"})
     # A machine dies: Ray has one more, on which the worker comes back.

@@ -12,10 +12,15 @@ from typing import Any
 
 import pytest
 from helpers import SUPPORT
-from layer import needs_layer
-from real_slurm import Slurm, slurm
 
-pytestmark = [pytest.mark.processes, pytest.mark.long, needs_layer]
+from evaluation.lab.layer import lacking
+from evaluation.lab.slurm import Slurm, slurm
+
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.long,
+    pytest.mark.skipif(bool(lacking()), reason=lacking()),
+]
 
 ARTOS = (sys.executable, "-m", "deploy.cli")
 NAME = "lab"
@@ -45,15 +50,15 @@ def up(cluster: Slurm, nodes: str, *words: str) -> dict[str, Any]:
     return started
 
 
-def endless(cluster: Slurm, started: dict[str, Any]) -> Any:
-    """Submit a run of four actors that lasts as long as a test needs."""
+def endless(cluster: Slurm, started: dict[str, Any], actors: int = 4) -> Any:
+    """Submit a run that lasts as long as a test needs."""
     code = cluster.folder / "code"
     code.mkdir(exist_ok=True)
     for file in (SUPPORT / "counting.py", Path(__file__).with_name("endless.py")):
         shutil.copy(file, code)
     return artos(
-        cluster, "submit", "endless.py:workload", "--actors", "4", "--total-updates", "1000000",
-        *towards(started), cwd=code,
+        cluster, "submit", "endless.py:workload", "--actors", str(actors), "--total-updates",
+        "1000000", *towards(started), cwd=code,
     )  # fmt: skip
 
 
@@ -128,21 +133,32 @@ def test_a_run_goes_on_while_its_nodes_come_and_go(cluster: Slurm) -> None:
     assert (cluster.folder / "clusters" / NAME / "runs" / run / "summary.json").exists()
 
 
-def test_the_head_is_requeued_and_workers_find_it(cluster: Slurm) -> None:
+def test_the_head_is_requeued_and_its_runs_go_on(cluster: Slurm) -> None:
     started = up(cluster, "1")
+    run = endless(cluster, started, actors=1)["run"]
+
+    def view() -> dict[str, Any]:
+        found = cluster.tried(*ARTOS, "status", run, *towards(started), "--json")
+        return {} if found.returncode else json.loads(found.stdout)
+
+    def updates() -> int:
+        return int((view().get("facts") or {}).get("updates", 0))
+
+    cluster.until(lambda: updates() > 5)
     (head,) = cluster.jobs(f"--name={HEAD_JOB}")
     cluster.run("scontrol", "requeue", head["id"])
     cluster.until(lambda: cluster.jobs(f"--name={HEAD_JOB}")[0]["state"] == "PENDING")
     # By Slurm's rules it waits for two minutes now, which a test need not.
     cluster.run("scontrol", "update", f"jobid={head['id']}", "starttime=now")
-
-    def there() -> bool:
-        found = cluster.tried(*ARTOS, "status", *towards(started), "--json")
-        return found.returncode == 0 and names(json.loads(found.stdout)) == {f"{NAME}-0"}
-
-    cluster.until(there)
+    cluster.until(lambda: (now := view()).get("restarts") == 1 and now["state"] == "running")
+    before = updates()
+    cluster.until(lambda: updates() > before + 5)
+    nodes = artos(cluster, "status", *towards(started))
+    assert names(nodes) == {f"{NAME}-0"}
     artos(cluster, "down", NAME)
     assert is_clean(cluster)
+    summary = cluster.folder / "clusters" / NAME / "runs" / run / "summary.json"
+    assert json.loads(summary.read_text())["outcome"] == "interrupted"
 
 
 def test_workers_are_as_many_as_runs_can_use(cluster: Slurm) -> None:

@@ -11,56 +11,26 @@ from typing import Any
 
 import pytest
 from helpers import SUPPORT
-from layer import Layer, layer, needs_layer
 
-pytestmark = [pytest.mark.processes, pytest.mark.long, needs_layer]
+from evaluation.lab import sshd
+from evaluation.lab.layer import Layer, lacking, layer
+
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.long,
+    pytest.mark.skipif(bool(lacking()), reason=lacking()),
+]
 
 ARTOS = (sys.executable, "-m", "deploy.cli")
 NAME = "desks"
-_SSHD = """
-Port {port}
-ListenAddress 127.0.0.1
-HostKey {folder}/host
-AuthorizedKeysFile {folder}/user.pub
-PidFile {folder}/sshd.pid
-StrictModes no
-PermitUserEnvironment no
-AcceptEnv PYTHONPATH OMP_NUM_THREADS
-PermitRootLogin yes
-"""
-_CLIENT = """
-Host desk1 desk2
-  HostName 127.0.0.1
-  Port {port}
-  IdentityFile {folder}/user
-  StrictHostKeyChecking no
-  UserKnownHostsFile {folder}/known
-  SendEnv PYTHONPATH OMP_NUM_THREADS
-Host desk3
-  HostName 127.0.0.1
-  Port 1
-"""
 
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layer]:
     folder = tmp_path_factory.mktemp("ssh")
-    packages = ("openssh-server", "openssh-client")
-    with layer(folder, *packages, provides="sshd") as there:
-        for name in ("host", "user"):
-            there.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name))
-        words = {"port": 16922, "folder": folder}
-        (folder / "sshd_config").write_text(_SSHD.format(**words))
-        (folder / "ssh_config").write_text(_CLIENT.format(**words))
-        there.run("mkdir", "-p", "/run/sshd")
-        there.start("/usr/sbin/sshd", "-D", "-f", str(folder / "sshd_config"))
-        there.variables["ARTOS_CLUSTERS"] = str(folder / "clusters")
-        there.until(lambda: not there.tried("ssh", *flags(there), "desk1", "true").returncode)
+    with layer(folder, *sshd.PACKAGES, provides=["sshd"]) as there:
+        sshd.serve(there, 16922)
         yield there
-
-
-def flags(there: Layer) -> tuple[str, ...]:
-    return ("-F", str(there.folder / "ssh_config"))
 
 
 def artos(there: Layer, *words: str, cwd: Path | None = None) -> Any:
@@ -72,7 +42,7 @@ def up(there: Layer, hosts: str, nodes: str, *words: str) -> dict[str, Any]:
     file.write_text(hosts)
     started: dict[str, Any] = artos(
         there, "up", "--on", "ssh", "--nodes", nodes, "--name", NAME, "--hosts", str(file),
-        f"--worker-options={' '.join(flags(there))}", "--wait", "200", *words,
+        f"--worker-options={' '.join(sshd.flags(there))}", "--wait", "200", *words,
     )  # fmt: skip
     return started
 

@@ -198,7 +198,10 @@ class Machines(Cluster):
         for name, host in self.hosts.items():
             there = [each for each in self._processes(name) if each.pid not in daemons]
             left += [f"{name}: {each.pid} {_output(each)}" for each in there]
-            left += [f"{name}: {path}" for path in _segments(host)]
+            # Daemons that live mark their CPUs.
+            lives = any(daemon.process.poll() is None for daemon in self.daemons().values())
+            segments = [path for path in _segments(host) if not (lives and "artos-cpus-" in path)]
+            left += [f"{name}: {path}" for path in segments]
         return left
 
 

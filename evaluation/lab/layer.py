@@ -16,9 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-from helpers import PATIENCE, ROOT
+from artos.errors import ArtosError
+from evaluation.core.sources import ROOT
 
+PATIENCE = 240.0
+"""Seconds; generous, for machines are loaded."""
 _SHARED = ("/proc", "/sys", "/dev", "/tmp", str(ROOT), sys.prefix)
 """Places that are as they are outside; any of them may be a file system of its own."""
 _SETUP = """
@@ -51,18 +53,22 @@ def lacking() -> str:
     return "" if shutil.which("apt-get") else "Debian's packages cannot be installed here"
 
 
-needs_layer = pytest.mark.skipif(bool(lacking()), reason=lacking())
+class LayerFailed(ArtosError):
+    """What was to be done in a layer was not. ``what`` it was, ``why`` is what was printed."""
+
+    def __init__(self, what: str, why: str) -> None:
+        self.what, self.why = what, why
+        super().__init__(f"{what}: {why or 'nothing was printed'}")
 
 
 class Layer:
-    """Runs commands in it; made by ``layer``."""
+    """Runs commands in it, in ``folder`` unless told otherwise; made by ``layer``."""
 
     def __init__(self, inside: Sequence[str], folder: Path) -> None:
         self._inside, self.folder = inside, folder
         self.variables: dict[str, str] = {
             "PYTHONPATH": str(ROOT), "HOME": str(folder), "OMP_NUM_THREADS": "1",
         }  # fmt: skip
-
         self._started: list[subprocess.Popen[bytes]] = []
 
     @property
@@ -71,8 +77,14 @@ class Layer:
         kept = {name: value for name, value in os.environ.items() if name != "ARTOS_SHM"}
         return {**kept, **self.variables}
 
+    def start_node(self, script: str, host: str = "") -> None:
+        """A shell script on a node of its own, which has its own name and its own shared memory."""
+        enter, named = f"cd {self.folder} && ", f"hostname {host} && " if host else ""
+        apart = ("unshare", "--uts", "--mount", "sh", "-c")
+        self.start(*apart, f"{enter}mount -t tmpfs tmpfs /dev/shm && {named}exec {script}")
+
     def start(self, *words: str) -> None:
-        """A process that lives as long as the layer."""
+        """A process that lives as long as the layer at most; its output goes nowhere."""
         self._started.append(
             subprocess.Popen(
                 [*self._inside, *words], env=self._env, stdin=subprocess.DEVNULL,
@@ -81,42 +93,69 @@ class Layer:
         )  # fmt: skip
 
     def close(self) -> None:
+        """Kill what was started."""
         for each in self._started:
             each.kill()
             each.wait(PATIENCE)
 
     def run(self, *words: str, cwd: Path | None = None) -> str:
-        """What a command prints that succeeds."""
+        """What a command prints.
+
+        Raises:
+            LayerFailed: it failed.
+        """
         done = self.tried(*words, cwd=cwd)
-        assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        if done.returncode:
+            why = f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
+            raise LayerFailed(" ".join(words), why)
         return done.stdout
 
     def tried(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*self._inside, "env", f"--chdir={cwd or self.folder}", *words], env=self._env,
-            capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
-            check=False,
-        )  # fmt: skip
+        """What became of a command.
+
+        Raises:
+            LayerFailed: it did not end.
+        """
+        try:
+            return subprocess.run(
+                [*self._inside, "env", f"--chdir={cwd or self.folder}", *words], env=self._env,
+                capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as late:
+            raise LayerFailed(" ".join(words), f"it took more than {PATIENCE:g} s") from late
 
     def until(self, condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
+        """Wait for a condition, and return what it says.
+
+        Raises:
+            LayerFailed: it did not come true; the message has the logs.
+        """
         end = time.monotonic() + seconds
         while not (found := condition()):
-            assert time.monotonic() < end, self.story()
+            if time.monotonic() > end:
+                raise LayerFailed(f"what was waited for for {seconds:g} s", self.story())
             time.sleep(0.3)
         return found
 
     def story(self) -> str:
-        """The logs in its folder, for a failure."""
+        """The ends of the logs in its folder, for a failure."""
         logs = sorted(self.folder.rglob("*.log"))
         return "\n".join(f"-- {log}\n{log.read_text(errors='replace')[-3000:]}" for log in logs)
 
 
 @contextmanager
-def layer(folder: Path, *packages: str, provides: str) -> Iterator[Layer]:
-    """A layer with these packages, which provide that program; nothing of it is left afterwards."""
+def layer(folder: Path, *packages: str, provides: Sequence[str]) -> Iterator[Layer]:
+    """A layer with these packages, which provide these programs; nothing is left afterwards.
+
+    Raises:
+        LayerFailed: there can be none here, or the packages could not be installed.
+    """
+    if why := lacking():
+        raise LayerFailed("a layer", why)
     place = folder / "layer"
     place.mkdir()
-    installed = shutil.which(provides) is not None
+    installed = all(shutil.which(program) for program in provides)
     install = "true" if installed else _INSTALL.format(packages=" ".join(packages))
     setup = _SETUP.format(layer=place, shared=" ".join(_SHARED), install=install)
     apart = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork",
@@ -127,7 +166,8 @@ def layer(folder: Path, *packages: str, provides: str) -> Iterator[Layer]:
     with holder:
         try:
             assert holder.stdout is not None
-            assert holder.stdout.readline().strip() == "ready", log.read_text()
+            if holder.stdout.readline().strip() != "ready":
+                raise LayerFailed(f"installing {', '.join(packages)}", log.read_text())
             children = Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text()
             inside = ("nsenter", "--target", children.split()[0], "--mount", "--pid", "--root")
             there = Layer(inside, folder)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from layer import Layer, layer
+from evaluation.lab.layer import Layer, layer
 
-_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins")
+PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins")
 NODES = ("w1", "w2", "w3")
 _CPUS = 4
 """Of each node, as Slurm is told: this machine need not have them."""
@@ -51,7 +51,7 @@ PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE St
 
 
 class Slurm:
-    """The commands of a Slurm that runs; made by ``slurm``."""
+    """The commands of a Slurm that runs in a layer; made by ``slurm`` or ``serve``."""
 
     def __init__(self, there: Layer) -> None:
         self.run, self.tried, self.until = there.run, there.tried, there.until
@@ -66,23 +66,29 @@ class Slurm:
 
 @contextmanager
 def slurm(folder: Path, port: int = 16817) -> Iterator[Slurm]:
-    """A Slurm whose nodes are idle; nothing of it is left afterwards."""
-    with layer(folder, *_PACKAGES, provides="slurmctld") as there:
-        (folder / "state").mkdir()
-        nodes = [
-            f"NodeName={name} NodeHostname={name} NodeAddr=127.0.0.1 Port={port + 10 + number} "
-            f"CPUs={_CPUS} RealMemory=1000"
-            for number, name in enumerate(NODES)
-        ]
-        conf = [_CONF.format(folder=folder, port=port), *nodes, _PARTITIONS]
-        (folder / "slurm.conf").write_text("\n".join(conf))
-        there.variables |= {
-            "SLURM_CONF": str(folder / "slurm.conf"),
-            "ARTOS_CLUSTERS": str(folder / "clusters"),
-        }
-        daemons = {"ctl": "slurmctld -D"} | {name: f"slurmd -D -N {name}" for name in NODES}
-        for host, daemon in daemons.items():
-            there.start("unshare", "--uts", "sh", "-c", f"hostname {host}; exec {daemon}")
-        idle = ("sinfo", "--noheader", "--Node", "--states=idle", "--partition=low")
-        there.until(lambda: len(there.tried(*idle).stdout.splitlines()) == len(NODES), 60.0)
-        yield Slurm(there)
+    """A Slurm whose nodes are idle, in a layer of its own; nothing of it is left afterwards."""
+    with layer(folder, *PACKAGES, provides=["slurmctld"]) as there:
+        yield serve(there, port)
+
+
+def serve(there: Layer, port: int) -> Slurm:
+    """A Slurm whose nodes are idle; it ends with the layer."""
+    folder = there.folder
+    (folder / "state").mkdir()
+    nodes = [
+        f"NodeName={name} NodeHostname={name} NodeAddr=127.0.0.1 Port={port + 10 + number} "
+        f"CPUs={_CPUS} RealMemory=1000"
+        for number, name in enumerate(NODES)
+    ]
+    conf = [_CONF.format(folder=folder, port=port), *nodes, _PARTITIONS]
+    (folder / "slurm.conf").write_text("\n".join(conf))
+    there.variables |= {
+        "SLURM_CONF": str(folder / "slurm.conf"),
+        "ARTOS_CLUSTERS": str(folder / "clusters"),
+    }
+    daemons = {"ctl": "slurmctld -D"} | {name: f"slurmd -D -N {name}" for name in NODES}
+    for host, daemon in daemons.items():
+        there.start_node(daemon, host)
+    idle = ("sinfo", "--noheader", "--Node", "--states=idle", "--partition=low")
+    there.until(lambda: len(there.tried(*idle).stdout.splitlines()) == len(NODES), 60.0)
+    return Slurm(there)

@@ -1,0 +1,127 @@
+"""Packages that a run brings: an environment for each list of them, made once on each machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from importlib.metadata import distributions
+from importlib.util import find_spec
+from pathlib import Path
+
+from artos.errors import DeadlineExceeded, Refused
+from artos.system.child import command
+from artos.system.locks import FileLock
+from artos.system.logging_setup import to_stderr
+from artos.system.private_folder import keep
+from artos.system.regular_file import contents
+from artos.system.user_cache import user_cache
+
+FILE = ".artos-packages.txt"
+"""The list in the code that travels with a run, as pip reads it."""
+_LIST, _COMPLETE, _FAILED = "packages.txt", "complete", "failed"
+_INSTALL_SECONDS = 1800.0
+_FAILED_SECONDS = 600.0
+"""For which a list that could not be installed is not tried again."""
+_UNUSED = 30 * 86_400.0
+_LAST_LINES = 5
+_SITES = ("site-packages", "dist-packages")
+
+
+def enter(code: Path, module: str, arguments: Sequence[str]) -> None:
+    """Go on as the same process in the environment of what is listed in ``code``.
+
+    Returns if nothing is listed there, or this is that environment.
+
+    Raises:
+        Refused: it cannot be installed, and what was said.
+        DeadlineExceeded: it took half an hour, here or in another process.
+        OSError: nothing can be written here.
+    """
+    try:
+        wanted = contents(code / FILE)
+    except FileNotFoundError:
+        return
+    if not is_in(wanted):
+        words = [str(_environment(wanted)), *command(module, *arguments)[1:]]
+        os.execv(words[0], words)
+
+
+def is_in(wanted: bytes) -> bool:
+    """Whether this process is in the environment of that list."""
+    here = Path(sys.prefix)
+    return (here / _COMPLETE).exists() and contents(here / _LIST) == wanted
+
+
+def _environment(wanted: bytes) -> Path:
+    """The interpreter that has these packages beside those that this process has."""
+    sites = [path for path in sys.path if Path(path).name in _SITES]
+    have = sorted(f"{each.name}=={each.version}" for each in distributions())
+    about = "\n".join([sys.version, sys.base_prefix, *sites, *have, ""])
+    name = hashlib.sha256(about.encode() + wanted).hexdigest()[:16]
+    folder = keep(user_cache() / "environments") / name
+    lock = FileLock.take(folder.with_suffix(".lock"), seconds=_INSTALL_SECONDS)
+    if lock is None:
+        raise DeadlineExceeded(f"the installation of packages into {folder}", _INSTALL_SECONDS)
+    with lock:
+        if not (folder / _COMPLETE).exists():
+            _make(folder, wanted, sites, lock)
+        (folder / _COMPLETE).touch()
+    return folder / "bin" / "python"
+
+
+def _make(folder: Path, wanted: bytes, sites: Sequence[str], lock: FileLock) -> None:
+    failed = folder / _FAILED
+    if failed.exists() and time.time() - failed.stat().st_mtime < _FAILED_SECONDS:
+        raise Refused([contents(failed).decode()])
+    for other in folder.parent.glob(f"*/{_COMPLETE}"):
+        if time.time() - other.stat().st_mtime > _UNUSED:
+            shutil.rmtree(other.parent, ignore_errors=True)
+    to_stderr(f"artos: installing the run's packages into {folder}")
+    shutil.rmtree(folder, ignore_errors=True)
+    python = str(folder / "bin" / "python")
+    if find_spec("pip"):
+        # The pip beside it: it installs into the environment of the interpreter that runs it.
+        install = [python, "-P", "-m", "pip", "install", "--no-input", "-q", "-r"]
+    elif shutil.which("uv"):
+        install = ["uv", "pip", "install", "--python", python, "--quiet", "-r"]
+    else:
+        raise Refused(["there is neither pip nor uv here"])
+    try:
+        _run([sys.executable, "-P", "-m", "venv", "--without-pip", str(folder)], lock)
+        (folder / _LIST).write_bytes(wanted)
+        beside = "; ".join(["import site", *(f"site.addsitedir({path!r})" for path in sites)])
+        own = next(folder.glob("lib/python*/site-packages"))
+        (own / "artos-beside.pth").write_text(f"{beside}\n")
+        _run([*install, str(folder / _LIST)], lock)
+    except Refused as refused:
+        folder.mkdir(exist_ok=True)
+        failed.write_text("\n".join(refused.faults))
+        raise
+
+
+def _run(words: Sequence[str], lock: FileLock) -> None:
+    """Run a command that holds the lock until it ends, also if this process is killed."""
+    blocked = signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    try:
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, pass_fds=[lock.fileno()], start_new_session=True,
+        )  # fmt: skip
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    with process:
+        try:
+            said, _ = process.communicate(timeout=_INSTALL_SECONDS)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise DeadlineExceeded(f"{' '.join(words)} to end", _INSTALL_SECONDS) from None
+            raise
+    if process.returncode:
+        raise Refused(["\n".join(said.strip().splitlines()[-_LAST_LINES:])])

@@ -1,0 +1,59 @@
+"""The list of packages that ``artos submit --packages FILE`` sends with a run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from artos.errors import Refused
+from artos.system.regular_file import contents
+
+_LOCK = "uv.lock"
+_EXPORT = (
+    "uv", "export", "--frozen", "--no-dev", "--no-header", "--no-hashes", "--no-emit-project",
+    "--no-emit-package", "artos", "--format", "requirements-txt", "--directory",
+)  # fmt: skip
+_SECONDS = 60.0
+_LOCAL = re.compile(
+    r"^\s*(-[ercf]\b|--(?:editable|requirement|constraint|find-links)\b|[./]|\S+\.whl\b"
+    r"|file:|[^#\s]+ *@ *(?:file:|[./])|artos *(?:[=<>~!;\[#]|$))",
+    re.MULTILINE,
+)
+"""What names files of this machine, or another version of ARTOS than the nodes have."""
+
+
+def package_list(file: Path) -> bytes:
+    """What pip is to install on each machine: a list for pip as it is, or what a uv.lock names.
+
+    Raises:
+        Refused: the file cannot be read, names files of this machine, or there is no uv to read it.
+    """
+    try:
+        listed = _exported(file) if file.name == _LOCK else contents(file)
+        text = listed.decode()
+    except OSError as error:
+        raise Refused([f"--packages {file}: {error.strerror}"]) from error
+    except UnicodeDecodeError as error:
+        raise Refused([f"--packages {file} is no text"]) from error
+    if here := _LOCAL.search(text):
+        raise Refused(
+            [f"--packages {file} names what only this machine has, or ARTOS ({here[0].strip()}): "
+             f"list packages of an index, all of them in one file"]
+        )  # fmt: skip
+    return listed
+
+
+def _exported(file: Path) -> bytes:
+    if shutil.which("uv") is None:
+        raise Refused([f"--packages {file}: only uv can read it, and it is not installed"])
+    command = [*_EXPORT, str(file.resolve().parent)]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise Refused([f"--packages {file}: uv did not read it in {_SECONDS:g} s"]) from None
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()
+        raise Refused([f"--packages {file}: {said}"])
+    return done.stdout

@@ -1,0 +1,1 @@
+"""Clusters that engines carry, beside daemons that are started by hand."""
