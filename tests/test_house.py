@@ -92,6 +92,7 @@ def test_only_the_loader_of_references_imports_user_modules() -> None:
         "triggers",
         "triggers.table",
         "artos.runtime.preload",
+        "artos.trained.trained",
         "deploy.launchers.launcher",
     }  # import modules of our own by name
     found = {

@@ -121,7 +121,7 @@ class DrainNode(UserRequest, frozen=True, tag=True):
 
 
 class UndrainNode(UserRequest, frozen=True, tag=True):
-    """User → head: place actors on the node again, which was drained and has not left yet."""
+    """User → head: place actors on a drained node again, which others still leave."""
 
     node: Line
 

@@ -28,7 +28,6 @@ _LIST, _COMPLETE, _FAILED = "packages.txt", "complete", "failed"
 _INSTALL_SECONDS = 1800.0
 _FAILED_SECONDS = 600.0
 """For which a list that could not be installed is not tried again."""
-_UNUSED = 30 * 86_400.0
 _LAST_LINES = 5
 _SITES = ("site-packages", "dist-packages")
 
@@ -49,6 +48,8 @@ def enter(code: Path, module: str, arguments: Sequence[str]) -> None:
         return
     if not is_in(wanted):
         words = [str(_environment(wanted)), *command(module, *arguments)[1:]]
+        # Until it is ignored there (``ignore_sigterm``).
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
         os.execv(words[0], words)
 
 
@@ -71,7 +72,7 @@ def _environment(wanted: bytes) -> Path:
     with lock:
         if not (folder / _COMPLETE).exists():
             _make(folder, wanted, sites, lock)
-        (folder / _COMPLETE).touch()
+            (folder / _COMPLETE).touch()
     return folder / "bin" / "python"
 
 
@@ -79,9 +80,6 @@ def _make(folder: Path, wanted: bytes, sites: Sequence[str], lock: FileLock) -> 
     failed = folder / _FAILED
     if failed.exists() and time.time() - failed.stat().st_mtime < _FAILED_SECONDS:
         raise Refused([contents(failed).decode()])
-    for other in folder.parent.glob(f"*/{_COMPLETE}"):
-        if time.time() - other.stat().st_mtime > _UNUSED:
-            shutil.rmtree(other.parent, ignore_errors=True)
     to_stderr(f"artos: installing the run's packages into {folder}")
     shutil.rmtree(folder, ignore_errors=True)
     python = str(folder / "bin" / "python")
@@ -96,8 +94,8 @@ def _make(folder: Path, wanted: bytes, sites: Sequence[str], lock: FileLock) -> 
         _run([sys.executable, "-P", "-m", "venv", "--without-pip", str(folder)], lock)
         (folder / _LIST).write_bytes(wanted)
         beside = "; ".join(["import site", *(f"site.addsitedir({path!r})" for path in sites)])
-        own = next(folder.glob("lib/python*/site-packages"))
-        (own / "artos-beside.pth").write_text(f"{beside}\n")
+        for own in folder.glob("lib/python*/site-packages"):
+            (own / "artos-beside.pth").write_text(f"{beside}\n")
         _run([*install, str(folder / _LIST)], lock)
     except Refused as refused:
         folder.mkdir(exist_ok=True)
@@ -107,14 +105,15 @@ def _make(folder: Path, wanted: bytes, sites: Sequence[str], lock: FileLock) -> 
 
 def _run(words: Sequence[str], lock: FileLock) -> None:
     """Run a command that holds the lock until it ends, also if this process is killed."""
-    blocked = signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    # An engine may send SIGTERM to every process of a job; this one is not to end half-way.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
     try:
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, pass_fds=[lock.fileno()], start_new_session=True,
         )  # fmt: skip
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     with process:
         try:
             said, _ = process.communicate(timeout=_INSTALL_SECONDS)
@@ -123,5 +122,7 @@ def _run(words: Sequence[str], lock: FileLock) -> None:
             if isinstance(error, subprocess.TimeoutExpired):
                 raise DeadlineExceeded(f"{' '.join(words)} to end", _INSTALL_SECONDS) from None
             raise
+    if process.returncode < 0:
+        raise ChildProcessError(f"{words[0]} was ended by signal {-process.returncode}")
     if process.returncode:
         raise Refused(["\n".join(said.strip().splitlines()[-_LAST_LINES:])])

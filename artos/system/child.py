@@ -243,15 +243,23 @@ def end_with_parent(number: int = signal.SIGKILL) -> None:
 
 
 def ignore_sigterm() -> None:
-    """Leave it to a daemon when this process ends: an engine may send SIGTERM to a whole job."""
-    me = os.getpid()
+    """Leave it to a daemon when this process ends: an engine may send SIGTERM to a whole job.
 
-    def ignore(number: int, frame: FrameType | None) -> None:
-        if os.getpid() != me:  # a process that was forked here is its maker's to end
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+    Processes that are forked here are their maker's to end.
+    """
+    if signal.signal(signal.SIGTERM, _ignore) is not _ignore:
+        os.register_at_fork(after_in_child=_heed_sigterm)
+    signal.siginterrupt(signal.SIGTERM, False)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
 
-    signal.signal(signal.SIGTERM, ignore)
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Do nothing."""
+
+
+def _heed_sigterm() -> None:
+    if signal.getsignal(signal.SIGTERM) is _ignore:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def adopts_orphans() -> bool:

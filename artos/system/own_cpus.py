@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from artos.errors import NotOurs
 from artos.system import private_folder
 from artos.system.closing import Closing
 from artos.system.locks import FileLock
@@ -57,8 +56,8 @@ def tidy(folder: Path | None = None) -> list[Path]:
     for path in folder.glob("*"):
         with suppress(OSError):  # another worker may remove it
             if left := FileLock.take(path, create=False):
-                path.unlink()
-                left.close()
+                with left:
+                    path.unlink()
                 removed.append(path)
     with suppress(OSError):
         folder.rmdir()  # if it is empty
@@ -70,11 +69,13 @@ def _folder() -> Path:
 
 
 def _mark(folder: Path, cpu: int) -> FileLock | None:
-    """The mark of a CPU; None if another worker has it, or the folder is another user's."""
+    """The mark of a CPU; None if another worker has it, or none can be made."""
     while True:
         with suppress(FileNotFoundError):  # the last worker has just removed the folder
             try:
                 private_folder.keep(folder)
-            except NotOurs:
+                return FileLock.take(folder / str(cpu))
+            except FileNotFoundError:
+                raise
+            except OSError:  # also NotOurs
                 return None
-            return FileLock.take(folder / str(cpu))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType, TracebackType
@@ -20,12 +21,13 @@ class StopRequests:
     requests are only counted. Under ``draining`` the first one drains and the second one raises.
     After two, none raises any more: the rest of the run is being removed. Work that must not be
     interrupted, such as making a process and recording that it exists, is done ``undisturbed``:
-    requests take effect when it is over.
+    requests take effect when it is over. Those that come within ``settle`` seconds of one are the
+    same, as where an engine signals a whole job and each process passes it on.
     """
 
-    def __init__(self, signals: Sequence[signal.Signals] = STOPPING) -> None:
+    def __init__(self, signals: Sequence[signal.Signals] = STOPPING, settle: float = 0.0) -> None:
         self.received = 0
-        self._signals = signals
+        self._signals, self._settle, self._last = signals, settle, float("-inf")
         self._busy, self._postponed = False, 0
         self._react = self._interrupt
         self._before: dict[signal.Signals, object] = {}
@@ -91,6 +93,10 @@ class StopRequests:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if now - self._last < self._settle:
+            return
+        self._last = now
         if self._busy:
             self._postponed += 1
         else:

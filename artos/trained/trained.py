@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,17 +30,22 @@ def load(
 ) -> Trained:
     """Load the newest weights of a run, which may be over or live.
 
-    ``path`` is the run's folder. The policy is built by the run's own code, which is imported from
-    where it was when the run began; ``code`` is the folder of the file if it has moved since. Where
-    others may have written to that place, as in a folder that was received, ``trust`` says to run
-    what is there.
+    ``path`` is the run's folder, or ``RUN@HEAD``: a run of that head, whose newest checkpoint is
+    copied here with the keys in ``ARTOS_KEYS``; ``RUN@`` is one of the head in ``ARTOS_HEAD``. The
+    policy is built by the run's own code, which is imported from where it was when the run began;
+    ``code`` is the folder of the file if it has moved since. Where others may have written to that
+    place, as in a folder that was received, ``trust`` says to run what is there.
     ``seed`` is for actions that are sampled. The environment is not needed.
 
     Raises:
         NoSuchRun: it is not the folder of a run.
         CheckpointFault: nothing is saved yet, it is damaged, or it does not fit the code.
-        Refused: the code is not there any more, cannot be imported, or has no policy.
+        Refused: the code is not there any more, cannot be imported, or has no policy; or the head
+            refuses.
+        NoHead, WrongKeys, DeadlineExceeded: the head does not answer.
     """
+    if "@" in str(path):  # by name, as what asks a head stands on a floor above
+        path = import_module("deploy.client.copies").local(str(path))
     record = read(Path(path), None if code is None else Path(code), trust=trust)
     return Trained(record, record.workload(), str(path), seed)
 

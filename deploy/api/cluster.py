@@ -118,7 +118,7 @@ class Cluster(Closing):
         return self._client.drain(node)
 
     def undrain(self, node: str) -> Mapping[str, Any]:
-        """Place actors on a drained node again, if it has not ended yet."""
+        """Place actors on a drained node again, as long as actors leave it."""
         return self._client.undrain(node)
 
     def get(self, run: str, folder: str | Path | None = None, what: str = "all") -> Result:

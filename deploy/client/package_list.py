@@ -17,9 +17,10 @@ _EXPORT = (
 )  # fmt: skip
 _SECONDS = 60.0
 _LOCAL = re.compile(
-    r"^\s*(-[ercf]\b|--(?:editable|requirement|constraint|find-links)\b|[./]|\S+\.whl\b"
-    r"|file:|[^#\s]+ *@ *(?:file:|[./])|artos *(?:[=<>~!;\[#]|$))",
-    re.MULTILINE,
+    r"^[ \t]*(-[erc]|--(?:editable|requirement|constraint)\b|(?:-f|--find-links)(?![= ]*https?:)"
+    r"|[./]|(?!https?:)\S+\.whl\b|file:|[^#\s]+ *@ *(?:git\+)?(?:file:|[./])"
+    r"|artos *(?:[=<>~!;@\[#]|\r?$))",
+    re.MULTILINE | re.IGNORECASE,
 )
 """What names files of this machine, or another version of ARTOS than the nodes have."""
 

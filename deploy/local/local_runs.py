@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from artos.protocol.usage import flat
 from artos.protocol.views import ClusterView, NodeView, RunFacts, RunView
 from artos.runs.checkpoint import MANIFEST
 from artos.runtime import control
+from artos.system.child_modules import ChildModule
 from artos.system.closest import closest
 from artos.system.closing import Closing
+from artos.system.signals import CLOSE
 from artos.system.usable_cpus import usable_cpus
 from artos.version import VERSION
 from head.daemon import status_api
@@ -112,7 +115,9 @@ class LocalRuns(Closing):
             try:
                 process = psutil.Process(pid)
                 if owner(folder) == pid:  # the descriptor is not that of a later process
-                    process.terminate()
+                    # A run process of a head leaves it to the head what SIGTERM means.
+                    of_a_head = ChildModule.RUN in process.cmdline()
+                    process.send_signal(CLOSE if of_a_head else signal.SIGTERM)
                 return msgspec.structs.replace(line(folder), state=STOPPING)
             except psutil.NoSuchProcess:
                 return line(folder)

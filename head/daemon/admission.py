@@ -31,9 +31,9 @@ class Admission:
             # Without any worker one run may begin: its faults then show before a worker is there.
             room = 1 - active
             if self._nodes.usable:
-                unplaced = sum(
-                    self._nodes.have(self._runs.by_name[name].where) for name in self._runs.unplaced
-                )
+                # One that waits for a label takes no room from those that need none.
+                where = (self._runs.by_name[name].where for name in self._runs.unplaced)
+                unplaced = sum(not labels or self._nodes.have_room(labels) for labels in where)
                 room = int(min(self._nodes.free - unplaced, self._at_once - active))
             for name in self._next_in_queue(room):
                 yield self._begun(self._runs.by_name[name])
@@ -54,7 +54,7 @@ class Admission:
 
     def _is_held_back(self, queued: QueuedRun) -> bool:
         run = self._runs.by_name[queued.name]
-        if not self._nodes.have(run.where):
+        if run.where and not self._nodes.have_room(run.where):
             return True
         return bool(self._books) and bool(self._books.why_not_begun(run))
 

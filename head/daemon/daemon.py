@@ -111,7 +111,8 @@ class HeadDaemon(Closing):
         Raises:
             KeyboardInterrupt: after a second signal; the processes of runs live on.
         """
-        with StopRequests() as requests, requests.draining(self._stop):
+        settle = _SETTLED if self._options.end_file else 0.0
+        with StopRequests(settle=settle) as requests, requests.draining(self._stop):
             _log.info(
                 "the head listens at %s, runs are in %s", self.endpoint, self._head_state.runs
             )
@@ -203,7 +204,9 @@ class HeadDaemon(Closing):
                             self._inside.send(run.name, message)
                     case Finish(run=run):
                         _log.info(
-                            "run %s is to save and end: %s", run.name, run.why or "it is stopped"
+                            "run %s is to save%s",
+                            run.name,
+                            "" if run.goes_on else f" and end: {run.why or 'it is stopped'}",
                         )
                         self._host.signal(run.name, CLOSE)
                     case Order(node=node, message=message):

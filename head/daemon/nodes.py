@@ -67,6 +67,7 @@ class Nodes:
         self._entries: dict[str, _Entry] = {}
         self._actors: dict[str, dict[str, int]] = {}  # by node and run
         self._orders = Orders()
+        self._room: dict[tuple[str, ...], int] = {}  # by labels, until a node changes
         self._crowded = Ranking()  # nodes with more actors than slots, the most crowded first
         self._count = 0
 
@@ -140,6 +141,7 @@ class Nodes:
             self._crowded.drop(name)
 
     def _book(self, entry: _Entry, free: int, slots: int) -> None:
+        self._room.clear()
         self.free += free - entry.free
         self.slots += slots - entry.slots
         self.usable += (slots > 0) - (entry.slots > 0)
@@ -152,12 +154,20 @@ class Nodes:
         """How many nodes have room for one more run."""
         return len(self._orders.spread)
 
-    def have(self, labels: Collection[str]) -> bool:
+    def have(self, labels: tuple[str, ...]) -> bool:
         """Whether there is a usable node with all these labels."""
-        return not labels or any(
-            entry.node.usable and {*labels} <= {*entry.node.labels}
-            for entry in self._entries.values()
-        )
+        return self._best(labels) >= 0
+
+    def have_room(self, labels: tuple[str, ...]) -> bool:
+        """Whether one more run fits on a usable node with all these labels."""
+        return self._best(labels) > 0
+
+    def _best(self, labels: tuple[str, ...]) -> int:
+        """The most runs that fit on a node with these labels, -1 without such a node."""
+        if labels not in self._room:
+            fit = (e for e in self._entries.values() if {*labels} <= {*e.node.labels})
+            self._room[labels] = max((e.free if e.slots else -1 for e in fit), default=-1)
+        return self._room[labels]
 
     def candidates(self, actors: int, policy: str, but: Callable[[str], object]) -> list[str]:
         """Nodes with room; they include all that ``place`` would choose for so many actors."""

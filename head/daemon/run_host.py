@@ -114,7 +114,12 @@ class RunHost(Closing):
                 str(self._keys), self._head, resume,
             )  # fmt: skip
             write_order(self._file(run), order)
-            child = start(ProcessSpec(self._process, (str(self._file(run)),)), _log(run))
+            # It begins with SIGTERM blocked, until it ignores it.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+            try:
+                child = start(ProcessSpec(self._process, (str(self._file(run)),)), _log(run))
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         except OSError as error:
             raise Refused([f"the run cannot begin: {error}"]) from error
         self._follow(run.name, _Process(PidFd(child.pid), child, child.log))

@@ -71,8 +71,8 @@ class Runs:
 
     @property
     def some_wait(self) -> bool:
-        """Whether a run waits to begin."""
-        return bool(self._queued)
+        """Whether a run waits to begin, other than for a node with its labels."""
+        return sum(map(len, self._queued.values())) > len(self.labelled)
 
     def tidy(self) -> None:
         """Forget the oldest runs that are over, if they are many."""
@@ -82,6 +82,7 @@ class Runs:
     def _forget(self, name: str) -> None:
         run = self.by_name.pop(name)
         self._over.discard((self._numbers.pop(name), name))
+        self.labelled.discard(name)
         self._wait(run, there=False)
         if self._tickets.get(run.ticket) is run:
             del self._tickets[run.ticket]

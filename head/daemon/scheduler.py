@@ -169,7 +169,7 @@ class Scheduler:
         if outcome in _IN_VAIN and run.begins_again:
             outcome, words = "", run.why or words
         stopping, run.up = run.state == STOPPING, None
-        if run.goes_on and outcome in ("", "interrupted"):
+        if run.goes_on and outcome not in ("done", "failed"):
             self._again(run, "the next start of the head")
         elif outcome:
             as_asked = {"done": "", "interrupted": run.why}

@@ -47,8 +47,9 @@ class Waits:
         active, slots = len(self._runs.active), self._nodes.slots
         if not self._nodes.usable:
             return _NO_WORKER
-        if not self._nodes.have(run.where):
-            return f"a worker with {_labels(run)}"
+        if run.where and not self._nodes.have_room(run.where):
+            free = "a free slot and " if self._nodes.have(run.where) else ""
+            return f"a worker with {free}{_labels(run)}"
         if active >= self._at_once:
             return f"the head, which carries {self._at_once} runs at once (--runs-at-once)"
         if why := self._books.why_not_begun(run):

@@ -22,6 +22,7 @@ from artos.system.closing import Closing
 from workers.checkpoint.criu.driver import Criu, NoCriu, Operation, Outcome, criu_here
 from workers.checkpoint.facts import Facts
 from workers.checkpoint.images import Image, ImageStore
+from workers.checkpoint.tiers import rights_missing
 
 _APART = ("unshare", "--pid", "--fork", "--kill-child=KILL", "setsid")
 
@@ -32,9 +33,7 @@ def why_not() -> str:
     driver = criu_here()
     if isinstance(driver, NoCriu):
         return str(driver.why)
-    if os.geteuid() != 0:
-        return "CRIU needs root"
-    return ""
+    return rights_missing()
 
 
 needs_criu = pytest.mark.skipif(bool(why_not()), reason=f"needs CRIU: {why_not()}")

@@ -23,6 +23,8 @@ from workers.checkpoint.criu.find import cache_folder, find_criu, version_of
 _PATIENCE = 20.0
 _NEEDED = {"SYS_ADMIN": 21, "SYS_PTRACE": 19, "NET_ADMIN": 12}
 """Capabilities CRIU needs for a process in a PID namespace of its own, with their bits."""
+OF_A_USER = {**_NEEDED, "CHECKPOINT_RESTORE": 40, "SETPCAP": 8}
+"""What it needs if it is not root that runs it. Programs inherit them if they are ambient."""
 
 
 class Tier(msgspec.Struct, frozen=True):
@@ -114,11 +116,14 @@ def try_host() -> Findings:
 
 def rights_missing() -> str:
     """The rights this process lacks to checkpoint others; empty if it has them."""
-    if os.geteuid() != 0:
-        return "CRIU needs root"
-    effective = int(_status()["CapEff"], 16)
-    missing = [name for name, bit in _NEEDED.items() if not effective >> bit & 1]
-    return f"root lacks the capabilities {' '.join(missing)} here" if missing else ""
+    root = os.geteuid() == 0
+    held = int(_status()["CapEff" if root else "CapAmb"], 16)
+    needed = _NEEDED if root else OF_A_USER
+    missing = " ".join(name for name, bit in needed.items() if not held >> bit & 1)
+    if not missing:
+        return ""
+    who = "root lacks" if root else "CRIU needs root, or"
+    return f"{who} the {'' if root else 'ambient '}capabilities {missing}{' here' if root else ''}"
 
 
 def _is_installed(package: str) -> bool:
@@ -156,13 +161,13 @@ def _check(binary: Path) -> str:
     """The complaint of ``criu check``; a success is cached."""
     stamp = cache_folder() / "criu-check"
     stat = binary.stat()
-    rights = _status()["CapEff"]
+    rights = f"{os.geteuid()} {_status()['CapEff']}"
     # Everything that the answer depends on.
     key = f"{binary} {stat.st_mtime_ns} {stat.st_size} {platform.release()} {rights}"
     with suppress(OSError):
         if stamp.read_text() == key:
             return ""
-    complaint = _complaint(binary, "check")
+    complaint = _complaint(binary, "check", *(() if os.geteuid() == 0 else ("--unprivileged",)))
     if not complaint:
         own = stamp.with_name(f"{stamp.name}.{os.getpid()}")
         with suppress(OSError):  # the folder is not writable: CRIU is asked again next time

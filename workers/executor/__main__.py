@@ -93,14 +93,17 @@ def main(arguments: Sequence[str]) -> int:
     # Signals that come before the handlers are installed are handled as soon as they are.
     signal.pthread_sigmask(signal.SIG_BLOCK, (CLOSE, signal.SIGINT, signal.SIGHUP))
     end_with_parent(CLOSE)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))  # it is ignored now
     faulthandler.enable()
     with logging_to(to_stderr):
         process = ExecutorProcess(Path(arguments[0]))
         why = ""
         try:
             if code := process.code:
+                # Nothing has begun that they would have to close in order.
+                ends = (CLOSE, signal.SIGINT)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
                 packages.enter(Path(code), ChildModule.EXECUTOR, arguments)
+                signal.pthread_sigmask(signal.SIG_BLOCK, ends)
         except (Refused, DeadlineExceeded, OSError) as error:
             why = f"the run's packages cannot be installed: {error}"
         why = why or process.run()

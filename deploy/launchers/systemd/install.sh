@@ -2,6 +2,9 @@
 # Makes this machine part of a cluster, now and after every boot:
 #   sudo deploy/launchers/systemd/install.sh head tcp://IP:PORT KEYS_DIR [RUNS_DIR]
 #   sudo deploy/launchers/systemd/install.sh worker tcp://IP:PORT KEYS_DIR [FLAGS...]
+# With IMAGES=yes a worker has actors as images, clones and moves of them, without root: CRIU is set up
+# in /opt/artos, and the worker and the users' code that it runs get the capabilities that CRIU needs.
+# They may then mount file systems, trace processes and configure the network, as this user.
 # Needs the .venv of `make setup`. The service runs as the user who called sudo. Existing files in
 # /etc/artos are not overwritten, so changes there stay.
 set -eu
@@ -14,6 +17,7 @@ shift 3
 here=$(dirname "$(realpath "$0")")
 artos=${ARTOS:-$(realpath "$here/../../..")/.venv/bin/artos}
 user=${SUDO_USER:-$(id -un)}
+images=${IMAGES:-no} capabilities='' criu=${ARTOS_CRIU:-}
 units=${UNITS:-/etc/systemd/system} etc=${ETC:-/etc/artos}
 
 [ -x "$artos" ] || fail "there is no $artos: run make setup"
@@ -30,16 +34,25 @@ runs = "$runs"
 END
     ;;
 worker)
+    if [ "$images" = yes ]; then
+        needs='CAP_SYS_ADMIN CAP_SYS_PTRACE CAP_NET_ADMIN CAP_CHECKPOINT_RESTORE CAP_SETPCAP'
+        capabilities="AmbientCapabilities=$needs"
+        [ -n "$criu" ] || ARTOS_CACHE=/opt/artos "$artos" setup criu || fail "there is no CRIU here"
+        [ -n "$criu" ] || criu=$(ls -d /opt/artos/criu-*/bin/criu | tail -1)
+    fi
     [ -e "$etc/worker.env" ] || cat >"$etc/worker.env" <<END
 ARTOS_HEAD=$head
 ARTOS_KEYS=$keys
 WORKER_FLAGS=$*
 END
+    [ "$images" != yes ] || grep -q ^ARTOS_CRIU= "$etc/worker.env" ||
+        echo "ARTOS_CRIU=$criu" >>"$etc/worker.env"
     ;;
 *) fail "give head or worker, not $role" ;;
 esac
 
-sed -e "s|@ARTOS@|$artos|" -e "s|@USER@|$user|" "$here/artos-$role.service" \
+sed -e "s|@ARTOS@|$artos|" -e "s|@USER@|$user|" \
+    -e "s|@CAPABILITIES@|$capabilities|" "$here/artos-$role.service" \
     >"$units/artos-$role.service"
 [ -n "${UNITS:-}" ] || systemctl daemon-reload
 [ -n "${UNITS:-}" ] || systemctl enable --now "artos-$role.service"

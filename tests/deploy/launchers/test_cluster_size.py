@@ -52,6 +52,11 @@ def test_there_are_as_many_as_actors_can_use_within_bounds(
     assert len(step.start) + len(units) - 1 == workers
 
 
+def test_runs_that_no_worker_here_suits_are_not_counted() -> None:
+    unfit = ClusterView(runs=(RunView(name="r", state="queued", wants=8, where=("gpu",)),))
+    assert Scaling(cluster(1, 4)).step(unfit, [unit(HEAD)], {}, 0.0).start == (0,)
+
+
 def test_before_any_worker_has_joined_each_is_expected_to_have_a_slot() -> None:
     assert Scaling(cluster(0, 4)).step(view(run(3)), [], {}, 0.0).start == (0, 1, 2)
 

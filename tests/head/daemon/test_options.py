@@ -14,6 +14,7 @@ from deploy.cli.__main__ import main
 from head.daemon.options import HeadOptions, head_options
 from head.daemon.quotas import Quota, Quotas
 from head.records.run_folder import RunFolder
+from workers.checkpoint.tiers import OF_A_USER
 from workers.daemon.daemon import WorkerOptions
 
 UNITS = ROOT / "deploy" / "launchers" / "systemd"
@@ -161,8 +162,8 @@ def keys(tmp_path: Path) -> Path:
     return folder
 
 
-def install(tmp_path: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    places = {"UNITS": str(tmp_path), "ETC": str(tmp_path / "etc"), "ARTOS": "/bin/true"}
+def install(tmp_path: Path, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
+    places = {"UNITS": str(tmp_path), "ETC": str(tmp_path / "etc"), "ARTOS": "/bin/true", **more}
     return subprocess.run(
         [UNITS / "install.sh", *map(str, arguments)], env={**os.environ, **places},
         capture_output=True, text=True, check=False,
@@ -186,6 +187,18 @@ def test_a_worker_is_installed_by_one_line(keys: Path, tmp_path: Path) -> None:
     assert (tmp_path / "etc" / "worker.env").read_text().splitlines() == [
         "ARTOS_HEAD=tcp://10.0.0.1:5555", f"ARTOS_KEYS={keys}", "WORKER_FLAGS=--name w1",
     ]  # fmt: skip
+
+
+def test_a_worker_with_images_gets_what_criu_needs_and_nothing_else(
+    keys: Path, tmp_path: Path
+) -> None:
+    words = ("worker", "tcp://10.0.0.1:5555", keys)
+    done = install(tmp_path, *words, IMAGES="yes", ARTOS_CRIU="/opt/artos/criu")
+    assert done.returncode == 0, done.stderr
+    unit = (tmp_path / "artos-worker.service").read_text().splitlines()
+    needed = " ".join(f"CAP_{each}" for each in OF_A_USER)
+    assert f"AmbientCapabilities={needed}" in unit
+    assert "ARTOS_CRIU=/opt/artos/criu" in (tmp_path / "etc" / "worker.env").read_text()
 
 
 @pytest.mark.parametrize("daemon", ["head", "worker"])

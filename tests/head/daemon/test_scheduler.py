@@ -277,6 +277,21 @@ def test_who_waits_for_a_label_is_in_nobodys_way(world: World) -> None:
     assert {run.state for run in waiting} == {"queued"}
 
 
+def test_nor_is_who_waits_for_room_where_its_label_is(world: World) -> None:
+    world.actors = 1
+    world.join("w1", slots=1, labels=("gpu",))
+    world.begin("r1")
+    world.join("w2", slots=1)
+    labelled = world.submit("r2", where=("gpu",))
+    assert labelled.state == "queued"
+    assert world.scheduler.waits.of(labelled) == "a worker with a free slot and the label gpu"
+    world.begin("r3")
+    assert set(world.places["r3"].values()) == {"w2"}
+    world.join("w3", slots=1, labels=("gpu",))
+    assert world.up("r2")
+    assert set(world.places["r2"].values()) == {"w3"}
+
+
 def test_a_head_that_starts_again_knows_labels(world: World) -> None:
     world.join("w1", labels=("avx512",))
     (known,) = [node.known for node in world.roster]

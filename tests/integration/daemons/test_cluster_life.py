@@ -87,6 +87,19 @@ def test_without_a_worker_a_run_waits_and_says_for_what(cluster: Cluster, code: 
     assert cluster.stop() == {"w1": 0, "head": 0}
 
 
+@pytest.mark.long
+def test_a_run_goes_where_its_label_is(cluster: Cluster, code: Path) -> None:
+    cluster.start_worker("w1", "--label", "room=a")
+    cluster.alive("w1")
+    submit = cluster.submit(*COUNTING, "--where", "avx512", "--json", cwd=code)
+    cluster.until(lambda: "avx512" in cluster.status()[1].get(RUN, {}).get("waits_for", ""))
+    cluster.start_worker("w2", "--label", "avx512", "--label", "room=b")
+    assert set(finished(cluster, submit)["nodes"]) == {"w2"}
+    nodes, _ = cluster.status()
+    assert [*nodes["w2"]["labels"]] == ["avx512", "room=b"]
+    assert cluster.stop() == {"w1": 0, "w2": 0, "head": 0}
+
+
 # -- workers and heads that go ---------------------------------------------------------------------
 
 
@@ -271,7 +284,7 @@ def test_a_run_that_waits_for_a_worker_is_stopped_at_once(cluster: Cluster, code
     assert cluster.status()[1][RUN]["state"] == "running"
     cluster.head.signal(signal.SIGINT)
     assert cluster.head.wait(LITTLE) == 0, cluster.story()
-    assert "killed" not in cluster.head.said.partition("stopping: runs finish")[2]
+    assert "killed" not in cluster.head.said.partition("stopping: runs save")[2]
     second.kill()
     summary = json.loads((cluster.runs / RUN / "summary.json").read_bytes())
     assert summary["outcome"] == "interrupted"
@@ -297,6 +310,18 @@ def test_stop_saves_and_the_run_can_be_continued(cluster: Cluster, code: Path) -
     assert json.loads(more.out)["steps"] == ROWS
     cluster.until(lambda: cluster.left() == [])
     assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+@pytest.mark.long
+def test_a_run_is_stopped_by_its_folder_on_the_machine_of_the_head(
+    cluster: Cluster, code: Path
+) -> None:
+    submit = under_way(cluster, code, "w1")
+    stop = cluster.start("here", "stop", cluster.runs / RUN)
+    assert stop.wait() == 0, stop.said
+    assert submit.wait() == 130, cluster.story()
+    assert json.loads(submit.out)["outcome"] == "interrupted"
+    cluster.until(lambda: cluster.left() == [])
 
 
 @pytest.mark.long

@@ -17,6 +17,8 @@ from typing import NamedTuple
 import pytest
 from helpers import PATIENCE, ROOT
 
+import artos
+
 HERE = Path(__file__).parent
 FLOORS = ("artos", "triggers", "head", "workers", "deploy")
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -86,6 +88,7 @@ class Tree:
 
     def __init__(self, folder: Path, shm: Path) -> None:
         self.root, self.user, self.shm = folder / "tree", folder / "user", shm
+        self.clusters = self.user / ("c" * 80)  # too long for a socket
         for floor in FLOORS:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / floor, self.root / floor, ignore=ignored)
@@ -103,7 +106,7 @@ class Tree:
         return subprocess.run(
             [sys.executable, "-P", "-m", "deploy.cli", *arguments], cwd=self.user, text=True,
             env={**os.environ, "PYTHONPATH": str(self.root), "ARTOS_SHM": str(self.shm),
-                 "ARTOS_CLUSTERS": str(self.user / "clusters"), **more},
+                 "ARTOS_CLUSTERS": str(self.clusters), **more},
             capture_output=True, timeout=PATIENCE, check=False,
         )  # fmt: skip
 
@@ -175,7 +178,7 @@ def test_an_environment_is_adapted(tree: Tree) -> None:
     assert "decided by its seed" in tree.artos("check", "their_game:make").stdout
 
 
-def test_a_launcher_carries_a_cluster(tree: Tree) -> None:
+def test_a_launcher_carries_a_cluster(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     tree.follow(LAUNCHER)
     up = (
         "up", "--on", "desk", "--nodes", "1..2", "--slots", "1", "--name", "d", "--wait", "200",
@@ -205,9 +208,13 @@ def test_a_launcher_carries_a_cluster(tree: Tree) -> None:
         assert got.returncode == 0, got.stderr
         played = tree.artos("eval", "mine", "--episodes", "1", "--trust")
         assert played.returncode == 0, played.stderr
+        monkeypatch.setenv("ARTOS_KEYS", facts["keys"])
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tree.user / "cache"))
+        by_name = f"{run['name']}@{facts['address']}"
+        assert artos.load(by_name, code=tree.user, trust=True).state_dict()
     finally:
         ended = tree.artos("down", "d")
     assert ended.returncode == 0, ended.stderr
-    left = tree.user / "clusters" / "d"
+    left = tree.clusters / "d"
     assert {path.name for path in left.iterdir()} == {"runs", "logs", "lock"}
     assert [*tree.shm.iterdir()] == []

@@ -5,6 +5,7 @@ Numbers and names come from CRIU's ``rpc.proto``; pycriu has the message classes
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,6 +93,7 @@ def _request(kind: str, folder: int, log: str) -> Any:
     # CRIU opens the folder through our /proc, so it must stay open here. A path would not do: CRIU
     # 4.1 requires the path to be a symbolic link.
     request.opts.images_dir_fd = folder
+    request.opts.unprivileged = os.geteuid() != 0
     request.opts.log_level = _LOG_LEVEL
     request.opts.log_file = log
     request.opts.manage_cgroups_mode = messages.criu_cg_mode.Value(_CGROUPS_ARE_OURS)

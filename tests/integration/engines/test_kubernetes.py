@@ -1,0 +1,186 @@
+"""What is asked of Kubernetes, against a stand-in for its API server; pods run nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import PATIENCE, ROOT, SUPPORT
+
+from artos.clock import Deadline, ManualClock
+from artos.protocol.views import ClusterView, NodeView, RunView
+from deploy.launchers import cluster as clusters
+from deploy.launchers.cluster import HEAD, Cluster
+from deploy.launchers.keeper import Keeper
+from deploy.launchers.launcher import EngineFailed, Launcher, launcher_of
+from evaluation.lab.packages import python_with
+
+pytestmark = [pytest.mark.processes, pytest.mark.long]
+
+KMOCK = "kmock==0.8"
+
+
+class Api:
+    """The stand-in, as a process, and the commands of a user of it."""
+
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        self._process, self.folder = process, folder
+        context = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "here",
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+            "clusters": [{"name": "here", "cluster": {"server": self._said()}}],
+            "users": [{"name": "me", "user": {"token": "t"}}],
+        }  # fmt: skip
+        (folder / "config").write_text(json.dumps(context))
+
+    def ask(self, verb: str, value: Any = 0) -> Any:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{json.dumps({verb: value})}\n")
+        self._process.stdin.flush()
+        return self._said()
+
+    def _said(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+    def tried(self, *words: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, **self.variables}
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "deploy.cli", *words], env=env, cwd=self.folder,
+            capture_output=True, text=True, timeout=PATIENCE, check=False,
+        )  # fmt: skip
+
+    def artos(self, *words: str) -> Any:
+        done = self.tried(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {
+            "PYTHONPATH": str(ROOT), "KUBECONFIG": str(self.folder / "config"),
+            clusters.VARIABLE: str(self.folder / "clusters"),
+        }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """One for all tests: the client reads where its file is only once."""
+    folder = tmp_path_factory.mktemp("kubernetes")
+    python = python_with(folder / "python", KMOCK)
+    process = subprocess.Popen(
+        [python, SUPPORT / "kubernetes_api.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    with process, pytest.MonkeyPatch.context() as patch:
+        there = Api(process, folder)
+        for name, value in there.variables.items():
+            patch.setenv(name, value)
+        try:
+            yield there
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(PATIENCE)
+
+
+@pytest.fixture
+def api(server: Api) -> Iterator[Api]:
+    yield server
+    server.ask("room", 100)
+    server.ask("forbid", "")
+    server.tried("down", "lab")  # of a test that failed
+
+
+def up(api: Api, nodes: str, *words: str) -> dict[str, Any]:
+    started: dict[str, Any] = api.artos(
+        "up", "--on", "kubernetes", "--nodes", nodes, "--name", "lab", "--wait", "60", *words
+    )
+    return started
+
+
+def workers(launcher: Launcher) -> dict[int, str]:
+    return {u.index: u.state for u in launcher.units() if u.index != HEAD and u.state != "ends"}
+
+
+def until(launcher: Launcher, wanted: dict[int, str]) -> None:
+    deadline = Deadline(PATIENCE)
+    while (found := workers(launcher)) != wanted:
+        assert not deadline.passed, found
+
+
+def kept() -> Cluster:
+    return clusters.load(clusters.clusters() / "lab")
+
+
+def view(wants: int, nodes: int) -> ClusterView:
+    there = (NodeView(name=f"lab-{n}", alive=True, slots=1) for n in range(nodes))
+    runs = (RunView(name="r", state="running", wants=wants),) if wants else ()
+    return ClusterView(nodes=tuple(there), runs=runs)
+
+
+def test_a_cluster_comes_grows_shrinks_and_goes(api: Api) -> None:
+    before = api.ask("objects")
+    started = up(api, "1..3")
+    assert not started["missing"]
+    assert [node["name"] for node in started["nodes"]] == ["lab-0"]
+    assert up(api, "1..3")["joined"]
+    other = api.tried("up", "--on", "kubernetes", "--nodes", "2", "--name", "lab")
+    assert "differs" in other.stderr
+    cluster, clock = kept(), ManualClock()
+    launcher = launcher_of(cluster)
+    keeper = Keeper(cluster, launcher, clock=clock)
+    keeper.turn(view(3, 1))
+    until(launcher, {0: "runs", 1: "runs", 2: "runs"})
+    keeper.turn(view(3, 3))
+    assert workers(launcher) == {0: "runs", 1: "runs", 2: "runs"}
+    keeper.turn(view(1, 3))
+    clock.advance(61)
+    keeper.turn(view(1, 3))
+    until(launcher, {0: "runs"})
+    assert api.artos("down", "lab")["name"] == "lab"
+    assert api.ask("objects") == before
+    assert not (cluster.path / "keys").exists()
+
+
+def test_what_it_has_no_room_for_is_told_in_its_words(api: Api) -> None:
+    api.ask("room", 2)  # the head and a worker
+    started = up(api, "2", "--wait", "5")
+    (missing,) = started["missing"]
+    assert missing.startswith("1 of 2 workers (since ")
+    assert "0/3 nodes are available" in missing
+    api.ask("room", 3)
+    until(launcher_of(kept()), {0: "runs", 1: "runs"})
+    api.artos("down", "lab")
+
+
+def test_who_may_not_change_the_number_of_workers_is_told_and_asks_again(api: Api) -> None:
+    up(api, "1..2")
+    cluster, clock = kept(), ManualClock()
+    launcher = launcher_of(cluster)
+    keeper = Keeper(cluster, launcher, clock=clock)
+    api.ask("forbid", "PATCH")
+    with pytest.raises(EngineFailed, match="403: the keeper may not do that"):
+        keeper.turn(view(2, 1))
+    assert workers(launcher) == {0: "runs"}
+    api.ask("forbid", "")
+    clock.advance(16)
+    keeper.turn(view(2, 1))
+    until(launcher, {0: "runs", 1: "runs"})
+    api.artos("down", "lab")
+
+
+def test_a_head_that_it_refuses_leaves_nothing(api: Api) -> None:
+    before = api.ask("objects")
+    api.ask("forbid", "POST")
+    refused = api.tried("up", "--on", "kubernetes", "--nodes", "1", "--name", "lab")
+    assert refused.returncode == 1
+    assert "403" in refused.stderr
+    assert api.ask("objects") == before
+    assert not (clusters.clusters() / "lab" / clusters.RECORD).exists()

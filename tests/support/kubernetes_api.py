@@ -1,0 +1,130 @@
+"""A stand-in for an API server of Kubernetes: objects are kept, StatefulSets get pods; a script.
+
+It prints its URL, then answers each line on standard input, which is JSON, with a line:
+``{"room": N}``: so many pods run, others wait; ``{"forbid": METHOD}``: 403 for such requests on
+StatefulSets; ``{"objects": 0}``: what there is, as ``KIND/NAME``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import kmock
+
+PODS, SETS = kmock.resource("", "v1", "pods"), kmock.resource("apps", "v1", "statefulsets")
+_TICK, _ENDING = 0.1, 0.3
+
+
+class Api(kmock.KubernetesEmulator):  # type: ignore[misc]
+    """The server; ``room`` and ``forbidden`` as the script says."""
+
+    room = 100
+    forbidden = ""
+
+    async def _handle(self, request: Any) -> Any:
+        if request.resource == SETS and request.method.value == self.forbidden:
+            raise kmock.KubernetesError(
+                status=403, reason="Forbidden", message="the keeper may not do that"
+            )
+        return await super()._handle(request)
+
+    def there(self, wanted: Any) -> dict[tuple[str, str], Any]:
+        """Objects of a kind by namespace and name."""
+        return {
+            (namespace, name): found
+            for (resource, namespace, name), found in [*self.objects.items()]
+            if resource == wanted and not found.deleted
+        }
+
+    def pods(self, request: Any) -> dict[str, Any]:
+        """The pods with the labels that are asked for."""
+        name, _, value = request.params.get("labelSelector", "=").partition("=")
+        pods = [pod.raw for pod in self.there(PODS).values()]
+        chosen = [pod for pod in pods if not name or pod["metadata"]["labels"].get(name) == value]
+        return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": chosen}
+
+    def control(self) -> None:
+        """Do once what the controller of StatefulSets and the scheduler do."""
+        sets, pods = self.there(SETS), self.there(PODS)
+        wanted = {
+            (namespace, f"{name}-{number}"): found.raw["spec"]["template"]["metadata"]["labels"]
+            for (namespace, name), found in sets.items()
+            for number in range(found.raw["spec"]["replicas"])
+        }
+        now = datetime.now(UTC)
+        for key, pod in pods.items():
+            ends = pod.raw["metadata"].get("deletionTimestamp")
+            if ends and (now - datetime.fromisoformat(ends)).total_seconds() > _ENDING:
+                pod.delete()
+            elif key not in wanted and not ends:
+                pod.patch({"metadata": {"deletionTimestamp": now.isoformat()}})
+        running = sum(pod.raw["status"]["phase"] == "Running" for pod in self.there(PODS).values())
+        for key, labels in wanted.items():
+            if key not in pods:
+                made = _pod(*key, labels, now)
+                if (PODS, *key) in self.objects:
+                    self.objects[(PODS, *key)].create(made)
+                else:
+                    self.objects[(PODS, *key)] = made
+            elif pods[key].raw["status"]["phase"] == "Pending" and running < self.room:
+                running += 1
+                pods[key].patch({"status": {"phase": "Running", "conditions": []}})
+
+
+def _pod(namespace: str, name: str, labels: dict[str, str], now: datetime) -> dict[str, Any]:
+    full = {
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/3 nodes are available: 3 Insufficient cpu",
+    }  # fmt: skip
+    return {
+        "kind": "Pod", "apiVersion": "v1",
+        "metadata": {
+            "name": name, "namespace": namespace, "labels": labels,
+            "creationTimestamp": now.isoformat(),
+        },
+        "spec": {"containers": [{"name": "artos"}]},
+        "status": {"phase": "Pending", "conditions": [full]},
+    }  # fmt: skip
+
+
+def _answer(api: Api, verb: str, value: Any) -> Any:
+    if verb == "room":
+        api.room = value
+    elif verb == "forbid":
+        api.forbidden = value
+    elif verb == "objects":
+        return sorted(
+            f"{resource.plural}/{name}"
+            for (resource, _, name), found in [*api.objects.items()]
+            if not found.deleted
+        )
+    return None
+
+
+async def main() -> None:
+    """Serve until standard input ends."""
+    async with Api() as api, kmock.Server(api) as server:
+        api.resources.load_bundled()
+        api[kmock.action.LIST, PODS] << api.pods
+        print(json.dumps(str(server.url)), flush=True)
+        lines: asyncio.Queue[str] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(sys.stdin, lambda: lines.put_nowait(sys.stdin.readline()))
+        while True:
+            api.control()
+            try:
+                line = await asyncio.wait_for(lines.get(), _TICK)
+            except TimeoutError:
+                continue
+            if not line:
+                return
+            ((verb, value),) = json.loads(line).items()
+            print(json.dumps(_answer(api, verb, value)), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
