@@ -39,9 +39,8 @@ TESTS = (
     "tests/integration/daemons/test_moving_life.py",
     "tests/integration/elastic/test_prewarmed.py",
     "tests/artos/runtime/test_clones.py",
-    "tests/workers/checkpoint/test_criu_driver.py",
 )
-"""Moves of a cluster's actors, images restored ahead, clones of a template, all of CRIU."""
+"""Moves of a cluster's actors, images restored ahead, clones of a template."""
 # The interpreter may lie below a folder that others cannot enter: in a mount namespace of its own
 # that folder has nothing but the interpreter.
 _AS_USER = """
