@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from artos.errors import DeadlineExceeded, Refused
+from artos.system.archives import PACKAGES_FILE
 from artos.system.child import command
 from artos.system.locks import FileLock
 from artos.system.logging_setup import to_stderr
@@ -22,8 +23,6 @@ from artos.system.private_folder import keep
 from artos.system.regular_file import contents
 from artos.system.user_cache import user_cache
 
-FILE = ".artos-packages.txt"
-"""The list in the code that travels with a run, as pip reads it."""
 _LIST, _COMPLETE, _FAILED = "packages.txt", "complete", "failed"
 _INSTALL_SECONDS = 1800.0
 _FAILED_SECONDS = 600.0
@@ -43,20 +42,16 @@ def enter(code: Path, module: str, arguments: Sequence[str]) -> None:
         OSError: nothing can be written here.
     """
     try:
-        wanted = contents(code / FILE)
+        wanted = contents(code / PACKAGES_FILE)
     except FileNotFoundError:
         return
-    if not is_in(wanted):
-        words = [str(_environment(wanted)), *command(module, *arguments)[1:]]
-        # Until it is ignored there (``ignore_sigterm``).
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
-        os.execv(words[0], words)
-
-
-def is_in(wanted: bytes) -> bool:
-    """Whether this process is in the environment of that list."""
     here = Path(sys.prefix)
-    return (here / _COMPLETE).exists() and contents(here / _LIST) == wanted
+    if (here / _COMPLETE).exists() and contents(here / _LIST) == wanted:
+        return
+    words = [str(_environment(wanted)), *command(module, *arguments)[1:]]
+    # Until it is ignored there (``ignore_sigterm``).
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+    os.execv(words[0], words)
 
 
 def _environment(wanted: bytes) -> Path:

@@ -28,10 +28,12 @@ from artos.system.unpack import is_right, read, unpack
 
 IGNORE_FILE = ".artosignore"
 LIMIT_MB = 64
+PACKAGES_FILE = ".artos-packages.txt"
+"""The list of packages that travels with a run, as pip reads it."""
 _ALWAYS = (
     ".git", ".hg", ".svn", ".venv", "venv", "__pycache__", "*.pyc", "*.egg-info", "node_modules",
     ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".ipynb_checkpoints",
-    ".artos-packages.txt",  # what travels with `artos submit --packages` only
+    PACKAGES_FILE,  # what travels with `artos submit --packages` only
     ".head", "*.key_secret*",  # the state of a head that runs here, and secret keys
 )  # fmt: skip
 NOTHING: Mapping[str, bytes] = MappingProxyType({})
@@ -83,19 +85,21 @@ def pack(
                     entry.type, entry.linkname = tarfile.SYMTYPE, str((folder / path).readlink())
                     archive.addfile(entry)
                     continue
-                data = contents(folder / path)
-                entry.size, entry.mode = len(data), 0o755 if found.st_mode & 0o100 else 0o644
-                archive.addfile(entry, io.BytesIO(data))
+                mode = 0o755 if found.st_mode & 0o100 else 0o644
+                _add(archive, entry, contents(folder / path), mode)
             for name, data in sorted(more.items()):
-                entry = tarfile.TarInfo(name)
-                entry.size, entry.mode = len(data), 0o644
-                archive.addfile(entry, io.BytesIO(data))
+                _add(archive, tarfile.TarInfo(name), data, 0o644)
     except OSError as error:
         what = f"{error.filename} cannot be read ({error.strerror})"
         raise Refused([f"{what}: list it in {IGNORE_FILE}"]) from error
     content = buffer.getvalue()
     read(content)
     return name_of(content), content
+
+
+def _add(archive: tarfile.TarFile, entry: tarfile.TarInfo, data: bytes, mode: int) -> None:
+    entry.size, entry.mode = len(data), mode
+    archive.addfile(entry, io.BytesIO(data))
 
 
 def name_of(content: bytes) -> str:

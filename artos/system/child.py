@@ -247,8 +247,7 @@ def ignore_sigterm() -> None:
 
     Processes that are forked here are their maker's to end.
     """
-    if signal.signal(signal.SIGTERM, _ignore) is not _ignore:
-        os.register_at_fork(after_in_child=_heed_sigterm)
+    signal.signal(signal.SIGTERM, _ignore)
     signal.siginterrupt(signal.SIGTERM, False)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
 
@@ -260,6 +259,9 @@ def _ignore(number: int, frame: FrameType | None) -> None:
 def _heed_sigterm() -> None:
     if signal.getsignal(signal.SIGTERM) is _ignore:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+os.register_at_fork(after_in_child=_heed_sigterm)
 
 
 def adopts_orphans() -> bool:

@@ -16,11 +16,10 @@ from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.run_state import OVER
 from artos.protocol.views import RunView, Status
-from artos.runs import packages
 from artos.runtime.preload import Preloaded
 from artos.specs.fields import LABEL
 from artos.specs.reference import file_and_object, package_of
-from artos.system.archives import pack
+from artos.system.archives import PACKAGES_FILE, pack
 from artos.system.printable import printable
 from deploy.client.head_client import HeadClient
 from deploy.client.package_list import package_list
@@ -65,7 +64,7 @@ def submit(client: HeadClient, wanted: Wanted) -> dict[str, Any]:
         raise Refused([f"--where {', '.join(map(repr, wrong))}: no worker has such a --label"])
     workload, folder = code_of(wanted)
     archive, content = ("", b"")
-    more = {packages.FILE: package_list(wanted.packages)} if wanted.packages else {}
+    more = {PACKAGES_FILE: package_list(wanted.packages)} if wanted.packages else {}
     if folder is not None or more:
         with TemporaryDirectory() as nothing:
             limit = client.limits()["archive_mb"]

@@ -165,10 +165,10 @@ def _wait(cluster: Cluster, launcher: Launcher, seconds: float, say: Say) -> Sta
     began = time.time()
     without = Deadline(_WITHOUT_HEAD)
     while True:
-        started = _look(cluster, launcher, began)
+        started, units = _look(cluster, launcher, began)
         if not started.missing or deadline.passed:
             return started
-        if started.head or any(unit.index == HEAD for unit in launcher.units()):
+        if started.head or any(unit.index == HEAD for unit in units):
             without = Deadline(_WITHOUT_HEAD)
         elif without.passed and not launcher.inside:
             raise HeadEnded(cluster.name, cluster.logs / "head.log")
@@ -178,10 +178,13 @@ def _wait(cluster: Cluster, launcher: Launcher, seconds: float, say: Say) -> Sta
         time.sleep(min(_LOOK, deadline.left))
 
 
-def _look(cluster: Cluster, launcher: Launcher, began: float) -> Started:
+def _look(cluster: Cluster, launcher: Launcher, began: float) -> tuple[Started, Sequence[Unit]]:
+    """What there is, and the engine's units if anything is missing."""
     head, view = "", ClusterView()
+    units: Sequence[Unit] = ()
     if launcher.inside:
-        return _look_at_units(cluster, launcher.units(), began)
+        units = launcher.units()
+        return _look_at_units(cluster, units, began), units
     with suppress(Refused):
         head = published_in(cluster.address).endpoint
     if head:
@@ -203,10 +206,11 @@ def _look(cluster: Cluster, launcher: Launcher, began: float) -> Started:
             names = {node.name for node in nodes}
             others = [u for u in units if u.index != HEAD and cluster.node(u.index) not in names]
             missing.append(_missing(f"{lacks} of {cluster.least} workers", others, began))
-    return Started(
+    started = Started(
         cluster.name, cluster.engine, cluster.folder, str(cluster.keys),
         f"{FILE}{cluster.address}", head if view.version else "", nodes, tuple(missing),
     )  # fmt: skip
+    return started, units
 
 
 def _look_at_units(cluster: Cluster, units: Sequence[Unit], began: float) -> Started:

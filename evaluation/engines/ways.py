@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,7 +17,7 @@ from artos.errors import ArtosError, Refused
 from artos.transport.address import FILE, published_in
 from deploy.client.head_client import HeadClient
 from evaluation.lab import slurm, sshd
-from evaluation.lab.layer import PATIENCE, Layer, LayerFailed, layer
+from evaluation.lab.layer import PATIENCE, Layer, ended, layer, printed
 from evaluation.lab.packages import python_with
 from evaluation.lab.raylets import PACKAGE, RealRay, real_ray
 from evaluation.lab.slurm import Slurm
@@ -176,13 +175,5 @@ def _beside(there: Layer, ray: RealRay, python: Path, *words: str) -> str:
         **os.environ, "PYTHONPATH": there.variables["PYTHONPATH"], "RAY_ADDRESS": ray.address,
         "ARTOS_CLUSTERS": str(there.folder / "ray-clusters"), "OMP_NUM_THREADS": "1",
     }  # fmt: skip
-    try:
-        done = subprocess.run(
-            [python, *words], env=env, cwd=there.folder, capture_output=True, text=True,
-            timeout=2 * PATIENCE, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as late:
-        raise LayerFailed(" ".join(words), "it did not end") from late
-    if done.returncode:
-        raise LayerFailed(" ".join(words), f"{done.stdout}\n{done.stderr}")
-    return done.stdout
+    done = ended([python, *words], 2 * PATIENCE, env=env, cwd=there.folder)
+    return printed(" ".join(words), done)

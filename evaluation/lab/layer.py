@@ -61,6 +61,35 @@ class LayerFailed(ArtosError):
         super().__init__(f"{what}: {why or 'nothing was printed'}")
 
 
+def ended(
+    words: Sequence[str | Path], seconds: float = PATIENCE, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """What became of a command, with the options of ``subprocess.run``.
+
+    Raises:
+        LayerFailed: it did not end in time.
+    """
+    try:
+        return subprocess.run(
+            words, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL,
+            check=False, **options,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as late:
+        what = " ".join(map(str, words))
+        raise LayerFailed(what, f"it took more than {seconds:g} s") from late
+
+
+def printed(what: str, done: subprocess.CompletedProcess[str]) -> str:
+    """What a command printed that succeeded.
+
+    Raises:
+        LayerFailed: it failed; names ``what`` was run.
+    """
+    if done.returncode:
+        raise LayerFailed(what, f"status {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
 class Layer:
     """Runs commands in it, in ``folder`` unless told otherwise; made by ``layer``."""
 
@@ -104,11 +133,7 @@ class Layer:
         Raises:
             LayerFailed: it failed.
         """
-        done = self.tried(*words, cwd=cwd)
-        if done.returncode:
-            why = f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
-            raise LayerFailed(" ".join(words), why)
-        return done.stdout
+        return printed(" ".join(words), self.tried(*words, cwd=cwd))
 
     def tried(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         """What became of a command.
@@ -116,14 +141,8 @@ class Layer:
         Raises:
             LayerFailed: it did not end.
         """
-        try:
-            return subprocess.run(
-                [*self._inside, "env", f"--chdir={cwd or self.folder}", *words], env=self._env,
-                capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
-                check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired as late:
-            raise LayerFailed(" ".join(words), f"it took more than {PATIENCE:g} s") from late
+        command = [*self._inside, "env", f"--chdir={cwd or self.folder}", *words]
+        return ended(command, env=self._env)
 
     def until(self, condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         """Wait for a condition, and return what it says.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
-from evaluation.lab.layer import LayerFailed
+from evaluation.lab.layer import ended, printed
 
 _SECONDS = 480.0
 
@@ -28,9 +27,4 @@ def python_with(folder: Path, *packages: str) -> Path:
 
 
 def _run(*words: str) -> None:
-    try:
-        done = subprocess.run(words, check=False, timeout=_SECONDS, capture_output=True, text=True)
-    except subprocess.TimeoutExpired as late:
-        raise LayerFailed(" ".join(words), f"it took more than {_SECONDS:g} s") from late
-    if done.returncode:
-        raise LayerFailed(" ".join(words), done.stderr)
+    printed(" ".join(words), ended(words, _SECONDS))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from evaluation.lab.layer import Layer
 
 PACKAGES = ("openssh-server", "openssh-client")
@@ -48,5 +50,8 @@ def serve(there: Layer, port: int) -> None:
     (there.folder / "ssh_config").write_text("".join(clients))
     there.variables["ARTOS_CLUSTERS"] = str(there.folder / "clusters")
     for host in HOSTS:
-        reached = ("ssh", *flags(there), host, "true")
-        there.until(lambda reached=reached: not there.tried(*reached).returncode)  # type: ignore[misc]
+        there.until(partial(_answers, there, host))
+
+
+def _answers(there: Layer, host: str) -> bool:
+    return there.tried("ssh", *flags(there), host, "true").returncode == 0

@@ -44,6 +44,8 @@ from head.records import summary_file
 _log = logging.getLogger(__name__)
 _TICK = 0.5
 _SETTLED = 1.0
+_ONE_REQUEST = 1.0
+"""Seconds within which signals are one request to stop, where an engine ends a whole job."""
 _MOST_A_TURN = 100
 """Most messages handled before their changes are saved: many share one commit, none waits long."""
 
@@ -111,7 +113,7 @@ class HeadDaemon(Closing):
         Raises:
             KeyboardInterrupt: after a second signal; the processes of runs live on.
         """
-        settle = _SETTLED if self._options.end_file else 0.0
+        settle = _ONE_REQUEST if self._options.end_file else 0.0
         with StopRequests(settle=settle) as requests, requests.draining(self._stop):
             _log.info(
                 "the head listens at %s, runs are in %s", self.endpoint, self._head_state.runs

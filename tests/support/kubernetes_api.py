@@ -19,7 +19,7 @@ PODS, SETS = kmock.resource("", "v1", "pods"), kmock.resource("apps", "v1", "sta
 _TICK, _ENDING = 0.1, 0.3
 
 
-class Api(kmock.KubernetesEmulator):  # type: ignore[misc]
+class Api(kmock.KubernetesEmulator):
     """The server; ``room`` and ``forbidden`` as the script says."""
 
     room = 100

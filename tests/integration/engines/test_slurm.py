@@ -12,15 +12,11 @@ from typing import Any
 
 import pytest
 from helpers import SUPPORT
+from layers import needs_layer
 
-from evaluation.lab.layer import lacking
 from evaluation.lab.slurm import Slurm, slurm
 
-pytestmark = [
-    pytest.mark.processes,
-    pytest.mark.long,
-    pytest.mark.skipif(bool(lacking()), reason=lacking()),
-]
+pytestmark = [pytest.mark.processes, pytest.mark.long, needs_layer]
 
 ARTOS = (sys.executable, "-m", "deploy.cli")
 NAME = "lab"

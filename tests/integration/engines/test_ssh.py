@@ -11,15 +11,12 @@ from typing import Any
 
 import pytest
 from helpers import SUPPORT
+from layers import needs_layer
 
 from evaluation.lab import sshd
-from evaluation.lab.layer import Layer, lacking, layer
+from evaluation.lab.layer import Layer, layer
 
-pytestmark = [
-    pytest.mark.processes,
-    pytest.mark.long,
-    pytest.mark.skipif(bool(lacking()), reason=lacking()),
-]
+pytestmark = [pytest.mark.processes, pytest.mark.long, needs_layer]
 
 ARTOS = (sys.executable, "-m", "deploy.cli")
 NAME = "desks"

@@ -30,8 +30,9 @@ from workers.daemon.orphans import Orphans
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[ExecutorHost]:
     archives = Archives(tmp_path / "archives")
-    cpus = lambda: (0, 1)  # noqa: E731
-    host = ExecutorHost("w1", cpus, tmp_path, archives, tmp_path / "runs", SystemClock(), 30.0)
+    host = ExecutorHost(
+        "w1", lambda: (0, 1), tmp_path, archives, tmp_path / "runs", SystemClock(), 30.0
+    )
     (tmp_path / "runs").mkdir()
     yield host
     host.kill()
