@@ -128,6 +128,7 @@ class Firing(msgspec.Struct, frozen=True):
     rounds: int = 1  # invocations that it grants to each of them
     keys: tuple[str, ...] = ()
     version: int = -1  # the newest that the trigger knew of
+    ahead: int = 1  # invocations that each of them may then have, with earlier ones
     # The engine fills in these two. The number follows the firing through every process: it is in
     # the invocation, in the answer, in the version that it makes, and in the journal.
     trigger: str = ""

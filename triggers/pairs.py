@@ -131,6 +131,7 @@ def _merged(one: Firing, other: Firing, actors: tuple[int, ...] | None) -> Firin
         dropped=one.dropped + other.dropped,
         actors=actors,
         rounds=max(one.rounds, other.rounds),
+        ahead=max(one.ahead, other.ahead),
         keys=tuple(dict.fromkeys(one.keys + other.keys)),
         version=max(one.version, other.version),
     )

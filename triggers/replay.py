@@ -275,7 +275,7 @@ class RoundTrigger(Trigger):
             rounds += 1
         if self._wants(actor):
             self._turns.appendleft(actor)
-        return Firing(actors=(actor,), rounds=rounds) if rounds else None
+        return Firing(actors=(actor,), rounds=rounds, ahead=self.ahead) if rounds else None
 
     def _wants(self, actor: int) -> bool:
         return self._asked[actor] - self._done[actor] < self.ahead

@@ -35,6 +35,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 _PATIENCE = 120.0
 _FRAMES_EACH = 100
 _RUN, _EPOCH = "fuzzed", 11
+_FILE_FORMATS, _WITH_A_LOG = slice(18, 20), b"\2\2"
+"""In the header of a file of SQLite (its section 1.3): how it is written and read."""
 _ACTORS = 3
 """The last actor is left alone: its number is not among the numbers that are tried."""
 
@@ -151,10 +153,12 @@ def head(place: Place) -> Target:
         answer = user.last(control.ClusterAnswer)
         assert isinstance(answer, control.ClusterAnswer)
         files = sorted((runs / ".head").glob("state.sqlite*"))
-        kept = b"".join(file.read_bytes() for file in files)
+        # It is written after the first request, and only then becomes a file with a log of writes.
+        turns = any(file.name.endswith("-journal") for file in files)
+        kept = b"" if turns else b"".join(file.read_bytes() for file in files)
+        if kept[_FILE_FORMATS] != _WITH_A_LOG:
+            return state()
         found = sorted(path.name for path in runs.iterdir())
-        if not kept:
-            return state()  # the file is written after the first request
         known = answer.cluster
         return (known.nodes, known.runs, known.faults, kept, found), known.malformed
 
@@ -282,7 +286,10 @@ class ExecutorPlace:
 
     def executor(self) -> Target:
         """The executor, attacked by its run; orders that a run may give are left out."""
-        ordered = (steering.CloseExecutor, steering.Start, steering.Prepare)
+        ordered = (
+            steering.CloseExecutor, steering.Start, steering.Prepare, steering.Call, steering.End,
+            steering.Retire,
+        )  # fmt: skip
         kinds = tuple(kind for kind in codec.TYPES if kind not in ordered)
         say = lambda body: self.run.say(body, "w1")  # noqa: E731
         return Target("executor", self.process, kinds, say, self.run.settle, self._news)

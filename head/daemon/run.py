@@ -173,6 +173,13 @@ class Run(msgspec.Struct):
         self.outcome = self.why = self.waits_for = ""
         self.goes_on = False
 
+    def again(self, waits_for: str) -> None:
+        """Put it back into the queue: its next process continues from its last checkpoint."""
+        if self.facts:  # the next process counts from 0
+            self.facts = msgspec.structs.replace(self.facts, usage={})
+        self.outcome = self.why = ""
+        self.state, self.resume, self.waits_for = QUEUED, True, waits_for
+
     def end(self, outcome: str, why: str) -> None:
         """Record that the run is over."""
         self.state = at_the_end(outcome)

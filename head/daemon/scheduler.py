@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from math import inf
 
-import msgspec
-
 from artos.errors import Refused
 from artos.protocol.control import ExecutorEnded, Hello, Placed, RunNews, RunUp
 from artos.protocol.run_state import QUEUED, RUNNING, STOPPING
@@ -170,7 +168,7 @@ class Scheduler:
             outcome, words = "", run.why or words
         stopping, run.up = run.state == STOPPING, None
         if run.goes_on and outcome not in ("done", "failed"):
-            self._again(run, "the next start of the head")
+            run.again("the next start of the head")
         elif outcome:
             as_asked = {"done": "", "interrupted": run.why}
             self._over(run, outcome, as_asked.get(outcome, run.why or words))
@@ -180,15 +178,8 @@ class Scheduler:
             self._over(run, "failed", f"its process died {run.deaths + 1} times in a row: {words}")
         else:
             run.deaths += 1
-            self._again(run, f"another start: {words}")
+            run.again(f"another start: {words}")
         self._changed(run)
-
-    @staticmethod
-    def _again(run: Run, waits_for: str) -> None:
-        if run.facts:  # the next process counts from 0
-            run.facts = msgspec.structs.replace(run.facts, usage={})
-        run.outcome = run.why = ""
-        run.state, run.resume, run.waits_for = QUEUED, True, waits_for
 
     def stop(self, run: Run) -> None:
         """Have a run finish and save, as its user wants."""

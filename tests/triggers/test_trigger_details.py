@@ -75,10 +75,10 @@ def test_two_firings_meet_in_the_actors_that_both_are_for(one: Any, other: Any, 
 
 def test_what_two_firings_make_together() -> None:
     one = Firing((Claim(0, 0, 2),), (Claim(1, 0, 2),), (0, 1), rounds=1, keys=("a", "b"), version=5)
-    other = Firing((Claim(0, 2, 4),), (Claim(2, 0, 2),), (1, 2), 3, ("b", "c"), 4, "t", 9)
+    other = Firing((Claim(0, 2, 4),), (Claim(2, 0, 2),), (1, 2), 3, ("b", "c"), 4, 2, "t", 9)
     both = ((Claim(0, 0, 2), Claim(0, 2, 4)), (Claim(1, 0, 2), Claim(2, 0, 2)))
-    assert plus(one, other) == Firing(*both, (0, 1, 2), 3, ("a", "b", "c"), 5)
-    assert meet(one, other) == Firing(*both, (1,), 3, ("a", "b", "c"), 5)
+    assert plus(one, other) == Firing(*both, (0, 1, 2), 3, ("a", "b", "c"), 5, 2)
+    assert meet(one, other) == Firing(*both, (1,), 3, ("a", "b", "c"), 5, 2)
     for each in (Firing(), one):
         assert plus(each, Firing()).actors is plus(Firing(), each).actors is None
 

@@ -84,7 +84,7 @@ class Sampling(Concern[Run]):
 
     def _sample(self, firing: Firing) -> bool:
         run, actors = self.run, self._of(firing)
-        run.rounds.at_once(firing.rounds)
+        run.rounds.at_once(max(firing.rounds, firing.ahead))
         granted = 0
         for _ in range(firing.rounds):
             round_ = msgspec.structs.replace(firing, rounds=1)

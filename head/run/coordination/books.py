@@ -109,7 +109,7 @@ class Rounds:
     def grant(self, actor: int) -> int | None:
         """Grant one more round; returns the row up to which the actor is to sample.
 
-        None if the actor still has as many rounds to sample as were ever granted at once.
+        None if the actor still has as many rounds to sample as a firing ever let it have.
         """
         if self._granted[actor] - self._written[actor] >= self._most * self._steps:
             return None
@@ -122,7 +122,7 @@ class Rounds:
         self._granted[actor] = self._written[actor] = row
 
     def at_once(self, rounds: int) -> None:
-        """So many rounds are granted at once."""
+        """So many rounds an actor may have to sample."""
         self._most = max(self._most, rounds)
 
     def granted_to(self, actor: int) -> int:

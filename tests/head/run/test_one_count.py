@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from artos.buffer.actor_block import ActorBlock
@@ -60,7 +60,7 @@ class World:
 
     def _grant(self, firing: Firing) -> None:
         (actor,) = firing.actors or ()
-        self.ledger.at_once(firing.rounds)
+        self.ledger.at_once(max(firing.rounds, firing.ahead))
         for _ in range(firing.rounds):
             stop = self.ledger.grant(actor)
             if stop is None:
@@ -170,6 +170,10 @@ moves = st.lists(
 @given(
     arrivals=st.booleans(), after=st.sampled_from([0, 24, 100]),
     ratio=st.sampled_from([0.5, 2.0, 8.0]), script=moves,
+)  # fmt: skip
+@example(  # two rounds of an actor that were granted one after the other
+    arrivals=False, after=0, ratio=8.0,
+    script=[("write", 0, 4), ("look", 0, 0), *[("learn", 0, 0)] * 5],
 )  # fmt: skip
 def test_in_every_interleaving(
     arrivals: bool, after: int, ratio: float, script: list[tuple[str, int, int]]
