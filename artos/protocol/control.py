@@ -243,7 +243,7 @@ class Assign(Message, frozen=True, tag=True):
     folder: Line
     archive: Digest
     steering: Line
-    experience: tuple[Line, ...]
+    experience: Line
     slots: Few
 
 
@@ -320,7 +320,7 @@ class RunUp(Message, frozen=True, tag=True):
     plan: bytes
     folder: Line
     steering: Line
-    experience: tuple[Line, ...]
+    experience: Line
     actors: Some
 
 

@@ -75,7 +75,7 @@ class AgentOrders(msgspec.Struct, frozen=True):
 
     site: Site
     plan_file: str
-    endpoints: tuple[str, ...]
+    endpoint: str
     keys: str
     """The folder of the cluster's keys, "" for none."""
     node: str
@@ -93,22 +93,20 @@ class AgentOrders(msgspec.Struct, frozen=True):
 
 
 class ReplayOrders(msgspec.Struct, frozen=True):
-    """The orders of a replay process, which serves actors ``number``, ``number + count``, ..."""
+    """The orders of a replay process."""
 
     site: Site
     plan_file: str
     endpoint: str
     keys: str
     """The folder of the cluster's keys, "" for none."""
-    number: int
-    count: int
     epoch: int
     weights_dtype: str
 
     @property
     def counters_path(self) -> Path:
         """File of its counters."""
-        return Path(self.site.folder) / f"replay-{self.number}"
+        return Path(self.site.folder) / "replay"
 
 
 def write_order(path: Path, order: RunOrder | ExecutorOrder) -> None:

@@ -135,7 +135,7 @@ class Cluster:
         run, scheduled = self._runs[name], self._scheduler.runs[name]
         run.up(self._devices, self._compute)
         actors = run.workload.plan.actors
-        self._scheduler.run_up(RunUp(name, scheduled.epoch, 1, b"", "", "", (), actors))
+        self._scheduler.run_up(RunUp(name, scheduled.epoch, 1, b"", "", "", "", actors))
         self._to_decide = True
 
     def _report(self, name: str) -> None:

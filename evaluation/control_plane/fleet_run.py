@@ -45,7 +45,7 @@ def read(folder: Path) -> list[Placement]:
 def serve(order: RunOrder, head: Messenger, waker: Waker) -> None:
     """Act as the run for as long as the head lives."""
     actors = int(order.request["settings"]["actors"])
-    head.send(HEAD, control.RunUp(order.run, order.epoch, os.getpid(), b"{}", "", "", (), actors))
+    head.send(HEAD, control.RunUp(order.run, order.epoch, os.getpid(), b"{}", "", "", "", actors))
     folder = Path(order.folder)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _FILE).open("ab", buffering=0) as notes:

@@ -240,7 +240,7 @@ class RunPlace:
     def replay(self) -> Target:
         """Its replay process, attacked by a transfer agent that is not part of the run."""
         (process,) = [p for p in self.process.children() if ChildModule.REPLAY in p.cmdline()]
-        evil = self.place.calls(self.up.experience[0], "evil")
+        evil = self.place.calls(self.up.experience, "evil")
 
         def settle() -> None:
             evil.calm_down(lambda: evil.refused)
@@ -265,7 +265,7 @@ class ExecutorPlace:
         self.run = place.serves("tcp://127.0.0.1:*")
         self.replay = place.serves("tcp://127.0.0.1:*")
         assign = control.Assign(
-            _RUN, _EPOCH, up.plan, up.folder, "", self.run.endpoint, (self.replay.endpoint,), 1
+            _RUN, _EPOCH, up.plan, up.folder, "", self.run.endpoint, self.replay.endpoint, 1
         )
         folder = place.folder / "executor"
         (folder / "logs").mkdir(parents=True)

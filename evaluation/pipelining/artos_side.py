@@ -48,9 +48,9 @@ _PORT, _EPOCH, _TERM = 7001, 1, 1
 
 
 class Meeting(msgspec.Struct, frozen=True):
-    """Head → worker, the first line: the endpoints to ship rows to, and the folder of keys."""
+    """Head → worker, the first line: the endpoint to ship rows to, and the folder of keys."""
 
-    endpoints: tuple[str, ...]
+    endpoint: str
     keys: str
 
 
@@ -117,7 +117,7 @@ def agent(node: RunMemory, options: argparse.Namespace, meeting: Meeting) -> Ite
     """The worker's transfer agent, with the worker's actors placed there."""
     process = not_encrypted.MODULE if "curve" in options.off else ChildModule.AGENT
     host = AgentHost(
-        node.plan, node.site, node.plan_file, meeting.endpoints, Path(meeting.keys),
+        node.plan, node.site, node.plan_file, meeting.endpoint, Path(meeting.keys),
         f"worker{options.number}", _EPOCH, SystemClock(),
         compress="compression" not in options.off, process=process,
     )  # fmt: skip
@@ -142,14 +142,13 @@ def replay(
     make_keys(keys)
     process = not_encrypted.MODULE if "curve" in options.off else ChildModule.REPLAY
     host = ReplayHost(
-        node.plan, node.site, node.plan_file, keys, options.address, SystemClock(), _EPOCH,
-        process=process,
-    )  # fmt: skip
+        node.site, node.plan_file, keys, options.address, SystemClock(), _EPOCH, process=process
+    )
     host.start()
     try:
         actors = range(node.plan.actors)
         host.terms(dict.fromkeys(actors, _TERM), dict.fromkeys(actors, 0), {})
-        yield host, Meeting(host.endpoints, str(keys))
+        yield host, Meeting(host.endpoint, str(keys))
     finally:
         host.stop()
 

@@ -57,7 +57,7 @@ class _Head:
 
     def _up(self, number: int) -> None:
         run = self.scheduler.runs[f"r{number}"]
-        up = RunUp(run.name, run.epoch, 1, b"{}", run.folder, "tcp://h:1", ("tcp://h:2",), 1)
+        up = RunUp(run.name, run.epoch, 1, b"{}", run.folder, "tcp://h:1", "tcp://h:2", 1)
         assert self.scheduler.run_up(up), f"{run.name} has not begun"
 
     def _turn(self) -> None:

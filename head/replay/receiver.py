@@ -26,7 +26,7 @@ class ActorState(NamedTuple):
 
 
 class Receiver:
-    """The rules of one replay process. ``state`` looks up an actor (None: another process's).
+    """The rules of one replay process. ``state`` looks up an actor (None: there is no such actor).
 
     ``row_bytes`` has the bytes of a row of each key. ``count`` is called with the reason for every
     chunk that is not taken: ``stale`` (of a former node, or of a node that has not greeted yet),
@@ -124,7 +124,7 @@ class Receiver:
         """
         state = self._state_of(chunk.actor)
         if state is None:
-            raise BadMessage(f"actor {chunk.actor} belongs to another replay process")
+            raise BadMessage(f"the run has no actor {chunk.actor}")
         if who not in self._greeted or chunk.term < state.term:
             return self._nothing("stale")
         if not self._may_ship(who, chunk.actor):

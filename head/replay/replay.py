@@ -1,4 +1,4 @@
-"""A replay process: the only writer of its actors' blocks on the head node (paper §4.1)."""
+"""A replay process: the only writer of the actors' blocks on the head node (paper §4.1)."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ from head.replay.receiver import ActorState, Receiver
 PARAMS = "params"
 _PIECE = 128 << 10  # parameters; while one piece is under way the next is made
 MODEL = "model_param"
+_READER = 0
+"""Actors, whose numbers these are, read in the memory of their own nodes."""
 _THREADS = 4
 _PAUSE = 1  # ms without messages after which agents are told what was taken
 _UNREAD = 256
@@ -54,14 +56,14 @@ _BURST = 8 << 20  # bytes received before any agent is answered
 
 
 class WeightStore:
-    """The newest version as messages ready to be sent; ``reader`` numbers its pin of the block.
+    """The newest version as messages ready to be sent.
 
     The slot is pinned only while it is copied: sending may take long, and the learner needs slots.
     With ``dtype`` bfloat16, float32 parameters are rounded before they are sent.
     """
 
-    def __init__(self, region: ObjectRegion, reader: int, dtype: str) -> None:
-        self._region, self._reader, self._dtype = region, reader, dtype
+    def __init__(self, region: ObjectRegion, dtype: str) -> None:
+        self._region, self._dtype = region, dtype
         self._version = -1
         self._messages: list[bytes] = []
 
@@ -76,7 +78,7 @@ class WeightStore:
             yield from self._messages
             return
         self._messages = []
-        slot = self._region.pin(self._reader)
+        slot = self._region.pin(_READER)
         try:
             params = slot.arrays[PARAMS].reshape(-1)
             short = self._dtype == BFLOAT16 and params.dtype == np.float32
@@ -91,7 +93,7 @@ class WeightStore:
                 self._messages.append(message)
                 yield message
         finally:
-            self._region.unpin(self._reader)
+            self._region.unpin(_READER)
         self._version = slot.version
 
 
@@ -114,11 +116,10 @@ class Replay(Closing):
         self._orders, self._control_pipe, self._clock = orders, control_pipe, SystemClock()
         self._board = Board.attach(site.board_path, site.members)
         self._rings = {
-            actor: Rings(ActorBlock.attach(site.block_path(actor)))
-            for actor in range(orders.number, plan.actors, orders.count)
+            actor: Rings(ActorBlock.attach(site.block_path(actor))) for actor in range(plan.actors)
         }
         region = ModelBlock.attach(site.model_path)[MODEL]
-        self._weights = WeightStore(region, orders.number, orders.weights_dtype)
+        self._weights = WeightStore(region, orders.weights_dtype)
         self._counters = Counters(orders.counters_path, REPLAY_COUNTS)
         self._faults = Faults(counted=partial(self._counters.add, "faults"))
         self._row_bytes = next(iter(self._rings.values())).row_bytes
@@ -209,8 +210,7 @@ class Replay(Closing):
     def _begin_terms(self, message: Terms) -> None:
         self._receiver.set_nodes(message.nodes)
         for actor, term in message.terms.items():
-            if actor in self._rings:
-                self._rings[actor].block.begin_term(term, message.bases[actor])
+            self._rings[actor].block.begin_term(term, message.bases[actor])
 
     # -- agents --------------------------------------------------------------------------------
 

@@ -83,8 +83,8 @@ class ClusterRun(Supervisor):
         endpoint = f"tcp://{address.host}:*" if keys else f"ipc://{node.site.folder}/steering"
         self._steering = Messenger.serve(endpoint, keys, node.board.doorbell.ring)
         self._replay = ReplayHost(
-            node.plan, node.site, node.plan_file, address.keys, address.host, clock, address.epoch,
-            weights_dtype=node.plan.elastic.wire_dtype,
+            node.site, node.plan_file, address.keys, address.host, clock, address.epoch,
+            node.plan.elastic.wire_dtype,
         )  # fmt: skip
         self._bundles = Bundles(address.bundles, self._steering.send, clock)
         self._remote = RemoteActors(
@@ -156,7 +156,7 @@ class ClusterRun(Supervisor):
             HEAD,
             control.RunUp(
                 address.run, address.epoch, os.getpid(), plan, address.code,
-                self._steering.endpoint, tuple(self._replay.endpoints), self._cache_plan.actors,
+                self._steering.endpoint, self._replay.endpoint, self._cache_plan.actors,
             ),
         )  # fmt: skip
 

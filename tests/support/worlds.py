@@ -91,7 +91,7 @@ class World:
     def run_up(self, run: Run) -> RunUp:
         asked = run.request.get("settings", {}).get("device", "cpu")
         plan = msgspec.json.encode({"device": asked})
-        return RunUp(run.name, run.epoch, 1, plan, "code", "tcp://h:1", ("tcp://h:2",), self.actors)
+        return RunUp(run.name, run.epoch, 1, plan, "code", "tcp://h:1", "tcp://h:2", self.actors)
 
     def news(self, name: str, state: str = "running", **facts: object) -> None:
         self.scheduler.run_news(RunNews(name, state, "", msgspec.convert(facts, RunFacts)))

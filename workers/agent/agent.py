@@ -1,4 +1,4 @@
-"""The transfer agent: ships rows from an executor's blocks to replay processes (paper §4.2)."""
+"""The transfer agent: ships rows from an executor's blocks to the replay process (paper §4.2)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ Fire = Callable[[int, int, int], None]
 """Called with an actor, a stage, and the row up to which that stage is to be shipped."""
 MODEL = "model_param"
 _TICK = 1.0
-_THREADS = 4
 
 Load = Callable[[str, str], Any]
 """Imports a trigger class of the user by its source, from the user's folder."""
@@ -159,49 +158,41 @@ class Agent(Closing):
         self._faults = Faults(counted=partial(self._counters.add, "faults"))
         shipped = {t: each for t, each in plan.triggers.items() if parsed(t).ships}
         table = decode_table(shipped, lambda source: load(source, plan.reference.folder))
-        self._caches = Caches(plan.consumers, table, clock, self._fire)
-        self._stages = plan.consumers
-        self._keys = Keys.load(Path(orders.keys)) if orders.keys else None
-        # One thread encrypts all that goes to one endpoint.
-        self._context: sockets.Context = zmq.Context(min(_THREADS, len(orders.endpoints)))
         row_bytes = {key.name: key.row_bytes(plan.envs) for key in plan.block(0).all_keys}
-        self._shippings = [
-            Shipping(
-                self._opens(endpoint, orders.node),
-                lambda terms, number: Greet(orders.node, orders.epoch, terms, number),
-                Sender(streams(self._stages, row_bytes), plan.capacity),
-                Packing(orders.compress),
-                self._caches.rings,
-                self._caches.arrived,
-                clock,
-                self._counters,
-                self._faults,
-            )
-            for endpoint in orders.endpoints
-        ]
+        self._sender = Sender(streams(plan.consumers, row_bytes), plan.capacity)
+        self._caches = Caches(plan.consumers, table, clock, self._sender.fire)
+        self._keys = Keys.load(Path(orders.keys)) if orders.keys else None
+        self._context: sockets.Context = zmq.Context()
+        self._shipping = Shipping(
+            self._opens(orders.node),
+            lambda terms, number: Greet(orders.node, orders.epoch, terms, number),
+            self._sender,
+            Packing(orders.compress),
+            self._caches.rings,
+            self._caches.arrived,
+            clock,
+            self._counters,
+            self._faults,
+        )
         board = Board.attach(orders.site.board_path, orders.site.members)
         assembly = Assembly(ModelBlock.attach(orders.site.model_path)[MODEL])
-        self._pulling = Pulling(
-            self._opens(orders.endpoints[0], f"{orders.node}/weights"),
+        pulling = Pulling(
+            self._opens(f"{orders.node}/weights"),
             assembly,
             partial(board.notify, board.members.publisher),
             clock,
             self._counters,
             self._faults,
         )
-        self._all: list[Shipping | Pulling] = [*self._shippings, self._pulling]
+        self._both: tuple[Shipping | Pulling, ...] = (self._shipping, pulling)
         self._terms: dict[int, int] = {}
         self._deadline: Deadline | None = None
         self.orphaned = False
 
-    def _opens(self, endpoint: str, me: str) -> Callable[[], sockets.Socket]:
-        return lambda: sockets.connect(self._context, endpoint, self._keys, me, queue=0)
-
-    def _shipping_of(self, actor: int) -> Shipping:
-        return self._shippings[actor % len(self._shippings)]
-
-    def _fire(self, actor: int, stage: int, stop: int) -> None:
-        self._shipping_of(actor).sender.fire(actor, stage, stop)
+    def _opens(self, me: str) -> Callable[[], sockets.Socket]:
+        return lambda: sockets.connect(
+            self._context, self._orders.endpoint, self._keys, me, queue=0
+        )
 
     # -- the loop ------------------------------------------------------------------------------
 
@@ -210,11 +201,11 @@ class Agent(Closing):
         """Whether it was told to finish, and all committed rows have arrived or time is up."""
         if self._deadline is None:
             return False
-        return self._deadline.passed or all(each.sender.settled for each in self._shippings)
+        return self._deadline.passed or self._sender.settled
 
     def turn(self) -> None:
         """Sleep until something comes or is due, and handle it."""
-        polled: list[Any] = [socket for each in self._all for socket in each.link.sockets]
+        polled: list[Any] = [socket for each in self._both for socket in each.link.sockets]
         if not self._control_pipe.cut:
             polled.append(self._control_pipe.fileno())
         seconds = _TICK if self._deadline is None else min(_TICK, self._deadline.left)
@@ -236,7 +227,7 @@ class Agent(Closing):
         self._caches.engine.tick()
         if self._deadline is not None:
             self._caches.flush()
-        for each in self._all:
+        for each in self._both:
             each.turn(ready)
 
     def _use_terms(self, terms: dict[int, int]) -> None:
@@ -248,17 +239,16 @@ class Agent(Closing):
         }
         for actor in sorted(changed):
             term = terms.get(actor)
-            sender = self._shipping_of(actor).sender
             if actor in self._terms:
-                sender.leave(actor)
+                self._sender.leave(actor)
                 self._caches.leave(actor)
             if term is not None:
                 block = ActorBlock.attach(self._orders.site.block_path(actor))
                 due, arrived = self._caches.place(actor, block)
-                sender.place(actor, term, due, arrived)
+                self._sender.place(actor, term, due, arrived)
         self._terms = terms
-        for each in {self._shipping_of(actor): None for actor in changed}:
-            each.greet()
+        if changed:
+            self._shipping.greet()
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -270,6 +260,6 @@ class Agent(Closing):
 
     def close(self) -> None:
         """Close all connections at once."""
-        for each in self._all:
+        for each in self._both:
             each.close()
         self._context.destroy(linger=0)

@@ -1,4 +1,4 @@
-"""Ships experience: sends the pieces a sender chooses over a link to one replay process."""
+"""Ships experience: sends the pieces a sender chooses over a link to the replay process."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class _OnItsWay(NamedTuple):
 
 
 class Shipping(Closing):
-    """Ships the rows of the actors that one replay process serves.
+    """Ships the rows of the actors that live here.
 
     ``rings`` returns an actor's rows; ``arrived`` is called with an actor, a stage, and how many
     of its rows have arrived.
@@ -134,7 +134,7 @@ class Shipping(Closing):
         counters: Counters,
         faults: Faults,
     ) -> None:
-        self.sender = sender
+        self._sender = sender
         self._packing, self._rings, self._arrived = packing, rings, arrived
         self._hello, self._clock, self._counters = hello, clock, counters
         self._seldom = Seldom(_log)
@@ -145,14 +145,14 @@ class Shipping(Closing):
     def greet(self) -> None:
         """Introduce this node, and send again all rows not known to have arrived."""
         self._way.clear()
-        terms = self.sender.greet()
-        if self.link.send(codec.encode(self._hello(terms, self.sender.number))):
+        terms = self._sender.greet()
+        if self.link.send(codec.encode(self._hello(terms, self._sender.number))):
             self._counters.add("greetings")
 
     def turn(self, ready: Container[object]) -> None:
         """Read the messages that came, and send the pieces that may be sent."""
-        self.link.turn(ready, waits=self.sender.waits)
-        while (piece := self.sender.next_piece()) is not None:
+        self.link.turn(ready, waits=self._sender.waits)
+        while (piece := self._sender.next_piece()) is not None:
             rings = self._rings(piece.actor)
             chunk, parts = load(
                 rings, piece.term, piece.stream.keys, piece.rows, self._pack, ends=piece.ends
@@ -180,7 +180,7 @@ class Shipping(Closing):
     def _handle(self, message: Message) -> None:
         match message:
             case RowsTaken():
-                moved = self.sender.take_report(message)
+                moved = self._sender.take_report(message)
                 # How long these arrivals took, not counting the pieces before them.
                 now, began, size = self._clock.now(), 0.0, 0
                 while self._way and _has_arrived(self._way[0].piece, message):

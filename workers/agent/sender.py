@@ -1,4 +1,4 @@
-"""Decides what to send next to one replay process: from which block, and whether compressed.
+"""Decides what to send next to the replay process: from which block, and whether compressed.
 
 The decisions depend on which rows fired and arrived, how much room there is, how well LZ4
 compresses a key, and how fast the link is. Rows are shipped in order. Whenever something may have

@@ -224,13 +224,11 @@ class WorkerDaemon(Closing):
             case control.Assign() if not self._stopping:
                 # A head that listens on any address is reached at the address we found it at.
                 host = endpoint_of(self._options.head).rpartition(":")[0]
-                steering, *experience = (
-                    _ANY_HOST.sub(host, end) for end in (message.steering, *message.experience)
+                steering, experience = (
+                    _ANY_HOST.sub(host, end) for end in (message.steering, message.experience)
                 )
                 self._executors.assign(
-                    msgspec.structs.replace(
-                        message, steering=steering, experience=tuple(experience)
-                    )
+                    msgspec.structs.replace(message, steering=steering, experience=experience)
                 )
             case control.Unassign(run=run):
                 self._executors.unassign(run)

@@ -26,13 +26,13 @@ class AgentHost:
     """
 
     def __init__(
-        self, plan: Plan, site: Site, plan_file: Path, endpoints: tuple[str, ...],
-        keys_folder: Path | None, node: str, epoch: int, clock: Clock, lock: int = -1,
+        self, plan: Plan, site: Site, plan_file: Path, endpoint: str, keys_folder: Path | None,
+        node: str, epoch: int, clock: Clock, lock: int = -1,
         compress: bool = True, process: str = ChildModule.AGENT,
     ) -> None:  # fmt: skip
         keys = "" if keys_folder is None else str(keys_folder)
         self._orders = AgentOrders(
-            site, str(plan_file), endpoints, keys, node, epoch, lock, compress=compress
+            site, str(plan_file), endpoint, keys, node, epoch, lock, compress=compress
         )
         self._stages, self._site, self._clock = plan.consumers, site, clock
         self._sidecar = Sidecar(process, Path(site.logs) / "agent.log", clock)

@@ -155,4 +155,4 @@ def test_without_keys_everybody_may_do_anything() -> None:
     assert known.accepts("")
     assert not known.claim("run-1", "", 0.0)
     assert known.knows("run-1")
-    known.permit("run-1", control.RunUp("r", 1, 1, b"", "", "", (), 1))
+    known.permit("run-1", control.RunUp("r", 1, 1, b"", "", "", "", 1))

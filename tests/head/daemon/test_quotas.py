@@ -159,7 +159,7 @@ def test_a_run_that_asks_for_a_device_waits_for_one_of_its_users() -> None:
 
 def up_with(world: World, name: str, device: str) -> None:
     plan = msgspec.json.encode({"device": device})
-    up = RunUp(name, world.scheduler.runs[name].epoch, 1, plan, "code", "tcp://h:1", (), 1)
+    up = RunUp(name, world.scheduler.runs[name].epoch, 1, plan, "code", "tcp://h:1", "", 1)
     assert world.scheduler.run_up(up)
 
 

@@ -194,11 +194,11 @@ def test_a_node_is_told_all_that_an_executor_needs(world: World) -> None:
     world.join("w1", slots=3)
     world.submit("r1", archive="abc")
     run = world.scheduler.runs["r1"]
-    up = RunUp("r1", run.epoch, 1, b"plan", "code", "tcp://h:1", ("tcp://h:2",), 4)
+    up = RunUp("r1", run.epoch, 1, b"plan", "code", "tcp://h:1", "tcp://h:2", 4)
     assert world.scheduler.run_up(up)
     world.turn()
     assert world.executors["w1"] == {
-        "r1": Assign("r1", 1, b"plan", "code", "abc", "tcp://h:1", ("tcp://h:2",), 3)
+        "r1": Assign("r1", 1, b"plan", "code", "abc", "tcp://h:1", "tcp://h:2", 3)
     }
 
 

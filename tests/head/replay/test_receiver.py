@@ -100,7 +100,7 @@ def test_nothing_is_taken_of_who_has_not_greeted() -> None:
 @pytest.mark.parametrize(
     ("change", "sizes", "says"),
     [
-        ({"actor": 4}, SIZES, "another replay process"),
+        ({"actor": 4}, SIZES, "the run has no actor 4"),
         ({"keys": ()}, SIZES, "keys missing"),
         ({"keys": ("frames", "frames")}, SIZES, "keys"),
         ({"keys": ("frames", "values")}, SIZES, "values"),

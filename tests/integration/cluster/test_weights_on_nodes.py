@@ -150,8 +150,8 @@ def test_damaged_weights_are_refused_and_asked_for_again(cluster: Cluster, tmp_p
 
     cluster.begin(WITNESS)
     up = cluster.ups[-1]
-    with Tamperer(*up.experience, cluster.folder / "keys", spoils) as tamperer:
-        cluster.ups[-1] = msgspec.structs.replace(up, experience=(tamperer.endpoint,))
+    with Tamperer(up.experience, cluster.folder / "keys", spoils) as tamperer:
+        cluster.ups[-1] = msgspec.structs.replace(up, experience=tamperer.endpoint)
         for node in NODES.values():
             cluster.open(node)
         cluster.place(NODES)

@@ -230,7 +230,7 @@ def test_a_node_speaks_for_itself_only(head: Head) -> None:
 @pytest.mark.parametrize(
     "message",
     [Chunk(0, 1, 0, 5, ("a",), (1,), (False,)), control.Welcome(1, "1", 1.0), Nudge(),
-     control.RunUp("r", 1, 1, b"", "", "", (), 1), control.RunScaled(1, 2)],
+     control.RunUp("r", 1, 1, b"", "", "", "", 1), control.RunScaled(1, 2)],
     ids=lambda message: type(message).__name__,
 )  # fmt: skip
 def test_what_has_no_business_here_is_refused_and_changes_nothing(message, head: Head) -> None:

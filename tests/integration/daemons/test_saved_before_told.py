@@ -194,7 +194,7 @@ def test_a_number_of_actors_outlives_the_process_that_was_told(head: Head, user:
     daemon = head.daemon
     assert daemon is not None
     folder = str(head.folder / "runs" / "r1")
-    up = control.RunUp("r1", 1, 1, b"", "", "", (), 4)
+    up = control.RunUp("r1", 1, 1, b"", "", "", "", 4)
     daemon._scheduler.submit(Run("r1", {}, folder, state="running", epoch=1, up=up))
     process = process_of(head, "r1")
     user.say(control.ScaleRun("r1", 3))
@@ -206,7 +206,7 @@ def test_a_number_of_actors_outlives_the_process_that_was_told(head: Head, user:
     daemon._run_ended(Ended("r1", -9, "killed"))
     head.until(lambda: daemon._scheduler.runs["r1"].epoch == 2)
     process = process_of(head, "r1")
-    process.say(control.RunUp("r1", 2, 1, b"", "", "", (), 4))
+    process.say(control.RunUp("r1", 2, 1, b"", "", "", "", 4))
     head.until(lambda: process.last(control.ScaleRun), process)
     assert process.last(control.ScaleRun) == control.ScaleRun("r1", 3)
 
@@ -230,7 +230,7 @@ def test_who_was_to_be_told_to_end_by_the_last_head_is_told_by_the_next(
     told: list[str] = []
     monkeypatch.setattr(RunHost, "signal", lambda _, run, number: told.append(run))
     scheduler = head.daemon._scheduler  # type: ignore[union-attr]
-    up = control.RunUp("r1", 1, 1, b"", "", "", (), 4)
+    up = control.RunUp("r1", 1, 1, b"", "", "", "", 4)
     scheduler.submit(Run("r1", {}, "r1", state="stopping", epoch=1, up=up))
     for state in ("stopping", "running", "running"):
         scheduler.run_news(control.RunNews("r1", state))

@@ -38,7 +38,7 @@ def head(tmp_path: Path) -> Iterator[Head]:
 def process(head: Head) -> Peer:
     """The process of the run r1, which has four actors."""
     assert head.daemon is not None
-    up = control.RunUp("r1", 1, 1, b"", "", "", (), 4)
+    up = control.RunUp("r1", 1, 1, b"", "", "", "", 4)
     folder = str(head.folder / "runs" / "r1")
     head.daemon._scheduler.submit(Run("r1", {}, folder, state="running", epoch=1, up=up))
     peer = Peer(head.daemon._head_state.socket, None, "r1")

@@ -23,7 +23,7 @@ def main() -> None:
     plan = msgspec.json.decode(given["plan"], type=Plan)
     side = Side(plan, "executor", Path(given["logs"]), [0])
     host = AgentHost(
-        plan, side.site, side.plan_file, tuple(given["endpoints"]), Path(given["keys"]), "node", 1,
+        plan, side.site, side.plan_file, given["endpoint"], Path(given["keys"]), "node", 1,
         SystemClock(), side.folder.lock,
     )  # fmt: skip
     host.start()

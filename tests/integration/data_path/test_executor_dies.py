@@ -30,7 +30,7 @@ def orphaned(tmp: Path, head: Head, plan, table):
     """An executor whose supervisor was killed: its folder and its agent."""
     given = {
         "plan": msgspec.json.encode(cache_plan(plan, table)).decode(), "logs": str(tmp),
-        "endpoints": head.host.endpoints, "keys": str(tmp / "keys"),
+        "endpoint": head.host.endpoint, "keys": str(tmp / "keys"),
     }  # fmt: skip
     with python(HERE / "executor_peer.py", json.dumps(given)) as executor:
         assert executor.stdout is not None

@@ -37,9 +37,9 @@ def relayed(tmp: Path) -> Iterator[tuple[Head, Worker, Relay]]:
     make_keys(keys)
     with Head(plan, tmp, keys) as head:
         head.host.start()
-        with Relay(*head.host.endpoints) as relay:
-            ends = (relay.endpoint,)
-            with Worker(plan, table, tmp, keys, head, range(plan.actors), ends=ends) as worker:
+        with Relay(head.host.endpoint) as relay:
+            actors, endpoint = range(plan.actors), relay.endpoint
+            with Worker(plan, table, tmp, keys, head, actors, endpoint=endpoint) as worker:
                 worker.host.start()
                 worker.place(head)
                 yield head, worker, relay
@@ -133,7 +133,7 @@ def called(head: Head, keys: Keys, me: str) -> Iterator[zmq.Socket[bytes]]:
     """A connection to the replay process of a head."""
     with (
         zmq.Context() as context,
-        sockets.connect(context, *head.host.endpoints, keys, me) as socket,
+        sockets.connect(context, head.host.endpoint, keys, me) as socket,
     ):
         for option in (zmq.SNDTIMEO, zmq.RCVTIMEO):
             socket.setsockopt(option, int(PATIENCE * 1000))
@@ -195,9 +195,9 @@ def test_who_is_revoked_while_its_pull_waits_gets_no_weights(tmp_path: Path) -> 
 def test_strangers_do_not_fill_the_memory_of_a_replay_process(tmp_path: Path) -> None:
     with two_nodes(tmp_path, *dual_stage()) as (head, worker):
         run_until(head, worker, 40, at_once=40)
-        process = psutil.Process(head.host.pids()["replay-0"])
+        process = psutil.Process(head.host.pids()["replay"])
         before = process.memory_info().rss
-        with strangers(*head.host.endpoints, 4) as crowd:
+        with strangers(head.host.endpoint, 4) as crowd:
             taken = [each.send(200_000_000, 50_000_000) for each in crowd]
             run_until(head, worker, 80, at_once=40)
             assert max(taken) < 50_000_000

@@ -45,7 +45,7 @@ def publish(region: ObjectRegion, version: int) -> np.ndarray:
 
 
 def pieces(region: ObjectRegion, dtype: str = "float32") -> list[Weights]:
-    store = WeightStore(region, 0, dtype)
+    store = WeightStore(region, dtype)
     made = [codec.decode(message) for message in store.newest()]
     assert len(made) > 1
     return made
@@ -155,7 +155,7 @@ def test_a_version_is_copied_once_and_pins_nothing(
 ) -> None:
     head, _ = regions
     publish(head, 0)
-    store = WeightStore(head, 0, "float32")
+    store = WeightStore(head, "float32")
     first = [*store.newest()]
     assert all(a is b for a, b in zip(first, store.newest(), strict=True))
     publish(head, 1)

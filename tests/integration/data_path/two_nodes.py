@@ -86,17 +86,11 @@ class Head(Side):
     """The head node: its loop claims and checks each row that arrived, and lets it go."""
 
     def __init__(
-        self,
-        plan: Plan,
-        logs: Path,
-        keys: Path | None,
-        *,
-        receivers: int = 1,
-        dtype: str = "float32",
+        self, plan: Plan, logs: Path, keys: Path | None, *, dtype: str = "float32"
     ) -> None:
         super().__init__(plan, "head", logs, range(plan.actors))
         self.host = ReplayHost(
-            plan, self.site, self.plan_file, keys, "127.0.0.1", SystemClock(), 1, receivers, dtype
+            self.site, self.plan_file, keys, "127.0.0.1", SystemClock(), 1, dtype
         )
         self.checked = dict.fromkeys(range(plan.actors), 0)
 
@@ -140,13 +134,13 @@ class Worker(Side):
 
     def __init__(
         self, plan: Plan, table: dict, logs: Path, keys: Path | None, head: Head,
-        actors: Sequence[int], name: str = "node", ends: tuple[str, ...] = (), epoch: int = 1,
+        actors: Sequence[int], name: str = "node", endpoint: str = "", epoch: int = 1,
         **options: object,
     ) -> None:  # fmt: skip
         super().__init__(cache_plan(plan, table), name, logs, actors)
         self.name, self.actors = name, tuple(actors)
         self.host = AgentHost(
-            self.plan, self.site, self.plan_file, ends or head.host.endpoints, keys, name, epoch,
+            self.plan, self.site, self.plan_file, endpoint or head.host.endpoint, keys, name, epoch,
             SystemClock(), self.folder.lock, **options,
         )  # fmt: skip
 
@@ -183,14 +177,14 @@ class Worker(Side):
 
 @contextlib.contextmanager
 def two_nodes(
-    tmp: Path, plan: Plan, table: dict, *, curve: bool = True, receivers: int = 1,
-    dtype: str = "float32", **options: object,
+    tmp: Path, plan: Plan, table: dict, *, curve: bool = True, dtype: str = "float32",
+    **options: object,
 ) -> Iterator[tuple[Head, Worker]]:  # fmt: skip
     """Head and worker of a run, started and introduced to each other."""
     keys = tmp / "keys" if curve else None
     if keys is not None:
         make_keys(keys)
-    with Head(plan, tmp, keys, receivers=receivers, dtype=dtype) as head:
+    with Head(plan, tmp, keys, dtype=dtype) as head:
         head.host.start()
         with Worker(plan, table, tmp, keys, head, range(plan.actors), **options) as worker:
             worker.host.start()

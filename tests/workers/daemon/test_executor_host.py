@@ -39,7 +39,7 @@ def host(tmp_path: Path) -> Iterator[ExecutorHost]:
 
 
 def assign(epoch: int = 1, archive: str = "") -> Assign:
-    ends = ("tcp://127.0.0.1:1", ("tcp://127.0.0.1:1",))
+    ends = ("tcp://127.0.0.1:1", "tcp://127.0.0.1:1")
     return Assign("r", epoch, b"no plan", "/code", archive, *ends, slots=1)
 
 
