@@ -53,6 +53,6 @@ def _begin(scheduler: Scheduler, name: str, actors: int) -> None:
     run = Run(name, {}, name, placement="pack")
     scheduler.submit(run)
     scheduler.turn(time.monotonic())
-    up = RunUp(name, run.epoch, 1, b"{}", "code", "tcp://h:1", ("tcp://h:2",), actors)
+    up = RunUp(name, run.epoch, 1, b"{}", "code", "tcp://h:1", "tcp://h:2", actors)
     assert scheduler.run_up(up)
     scheduler.turn(time.monotonic())
