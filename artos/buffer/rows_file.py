@@ -113,9 +113,11 @@ def read_rows(path: Path, rows: RowsFile, blocks: Mapping[int, ActorBlock]) -> N
     try:
         size = int(data[:8].view(np.int64)[0])
         tensors = json.loads(data[8 : 8 + size].tobytes())
-        for each in rows.blocks:
-            if each.actor in blocks:
-                _fill(blocks[each.actor], each, tensors, data[8 + size :])
+        there = [each for each in rows.blocks if each.actor in blocks]
+        for each in there:
+            _check_fit(blocks[each.actor], each, tensors)
+        for each in there:
+            _fill(blocks[each.actor], each, tensors, data[8 + size :])
     except (ValueError, LookupError, TypeError) as error:
         why = (
             f"its rows do not fit ({error}): resume with the same settings, or leave them out by "
@@ -178,17 +180,22 @@ def _write_all(descriptor: int, pieces: list[Any]) -> None:
 # -- reading -----------------------------------------------------------------------------------
 
 
-def _fill(block: ActorBlock, rows: BlockRows, tensors: Any, body: Bytes) -> None:
+def _check_fit(block: ActorBlock, rows: BlockRows, tensors: Any) -> None:
     prefix = f"actor-{rows.actor}."
     theirs = {name.removeprefix(prefix) for name in tensors if name.startswith(prefix)}
     if differing := sorted(theirs ^ block.headers.keys()):
         raise ValueError(f"keys {', '.join(differing)}")
-    for name, key in rows.keys.items():
+    for name in rows.keys:
         facts, array = tensors[prefix + name], block.arrays[name]
         found = (facts["dtype"], facts["shape"][1:])
         wanted = (_DTYPES[array.dtype.name], list(array.shape[1:]))
         if found != wanted:
             raise ValueError(f"{name!r} is {found} instead of {wanted}")
+
+
+def _fill(block: ActorBlock, rows: BlockRows, tensors: Any, body: Bytes) -> None:
+    for name, key in rows.keys.items():
+        facts, array = tensors[f"actor-{rows.actor}.{name}"], block.arrays[name]
         start, stop = facts["data_offsets"]
         there: NDArray[Any] = body[start:stop].view(array.dtype).reshape(facts["shape"])
         capacity, header = block.spec.capacity, block.headers[name]

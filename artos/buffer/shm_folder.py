@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,10 +20,18 @@ IMAGES = "images"
 """In a run's folder, the name of its actors' images, or of a link to them."""
 MOVING = f"{IMAGES}-moving"
 """In a run's own folder, the name of the folder of images that are between two nodes."""
+KEPT_FOR = "run"
+"""In a run's folder, a link to its own folder if its rows are kept until the run is resumed."""
+_STAYS = re.compile(rf"owner|{KEPT_FOR}|actor-\d+")
+"""In a folder that is kept, what has rows, and whose they are."""
+_SAVED = "checkpoint/manifest.json"
+"""In a run's own folder, what it is resumed from."""
+_END_SECONDS = 5.0
+"""For a member that was killed to be gone."""
 _NAME_BYTES = 100
 """Bytes of a run's name that its folder's name has, which may have at most 255."""
-_MEMBER = b"artos.runtime."
-"""Part of the command line of every process that a run starts for user code."""
+_MEMBERS = (b"artos.runtime.", b"head.replay")
+"""Parts of the command lines of processes that a run starts and that have its memory."""
 
 
 class ShmFolder:
@@ -50,40 +59,99 @@ class ShmFolder:
         """The lock's descriptor: a process that inherits it keeps the folder from being reaped."""
         return self._lock.fileno()
 
-    def remove(self) -> None:
-        """Delete the folder with every segment in it, and images. Doing it twice is fine."""
-        _remove(self.path)
+    @classmethod
+    def left_by(cls, run: Path) -> list[ShmFolder]:
+        """The folders, locked, that killed processes of the run in the folder ``run`` left."""
+        found = []
+        for link in shm_root().glob(f"{PREFIX}*/{KEPT_FOR}"):
+            path = link.parent
+            with suppress(OSError):  # another process has just reaped it
+                is_of_run = private_folder.is_ours(path) and link.readlink() == run.resolve()
+                lock = FileLock.take(path / "owner", create=False) if is_of_run else None
+                if lock is not None:
+                    _end_members(path, _END_SECONDS)
+                    found.append(cls(path, lock))
+        return found
+
+    def keep_for(self, run: Path) -> None:
+        """Have it kept, should its owner be killed, until the run in the folder ``run`` goes on."""
+        (self.path / KEPT_FOR).symlink_to(run.resolve())
+
+    def leave(self) -> None:
+        """Leave it as if its owner were killed."""
         self._lock.close()
 
+    def remove(self) -> None:
+        """Delete the folder with every segment in it, and images. Doing it twice is fine."""
+        if self._lock.fileno() >= 0:
+            _remove_images(self.path)
+            private_folder.remove(self.path)
+            self._lock.close()
 
-def reap_orphans() -> list[Path]:
+
+def reap_orphans(*, kept: bool = False) -> list[Path]:
     """Remove the folders whose owner is dead, and their images; live runs are never touched.
 
+    Of folders that are kept until their run goes on, rows stay, unless ``kept``: these go, too.
     Members that still use such a folder are killed: most end with their owner by themselves, but
     a member that was being restored from an image at that moment may have outlived it.
     """
     reaped = []
-    for path in shm_root().glob(f"{PREFIX}*"):
-        if not private_folder.is_fresh(path, PREFIX):
-            continue  # a user's own
-        if private_folder.is_ours(path) and _is_orphan(path):
-            for process in Path("/proc").iterdir():
-                # Members that map or hold open a file in the folder, but no program of the user's.
-                if not process.name.isdecimal() or int(process.name) == os.getpid():
-                    continue
-                # Opened before it is examined: later another process may have this process id.
-                with suppress(ProcessLookupError), PidFd(int(process.name)) as member:
-                    if _uses(process, f"{path}/"):
-                        member.signal(signal.SIGKILL)
-            reaped += _remove(path)
+    for path in _orphans():
+        try:
+            lock = FileLock.take(path / "owner", create=False)
+        except OSError:  # it was never locked, or is half removed
+            lock = None
+        else:
+            if lock is None:
+                continue  # another process takes it, or removes it
+        _end_members(path)
+        reaped += _remove_images(path)
+        if kept or not is_kept(path):
+            reaped += [path] if private_folder.remove(path) else []
+        else:
+            for inside in path.iterdir():
+                if inside.is_dir() and not inside.is_symlink():  # images, if they are on a tmpfs
+                    private_folder.remove(inside)
+                elif not _STAYS.fullmatch(inside.name):
+                    inside.unlink(missing_ok=True)
+        if lock is not None:
+            lock.close()
     return reaped
 
 
-def _remove(folder: Path) -> list[Path]:
-    """Delete the images that a run's folder links to, then the folder; returns what was deleted."""
+def is_kept(folder: Path) -> bool:
+    """Whether the rows in a folder in shared memory are kept for a run that can be resumed."""
+    try:
+        return ((folder / KEPT_FOR).readlink() / _SAVED).exists()
+    except OSError:  # no link, no such folder, or one of another user
+        return False
+
+
+def _orphans() -> Iterator[Path]:
+    for path in shm_root().glob(f"{PREFIX}*"):
+        is_run = private_folder.is_fresh(path, PREFIX)  # others are a user's own
+        if is_run and private_folder.is_ours(path) and _is_orphan(path):
+            yield path
+
+
+def _end_members(folder: Path, patience: float = 0.0) -> None:
+    for process in Path("/proc").iterdir():
+        # Members that map or hold open a file in the folder, but no program of the user's.
+        if not process.name.isdecimal() or int(process.name) == os.getpid():
+            continue
+        # Opened before it is examined: later another process may have this process id.
+        with suppress(ProcessLookupError), PidFd(int(process.name)) as member:
+            if _uses(process, f"{folder}/"):
+                member.signal(signal.SIGKILL)
+                member.wait(patience)
+
+
+def _remove_images(folder: Path) -> list[Path]:
+    """Delete the images that a run's folder links to; returns what was deleted."""
     images = folder / IMAGES
     linked = [images.readlink()] if images.is_symlink() else []
-    return [path for path in (*filter(holds_images, linked), folder) if private_folder.remove(path)]
+    return [path for path in filter(holds_images, linked) if private_folder.remove(path)]
 
 
 def holds_images(path: Path) -> bool:
@@ -95,7 +163,8 @@ def _uses(process: Path, prefix: str) -> bool:
     try:
         if process.stat().st_uid != os.getuid():
             return False
-        if _MEMBER not in (process / "cmdline").read_bytes():
+        command = (process / "cmdline").read_bytes()
+        if not any(member in command for member in _MEMBERS):
             return False
         opened = (str(entry.readlink()) for entry in (process / "fd").iterdir())
         return prefix in (process / "maps").read_text() or any(

@@ -53,6 +53,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """How many processes had written each actor's block."""
     resumes: Small = 0
     """How often the run was resumed."""
+    usage: dict[str, Any] = {}
+    """What the run has cost so far (``artos.protocol.usage.Usage``)."""
     objects: dict[str, Count] = {}
     """Versions of what the learner publishes besides the weights, saved as ``object.NAME``."""
     scaling: Kept | None = None

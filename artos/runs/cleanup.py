@@ -108,4 +108,4 @@ def clean(runs: Sequence[Path] = ()) -> list[Path]:
         if faults:
             raise Refused(faults)
         images = (path for run in runs for path in remove_images(run))
-        return [*reap_orphans(), *own_cpus.tidy(), *images]
+        return [*reap_orphans(kept=True), *own_cpus.tidy(), *images]

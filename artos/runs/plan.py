@@ -94,6 +94,11 @@ class Plan(msgspec.Struct, frozen=True):
         return self.device == POOL
 
     @property
+    def keeps_rows(self) -> bool:
+        """Whether rows are drawn, not claimed: they are of use for as long as they are there."""
+        return not self.consumers
+
+    @property
     def at_work(self) -> Actors:
         """How many actors take part, and when."""
         return self.scaling or Manual(self.actors, self.actors)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,24 @@ MODEL = "model_param"
 
 
 class RunMemory(Closing):
-    """Owns every segment of a run; leaving the context removes them all."""
+    """Owns every segment of a run; leaving the context removes them all.
 
-    def __init__(self, plan: Plan, name: str, logs: Path) -> None:
-        self.plan = plan
+    With the run's own folder ``run``, rows that learners draw are kept if this process is killed,
+    until ``LeftRows`` finds them. The blocks that it found (``left``, by actor) are taken over.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        name: str,
+        logs: Path,
+        run: Path | None = None,
+        left: Mapping[int, Path] | None = None,
+    ) -> None:
+        self.plan, self._left = plan, left or {}
         self._folder, members = ShmFolder.create(name), plan.members
+        if run is not None and plan.keeps_rows:
+            self._folder.keep_for(run)
         self.site = Site(str(self._folder.path), members.publisher, members, str(logs))
         try:
             self.board = Board.create(self.site.board_path, self.site.members)
@@ -48,8 +61,12 @@ class RunMemory(Closing):
             raise
 
     def _blocks(self) -> dict[int, ActorBlock]:
+        for actor, path in self._left.items():
+            path.rename(self.site.block_path(actor))
         return {
-            actor: ActorBlock.create(self.site.block_path(actor), self.plan.block(actor))
+            actor: ActorBlock.attach(self.site.block_path(actor))
+            if actor in self._left
+            else ActorBlock.create(self.site.block_path(actor), self.plan.block(actor))
             for actor in range(self.plan.actors)
         }
 
@@ -96,8 +113,12 @@ class RunMemory(Closing):
         np.copyto(slot.arrays[VALUE], value)
         region.commit(slot, version)
 
+    def leave(self) -> None:
+        """Leave every segment as if this process were killed."""
+        self._folder.leave()
+
     def close(self) -> None:
-        """Remove every segment. Doing it twice is fine."""
+        """Remove every segment, unless they were left. Doing it twice is fine."""
         self._folder.remove()
 
 
@@ -133,14 +154,16 @@ def needed_bytes(plan: Plan) -> int:
     return blocks + models + board_bytes(plan.members)
 
 
-def check_space(plan: Plan) -> None:
+def check_space(plan: Plan, left: Iterable[Path] = ()) -> None:
     """Check that the machine can hold the run before anything is made; orphans are reaped first.
+
+    The blocks that are ``left`` need no more room.
 
     Raises:
         ShmTooSmall: says how much is needed and how much is free.
     """
     reap_orphans()
-    _check_room(needed_bytes(plan))
+    _check_room(needed_bytes(plan) - sum(path.stat().st_size for path in left))
 
 
 def _check_room(needed: int) -> None:

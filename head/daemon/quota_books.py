@@ -150,6 +150,7 @@ class QuotaBooks:
         for name, _ in self.quotas.of(run.user, run.workload):
             self.spent[name] = self.spent.get(name, Seconds()).plus(run.held)
             self._unsaved.put(Table.SPENT, name, self.spent[name])
+        run.billed = run.billed.plus(run.held)
 
     def facts(self) -> dict[str, dict[str, QuotaView]]:
         """What is held of each quota, by user or workload."""

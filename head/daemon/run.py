@@ -83,6 +83,8 @@ class Run(msgspec.Struct):
     """Whether a process of it was ever up: its workload is then not refused any more."""
     goes_on: bool = False
     """Whether its process saves only because the head's machine is taken back."""
+    billed: Seconds = Seconds()
+    """What its ended processes held: the books have it already."""
     by_hand: int = 0
     """The number of actors that a user last asked for while it ran; 0: no one has."""
 
@@ -140,9 +142,10 @@ class Run(msgspec.Struct):
 
     @property
     def held(self) -> Seconds:
-        """What its process has held so far."""
+        """What its process has held, without what earlier ones did, which it reports, too."""
         usage = self.facts.usage if self.facts else {}
-        return Seconds(*(usage.get(f"{name}_seconds_held", 0.0) for name in ("cpu", "device")))
+        cpu, device = (usage.get(f"{name}_seconds_held", 0.0) for name in ("cpu", "device"))
+        return Seconds(max(0.0, cpu - self.billed.cpu), max(0.0, device - self.billed.device))
 
     @property
     def _settings(self) -> dict[str, Any]:
@@ -175,8 +178,6 @@ class Run(msgspec.Struct):
 
     def again(self, waits_for: str) -> None:
         """Put it back into the queue: its next process continues from its last checkpoint."""
-        if self.facts:  # the next process counts from 0
-            self.facts = msgspec.structs.replace(self.facts, usage={})
         self.outcome = self.why = ""
         self.state, self.resume, self.waits_for = QUEUED, True, waits_for
 

@@ -97,7 +97,7 @@ class Scheduler:
         if old is not None and not old.over:
             raise Refused([f"run {run.name} is {old.state}: choose another --run-dir"])
         if old is not None:
-            run.epoch, run.reached = old.epoch, old.reached
+            run.epoch, run.reached, run.billed = old.epoch, old.reached, old.billed
         self.all_runs.add(run)
 
     def withdraw(self, run: Run, old: Run | None) -> None:

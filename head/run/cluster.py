@@ -78,6 +78,8 @@ class ClusterRun(Supervisor):
         preloaded: Preloaded | None = None,
     ) -> None:
         self._cache_plan, self._address, self._head = plan, address, head
+        for block in node.blocks.values():
+            block.incarnation = 0  # rows of an earlier part of the run are of no place of this one
         self._faults, self._seldom = Faults(), Seldom(_log)
         keys = Keys.load(address.keys) if address.keys else None
         endpoint = f"tcp://{address.host}:*" if keys else f"ipc://{node.site.folder}/steering"

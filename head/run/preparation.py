@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from artos.errors import Refused
+from artos.errors import CheckpointFault, Refused
 from artos.runs import checkpoint
 from artos.runs.checkpoint import Manifest, check_workload
 from artos.runs.cleanup import remove_images
+from artos.runs.left_rows import LeftRows
 from artos.runs.plan import Plan
 from artos.runs.run_config import RunConfig
 from artos.runs.run_memory import RunMemory, check_space
@@ -24,7 +25,7 @@ from artos.system.signals import StopRequests
 from head.records import provenance
 from head.records.run_folder import RunFolder, writing
 from head.records.shape import Shape
-from head.run.recorder import OBJECT, flattened, named
+from head.run.recorder import OBJECT, flattened, lacking_rows, named, with_rows
 from head.run.request import Request
 from triggers.registration import Registration, prepare
 
@@ -90,13 +91,20 @@ def resumed(
     registration = _registered(request, preloaded, host_faults).resumed(manifest.resumes + 1)
     plan, states = registration.plan, b""
     check_workload(folder.checkpoint, manifest, plan.name, plan.env)
-    check_space(plan)
     if request.inline and plan.checkpoint == "all":  # members go on from there in this process
         states = checkpoint.load_states(folder.checkpoint, manifest, plan.checksums())
-    with requests.held():
+    with requests.held(), LeftRows(folder.path) as left:
         remove_images(folder.path)  # after a reboot nothing else finds them
-        with RunMemory(plan, folder.path.name, folder.logs) as node:
-            _restore(folder, node)
+        # Rows in the checkpoint are those that its states belong to.
+        blocks = left.blocks(plan) if plan.keeps_rows and manifest.rows_file is None else {}
+        check_space(plan, blocks.values())
+        with RunMemory(plan, folder.path.name, folder.logs, folder.path, blocks) as node:
+            try:
+                manifest = _restore(folder, node, blocks)
+            except BaseException:
+                node.leave()
+                raise
+            left.give_up()
             # Settings that were changed on resuming also hold the next time.
             resolved = _resolved(request, registration)
             settings = {"settings": resolved.pop("settings")}
@@ -136,7 +144,7 @@ def _new_folder(request: Request, registration: Registration) -> RunFolder:
 def _node_of(folder: RunFolder, registration: Registration) -> Iterator[RunMemory]:
     """The memory of a new run; the folder is discarded if memory is short or the run is refused."""
     try:
-        node = RunMemory(registration.plan, folder.path.name, folder.logs)
+        node = RunMemory(registration.plan, folder.path.name, folder.logs, folder.path)
     except BaseException:
         folder.discard()
         raise
@@ -168,17 +176,29 @@ def _resolved(request: Request, registration: Registration) -> dict[str, Any]:
     }
 
 
-def _restore(folder: RunFolder, node: RunMemory) -> None:
+def _restore(folder: RunFolder, node: RunMemory, left: Collection[int]) -> Manifest:
+    """Fill the memory from the checkpoint, but for the blocks that were ``left``.
+
+    Returns the manifest, which says what is restored.
+    """
     empty = {a.name: _blank(a) for a in node.plan.objects[0].arrays}
     saved = checkpoint.read_manifest(folder.checkpoint).objects.keys() & node.objects.keys()
     values = {f"{OBJECT}{name}": _blank(node.objects[name].spec.arrays[0]) for name in saved}
     expected = checkpoint.layout_of(named(empty, node.plan) | values)
     arrays, manifest = checkpoint.load(folder.checkpoint, expected)
     node.restore(flattened(arrays, node.plan), manifest.version)
-    if node.plan.checkpoint == "all":
-        checkpoint.restore_rows(folder.checkpoint, manifest, node.blocks)
     for name in saved:
         node.restore_object(name, arrays[f"{OBJECT}{name}"], manifest.objects[name])
+    for actor in left:
+        # What came after the checkpoint is sampled again, as its steps are not counted.
+        node.blocks[actor].cut(manifest.rows[actor])
+    try:
+        checkpoint.restore_rows(folder.checkpoint, manifest, node.blocks)
+    except CheckpointFault as error:
+        if node.plan.checkpoint == "all":
+            raise
+        return lacking_rows(manifest, error.why)
+    return with_rows(manifest) if left else manifest
 
 
 def _blank(spec: ArraySpec) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
@@ -58,8 +59,6 @@ _REPLAY = (
     "the replay buffer: it is empty again, rows that were learned from are gone too, and with them "
     "the priorities and random streams of samplers"
 )
-
-
 _PRIORITIES = (
     "priorities and random streams of samplers: every row has the highest priority again, and the "
     "number of draws that are due is as if the ratio had been kept"
@@ -87,14 +86,11 @@ class Recorder:
         self._usage = usage
         self._created = clock.now()
         self._whole = plan.checkpoint == "all"
-        # Elsewhere rows come from worker nodes; and rows that are claimed are as good as used.
-        shared = coordinator.ports.row_source.in_place
-        self._keeps_rows = self._whole and shared and not plan.consumers
         self._began: float | None = None
         self._ended: float | None = None
         self._steps_at_begin = coordinator.steps
         self._next_log = self._next_bill = clock.now()
-        self._billed = Usage()
+        self._billed = self._earlier = Usage.of(before.usage if before else {})
         self._next_save = clock.now()  # the first checkpoint, as soon as there are weights
         self._saved = (before.version, before.steps * self._whole) if before else (-1, 0)
         if before:
@@ -197,20 +193,23 @@ class Recorder:
         if (now := self._clock.now()) >= self._next_bill:
             self._next_bill, monitor = now + _BILL_SECONDS, self._coordinator.monitor
             leases = self._plan.leases_device
-            self._billed = bill_of(
+            here = bill_of(
                 self._usage(), monitor.times, leases_device=leases, idle=monitor.device_idle
             )
+            self._billed = Usage.total([self._earlier, here])
         return self._billed
 
-    def save(self) -> None:
+    def save(self, *, rows: bool = False) -> None:
         """Save a checkpoint of the newest version, unless it is saved already.
 
-        Where all of the run is saved, rows that were sampled since are a reason to save, too. A
+        With ``rows`` the rows that learners draw are saved in any case. Where all of the run is
+        saved, rows that were sampled since are a reason to save, too. A
         version that the learner has published but not reported waits: its counters would be too
         old. The next save is due late enough that saving takes at most a hundredth of the time.
         """
         began = self._clock.now()
-        moment = self._node.weights.version, self._coordinator.steps if self._whole else 0
+        rows = (rows or self._whole) and self._plan.keeps_rows
+        moment = self._node.weights.version, self._coordinator.steps if self._whole or rows else 0
         if moment > self._saved:
             with self._node.newest() as slot:
                 if not self._coordinator.progress.has_booked(slot.firing):
@@ -220,12 +219,12 @@ class Recorder:
                 objects = self._coordinator.objects.newest()
                 values = {f"{OBJECT}{name}": found.value for name, found in objects.items()}
                 saved = named(arrays, self._plan) | values
-                self._save(saved, self._manifest(slot.version, objects))
+                self._save(saved, self._manifest(slot.version, objects, rows), rows)
                 self._saved = moment
         cost = self._clock.now() - began
         self._next_save = began + max(_CHECKPOINT_SECONDS, cost / _CHECKPOINT_SHARE)
 
-    def _save(self, arrays: dict[str, NDArray[Any]], manifest: Manifest) -> None:
+    def _save(self, arrays: dict[str, NDArray[Any]], manifest: Manifest, rows: bool) -> None:
         """All of the run: where members are processes of their own, without what they hold."""
         folder, blocks = self._folder.checkpoint, self._node.blocks
         snapshot = self._snapshot() if self._whole else None
@@ -240,7 +239,7 @@ class Recorder:
             )
             checkpoint.save(folder, arrays, manifest, blocks, snapshot.data)
         else:
-            checkpoint.save(folder, arrays, manifest, blocks if self._keeps_rows else None)
+            checkpoint.save(folder, arrays, manifest, blocks if rows else None)
 
     def see_saved(self) -> None:
         """Check that the newest version is saved.
@@ -251,12 +250,12 @@ class Recorder:
         if why := self._gaps.why(_CHECKPOINT):
             raise NotSaved(str(self._folder.path), self._node.weights.version, why)
 
-    def _manifest(self, version: int, objects: Mapping[str, Newest]) -> Manifest:
+    def _manifest(self, version: int, objects: Mapping[str, Newest], rows: bool) -> Manifest:
         blocks = self._coordinator.ports.blocks.values()
         # A resumed run also lacks rows; if the learner draws them, that is the replay buffer.
         replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.rows_drawn > 0
-        rows = _PRIORITIES if self._keeps_rows else _REPLAY if replayed else _EXPERIENCE
-        return Manifest(
+        lack = _REPLAY if replayed else _EXPERIENCE
+        manifest = Manifest(
             workload=self._plan.name,
             env=self._plan.env,
             seed=self._plan.seed,
@@ -268,23 +267,26 @@ class Recorder:
             rows=tuple(block.written for block in blocks),
             incarnations=tuple(block.incarnation for block in blocks),
             resumes=self._plan.resumes,
+            usage=msgspec.structs.asdict(self._bill()),
             objects={name: found.version for name, found in objects.items()},
             scaling=self._coordinator.concern(Scaling).scaler.kept,
-            restored=(*RESTORED, *([RESTORED_ROWS] if self._keeps_rows else [])),
-            not_restored=(*_NOT_RESTORED[:2], rows, *_NOT_RESTORED[2:]),
+            restored=RESTORED,
+            not_restored=(*_NOT_RESTORED[:2], lack, *_NOT_RESTORED[2:]),
         )
+        return with_rows(manifest) if rows else manifest
 
     def finish(self, outcome: str, *, why: str = "", curve: bool = True) -> Summary:
         """After the members have ended: save, write the last rows, the curve and the summary.
 
-        ``curve`` False: no curve, as the run ends in a hurry.
+        A run that is not done also saves the rows that learners draw. ``curve`` False: neither
+        these nor the curve, as the run ends in a hurry.
         """
         self._coordinator.book_finished(self._plan.members.publisher)
         self._next_bill = self._clock.now()
         status = self.status()
         self._write(status)
         self._log.close()
-        self.save()
+        self.save(rows=outcome != "done" and curve)
         if curve:
             draw(self._folder)
         monitor, evaluations = self._coordinator.monitor, self._coordinator.concern(Evaluation)
@@ -318,6 +320,21 @@ class Recorder:
         with self._gaps.allowed("summary.json", "it is missing"):
             self._folder.write_summary(summary)
         return summary
+
+
+def with_rows(manifest: Manifest) -> Manifest:
+    """What is restored if the rows that learners draw are there."""
+    lacks = (_PRIORITIES if each == _REPLAY else each for each in manifest.not_restored)
+    return replace(
+        manifest, restored=(*manifest.restored, RESTORED_ROWS), not_restored=tuple(lacks)
+    )
+
+
+def lacking_rows(manifest: Manifest, why: str) -> Manifest:
+    """What is restored if the rows that were saved cannot be used."""
+    lacks = (f"{_REPLAY}: {why}" if each == _PRIORITIES else each for each in manifest.not_restored)
+    there = tuple(each for each in manifest.restored if each != RESTORED_ROWS)
+    return replace(manifest, restored=there, not_restored=tuple(lacks))
 
 
 def named(arrays: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[Any]]:

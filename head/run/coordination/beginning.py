@@ -17,8 +17,6 @@ def announce(run: Coordinator) -> None:
     run.version = max(-1, run.published - 1)
     for actor, block in run.ports.blocks.items():
         if rows := block.written:
-            run.rounds.begin(actor, rows)
-            run.ports.row_source.rewind(actor, block.incarnation, rows)
             run.feed(Resumed(actor, rows))
     for actor in run.actors:
         run.feed(Joined(actor))

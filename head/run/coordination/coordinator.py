@@ -46,6 +46,10 @@ class Coordinator:
         """Firings that were not admitted: a run that goes on here with more budget makes them."""
         self.moved, self.vain = ports.clock.now(), set[str]()
         """When something happened last; clocks that fired in vain since, which is no progress."""
+        for actor, block in ports.blocks.items():
+            if rows := block.written:  # of an earlier part of the run: nobody takes them for new
+                self.rounds.begin(actor, rows)
+                ports.row_source.rewind(actor, block.incarnation, rows)
 
     def wire(
         self, table: Mapping[str, Trigger], destinations: Mapping[str, Callable[[Firing], None]],

@@ -101,7 +101,7 @@ class Arrivals:
     def rewind(self, actor: int, term: int, rows: int) -> None:
         """The actor's rows now come from its next place; none is read before its term begins."""
         self._terms[actor] = term
-        self._told[actor] = {name: min(told, rows) for name, told in self._told[actor].items()}
+        self._told[actor] = dict.fromkeys(self._told[actor], rows)
 
 
 def _runs(block: ActorBlock, start: int, stop: int) -> Iterator[tuple[int, int]]:

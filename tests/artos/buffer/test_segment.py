@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -177,6 +178,49 @@ def test_the_folder_of_a_killed_run_is_reaped_that_of_a_live_one_never(
             process.communicate()
     ShmFolder.create("next").remove()
     assert list(tmp_path.iterdir()) == [], "starting another run reaps, and removing leaves nothing"
+
+
+def test_the_rows_of_a_killed_run_are_kept_until_it_goes_on_or_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shm, run = tmp_path / "shm", tmp_path / "run"
+    for folder in (shm, run / "checkpoint"):
+        folder.mkdir(parents=True)
+    manifest = run / "checkpoint" / "manifest.json"
+    monkeypatch.setenv("ARTOS_SHM", str(shm))
+
+    def killed() -> ShmFolder:
+        folder = ShmFolder.create("run")
+        folder.keep_for(run)
+        for name in ("actor-0", "model", "images/1/core.img"):
+            (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder.path / name).touch()
+        make_old(folder.path)
+        folder.leave()
+        return folder
+
+    killed()
+    assert len(reap_orphans()) == 1, "without a checkpoint it cannot go on"
+    manifest.touch()
+    path = killed().path
+    assert reap_orphans() == reap_orphans() == []
+    assert sorted(each.name for each in path.iterdir()) == ["actor-0", "owner", "run"]
+    assert ShmFolder.left_by(tmp_path / "other") == []
+    (left,) = ShmFolder.left_by(run)
+    assert ShmFolder.left_by(run) == [], "it is taken"
+    make_old(path)
+    assert reap_orphans(kept=True) == [], "nor is it removed meanwhile"
+    left.leave()
+    left.remove()
+    assert path.exists(), "who has left it does not remove it"
+    (left,) = ShmFolder.left_by(run)
+    left.remove()
+    path = killed().path
+    assert reap_orphans(kept=True) == [path]
+    path = killed().path
+    shutil.rmtree(run)
+    assert reap_orphans() == [path], "its run is gone"
+    assert list(shm.iterdir()) == []
 
 
 USER = """

@@ -220,9 +220,11 @@ def test_seconds_of_a_process_that_was_killed_stay_counted_once() -> None:
     world.ended("a1", -9)
     world.up("a1")
     assert finishes(world) == []
-    world.news("a1", **held(1, 39))
+    world.news("a1", **held(1, 55))  # it goes on from a bill that was saved before it was killed
     assert finishes(world) == []
-    world.news("a1", **held(1, 40))
+    world.news("a1", **held(1, 99))
+    assert finishes(world) == []
+    world.news("a1", **held(1, 100))
     assert finishes(world) == ["a1"]
 
 

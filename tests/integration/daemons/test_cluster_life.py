@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -15,11 +16,13 @@ from real_cluster import Cluster, Command, assert_each_row_once
 
 from artos.clock import Deadline
 from artos.pool.view import read_pool
+from artos.runs.checkpoint import MANIFEST, read_manifest
 
 pytestmark = pytest.mark.processes
 
 RUN = "counting-workload-seed1-1"
 ROWS = 4800
+RUNS = Path(__file__).parents[1] / "runs"
 WORKLOAD = "counting.py:workload"
 COUNTING = (WORKLOAD, "--total-steps", ROWS)
 LITTLE = 30.0
@@ -201,6 +204,44 @@ def test_a_run_process_is_killed_and_goes_on_from_its_checkpoint(
     assert submit.wait() == 0, cluster.story()
     assert json.loads(submit.out)["steps"] == ROWS
     assert cluster.status()[1][RUN]["restarts"] == 1
+    cluster.until(lambda: cluster.left() == [])
+    assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_a_run_goes_on_with_its_replay_buffer_and_its_bill(
+    cluster: Cluster, code: Path, how: str
+) -> None:
+    shutil.copy(RUNS / "replaying.py", code)
+    cluster.start_worker("w1")
+    cluster.alive("w1")
+    name = "replaying-replayed-seed1-1"
+    options = ("--total-steps", 20_000, "--set", "capacity=20000", "--json")
+    submit = cluster.submit("replaying.py:replayed", *options, cwd=code)
+    checkpoint = cluster.runs / name / "checkpoint"
+
+    def steps() -> int:
+        return read_manifest(checkpoint).steps if (checkpoint / MANIFEST).exists() else 0
+
+    cluster.until(lambda: steps() > 4_000)
+    if how == "killed":
+        (run,) = cluster.processes("head.run")
+        run.kill()
+    else:
+        cluster.ask("stop", name)
+        assert submit.wait() == 130
+        assert read_manifest(checkpoint).rows_file is not None
+        submit = cluster.submit("--resume", name, "--json", cwd=code)
+    before = read_manifest(checkpoint)
+    assert submit.wait() == 0, cluster.story()
+    summary = json.loads(submit.out)
+    assert (summary["outcome"], summary["steps"]) == ("done", 20_000)
+    assert not any("replay buffer" in each for each in summary["not_restored"])
+    # Rows of the first policies are drawn at once, with those of the newest.
+    assert summary["lag_max"] > summary["updates"] - before.updates
+    assert summary["usage"]["cpu_seconds_held"] > before.usage["cpu_seconds_held"] > 0
+    assert read_manifest(checkpoint).rows_file is None, "rows of then are of no use any more"
     cluster.until(lambda: cluster.left() == [])
     assert cluster.stop() == {"w1": 0, "head": 0}
 

@@ -130,7 +130,10 @@ def surprised(total_updates: int = 40) -> Workload:
 
 
 def replayed(
-    total_steps: int = 6_000, prioritised: bool = False, max_lag: int | None = None
+    total_steps: int = 6_000,
+    prioritised: bool = False,
+    max_lag: int | None = None,
+    capacity: int = 2_000,
 ) -> Workload:
     """Replay as a trigger: every transition is drawn eight times, whoever is faster."""
     keys = ("observations", "rewards", "terminations", "truncations")
@@ -145,7 +148,7 @@ def replayed(
         },
         actors=2,
         steps=20,
-        capacity=2000,
+        capacity=capacity,
         on_full="overwrite",
         total_steps=total_steps,
     )

@@ -14,7 +14,9 @@ from helpers import PATIENCE
 from numpy.typing import NDArray
 from real_runs import Artos, Outcome
 
+from artos.buffer.shm_folder import PREFIX
 from artos.runs.checkpoint import read_manifest
+from artos.system.shm import shm_root
 
 pytestmark = pytest.mark.processes
 
@@ -94,6 +96,61 @@ def test_a_killed_run_goes_on_with_the_buffer_of_its_last_checkpoint(
     assert again.summary["updates"] * DRAWN == pytest.approx(
         8 * (again.summary["steps"] - 1_000), rel=0.2
     )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "stopped"])
+def test_a_run_that_saves_its_model_only_goes_on_with_its_buffer(
+    start: Callable[..., Artos], artos: Callable[..., Outcome], home: Path, how: signal.Signals
+) -> None:
+    """Killed, its memory is kept; stopped, it saves its rows; neither is left once it goes on."""
+    running = start(*RUN, "--set", "total_steps=1000000")
+    checkpoint = home / "off" / "checkpoint"
+    running.until(
+        lambda: (checkpoint / "manifest.json").exists() and read_manifest(checkpoint).steps > 3_000
+    )
+    running.signal(how)
+    running.process.wait(PATIENCE)
+    before = read_manifest(checkpoint)
+    assert (before.rows_file is None) == (how == signal.SIGKILL)
+    assert [*shm_root().glob(f"{PREFIX}off.*")] == [] or how == signal.SIGKILL
+    if how == signal.SIGKILL:
+        other = artos(*RUN[:3], "--total-steps", 1_200, "--run-dir", "other")
+        assert other.status == 0, "another run leaves the rows of this one alone"
+        refused = artos("run", "--resume", "off", "--env", "Acrobot-v1")
+        assert refused.status == 2, "so does a resume that is refused"
+    again = artos("run", "--resume", "off", "--json", "--total-steps", before.steps + 1_000)
+    assert again.status == 0, again.err
+    assert "replay buffer: it is empty" not in again.err
+    assert "priorities and random streams of samplers" in again.err
+    assert again.summary["steps"] == before.steps + 1_000
+    assert again.summary["lag_max"] > again.summary["updates"] - before.updates
+    assert again.summary["usage"]["cpu_seconds_held"] > before.usage["cpu_seconds_held"] > 0
+    assert read_manifest(checkpoint).rows_file is None
+    assert [*shm_root().glob(f"{PREFIX}off.*")] == []
+
+
+@pytest.mark.long
+def test_rows_that_cannot_be_read_are_told_of_where_only_the_model_is_to_be_saved(
+    start: Callable[..., Artos], artos: Callable[..., Outcome], home: Path
+) -> None:
+    running = start(*RUN, "--set", "total_steps=1000000")
+    checkpoint = home / "off" / "checkpoint"
+    running.until(
+        lambda: (checkpoint / "manifest.json").exists() and read_manifest(checkpoint).steps > 3_000
+    )
+    running.signal(signal.SIGINT)
+    running.process.wait(PATIENCE)
+    (rows,) = checkpoint.glob("rows-*")
+    rows.write_bytes(rows.read_bytes()[:-1])
+    resume = ("run", "--resume", "off", "--json", "--total-steps", 10_000)
+    refused = artos(*resume, *ALL)
+    assert refused.status == 2
+    assert f"{rows.name} is damaged or truncated" in refused.err
+    again = artos(*resume)
+    assert again.status == 0, again.err
+    assert "replay buffer: it is empty" in " ".join(again.err.split())
+    assert "damaged or truncated" in " ".join(again.err.split())
 
 
 @pytest.mark.long
