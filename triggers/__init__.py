@@ -10,19 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from triggers.base import Trigger
+    from triggers.counting import CountTrigger
     from triggers.data_key import DataKeyTrigger
     from triggers.events import Firing
+    from triggers.first import First, Once
     from triggers.pairs import And, Or
     from triggers.prewarm import PrewarmTrigger
     from triggers.primitives import ObjectKeyTrigger, TimeTrigger, TransferTrigger
     from triggers.replay import ReplayTrigger, RoundTrigger
     from triggers.updates import UpdateTrigger
+    from triggers.values import ValueTrigger
 
 __all__ = [
     "And",
+    "CountTrigger",
     "DataKeyTrigger",
     "Firing",
+    "First",
     "ObjectKeyTrigger",
+    "Once",
     "Or",
     "PrewarmTrigger",
     "ReplayTrigger",
@@ -31,13 +37,17 @@ __all__ = [
     "TransferTrigger",
     "Trigger",
     "UpdateTrigger",
+    "ValueTrigger",
 ]
 
 _MODULES = {
     "And": "triggers.pairs",
+    "CountTrigger": "triggers.counting",
     "DataKeyTrigger": "triggers.data_key",
     "Firing": "triggers.events",
+    "First": "triggers.first",
     "ObjectKeyTrigger": "triggers.primitives",
+    "Once": "triggers.first",
     "Or": "triggers.pairs",
     "PrewarmTrigger": "triggers.prewarm",
     "ReplayTrigger": "triggers.replay",
@@ -46,6 +56,7 @@ _MODULES = {
     "TransferTrigger": "triggers.primitives",
     "Trigger": "triggers.base",
     "UpdateTrigger": "triggers.updates",
+    "ValueTrigger": "triggers.values",
 }
 
 

@@ -128,7 +128,7 @@ class Trigger(ABC):
         return ()
 
     @property
-    def rows(self) -> int:
+    def awaits(self) -> int:
         """Rows of each actor that it waits for; 0 if it waits for none."""
         return self.demand.size if self.demand is not None else 0
 

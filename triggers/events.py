@@ -67,6 +67,8 @@ class Published(msgspec.Struct, frozen=True):
     ahead: int = 0
     # How many updates the run has made by then, if the object is the weights.
     updates: int = 0
+    # The numbers of a small object; none if it is large, or if a newer version is there already.
+    value: tuple[float, ...] = ()
 
 
 class Joined(msgspec.Struct, frozen=True):

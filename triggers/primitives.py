@@ -183,7 +183,7 @@ class TransferTrigger(Trigger):
         return 'a TransferTrigger fires transfers: write "transfer": TransferTrigger()'
 
     @property
-    def rows(self) -> int:
+    def awaits(self) -> int:
         """Rows of each actor that it ships at once."""
         return self.size
 

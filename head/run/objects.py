@@ -12,6 +12,8 @@ from artos.specs.keys import VALUE
 from triggers.events import Published
 
 _READER = 0
+_SMALL = 128
+"""Bytes of an object whose value is told with its versions."""
 
 
 class Newest(NamedTuple):
@@ -37,19 +39,17 @@ class Objects:
             newest = region.version
             while self._told[name] < newest:
                 self._told[name] += 1
-                yield Published(name, self._told[name])
+                value = self._small_value(region) if self._told[name] == newest else ()
+                yield Published(name, self._told[name], value=value)
+
+    def _small_value(self, region: ObjectRegion) -> tuple[float, ...]:
+        found = _read(region).value if region.spec.arrays[0].nbytes <= _SMALL else None
+        return () if found is None else tuple(found.reshape(-1).astype(float).tolist())
 
     def newest(self) -> dict[str, Newest]:
         """The newest version of each published object, even while the learner publishes more."""
-        found: dict[str, Newest] = {}
-        for name, region in self._regions.items():
-            if region.version >= 0:
-                slot = region.pin(_READER)
-                try:
-                    found[name] = Newest(slot.version, slot.arrays[VALUE].copy())
-                finally:
-                    region.unpin(_READER)
-        return found
+        there = {name: region for name, region in self._regions.items() if region.version >= 0}
+        return {name: _read(region) for name, region in there.items()}
 
     def values(self) -> dict[str, Any]:
         """The newest values: numbers for scalars, arrays for the others."""
@@ -60,3 +60,11 @@ class Objects:
 
     def __repr__(self) -> str:
         return f"<Objects {self._told}>"
+
+
+def _read(region: ObjectRegion) -> Newest:
+    slot = region.pin(_READER)
+    try:
+        return Newest(slot.version, slot.arrays[VALUE].copy())
+    finally:
+        region.unpin(_READER)

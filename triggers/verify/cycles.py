@@ -35,8 +35,8 @@ def faults(plan: Plan, table: Table) -> list[str]:
         )
     for target, trigger in table.items():
         if parsed(target).learns or parsed(target).ships:
-            for part in (part for part in trigger.parts() if part.rows):
-                waits = _waits_in_vain(plan, part.demand, part.rows, granted)
+            for part in (part for part in trigger.parts() if part.awaits):
+                waits = _waits_in_vain(plan, part.demand, part.awaits, granted)
                 found += [f"triggers[{target!r}]: {fault}" for fault in waits]
     if found or granted is None:
         return found

@@ -104,10 +104,10 @@ def test_a_run_that_goes_on_announces_the_newest_alone(tmp_path: Path) -> None:
     for value in range(3):
         publish("a", value)
     objects = Objects(regions)
-    assert [*objects.news()] == [Published("a", 2)]
+    assert [*objects.news()] == [Published("a", 2, value=(2.0,))]
     publish("b", [1, 2])
     publish("b", [3, 4])
-    assert [*objects.news()] == [Published("b", 0), Published("b", 1)]
+    assert [*objects.news()] == [Published("b", 0), Published("b", 1, value=(3.0, 4.0))]
     assert [*objects.news()] == []
     values = objects.values()
     assert values["a"] == 2.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ OWN = """
 from dataclasses import dataclass, replace
 
 from artos import PPO, ObjectKey, ScalingPolicy
-from triggers import ObjectKeyTrigger
+from triggers import ObjectKeyTrigger, Once, ValueTrigger
 from triggers.algorithms.ppo import workload as ppo
 
 
@@ -36,6 +37,15 @@ class Counting(PPO):
         return {"noticed": float(self.published("counts")[0])}
 
 
+class Seeing(Counting):
+    objects = (*PPO.objects, ObjectKey("counts", (2,), "int64"), ObjectKey("seen"))
+
+    def update(self, batch, call):
+        metrics = super().update(batch, call)
+        self.publish("seen", metrics["seen"])
+        return metrics
+
+
 @dataclass
 class ByCount(ScalingPolicy):
     least: int = 1
@@ -46,6 +56,13 @@ class ByCount(ScalingPolicy):
         counts = seen.objects.get("counts")
         memory.setdefault("counts", []).append(-1 if counts is None else int(counts[0]))
         return 1
+
+
+def on_value(total_steps: int = 96, above: float = 35.0):
+    base = workload(total_steps)
+    due = Once(ValueTrigger("seen", above=above))
+    triggers = {**base.triggers, "learner.noticed": due}
+    return replace(base, learner=Seeing(minibatches=2), triggers=triggers)
 
 
 def workload(total_steps: int = 64, key: str = "counts", actors: int = 0, extra: str = ""):
@@ -114,3 +131,10 @@ def test_a_policy_that_reads_what_nobody_publishes_is_refused(own: Path) -> None
     (own / "own.py").write_text(text.replace('objects = ("counts",)', 'objects = ("noise_scale",)'))
     with pytest.raises(Refused, match="scaling or object_keys: unknown object key 'noise_scale'"):
         run(asked(own))
+
+
+def test_a_value_fires_a_trigger_once(own: Path) -> None:
+    """After 16, 32, 48 ... rows: with the third version, as 48 is the first beyond 35."""
+    run(replace(asked(own), workload="own.py:on_value"))
+    (firing,) = firings(own / "r")
+    assert firing["version"] == 2
