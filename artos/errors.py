@@ -187,6 +187,16 @@ class EndlessFiring(ArtosError):
         )
 
 
+class TriggerFailed(ArtosError):
+    """A trigger raised, or returned what is no firing, when it was asked about an event."""
+
+    def __init__(self, target: str, trigger: str, event: str, why: str) -> None:
+        self.target, self.trigger, self.event, self.why = target, trigger, event, why
+        super().__init__(
+            f"triggers[{target!r}], which is {trigger}, cannot be asked about {event}: {why}"
+        )
+
+
 class BadMessage(ArtosError):
     """A message does not fit the protocol; it was dropped and changed nothing."""
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from traceback import format_exc
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from artos.clock import Clock
-from artos.errors import EndlessFiring
+from artos.errors import EndlessFiring, TriggerFailed
 from artos.specs.members import Member
 from triggers.base import Trigger
 from triggers.events import Event, Firing, Recheck, Tick
@@ -65,13 +66,25 @@ class TriggerWrapper:
         """Check the trigger; if it is satisfied, stamp the firing and pass it to its destination.
 
         Returns the stamped firing, or None. ``stamp`` adds the trigger id and a firing id.
+
+        Raises:
+            TriggerFailed: the trigger raised, or returned something else than a firing or None.
         """
-        firing = self.trigger.check(event, now)
+        try:
+            firing = self.trigger.check(event, now)
+        except Exception as error:  # whatever triggers of users raise
+            raise self._failed(event, f"its traceback:\n{format_exc()}") from error
         if firing is None:
             return None
+        if not isinstance(firing, Firing):
+            why = f"it returned {firing!r}: let check return a Firing, or None if it does not fire"
+            raise self._failed(event, why)
         stamped = stamp(self.trigger_id, firing)
         self.passer.pass_message(stamped)
         return stamped
+
+    def _failed(self, event: Event, why: str) -> TriggerFailed:
+        return TriggerFailed(self.trigger_id, repr(self.trigger), repr(event), why)
 
     def __repr__(self) -> str:
         return f"<{self.trigger_id} ← {self.trigger!r}>"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import sys
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from trigger_helpers import KEYS, arrived, committed, joined
 
 from artos.clock import ManualClock
-from artos.errors import EndlessFiring
+from artos.errors import EndlessFiring, TriggerFailed
 from artos.protocol.invocations import Claim
 from triggers import (
     DataKeyTrigger,
@@ -179,6 +180,29 @@ def test_neither_is_one_that_insists_on_what_is_not_granted(
     insisted = Engine([wrapper], ManualClock())
     with pytest.raises(EndlessFiring, match=r"Insisting.*fired 5 times.*None .*on an Ungranted"):
         insisted.feed(Tick())
+
+
+@dataclass
+class Faulty(Trigger):
+    """Divides by zero, or returns what is no firing."""
+
+    returned: Any = None
+
+    def check(self, event: Event, now: float) -> Any:
+        return self.returned if self.returned is not None else 1 / 0
+
+
+@pytest.mark.parametrize(
+    ("returned", "why"),
+    [(None, r"its traceback:\n(.|\n)*1 / 0(.|\n)*division by zero"),
+     (True, "it returned True: let check return a Firing, or None")],
+)  # fmt: skip
+def test_a_trigger_that_fails_is_named_with_its_line_of_the_table(returned: Any, why: str) -> None:
+    stage = Stage({"learner.update": Faulty(returned)})
+    line = r"triggers\['learner.update'\], which is Faulty.*, cannot be asked about Tick\(\): "
+    with pytest.raises(TriggerFailed, match=line + why) as caught:
+        stage.engine.feed(Tick())
+    assert caught.value.target == "learner.update"
 
 
 # -- O(1) per event ----------------------------------------------------------------------------
