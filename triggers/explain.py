@@ -28,6 +28,8 @@ def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
     lines = [f"{plan.name}: {_span(plan)} actors x {plan.envs} environments of {plan.env}"]
     if names := spec.get("left_out", ()):
         lines.append(f"left out: {', '.join(names)}, as text is nothing a network reads")
+    if (agents := spec.get("agents", 1)) > 1:
+        lines.append(f"agents: {agents} in each game, each a row; one policy plays all of them")
     if goals := goal_words(key.name for key in plan.data_keys):
         lines.append(f"goals: {goals}")
     if scaling := plan.at_work.words():

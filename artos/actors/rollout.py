@@ -18,7 +18,14 @@ from artos.buffer.actor_block import ActorBlock
 from artos.envs.address import address
 from artos.envs.ahead import make_ahead
 from artos.envs.known import KNOWN
-from artos.envs.make import AnyVectorEnv, describe, full_address, is_atari, make_vector
+from artos.envs.make import (
+    AnyVectorEnv,
+    describe,
+    full_address,
+    is_atari,
+    make_vector,
+    open_vector,
+)
 from artos.envs.notes import address_notes
 from artos.envs.spec import AGES, EnvSpec
 from artos.envs.stepper import Parts, Stepper
@@ -116,6 +123,8 @@ class RolloutActor(Actor):
         keys = self.spec.data_keys()
         if self.final_observations and not self.spec.skips_rows:
             raise Refused([_HIDDEN.format(self.env)])
+        if self.envs % self.spec.agents:
+            raise Refused([_ROWS.format(self.env, self.spec.agents, self.envs)])
         if (self.final_observations or state) and AGES not in keys:
             keys = (*keys, AGES)
         return (*keys, *outputs, *bootstraps, *state)
@@ -164,7 +173,7 @@ class RolloutActor(Actor):
         if environments and not self.spec.unlike:
             self._vector = make_ahead(self.env, self.envs, self._autoreset)
         else:
-            make_vector(self.env, 1, plan.seed, self._autoreset).close()
+            open_vector(self.env, 1, plan.seed, self._autoreset).close()
 
     def setup(self, context: ActorContext) -> None:
         """Become the actor of ``context``: its random streams, its block, its first observation.
@@ -284,6 +293,10 @@ class RolloutActor(Actor):
         self._bootstraps[row, going_on] = values[going_on]
 
 
+_ROWS = (
+    "environment {0}: each of its games has {1} agents, a row for each: set envs to a multiple of "
+    "{1}, not {2}"
+)
 _HIDDEN = (
     "environment {} begins the next episode in the step that ends one, so the observation from "
     "which a truncated episode is bootstrapped is in no row: let it make its vector environment "

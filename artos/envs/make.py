@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import inspect
 import re
 import sys
@@ -21,6 +21,7 @@ from artos.envs import hints, stacks
 from artos.envs.address import address, parted
 from artos.envs.agents import AgentRows, is_supersuit
 from artos.envs.alike import difference
+from artos.envs.games import GameRows, is_game
 from artos.envs.serial import SerialVectorEnv
 from artos.envs.spec import CHOSEN, STACK, EnvSpec, spec_of
 from artos.envs.trial import try_out
@@ -34,6 +35,7 @@ AnyVectorEnv = VectorEnv[Any, Any, Any]
 _FACTORY = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 _VECTOR = "vector:"
 _ALE = "ale_py:"
+_GAMES = "pettingzoo"
 _FRAMES = 4
 _MADE_BY = ("gymnasium", "ale_py")
 """Packages whose ids others use for environments of their own, which they do not register."""
@@ -62,6 +64,8 @@ def make_vector(
       without a version the latest is meant;
     - ``vector:ID`` for the id's own vectorised implementation where it has one;
     - an Atari id (``PongNoFrameskip-v4``, ``ALE/Pong-v5``): the standard preprocessing;
+    - ``pettingzoo:MODULE`` (``pettingzoo:classic.rps_v2``, or a module of your own with a function
+      ``parallel_env``): a row for each agent of the game;
     - ``module:factory``, which returns an Env or a VectorEnv and gets ``seed`` and ``num_envs`` if
       it accepts them. ``seed`` matters only there: ``Stepper.reset`` seeds the episodes.
 
@@ -128,7 +132,9 @@ def open_vector(
 
 
 def is_factory(env: str) -> bool:
-    """Whether an address is ``module:factory`` of the user's own."""
+    """Whether an address is ``module:factory`` of the user's own, or a game of PettingZoo's."""
+    if env.startswith(f"{_GAMES}:"):
+        return True
     return bool(_FACTORY.match(parted(env)[0])) and not env.startswith(_VECTOR)
 
 
@@ -297,6 +303,9 @@ def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> A
                 ]
             )
         return first
+    if is_game(first):
+        more = range(1, max(1, envs // max(1, len(first.possible_agents))))
+        return GameRows(env, [first, *(_call(env, factory, envs, seed + i) for i in more)])
     if not isinstance(first, gym.Env):
         raise Refused([hints.not_an_environment(env, first)])
     if why := hints.many_rewards(env, first):
@@ -313,6 +322,11 @@ def factory_of(env: str) -> Callable[..., Any]:
         Refused: it cannot be imported, or is not a function.
     """
     module, _, name = parted(env)[0].partition(":")
+    if module == _GAMES:
+        module, name = name, "parallel_env"
+        with suppress(ModuleNotFoundError):  # else it is one of the user's own
+            if importlib.util.find_spec(f"{_GAMES}.{module}"):
+                module = f"{_GAMES}.{module}"
     found = getattr(_module(env, module), name, None)
     if found is None:
         raise Refused([f"environment {env}: {hints.no_factory(module, name)}"])
@@ -333,7 +347,12 @@ def _module(env: str, module: str) -> Any:
         if module.endswith(".py"):
             why = f"write the module's name, {module.removesuffix('.py')}, without .py"
         elif isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
-            why = f"there is no module {error.name} in this folder{hints.package_of(module)}"
+            nor = hints.package_of(module)
+            if env.startswith(f"{_GAMES}:"):
+                nor = " or in PettingZoo, if that is installed (pip install pettingzoo)"
+            why = f"there is no module {error.name} in this folder{nor}"
+        elif isinstance(error, ModuleNotFoundError):
+            why = f"{module} needs the Python package {error.name}: pip install {error.name}"
         else:
             why = f"{module} cannot be imported: {_tail(error)}"
         raise Refused([f"environment {env}: {why}"]) from error

@@ -23,6 +23,9 @@ ActionKind = Literal["discrete", "multidiscrete", "box"]
 CHOSEN = "autoreset_chosen"
 """In the metadata of environments that we make: we decide when they are reset."""
 
+AGENTS = "agents"
+"""In the metadata of games: how many rows each has."""
+
 STACK, PADDING = "frame_stack", "frame_padding"
 """In the metadata of environments whose observations are stacks of frames."""
 
@@ -144,6 +147,8 @@ class EnvSpec(msgspec.Struct, frozen=True):
     """
     left_out: tuple[str, ...] = ()
     """Parts of text, which no network here reads and no row has."""
+    agents: Annotated[int, msgspec.Meta(ge=1)] = 1
+    """How many rows a game has, one for each of its agents."""
 
     @property
     def features(self) -> tuple[Part, ...]:
@@ -230,8 +235,10 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     mode = AutoresetMode.SAME_STEP if by_mask else mode
     chosen = by_mask or CHOSEN in env.metadata
     masked: Literal["", "observation"] = "observation" if masks else ""
-    texts = tuple(_texts(space))
-    return EnvSpec(name, tuple(parts), actions, is_dict, mode.value, chosen, masked, left_out=texts)
+    return EnvSpec(
+        name, tuple(parts), actions, is_dict, mode.value, chosen, masked,
+        left_out=tuple(_texts(space)), agents=env.metadata.get(AGENTS, 1),
+    )  # fmt: skip
 
 
 def _texts(space: gym.Space[Any], path: Path = ()) -> Iterator[str]:

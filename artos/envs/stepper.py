@@ -170,11 +170,13 @@ class Stepper:
         self._returns += rewards
         self._lengths += valid
         self.ages += self.ages < _OLDEST
-        ended = None
+        ended = final = None
         over = terminations | truncations
         if np.count_nonzero(over):
-            ended = np.flatnonzero(over)
-        final = ended if self._waits or self._masks else None
+            final = np.flatnonzero(over) if self._waits or self._masks else None
+            # An agent that is out while its game goes on has ended once.
+            ended = np.flatnonzero(over & valid)
+            ended = ended if len(ended) else None
         step = Step(self._seen(obs, info, final), rewards, terminations, truncations, valid)
         if self._waits:
             self.ages[self._resetting] = 0

@@ -82,6 +82,9 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     ),
     "artos run impala --env CartPole-v1 --actors 4": SHORT,
     "artos run ppo --env my_env:make": SHORT,
+    "artos run ppo --env pettingzoo:classic.rps_v2 --set envs=8 --total-steps 20000": Run(
+        "--total-steps 2048", needs="pygame"
+    ),
     "artos run ppo --env HalfCheetah-v5": Run("--total-steps 512", needs="mujoco"),
     "artos run dqn --env LunarLander-v3 --set replay=prioritised": Run(SHORT_REPLAY, needs="Box2D"),
     "artos run sac --env HalfCheetah-v5 --total-steps 1e6": Run(SHORT_REPLAY, needs="mujoco"),
