@@ -17,11 +17,13 @@ class ExitStatus(IntEnum):
     DONE = 0
     FAILED = 1
     REFUSED = 2
+    NO_ROOM = 75
+    """Of a run process on a cluster: there will be memory for it once other runs have left."""
     INTERRUPTED = 130
 
     @property
     def outcome(self) -> str:
-        """The word for this status: done, failed, refused or interrupted."""
+        """The word for this status: done, failed, refused, no_room or interrupted."""
         return self.name.lower()
 
     @classmethod

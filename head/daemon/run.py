@@ -83,6 +83,8 @@ class Run(msgspec.Struct):
     """Whether a process of it was ever up: its workload is then not refused any more."""
     goes_on: bool = False
     """Whether its process saves only because the head's machine is taken back."""
+    no_room: bool = False
+    """Whether its last process ended as the head's memory had no room for it."""
     billed: Seconds = Seconds()
     """What its ended processes held: the books have it already."""
     by_hand: int = 0
@@ -174,7 +176,7 @@ class Run(msgspec.Struct):
         """Enter the next epoch: a process of the run is about to start."""
         self.state, self.epoch = STARTING, self.epoch + 1
         self.outcome = self.why = self.waits_for = ""
-        self.goes_on = False
+        self.goes_on = self.no_room = False
 
     def again(self, waits_for: str) -> None:
         """Put it back into the queue: its next process continues from its last checkpoint."""

@@ -31,6 +31,7 @@ class Runs:
         self.active: set[str] = set()
         self.unplaced: set[str] = set()  # active, without an actor anywhere
         self.again: set[str] = set()  # queued again, as their process was killed
+        self.no_room: set[str] = set()  # queued again, until the head's memory has room for them
         self.labelled: set[str] = set()  # queued, and their nodes must have labels
         self._short = Ranking()  # up, with fewer places than actors
         self._numbers: dict[str, int] = {}
@@ -95,7 +96,9 @@ class Runs:
         name, short = run.name, run.up is not None and len(run.places) < run.up.actors
         _put(self.active, name, run.active)
         _put(self.unplaced, name, run.active and not run.places)
-        _put(self.again, name, run.state == QUEUED and run.admitted)
+        again = run.state == QUEUED and run.admitted
+        _put(self.again, name, again and not run.no_room)
+        _put(self.no_room, name, again and run.no_room)
         _put(self.labelled, name, bool(run.where) and run.state == QUEUED and not run.admitted)
         if short:
             self._short.put(name, (0, self._numbers[name]))
@@ -105,6 +108,12 @@ class Runs:
         self._wait(run, run.state == QUEUED)
         self._changed[id(run)] = run
         self._unsaved.put(Table.RUN, name, run)
+
+    def try_again(self) -> None:
+        """There may be room for those that the head's memory had none for."""
+        for name in [*self.no_room]:
+            self.by_name[name].no_room = False
+            self.changed(self.by_name[name])
 
     def _wait(self, run: Run, there: bool) -> None:
         waiting = self._queued.setdefault(run.user, set())

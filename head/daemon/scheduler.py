@@ -34,6 +34,12 @@ from head.daemon.waits import Waits
 
 MOST_IN_A_ROW = 3
 """After so many deaths of its process without progress a run is not started again."""
+_NO_ROOM = ExitStatus.NO_ROOM.outcome
+_ROOM_SECONDS = 60.0
+"""After so long it is looked whether there is room for a run that the head's memory had none for.
+
+Others than runs of this head may have left it.
+"""
 _IN_VAIN = (ExitStatus.REFUSED.outcome, ExitStatus.FAILED.outcome)
 
 
@@ -65,7 +71,7 @@ class Scheduler:
             self.all_runs, self._nodes, self._queue, self.books, self.executors, at_once
         )
         self._moves: dict[str, Moves] = {}
-        self._held = HeldSlots()
+        self._held, self._look_for_room_at = HeldSlots(), now + _ROOM_SECONDS
         self._admission = Admission(self.all_runs, self._nodes, self._queue, self.books, at_once)
         self._node_orders = NodeOrders(self.all_runs, self._nodes, self.executors, self.books)
         for run in runs:
@@ -160,14 +166,21 @@ class Scheduler:
         """
         run = self.runs[name]
         self.books.ended(run)
+        told = self._endings.was_told(run)
         self._endings.forget(name)
+        self.all_runs.try_again()  # it may have left room
         outcome = run.outcome
         if not outcome and status is not None and status >= 0:
             outcome = ExitStatus(status).outcome
         if outcome in _IN_VAIN and run.begins_again:
             outcome, words = "", run.why or words
         stopping, run.up = run.state == STOPPING, None
-        if run.goes_on and outcome not in ("done", "failed"):
+        no_room = outcome == _NO_ROOM
+        outcome = "" if no_room else outcome
+        if no_room and not told:
+            run.again(f"room in the head's memory: {run.why or words}")
+            run.no_room = True
+        elif run.goes_on and outcome not in ("done", "failed"):
             run.again("the next start of the head")
         elif outcome:
             as_asked = {"done": "", "interrupted": run.why}
@@ -285,6 +298,9 @@ class Scheduler:
         ``hold``: queued runs stay in the queue; this is what they are said to wait for.
         """
         self.waits.hold = hold
+        if not self.all_runs.no_room or now >= self._look_for_room_at:
+            self._look_for_room_at = now + _ROOM_SECONDS
+            self.all_runs.try_again()
         self.all_runs.tidy()
         changed = self.all_runs.take_changed()
         self._queue.see(changed, self.all_runs.take_left(), now)

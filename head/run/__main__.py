@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import faulthandler
 import logging
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ import msgspec
 
 from artos.buffer.shm_folder import MOVING
 from artos.clock import Clock, SystemClock, WakingClock
-from artos.errors import ArtosError, DeadlineExceeded, Refused
+from artos.errors import ArtosError, DeadlineExceeded, Refused, ShmTooSmall
 from artos.protocol import control
 from artos.protocol.run_state import RUNNING, STOPPING
 from artos.protocol.views import RunFacts, Status
@@ -153,6 +154,9 @@ def outcome(run: Callable[[], Summary]) -> tuple[ExitStatus, str]:
         summary = run()
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED, "stopped at once"
+    except ShmTooSmall as error:
+        fits = bool(error.folder) and error.needed <= shutil.disk_usage(error.folder).total
+        return ExitStatus.NO_ROOM if fits else ExitStatus.REFUSED, str(error)
     except REFUSALS as error:
         return ExitStatus.REFUSED, str(error)
     except Exception as error:

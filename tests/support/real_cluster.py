@@ -85,10 +85,10 @@ class Cluster:
 
     # -- processes -----------------------------------------------------------------------------
 
-    def start_head(self) -> Command:
+    def start_head(self, **more: str) -> Command:
         arguments = ("--listen", self.endpoint, "--keys", self.keys, "--runs", self.runs)
         before = self._times_heard()
-        self.head = self.start("head", "head", "--config", self.config, *arguments)
+        self.head = self.start("head", "head", "--config", self.config, *arguments, **more)
         self.until(lambda: self._times_heard() > before)  # whoever calls earlier is told off
         if self._client is not None:  # it may not have noticed yet that the head is back
             self._client.close()
@@ -206,7 +206,7 @@ class Cluster:
             for command in self.others:
                 command.process.wait(PATIENCE)
         while [*shm_root().glob(f"{PREFIX}*")]:  # a folder must be some 0.1 s old
-            reap_orphans()
+            reap_orphans(kept=True)
             time.sleep(0.1)
 
 

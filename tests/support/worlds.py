@@ -93,8 +93,8 @@ class World:
         plan = msgspec.json.encode({"device": asked})
         return RunUp(run.name, run.epoch, 1, plan, "code", "tcp://h:1", "tcp://h:2", self.actors)
 
-    def news(self, name: str, state: str = "running", **facts: object) -> None:
-        self.scheduler.run_news(RunNews(name, state, "", msgspec.convert(facts, RunFacts)))
+    def news(self, name: str, state: str = "running", why: str = "", **facts: object) -> None:
+        self.scheduler.run_news(RunNews(name, state, why, msgspec.convert(facts, RunFacts)))
 
     def ended(self, name: str, status: int | None, words: str = "") -> None:
         del self.processes[name]

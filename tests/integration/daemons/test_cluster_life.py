@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
+from disks import needs_mount, small_disk
 from helpers import PATIENCE
 from real_cluster import Cluster, Command, assert_each_row_once
 
@@ -438,3 +439,31 @@ def test_one_slot_is_one_run_after_the_other(cluster: Cluster, code: Path) -> No
     assert {run["outcome"] for run in cluster.status()[1].values()} == {"done"}
     assert "waits for a slot" in first.said + second.said
     assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+@pytest.mark.long
+@needs_mount
+def test_a_run_waits_for_shared_memory_and_begins_once_another_has_left(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "shm", "40m") as shm:
+        cluster.stop()
+        cluster.start_head(ARTOS_SHM=str(shm))
+        cluster.start_worker("w1")
+        cluster.alive("w1")
+        large = ("dqn", "--total-steps", 10**8, "--set", "replay_size=600000", "--run-dir")
+        first = cluster.ask("submit", *large, "first")["run"]
+        cluster.until_under_way(first)
+        second = cluster.ask("submit", *large, "second")["run"]
+        cluster.until(lambda: "room in" in cluster.status()[1][second]["waits_for"])
+        words = cluster.status()[1][second]["waits_for"]
+        assert f"{shm} has" in words
+        assert "this run needs" in words
+        assert cluster.status()[1][second]["outcome"] == ""
+        too_large = ("dqn", "--set", "replay_size=6000000", "--run-dir", "third", "--wait")
+        assert cluster.submit(*too_large).wait() == 2, "it never fits"
+        cluster.ask("stop", first)
+        cluster.until_under_way(second)
+        cluster.ask("stop", second)
+        cluster.until(lambda: cluster.status()[1][second]["outcome"] == "interrupted")
+        assert cluster.stop() == {"w1": 0, "head": 0}
