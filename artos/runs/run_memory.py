@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ from artos.system.memory_limit import memory_left
 from artos.system.shm import shm_root
 
 MODEL = "model_param"
+_log = logging.getLogger(__name__)
 
 
 class RunMemory(Closing):
@@ -157,13 +159,22 @@ def needed_bytes(plan: Plan) -> int:
 def check_space(plan: Plan, left: Iterable[Path] = ()) -> None:
     """Check that the machine can hold the run before anything is made; orphans are reaped first.
 
-    The blocks that are ``left`` need no more room.
+    The blocks that are ``left`` need no more room. Rows kept for other runs that were killed are
+    given up where there is none without that.
 
     Raises:
         ShmTooSmall: says how much is needed and how much is free.
     """
     reap_orphans()
-    _check_room(needed_bytes(plan) - sum(path.stat().st_size for path in left))
+    needed = needed_bytes(plan) - sum(path.stat().st_size for path in left)
+    try:
+        _check_room(needed)
+    except ShmTooSmall:
+        if not (given_up := reap_orphans(kept=True)):
+            raise
+        names = ", ".join(path.name for path in given_up)
+        _log.warning("rows kept for runs that were killed are given up for room: %s", names)
+        _check_room(needed)
 
 
 def _check_room(needed: int) -> None:

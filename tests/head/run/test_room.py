@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from elastic_loop import full_batch, troupe
 
+from artos.buffer.shm_folder import ShmFolder, reap_orphans
 from artos.errors import MemoryTooSmall
 from artos.runs import run_memory
+from artos.runs.left_rows import LeftRows
 from artos.runs.plan import Plan
 from artos.runs.run_memory import CacheMemory, check_space, needed_bytes
 from artos.specs.actor_count import Manual
@@ -48,3 +51,34 @@ def test_a_worker_opens_no_block_beyond_its_limit(
         leave(monkeypatch, None)
         cache.open(0, 1, 0)
         assert cache.blocks.keys() == {0}
+
+
+def test_rows_that_are_kept_for_a_killed_run_are_given_up_where_there_is_no_other_room(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "run" / "checkpoint").mkdir(parents=True)
+    (tmp_path / "run" / "checkpoint" / "manifest.json").touch()
+
+    def killed() -> Path:
+        kept = ShmFolder.create("killed")
+        kept.keep_for(tmp_path / "run")
+        os.utime(kept.path, (1, 1))
+        kept.leave()
+        return kept.path
+
+    path = killed()
+    leave(monkeypatch, needed_bytes(plan))
+    check_space(plan)
+    assert path.exists(), "there is room"
+    found = iter([0, needed_bytes(plan)])
+    monkeypatch.setattr(run_memory, "memory_left", lambda: next(found))
+    check_space(plan)
+    assert not path.exists()
+    assert path.name in caplog.text
+    path = killed()
+    with LeftRows(tmp_path / "run"):
+        leave(monkeypatch, 0)
+        with pytest.raises(MemoryTooSmall):
+            check_space(plan)
+        assert path.exists(), "somebody goes on with them"
+    reap_orphans(kept=True)
