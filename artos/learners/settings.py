@@ -264,15 +264,18 @@ class ReplaySettings(ReplayStart, kw_only=True, frozen=True):
     compile: Compiled = "off"
 
 
-class TwinCriticStart(ReplaySettings, frozen=True):
-    """By position, of SAC and TD3."""
+class CriticsStart(ReplaySettings, frozen=True):
+    """By position, of algorithms with critics of state and action."""
 
     env: Env = "Pendulum-v1"
     total_steps: TotalSteps = 20_000
 
 
-class TwinCriticSettings(TwinCriticStart, kw_only=True, frozen=True):
-    """Of SAC and TD3. The transitions before the first update are random."""
+class CriticsSettings(CriticsStart, kw_only=True, frozen=True):
+    """Of algorithms with critics of state and action.
+
+    The transitions before the first update are random.
+    """
 
     envs: Envs = 1
     hidden: Annotated[tuple[int, ...], learner("units of the hidden layers")] = (256, 256)

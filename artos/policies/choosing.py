@@ -11,11 +11,12 @@ CHOOSES: dict[str, tuple[ActionKind, ...]] = {
     "dqn": ("discrete",),
     "sac": ("discrete", "box"),
     "td3": ("box",),
+    "ddpg": ("box",),
     "ppo": _ALL,
     "a2c": _ALL,
     "impala": _ALL,
 }
-"""Kinds of actions by algorithm; dqn, sac and td3 need bounds if actions are numbers."""
+"""Kinds of actions by algorithm; those that draw from replay need bounds if actions are numbers."""
 
 _WORDS = {
     "discrete": "one of several actions",

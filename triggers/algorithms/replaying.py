@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.patterns import Pattern, Prioritised, Uniform
-from artos.learners.settings import ReplaySettings, TwinCriticSettings
+from artos.learners.settings import CriticsSettings, ReplaySettings
 from artos.specs.actor_count import ActorsSetting, actors_of
 from artos.specs.contracts import Learner
 from artos.specs.keys import is_observation
@@ -55,10 +55,10 @@ def replay_workload(
     )
 
 
-def twin_critic_workload(
-    name: str, actor: RolloutActor, learner: Learner, settings: TwinCriticSettings
+def critics_workload(
+    name: str, actor: RolloutActor, learner: Learner, settings: CriticsSettings
 ) -> Workload:
-    """That of SAC and TD3: by default one update per environment step, and all steps are kept."""
+    """By default there is one update per environment step, and all steps are kept."""
     ratio = float(settings.batch) if settings.ratio is None else settings.ratio
     kept = min(settings.replay_size, settings.total_steps or settings.replay_size)
     return replay_workload(name, actor, learner, replace(settings, replay_size=kept), ratio)

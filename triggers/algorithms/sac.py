@@ -14,17 +14,17 @@ from torch import Tensor
 from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.off_policy import Obs, OffPolicyLearner
-from artos.learners.settings import ReplaySettings, TwinCriticSettings, builder, learner
+from artos.learners.settings import CriticsSettings, ReplaySettings, builder, learner
 from artos.policies.bounds import units_of
 from artos.policies.choosing import require_actions
 from artos.policies.squashed import Softmax, SquashedGaussian
 from artos.specs.keys import MASK_KEY
 from artos.specs.workload import Workload
 from triggers.algorithms.defaults import require_numbers
-from triggers.algorithms.replaying import twin_critic_workload
+from triggers.algorithms.replaying import critics_workload
 
 
-class SACSettings(TwinCriticSettings, kw_only=True, frozen=True):
+class SACSettings(CriticsSettings, kw_only=True, frozen=True):
     """What can be set of SAC, with its defaults."""
 
     lr: Annotated[float, learner("step size of the policy")] = 3e-4
@@ -136,4 +136,4 @@ def workload(settings: SACSettings) -> Workload:
     require_numbers(actor, s.normalize)
     kind = SquashedGaussian if actor.spec.actions.kind == "box" else Softmax
     actor.policy = partial(kind, hidden=s.hidden, random=s.after, normalize=s.normalize)
-    return twin_critic_workload("sac", actor, SAC(settings), settings)
+    return critics_workload("sac", actor, SAC(settings), settings)

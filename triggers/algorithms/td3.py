@@ -13,15 +13,15 @@ from torch import Tensor
 from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.off_policy import Obs, OffPolicyLearner
-from artos.learners.settings import ReplaySettings, TwinCriticSettings, builder, learner, table
+from artos.learners.settings import CriticsSettings, ReplaySettings, builder, learner, table
 from artos.policies.choosing import require_actions
 from artos.policies.squashed import Deterministic
 from artos.specs.workload import Workload
 from triggers.algorithms.defaults import require_numbers
-from triggers.algorithms.replaying import twin_critic_workload
+from triggers.algorithms.replaying import critics_workload
 
 
-class TD3Settings(TwinCriticSettings, kw_only=True, frozen=True):
+class TD3Settings(CriticsSettings, kw_only=True, frozen=True):
     """What can be set of TD3, with its defaults."""
 
     critic_lr: Annotated[float, learner("step size of the critics", gt=0)] = 1e-3
@@ -98,4 +98,4 @@ def workload(settings: TD3Settings) -> Workload:
     actor = RolloutActor(s.env, policy, s.envs)
     require_actions(actor.spec, "TD3", "box")
     require_numbers(actor, s.normalize)
-    return twin_critic_workload("td3", actor, TD3(settings), settings)
+    return critics_workload("td3", actor, TD3(settings), settings)

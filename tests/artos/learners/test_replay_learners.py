@@ -1,4 +1,4 @@
-"""DQN, SAC and TD3 against their equations, written once more without their machinery."""
+"""DQN, SAC, TD3 and DDPG against their equations, written once more without their machinery."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from artos import DQN, SAC, TD3
+from artos import DDPG, DQN, SAC, TD3
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.learners.context import LearnerContext
@@ -61,6 +61,7 @@ KINDS: dict[str, Kind] = {
     "sac": (partial(SAC, hidden=SIDES), SquashedGaussian, BOX),
     "sac-discrete": (partial(SAC, hidden=SIDES), Softmax, DISCRETE),
     "td3": (partial(TD3, hidden=SIDES), Deterministic, BOX),
+    "ddpg": (partial(DDPG, hidden=SIDES), Deterministic, BOX),
 }
 
 
@@ -209,6 +210,33 @@ def test_td3() -> None:
     torch.testing.assert_close(learner.targets.values, moved)
 
 
+def test_ddpg() -> None:
+    learner, batch = made("ddpg", tau=0.25), a_batch(BOX)
+    policy, target, critic, rating = (
+        apart(learner.network), apart(learner.target), apart(learner.critics),
+        apart(learner.targets),
+    )  # fmt: skip
+    obs, following = observed(batch), observed(batch, "next.")
+    with torch.no_grad():
+        aim = wanted(batch, rating(following, target(following))[0])
+    actions = torch.from_numpy(batch["actions"])
+    found = critic(obs, torch.stack((actions[:, 0] / 2, actions[:, 1] * 2 - 1), 1))[0]
+    loss = (torch.tensor(batch.weights) * (found - aim) ** 2).mean()
+    before = learner.target.values.clone(), learner.targets.values.clone()
+    metrics = learner.update(batch, CALL)
+    assert metrics["critic_loss"] == pytest.approx(loss.item(), rel=1e-5)
+    new = stepped(critic, loss, 1e-3, 1e-8, None)
+    torch.testing.assert_close(parameters(learner.critics), new, rtol=1e-5, atol=1e-6)
+    rated = apart(learner.critics)(obs, policy(obs)).mean()
+    assert metrics["policy_loss"] == pytest.approx(-rated.item(), rel=1e-4)
+    after = stepped(policy, -rated, 1e-3, 1e-5, None)
+    torch.testing.assert_close(parameters(learner.network), after, rtol=1e-4, atol=1e-6)
+    pairs = ((learner.target, learner.network), (learner.targets, learner.critics))
+    for start, (mine, other) in zip(before, pairs, strict=True):
+        torch.testing.assert_close(mine.values, start + 0.25 * (other.values - start))
+    np.testing.assert_allclose(batch.priorities, (found - aim).abs().detach(), rtol=1e-4)
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_restored_learner_goes_on_bit_for_bit(name: str) -> None:
     one, other = made(name, sync=3), made(name, seed=1, sync=3)
@@ -255,7 +283,7 @@ def test_all_networks_scale_observations_by_the_same_statistics(name: str) -> No
     mean, var = torch.cat(seen).mean(0), torch.cat(seen).var(0, correction=0)
     networks = [learner.network, *learner.owned.values()]
     found = [each for network in networks for each in normalizers(network.module)]
-    assert len(found) == {"dqn": 2, "sac": 3, "sac-discrete": 3, "td3": 4}[name]
+    assert len(found) == {"dqn": 2, "sac": 3, "sac-discrete": 3, "td3": 4, "ddpg": 4}[name]
     for each in found:
         torch.testing.assert_close(each.mean, torch.cat((mean, torch.zeros(2))))
         torch.testing.assert_close(each.var, torch.cat((var, torch.ones(2))))

@@ -12,7 +12,7 @@ from odd_worlds import ACTED, ARRAYS, BOUNDED, FLAGS, MADE, NUMBERS, OBSERVED, H
 from artos.envs.address import address
 
 ACTOR_CRITICS = ("ppo", "a2c", "impala")
-ALGORITHMS = (*ACTOR_CRITICS, "dqn", "sac", "td3")
+ALGORITHMS = (*ACTOR_CRITICS, "dqn", "sac", "td3", "ddpg")
 DISCRETE = ("category", "shifted")
 CHOICES: dict[str, Sequence[str]] = {
     "observed": tuple(OBSERVED),
@@ -30,6 +30,7 @@ TAKES = {
     "dqn": DISCRETE,
     "sac": (*DISCRETE, *BOUNDED),
     "td3": BOUNDED,
+    "ddpg": BOUNDED,
 }
 
 Case = tuple[str, Habits]

@@ -40,6 +40,7 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "dqn": ("dqn", REPLAY | {"dueling": True, "target_every": 2}),
     "sac-discrete": ("sac", REPLAY | {"env": "CartPole-v1", "hidden": "16,16"}),
     "td3": ("td3", REPLAY | {"env": BOX, "hidden": "16,16"}),
+    "ddpg": ("ddpg", REPLAY | {"env": BOX, "hidden": "16,16"}),
 }
 LEARNERS = QUICK | MORE
 EXAMPLES = (

@@ -10,7 +10,7 @@ import pytest
 from learned import learned
 from real_runs import Artos, Outcome
 
-from triggers.algorithms import sac, td3
+from triggers.algorithms import ddpg, sac, td3
 
 pytestmark = pytest.mark.processes
 
@@ -36,8 +36,9 @@ CONTINUOUS = ("--env", "Pendulum-v1", "--set", "normalize=true")
         ("sac", ("--env", "CartPole-v1")),
         ("sac", ()),
         ("td3", ("--set", "n_step=3")),
+        ("ddpg", ("--set", "replay=prioritised")),
     ],
-    ids=["dqn", "sac-discrete", "sac", "td3"],
+    ids=["dqn", "sac-discrete", "sac", "td3", "ddpg"],
 )
 def test_they_run_as_told(
     name: str,
@@ -57,7 +58,7 @@ def test_they_run_as_told(
     assert 0 < summary["version"] <= summary["updates"] // 8 + 1
 
 
-@pytest.mark.parametrize("algorithm", [sac, td3])
+@pytest.mark.parametrize("algorithm", [sac, td3, ddpg])
 def test_a_run_limited_by_its_updates_keeps_as_many_rows_as_are_wanted(
     algorithm: ModuleType,
 ) -> None:
@@ -91,6 +92,7 @@ def test_what_cannot_be_is_refused(
         ("dqn", ("--total-steps", "30000"), 150),
         ("sac", (*FASTER, "--total-steps", "7000", "--set", "hidden=64,64"), -500),
         ("td3", ("--total-steps", "8000", "--set", "hidden=64,64"), -500),
+        ("ddpg", ("--total-steps", "8000", "--set", "hidden=64,64"), -500),
         ("ppo", (*CONTINUOUS, "--total-steps", "80000"), -500),
     ],
 )

@@ -28,6 +28,7 @@ RUNS = {
     "dqn": ("discrete_shifted", REPLAY),
     "sac": ("doubles_box", REPLAY),
     "td3": ("multidiscrete_box", REPLAY),
+    "ddpg": ("doubles_box", REPLAY),
 }
 
 

@@ -54,6 +54,7 @@ REPLAY = {"total_steps": 256, "after": 64, "ratio": 1.0, "batch": 32, "sync": 1}
         ("dqn", "choosing", {**REPLAY, "replay": "prioritised"}),
         ("sac", "moving", REPLAY),
         ("td3", "moving", REPLAY),
+        ("ddpg", "moving", REPLAY),
     ],
 )
 def test_rows_that_only_reset_count_in_no_statistics_of_observations(
@@ -105,6 +106,7 @@ def test_the_noise_of_gradients_is_measured_in_the_first_pass_whenever_that_is(
         ("ppo", ("steps=32", "hidden=16", "recurrent=true", "memory=8")),
         ("sac", ("after=96", "batch=16", "hidden=16")),
         ("td3", ("after=96", "batch=16", "hidden=16")),
+        ("ddpg", ("after=96", "batch=16", "hidden=16")),
     ],
 )
 def test_units_of_actions_are_kept_where_a_run_goes_on_and_where_it_is_exported(

@@ -45,6 +45,7 @@ CASES = {
     "dqn-prioritised": (101, 120, ("dqn", *REPLAY, "--set", "replay=prioritised")),
     "sac": (60, 60, ("sac", *PENDULUM, *REPLAY)),
     "td3": (61, 60, ("td3", *PENDULUM, *REPLAY)),
+    "ddpg": (61, 60, ("ddpg", *PENDULUM, *REPLAY)),
 }  # fmt: skip
 
 

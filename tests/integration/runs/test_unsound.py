@@ -17,7 +17,7 @@ UPDATE = r"triggers\['learner.update'\]: "
 OTHER = "ppo, a2c or impala on it"
 ONE, NUMBERS = "chooses one of several actions", "chooses numbers within bounds"
 OWN = {
-    "values_of_continuous_actions": f"QNetwork {ONE}.*takes numbers.*: run sac, td3, {OTHER}",
+    "values_of_continuous_actions": f"QNetwork {ONE}.*takes numbers.*: run sac, td3, ddpg, {OTHER}",
     "values_of_several_actions": f"QNetwork {ONE}.*choices at once: run {OTHER}",
     "softmax_of_continuous_actions": f"Softmax {ONE}.*takes numbers.*{OTHER}",
     "squashed_choices": f"SquashedGaussian {NUMBERS}.*run dqn, sac, {OTHER}",
