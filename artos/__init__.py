@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from triggers.algorithms.ppo import PPO
     from triggers.algorithms.sac import SAC
     from triggers.algorithms.td3 import TD3
+    from triggers.algorithms.trpo import TRPO
 
 __all__ = [
     "A2C",
@@ -59,6 +60,7 @@ __all__ = [
     "PPO",
     "SAC",
     "TD3",
+    "TRPO",
     "ActInfo",
     "Actor",
     "ActorBlock",
@@ -115,6 +117,7 @@ _MODULES = {
     "PPO": "triggers.algorithms.ppo",
     "SAC": "triggers.algorithms.sac",
     "TD3": "triggers.algorithms.td3",
+    "TRPO": "triggers.algorithms.trpo",
     "Actor": "artos.specs.contracts",
     "Learner": "artos.specs.contracts",
     "ActorBlock": "artos.buffer.actor_block",

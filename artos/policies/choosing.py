@@ -14,6 +14,7 @@ CHOOSES: dict[str, tuple[ActionKind, ...]] = {
     "ppo": _ALL,
     "a2c": _ALL,
     "impala": _ALL,
+    "trpo": _ALL,
 }
 """Kinds of actions by algorithm; dqn, sac and td3 need bounds if actions are numbers."""
 
