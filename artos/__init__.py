@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from triggers.algorithms.ppo import PPO
     from triggers.algorithms.sac import SAC
     from triggers.algorithms.td3 import TD3
+    from triggers.algorithms.trpo import TRPO
 
 __all__ = [
     "A2C",
@@ -61,6 +62,7 @@ __all__ = [
     "PPO",
     "SAC",
     "TD3",
+    "TRPO",
     "ActInfo",
     "Actor",
     "ActorBlock",
@@ -118,6 +120,7 @@ _MODULES = {
     "PPO": "triggers.algorithms.ppo",
     "SAC": "triggers.algorithms.sac",
     "TD3": "triggers.algorithms.td3",
+    "TRPO": "triggers.algorithms.trpo",
     "Actor": "artos.specs.contracts",
     "Learner": "artos.specs.contracts",
     "ActorBlock": "artos.buffer.actor_block",

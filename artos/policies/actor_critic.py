@@ -23,8 +23,9 @@ class ActorCritic(nn.Module):
 
     Observations are a dict by data key of (B, *value_shape) in the stored dtypes. Without images:
     separate policy and value MLPs over all parts flattened. With images: one Nature CNN per image,
-    shared by policy and value, flat parts appended to its features. Actions that an
-    ``action_mask`` forbids are never chosen, and count in no probability and no entropy.
+    shared by policy and value unless they are ``apart``, flat parts appended to its features.
+    Actions that an ``action_mask`` forbids are never chosen, and count in no probability and no
+    entropy.
 
     With ``normalize`` flattened numbers are scaled by running statistics. ``correlation`` is that
     of the noise in continuous actions (``DiagGaussian``).
@@ -38,6 +39,7 @@ class ActorCritic(nn.Module):
         cnn: bool = False,
         normalize: bool = False,
         correlation: float = 0.0,
+        apart: bool = False,
     ) -> None:
         super().__init__()
         self.spec, self.generator = spec, None
@@ -46,6 +48,7 @@ class ActorCritic(nn.Module):
             self.body = Encoder(spec, normalize=normalize)
         else:
             self.body = TwinMlp(sum(flat_width(part) for part in spec.features), hidden)
+        self.critic = Encoder(spec, normalize=normalize) if apart and cnn else None
         self.normalizer = Normalizer(spec.features) if normalize and not cnn else None
         width = self.body.width
         self.head = head_for(spec.actions, correlation)
@@ -85,5 +88,6 @@ class ActorCritic(nn.Module):
             out, values = self.body(x if self.normalizer is None else self.normalizer(x), heads)
         else:
             features = self.body(obs)
-            out, values = apply_heads(features, features, heads)
+            valued = features if self.critic is None else self.critic(obs)
+            out, values = apply_heads(features, valued, heads)
         return masked(out, obs), values

@@ -37,6 +37,8 @@ class Policy:
     """Scales observations, except pictures and categories, by running statistics."""
     correlation: float = 0.0
     """Of the noise in continuous actions from step to step, 0 to below 1."""
+    apart: bool = False
+    """Has the value see pictures through a CNN of its own."""
 
     def build(self, spec: EnvSpec, seed: int) -> ActorCritic:
         """A freshly initialised module; the same seed gives the same weights everywhere.
@@ -62,8 +64,9 @@ class Policy:
             torch.manual_seed(seed)
             cnn = self.kind != "mlp" and pictures
             return ActorCritic(
-                spec, self.hidden, cnn=cnn, normalize=self.normalize, correlation=self.correlation
-            )
+                spec, self.hidden, cnn=cnn, normalize=self.normalize, correlation=self.correlation,
+                apart=self.apart,
+            )  # fmt: skip
 
 
 PolicyLike = Policy | Callable[[EnvSpec], nn.Module]

@@ -15,6 +15,7 @@ CHOOSES: dict[str, tuple[ActionKind, ...]] = {
     "ppo": _ALL,
     "a2c": _ALL,
     "impala": _ALL,
+    "trpo": _ALL,
 }
 """Kinds of actions by algorithm; those that draw from replay need bounds if actions are numbers."""
 

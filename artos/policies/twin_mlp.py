@@ -37,6 +37,9 @@ def apply_heads(policy: Tensor, value: Tensor, heads: Heads) -> tuple[Tensor, Te
 class TwinMlp(nn.Module):
     """Two tanh MLPs side by side: weights (2, in, out), biases (2, 1, out), policy first."""
 
+    curved = False
+    """Whether gradients are differentiated again: a ``TwinPass`` has first derivatives only."""
+
     def __init__(self, width: int, hidden: Sequence[int]) -> None:
         super().__init__()
         self.sides = (width, *hidden)
@@ -50,7 +53,7 @@ class TwinMlp(nn.Module):
         """(B, in) to the policy's last layer (B, width) and the values (B,)."""
         layers: list[Any] = list(self._parameters.values())
         at_once = x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
-        if at_once and not torch.compiler.is_compiling():
+        if at_once and not self.curved and not torch.compiler.is_compiling():
             return TwinPass.apply(x, *heads, *layers)  # type: ignore[no-any-return,no-untyped-call]
         pair = x.expand(2, -1, -1)
         for weight, bias in zip(layers[::2], layers[1::2], strict=True):

@@ -18,6 +18,7 @@ from triggers.algorithms import BUILT_IN
 from triggers.explain import explain
 
 CLASSES = {"ppo": artos.PPO, "a2c": artos.A2C, "impala": artos.IMPALA}
+CLASSES |= {"trpo": artos.TRPO}
 CLASSES |= {"dqn": artos.DQN, "sac": artos.SAC, "td3": artos.TD3}
 CLASSES |= {"ddpg": artos.DDPG}
 

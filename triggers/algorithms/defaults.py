@@ -9,22 +9,31 @@ from artos.actors.rollout import RolloutActor
 from artos.errors import Refused
 from artos.learners.settings import ActorCriticSettings
 from artos.policies.build import Policy
-from artos.policies.inputs import can_be_scaled
+from artos.policies.inputs import can_be_scaled, picture
 from artos.policies.recurrent import RecurrentActorCritic
 
+_SHARED = (
+    "recurrent: policy and value share the CNN of {}'s pictures, and what the value learns must "
+    "not change the policy: leave recurrent out, or run ppo"
+)
 
-def actor_critic(settings: ActorCriticSettings, correlation: float = 0.0) -> RolloutActor:
+
+def actor_critic(
+    settings: ActorCriticSettings, correlation: float = 0.0, *, apart: bool = False
+) -> RolloutActor:
     """The actor of algorithms that learn a policy and its value, with or without a memory.
 
-    ``correlation`` is that of continuous actions' noise, from step to step.
+    ``correlation`` is that of continuous actions' noise, from step to step. If they are ``apart``,
+    nothing that the value learns changes the policy.
 
     Raises:
-        Refused: ``normalize``, and an observation has no numbers but pictures.
+        Refused: ``normalize``, and an observation has no numbers but pictures; ``apart``, and a
+            memory sees pictures.
     """
     shared: dict[str, Any] = {
         "hidden": settings.hidden, "normalize": settings.normalize, "correlation": correlation
     }  # fmt: skip
-    policy: Any = Policy(**shared)
+    policy: Any = Policy(**shared, apart=apart)
     if settings.recurrent:
         policy = partial(RecurrentActorCritic, width=settings.memory, **shared)
     actor = RolloutActor(
@@ -32,6 +41,8 @@ def actor_critic(settings: ActorCriticSettings, correlation: float = 0.0) -> Rol
         terminal_lives=settings.terminal_lives,
     )  # fmt: skip
     require_numbers(actor, settings.normalize)
+    if apart and settings.recurrent and any(picture(part) for part in actor.spec.features):
+        raise Refused([_SHARED.format(actor.spec.name)])
     return actor
 
 

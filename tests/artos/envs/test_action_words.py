@@ -17,6 +17,8 @@ from artos.envs.trial import anything
 from artos.errors import Refused
 from artos.policies.choosing import require_actions
 
+OTHER = "ppo, a2c, impala or trpo on it"
+
 PAIR = spaces.Box(-1, 1, (2,), np.float32)
 
 
@@ -119,7 +121,7 @@ def refusal(space: spaces.Space[Any], chooser: str, *kinds: ActionKind) -> str:
 def test_several_choices_at_once(space: spaces.Space[Any], kinds: tuple[ActionKind, ...]) -> None:
     said = refusal(space, "DQN", *kinds)
     assert "own:env takes" in said
-    assert "choices at once: run ppo, a2c or impala on it, or make one choice of their" in said
+    assert f"choices at once: run {OTHER}, or make one choice of their" in said
     env = called(said, Taking(space))
     assert action_spec(env.action_space).kind == "discrete"
     act(env)
@@ -127,26 +129,24 @@ def test_several_choices_at_once(space: spaces.Space[Any], kinds: tuple[ActionKi
 
 def test_too_many_combinations_are_not_made_one_choice() -> None:
     said = refusal(spaces.MultiDiscrete([30] * 5), "DQN", "discrete")
-    assert said.endswith("takes 5 choices at once: run ppo, a2c or impala on it")
+    assert said.endswith(f"takes 5 choices at once: run {OTHER}")
 
 
 def test_numbers_where_choices_are_wanted() -> None:
     said = refusal(PAIR, "DQN", "discrete")
-    assert (
-        "numbers of shape (2,): run sac, td3, ddpg, ppo, a2c or impala on it, or make one" in said
-    )
+    assert f"numbers of shape (2,): run sac, td3, ddpg, {OTHER}, or make one" in said
     act(called(said, Taking(PAIR)))
 
 
 def test_choices_where_numbers_are_wanted() -> None:
     said = refusal(spaces.Discrete(3), "TD3", "box")
-    assert said.endswith("takes one of 3 actions: run dqn, sac, ppo, a2c or impala on it")
+    assert said.endswith(f"takes one of 3 actions: run dqn, sac, {OTHER}")
 
 
 def test_numbers_without_bounds() -> None:
     space = spaces.Box(-np.inf, 1, (2,), np.float32)
     said = refusal(space, "SAC", "box", "discrete")
-    assert "numbers of shape (2,) without bounds: run ppo, a2c or impala on it, or give" in said
+    assert f"numbers of shape (2,) without bounds: run {OTHER}, or give" in said
     assert "ClipAction takes bounds away" in said
     act(called(said, Taking(space)))
     assert "wrappers" not in refusal(space, "DQN", "discrete")

@@ -112,6 +112,11 @@ INLINE = {
         ["clip_rho must be positive, not 0", "clip_c must be positive, not -1",
          "ent_coef must be finite and not negative"],
     ),
+    "what TRPO does not take": (
+        ["trpo", "--set", "max_kl=0", "--set", "damping=-1", "--set", "conjugate_steps=0"],
+        ["max_kl must be positive, not 0", "damping must be finite and not negative",
+         "conjugate_steps must be"],
+    ),
     "rounds of more actors than there are": (
         ["impala", "--actors", "2", "--set", "n=3"], ["waits for n=3 actors, but there are 2"],
     ),

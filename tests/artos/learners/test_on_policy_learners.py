@@ -1,0 +1,97 @@
+"""TRPO against its equations, written once more without its machinery."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+from torch import Tensor
+
+import artos
+from artos.envs.spec import ActionSpec, EnvSpec, Part
+from artos.learners.context import LearnerContext
+from artos.policies.actor_critic import ActorCritic
+from triggers.algorithms.trpo import conjugate_gradients
+
+ROWS = 40
+OBS, IMAGE = "observations", Part("observations", (36, 36), "uint8", low=0, high=255)
+SPEC = EnvSpec("toy", (Part(OBS, (3,), "float32"),), ActionSpec("discrete", (), (3,)))
+
+
+def made(kind: Any, spec: EnvSpec = SPEC, module: Any = None, **settings: Any) -> Any:
+    """A learner that is set up, of a small network."""
+    keys = [SimpleNamespace(name=part.name, shape=part.value_shape) for part in spec.parts]
+    plan: Any = SimpleNamespace(
+        data_keys=keys, env_spec=msgspec.to_builtins(spec), state_keys=(), actors=2, envs=2,
+        wanted=(), seed=3,
+    )  # fmt: skip
+    torch.manual_seed(1)
+    learner = kind(**settings)
+    learner.setup(LearnerContext(plan, module or ActorCritic(spec, (8,)), 5))
+    return learner
+
+
+def some_rows() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    torch.manual_seed(2)
+    rows = {"actions": torch.randint(0, 3, (ROWS,)), "advantages": torch.randn(ROWS)}
+    return {OBS: torch.randn(ROWS, 3)}, rows | {"returns": torch.randn(ROWS)}
+
+
+# -- TRPO --------------------------------------------------------------------------------------
+
+
+def test_conjugate_gradients_solve_as_many_directions_as_steps() -> None:
+    matrix, wanted = torch.tensor([[4.0, 1.0], [1.0, 3.0]]), torch.tensor([1.0, 2.0])
+    once = conjugate_gradients(lambda v: matrix @ v, wanted, 1)
+    torch.testing.assert_close(once, wanted * 5 / 20)  # r·r / r·Ar
+    both = conjugate_gradients(lambda v: matrix @ v, wanted, 9)
+    torch.testing.assert_close(both, torch.tensor([1 / 11, 7 / 11]))
+    assert not conjugate_gradients(lambda v: matrix @ v, torch.zeros(2), 5).any()
+
+
+def test_trpo_steps_along_the_natural_gradient() -> None:
+    """Against the Fisher matrix of each row's gradient, inverted."""
+    settings = {"damping": 0.1, "conjugate_steps": 200, "max_kl": 1e-4}
+    learner, (obs, rows) = made(artos.TRPO, **settings), some_rows()
+    start, parameters = learner.network.values.clone(), [*learner.module.parameters()]
+    logs = learner.module.evaluate(obs, rows["actions"])[0]
+    each = torch.stack([
+        torch.cat([g.reshape(-1) for g in torch.autograd.grad(
+            log, parameters, retain_graph=True, materialize_grads=True)])
+        for log in logs
+    ])  # fmt: skip
+    matrix = each.t() @ each / ROWS + 0.1 * torch.eye(len(start))
+    natural = torch.linalg.solve(matrix, rows["advantages"] @ each / ROWS)
+    step = natural * torch.sqrt(2 * 1e-4 / (natural @ matrix @ natural))
+    found = learner._improve(obs, rows, None)
+    torch.testing.assert_close(
+        learner.network.values - start, found["step"] * step, rtol=1e-2, atol=2e-5
+    )
+    assert found["gain"] > 0
+    assert 0 < found["approx_kl"] <= 1e-4
+
+
+def test_trpo_takes_no_step_where_there_is_nothing_to_gain() -> None:
+    learner, (obs, rows) = made(artos.TRPO), some_rows()
+    start = learner.network.values.clone()
+    found = learner._improve(obs, rows | {"advantages": torch.zeros(ROWS)}, None)
+    assert (found["step"], found["approx_kl"]) == (0.0, 0.0)
+    assert torch.equal(learner.network.values, start)
+
+
+@pytest.mark.parametrize("pictures", [False, True])
+def test_what_the_critic_of_trpo_learns_leaves_the_policy_alone(pictures: bool) -> None:
+    spec = EnvSpec("toy", (IMAGE,), SPEC.actions) if pictures else SPEC
+    module = ActorCritic(spec, (8,), cnn=pictures, apart=True)
+    learner, (obs, rows) = made(artos.TRPO, spec, module), some_rows()
+    if pictures:
+        obs = {OBS: torch.randint(0, 255, (ROWS, 36, 36), dtype=torch.uint8)}
+    before, _, values = module.evaluate(obs, rows["actions"])
+    for _ in range(3):
+        learner.step(learner._value_loss(obs, rows, None))
+    after, _, others = module.evaluate(obs, rows["actions"])
+    assert torch.equal(before, after)
+    assert not torch.equal(values, others)
