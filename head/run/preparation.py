@@ -102,7 +102,8 @@ def resumed(
             try:
                 manifest = _restore(folder, node, blocks)
             except BaseException:
-                node.leave()
+                if blocks:
+                    node.leave()
                 raise
             left.give_up()
             # Settings that were changed on resuming also hold the next time.
