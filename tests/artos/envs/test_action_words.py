@@ -133,7 +133,8 @@ def test_too_many_combinations_are_not_made_one_choice() -> None:
 def test_numbers_where_choices_are_wanted() -> None:
     said = refusal(PAIR, "DQN", "discrete")
     assert (
-        "numbers of shape (2,): run sac, td3, ddpg, ppo, a2c or impala on it, or make one" in said
+        "numbers of shape (2,): run sac, td3, ddpg, d4pg, ppo, a2c or impala on it, or make one"
+        in said
     )
     act(called(said, Taking(PAIR)))
 

@@ -12,7 +12,7 @@ from odd_worlds import ACTED, ARRAYS, BOUNDED, FLAGS, MADE, NUMBERS, OBSERVED, H
 from artos.envs.address import address
 
 ACTOR_CRITICS = ("ppo", "a2c", "impala")
-ALGORITHMS = (*ACTOR_CRITICS, "dqn", "sac", "td3", "ddpg")
+ALGORITHMS = (*ACTOR_CRITICS, "dqn", "sac", "td3", "ddpg", "d4pg")
 DISCRETE = ("category", "shifted")
 CHOICES: dict[str, Sequence[str]] = {
     "observed": tuple(OBSERVED),
@@ -31,6 +31,7 @@ TAKES = {
     "sac": (*DISCRETE, *BOUNDED),
     "td3": BOUNDED,
     "ddpg": BOUNDED,
+    "d4pg": BOUNDED,
 }
 
 Case = tuple[str, Habits]

@@ -131,8 +131,9 @@ def inline(algorithm: str, folder: Path, **settings: Any) -> Summary:
         ("sac", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
         ("td3", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
         ("ddpg", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
+        ("d4pg", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
     ],
-    ids=["ppo", "normalize", "recurrent", "a2c", "impala", "dqn", "sac", "td3", "ddpg"],
+    ids=["ppo", "normalize", "recurrent", "a2c", "impala", "dqn", "sac", "td3", "ddpg", "d4pg"],
 )
 def test_the_last_one_is_what_the_saved_policy_plays(
     algorithm: str, settings: dict[str, Any], tmp_path: Path

@@ -13,7 +13,7 @@ import artos
 from triggers.algorithms import BUILT_IN
 
 ENVS = dict.fromkeys(("ppo", "a2c", "impala", "dqn"), "CartPole-v1")
-ENVS |= dict.fromkeys(("sac", "td3", "ddpg"), "Pendulum-v1")
+ENVS |= dict.fromkeys(("sac", "td3", "ddpg", "d4pg"), "Pendulum-v1")
 
 
 def test_all_algorithms_are_here() -> None:
