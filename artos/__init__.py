@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from deploy.api.running import Result, RunFailed, run
     from deploy.api.sweeping import Sweep, sweep
     from triggers.algorithms.a2c import A2C
+    from triggers.algorithms.d4pg import D4PG
     from triggers.algorithms.ddpg import DDPG
     from triggers.algorithms.dqn import DQN
     from triggers.algorithms.impala import IMPALA
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "A2C",
+    "D4PG",
     "DDPG",
     "DQN",
     "FIFO",
@@ -113,6 +115,7 @@ __all__ = [
 
 _MODULES = {
     "A2C": "triggers.algorithms.a2c",
+    "D4PG": "triggers.algorithms.d4pg",
     "DDPG": "triggers.algorithms.ddpg",
     "DQN": "triggers.algorithms.dqn",
     "IMPALA": "triggers.algorithms.impala",

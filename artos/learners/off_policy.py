@@ -69,10 +69,10 @@ class OffPolicyLearner(TorchLearner):
         networks = (self.network, *self.owned.values())
         return [each for network in networks for each in normalizers(network.module)]
 
-    def own_critics(self, hidden: Sequence[int], lr: float, count: int = 2) -> None:
+    def own_critics(self, hidden: Sequence[int], lr: float, count: int = 2, out: int = 1) -> None:
         """Own ``count`` critics, which scale observations if the policy does, and their targets."""
         scaled = bool(normalizers(self.module))
-        critics = Critics(self.context.spec, hidden, count=count, normalize=scaled)
+        critics = Critics(self.context.spec, hidden, count=count, out=out, normalize=scaled)
         self.critics = self.own("critics", critics, lr=lr)
         self.targets = self.own("targets", copy.deepcopy(critics))
 

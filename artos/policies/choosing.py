@@ -12,6 +12,7 @@ CHOOSES: dict[str, tuple[ActionKind, ...]] = {
     "sac": ("discrete", "box"),
     "td3": ("box",),
     "ddpg": ("box",),
+    "d4pg": ("box",),
     "ppo": _ALL,
     "a2c": _ALL,
     "impala": _ALL,

@@ -20,7 +20,7 @@ from triggers.explain import explain
 CLASSES = {"ppo": artos.PPO, "a2c": artos.A2C, "impala": artos.IMPALA}
 CLASSES |= {"trpo": artos.TRPO}
 CLASSES |= {"dqn": artos.DQN, "sac": artos.SAC, "td3": artos.TD3}
-CLASSES |= {"ddpg": artos.DDPG}
+CLASSES |= {"ddpg": artos.DDPG, "d4pg": artos.D4PG}
 
 
 def settings_type(name: str) -> type[msgspec.Struct]:

@@ -38,10 +38,15 @@ class DDPG(OffPolicyLearner):
     Settings: ClassVar[type[ReplaySettings]] = DDPGSettings
     settings: DDPGSettings
 
+    @property
+    def outputs(self) -> int:
+        """Those of the critic, for a state and an action."""
+        return 1
+
     def setup(self, context: Any) -> None:
         """Own a critic, and targets of critic and policy."""
         super().setup(context)
-        self.own_critics(self.settings.hidden, self.settings.critic_lr, count=1)
+        self.own_critics(self.settings.hidden, self.settings.critic_lr, 1, self.outputs)
         self.target = self.own("target", copy.deepcopy(self.module))
 
     def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:

@@ -1,4 +1,4 @@
-"""DQN, SAC, TD3 and DDPG against their equations, written once more without their machinery."""
+"""Learners from replay against their equations, written once more without their machinery."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from artos import DDPG, DQN, SAC, TD3
+from artos import D4PG, DDPG, DQN, SAC, TD3
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.learners.context import LearnerContext
@@ -62,6 +62,7 @@ KINDS: dict[str, Kind] = {
     "sac-discrete": (partial(SAC, hidden=SIDES), Softmax, DISCRETE),
     "td3": (partial(TD3, hidden=SIDES), Deterministic, BOX),
     "ddpg": (partial(DDPG, hidden=SIDES), Deterministic, BOX),
+    "d4pg": (partial(D4PG, hidden=SIDES, v_min=-3.0, v_max=3.0, atoms=5), Deterministic, BOX),
 }
 
 
@@ -237,6 +238,39 @@ def test_ddpg() -> None:
     np.testing.assert_allclose(batch.priorities, (found - aim).abs().detach(), rtol=1e-4)
 
 
+def test_d4pg() -> None:
+    learner, batch = made("d4pg"), a_batch(BOX)
+    policy, target, critic, rating = (
+        apart(learner.network), apart(learner.target), apart(learner.critics),
+        apart(learner.targets),
+    )  # fmt: skip
+    obs, following = observed(batch), observed(batch, "next.")
+    atoms = torch.tensor([-3.0, -1.5, 0.0, 1.5, 3.0])
+    with torch.no_grad():
+        after = rating(following, target(following))[0].softmax(1)
+    moved = wanted(batch, atoms.unsqueeze(1)).T.clamp(-3, 3)  # a row's returns, one an atom
+    aim = torch.zeros(ROWS, 5)
+    for row in range(ROWS):  # each probability to the atoms on both sides, the nearer has more
+        for atom in range(5):
+            for other in range(5):
+                share = max(0.0, 1 - abs(float(moved[row, atom] - atoms[other])) / 1.5)
+                aim[row, other] += share * after[row, atom]
+    actions = torch.from_numpy(batch["actions"])
+    found = critic(obs, torch.stack((actions[:, 0] / 2, actions[:, 1] * 2 - 1), 1))[0]
+    each = functional.cross_entropy(found, aim, reduction="none")
+    loss = (torch.tensor(batch.weights) * each).mean()
+    metrics = learner.update(batch, CALL)
+    assert metrics["critic_loss"] == pytest.approx(loss.item(), rel=1e-4)
+    assert metrics["q"] == pytest.approx((found.softmax(1) @ atoms).mean().item(), rel=1e-4)
+    new = stepped(critic, loss, 1e-3, 1e-8, None)
+    torch.testing.assert_close(parameters(learner.critics), new, rtol=1e-4, atol=1e-5)
+    rated = (apart(learner.critics)(obs, policy(obs))[0].softmax(1) @ atoms).mean()
+    assert metrics["policy_loss"] == pytest.approx(-rated.item(), rel=1e-4, abs=1e-6)
+    after_policy = stepped(policy, -rated, 1e-3, 1e-5, None)
+    torch.testing.assert_close(parameters(learner.network), after_policy, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(batch.priorities, each.detach(), rtol=1e-4)
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_restored_learner_goes_on_bit_for_bit(name: str) -> None:
     one, other = made(name, sync=3), made(name, seed=1, sync=3)
@@ -264,6 +298,7 @@ def test_a_restored_learner_goes_on_bit_for_bit(name: str) -> None:
         ("sac", {"critic_lr": 0.0}), ("sac", {"temperature": -1.0}),
         ("sac", {"temperature_lr": float("nan")}), ("td3", {"delay": 0}),
         ("td3", {"target_noise": -0.1}), ("td3", {"lr": float("inf")}),
+        ("d4pg", {"atoms": 1}), ("d4pg", {"v_min": float("-inf")}), ("d4pg", {"v_min": 3.0}),
     ],
 )  # fmt: skip
 def test_settings_out_of_range_are_told(name: str, settings: dict[str, Any]) -> None:
@@ -283,7 +318,9 @@ def test_all_networks_scale_observations_by_the_same_statistics(name: str) -> No
     mean, var = torch.cat(seen).mean(0), torch.cat(seen).var(0, correction=0)
     networks = [learner.network, *learner.owned.values()]
     found = [each for network in networks for each in normalizers(network.module)]
-    assert len(found) == {"dqn": 2, "sac": 3, "sac-discrete": 3, "td3": 4, "ddpg": 4}[name]
+    assert (
+        len(found) == {"dqn": 2, "sac": 3, "sac-discrete": 3, "td3": 4, "ddpg": 4, "d4pg": 4}[name]
+    )
     for each in found:
         torch.testing.assert_close(each.mean, torch.cat((mean, torch.zeros(2))))
         torch.testing.assert_close(each.var, torch.cat((var, torch.ones(2))))

@@ -31,6 +31,7 @@ TAKES = {
     "sac": (*DISCRETE, *BOUNDED),
     "td3": BOUNDED,
     "ddpg": BOUNDED,
+    "d4pg": BOUNDED,
 }
 
 Case = tuple[str, Habits]

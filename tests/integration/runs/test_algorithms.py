@@ -10,7 +10,7 @@ import pytest
 from learned import learned
 from real_runs import Artos, Outcome
 
-from triggers.algorithms import ddpg, sac, td3
+from triggers.algorithms import d4pg, ddpg, sac, td3
 
 pytestmark = pytest.mark.processes
 
@@ -36,9 +36,10 @@ CONTINUOUS = ("--env", "Pendulum-v1", "--set", "normalize=true")
         ("sac", ("--env", "CartPole-v1")),
         ("sac", ()),
         ("td3", ("--set", "n_step=3")),
-        ("ddpg", ("--set", "replay=prioritised")),
+        ("ddpg", ()),
+        ("d4pg", ("--set", "replay=prioritised")),
     ],
-    ids=["dqn", "sac-discrete", "sac", "td3", "ddpg"],
+    ids=["dqn", "sac-discrete", "sac", "td3", "ddpg", "d4pg"],
 )
 def test_they_run_as_told(
     name: str,
@@ -58,7 +59,7 @@ def test_they_run_as_told(
     assert 0 < summary["version"] <= summary["updates"] // 8 + 1
 
 
-@pytest.mark.parametrize("algorithm", [sac, td3, ddpg])
+@pytest.mark.parametrize("algorithm", [sac, td3, ddpg, d4pg])
 def test_a_run_limited_by_its_updates_keeps_as_many_rows_as_are_wanted(
     algorithm: ModuleType,
 ) -> None:
@@ -94,6 +95,7 @@ def test_what_cannot_be_is_refused(
         ("td3", ("--total-steps", "8000", "--set", "hidden=64,64"), -500),
         ("ddpg", ("--total-steps", "8000", "--set", "hidden=64,64"), -500),
         ("trpo", ("--env", "CartPole-v1", "--total-steps", "60000"), 300),
+        ("d4pg", ("--total-steps", "6000", "--set", "hidden=64,64"), -300),
         ("ppo", (*CONTINUOUS, "--total-steps", "80000"), -500),
     ],
 )

@@ -28,7 +28,7 @@ SAME = {"rtol": 1e-5, "atol": 1e-6}
 TO_THE_END = ("ppo", "dqn", "sac")
 """Compiled by the C++ compiler (half a minute each); others are traced, with their gradients, and
 what was traced is run as it is."""
-TWO_FUNCTIONS = ("sac", "sac-discrete", "td3", "ddpg")
+TWO_FUNCTIONS = ("sac", "sac-discrete", "td3", "ddpg", "d4pg")
 """A loss of the critics and one of the policy."""
 
 

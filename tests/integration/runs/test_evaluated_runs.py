@@ -132,6 +132,7 @@ def inline(algorithm: str, folder: Path, **settings: Any) -> Summary:
         ("sac", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
         ("td3", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
         ("ddpg", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
+        ("d4pg", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
     ],
     ids=["ppo", "normalize", "recurrent", "a2c", "impala", "trpo", "dqn", "sac", "td3", "ddpg"],
 )

@@ -30,6 +30,7 @@ RUNS = {
     "sac": ("doubles_box", REPLAY),
     "td3": ("multidiscrete_box", REPLAY),
     "ddpg": ("doubles_box", REPLAY),
+    "d4pg": ("dict_box", REPLAY),
 }
 
 

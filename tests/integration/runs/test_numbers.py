@@ -55,6 +55,7 @@ REPLAY = {"total_steps": 256, "after": 64, "ratio": 1.0, "batch": 32, "sync": 1}
         ("sac", "moving", REPLAY),
         ("td3", "moving", REPLAY),
         ("ddpg", "moving", REPLAY),
+        ("d4pg", "moving", REPLAY),
     ],
 )
 def test_rows_that_only_reset_count_in_no_statistics_of_observations(

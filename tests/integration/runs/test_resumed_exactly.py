@@ -47,6 +47,7 @@ CASES = {
     "sac": (60, 60, ("sac", *PENDULUM, *REPLAY)),
     "td3": (61, 60, ("td3", *PENDULUM, *REPLAY)),
     "ddpg": (61, 60, ("ddpg", *PENDULUM, *REPLAY)),
+    "d4pg": (61, 60, ("d4pg", *PENDULUM, *REPLAY)),
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ UPDATE = r"triggers\['learner.update'\]: "
 OTHER = "ppo, a2c, impala or trpo on it"
 ONE, NUMBERS = "chooses one of several actions", "chooses numbers within bounds"
 OWN = {
-    "values_of_continuous_actions": f"QNetwork {ONE}.*takes numbers.*: run sac, td3, ddpg, {OTHER}",
+    "values_of_continuous_actions": f"QNetwork {ONE}.*takes numbers.*: run sac, .*{OTHER}",
     "values_of_several_actions": f"QNetwork {ONE}.*choices at once: run {OTHER}",
     "softmax_of_continuous_actions": f"Softmax {ONE}.*takes numbers.*{OTHER}",
     "squashed_choices": f"SquashedGaussian {NUMBERS}.*run dqn, sac, {OTHER}",
@@ -36,6 +36,11 @@ NORMALIZED = "normalize scales numbers, but FrozenLake-v1 shows none: leave norm
 BUILT_IN: dict[str, tuple[str, dict[str, Any], str]] = {
     "dqn, continuous": ("dqn", {"env": "Pendulum-v1"}, f"DQN {ONE}.*{OTHER}"),
     "td3, discrete": ("td3", {"env": "CartPole-v1"}, f"TD3 {NUMBERS}.*{OTHER}"),
+    "no returns": (
+        "d4pg",
+        {"env": "Pendulum-v1", "v_min": 5.0, "v_max": 5.0},
+        "v_min must be below v_max, and both finite, not 5.0 and 5.0",
+    ),
     "sac, several": ("sac", {"env": "unsound:Knobs"}, f"SAC {NUMBERS} or one of.*{OTHER}"),
     "sac, no bounds": ("sac", {"env": "unsound:Unbounded"}, f"SAC.*without bounds: run {OTHER}"),
     **{
