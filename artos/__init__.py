@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from deploy.api.running import Result, RunFailed, run
     from deploy.api.sweeping import Sweep, sweep
     from triggers.algorithms.a2c import A2C
+    from triggers.algorithms.appo import APPO
     from triggers.algorithms.dqn import DQN
     from triggers.algorithms.impala import IMPALA
     from triggers.algorithms.pipelined_ppo import PipelinedPPO
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "A2C",
+    "APPO",
     "DQN",
     "FIFO",
     "IMPALA",
@@ -111,6 +113,7 @@ __all__ = [
 
 _MODULES = {
     "A2C": "triggers.algorithms.a2c",
+    "APPO": "triggers.algorithms.appo",
     "DQN": "triggers.algorithms.dqn",
     "IMPALA": "triggers.algorithms.impala",
     "PipelinedPPO": "triggers.algorithms.pipelined_ppo",

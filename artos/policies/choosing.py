@@ -15,6 +15,7 @@ CHOOSES: dict[str, tuple[ActionKind, ...]] = {
     "a2c": _ALL,
     "impala": _ALL,
     "trpo": _ALL,
+    "appo": _ALL,
 }
 """Kinds of actions by algorithm; dqn, sac and td3 need bounds if actions are numbers."""
 

@@ -11,7 +11,7 @@ from odd_worlds import ACTED, ARRAYS, BOUNDED, FLAGS, MADE, NUMBERS, OBSERVED, H
 
 from artos.envs.address import address
 
-ACTOR_CRITICS = ("ppo", "a2c", "impala", "trpo")
+ACTOR_CRITICS = ("ppo", "a2c", "impala", "trpo", "appo")
 ALGORITHMS = (*ACTOR_CRITICS, "dqn", "sac", "td3")
 DISCRETE = ("category", "shifted")
 CHOICES: dict[str, Sequence[str]] = {

@@ -128,11 +128,12 @@ def inline(algorithm: str, folder: Path, **settings: Any) -> Summary:
         ("a2c", {"steps": 8}),
         ("impala", {"steps": 8}),
         ("trpo", {"steps": 8}),
+        ("appo", {"steps": 8}),
         ("dqn", {"after": 32, "batch": 16, "ratio": 1.0}),
         ("sac", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
         ("td3", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
     ],
-    ids=["ppo", "normalize", "recurrent", "a2c", "impala", "trpo", "dqn", "sac", "td3"],
+    ids=["ppo", "normalize", "recurrent", "a2c", "impala", "trpo", "appo", "dqn", "sac", "td3"],
 )
 def test_the_last_one_is_what_the_saved_policy_plays(
     algorithm: str, settings: dict[str, Any], tmp_path: Path
