@@ -17,6 +17,7 @@ from artos.learners.settings import (
     ActorCriticSettings,
     ClippedSettings,
     EntropyBonus,
+    LongestGradient,
     Steps,
     builder,
     fitted,
@@ -52,6 +53,7 @@ class APPOSettings(ClippedSettings, kw_only=True, frozen=True):
     minibatches: Annotated[int, learner("steps of Adam in a pass", gt=0)] = 2
     clip: Annotated[float, learner("bound of the ratio", gt=0, unbounded=True)] = 0.2
     ent_coef: EntropyBonus = 0.01
+    max_grad_norm: LongestGradient = 40.0
     normalize_advantages: Annotated[bool, learner("mean 0 and variance 1 in each minibatch")] = (
         False
     )
