@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from triggers.algorithms.a2c import A2C
     from triggers.algorithms.d4pg import D4PG
     from triggers.algorithms.ddpg import DDPG
+    from triggers.algorithms.appo import APPO
     from triggers.algorithms.dqn import DQN
     from triggers.algorithms.impala import IMPALA
     from triggers.algorithms.pipelined_ppo import PipelinedPPO
@@ -58,6 +59,7 @@ __all__ = [
     "A2C",
     "D4PG",
     "DDPG",
+    "APPO",
     "DQN",
     "FIFO",
     "IMPALA",
@@ -117,6 +119,7 @@ _MODULES = {
     "A2C": "triggers.algorithms.a2c",
     "D4PG": "triggers.algorithms.d4pg",
     "DDPG": "triggers.algorithms.ddpg",
+    "APPO": "triggers.algorithms.appo",
     "DQN": "triggers.algorithms.dqn",
     "IMPALA": "triggers.algorithms.impala",
     "PipelinedPPO": "triggers.algorithms.pipelined_ppo",

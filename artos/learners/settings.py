@@ -237,6 +237,32 @@ class ActorCriticSettings(ActorSettings, kw_only=True, frozen=True):
         return self.normalize if self.normalize_rewards is None else self.normalize_rewards
 
 
+class ClippedSettings(ActorCriticSettings, kw_only=True, frozen=True):
+    """Of algorithms that step with PPO's clipped loss."""
+
+    lr: Annotated[float, learner("step size", usual=1e-3, continuous=3e-4, images=2.5e-4)] = OPEN
+    anneal: Annotated[bool, learner("lower lr to 0 over the run", usual=True, continuous=False)] = (
+        OPEN
+    )
+    epochs: Annotated[int, learner("passes over each batch", gt=0, usual=4, continuous=10)] = OPEN
+    minibatches: Annotated[
+        int, learner("steps of Adam in a pass", gt=0, usual=4, continuous="rows / 64")
+    ] = OPEN
+    clip: Annotated[
+        float, learner("bound of the ratio", gt=0, unbounded=True, usual=0.2, images=0.1)
+    ] = OPEN
+    value_clip: Annotated[
+        float | None, learner("bound of a value's change; none: no bound", gt=0, unbounded=True)
+    ] = None
+    ent_coef: Annotated[
+        float, learner("weight of the entropy bonus", ge=0, usual=0.01, continuous=0.0)
+    ] = OPEN
+    normalize_advantages: Annotated[bool, learner("mean 0 and variance 1 in each batch")] = True
+    target_kl: Annotated[
+        float | None, learner("divergence that ends an update; none: never", gt=0, unbounded=True)
+    ] = None
+
+
 class ReplayStart(ActorSettings, frozen=True):
     """By position, of algorithms that learn from replay."""
 

@@ -5,7 +5,7 @@ They share how batches divide into minibatches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -37,24 +37,28 @@ def _is_large(module: nn.Module) -> bool:
     return sum(p.numel() for p in module.parameters()) > _LARGE
 
 
-def indivisible(plan: Plan, minibatches: int) -> list[str]:
-    """Numbers of actors with which minibatches would differ in size, and what to change."""
+def indivisible(plan: Plan, minibatches: int, actors: Iterable[int] | None = None) -> list[str]:
+    """Numbers of actors with which minibatches would differ in size, and what to change.
+
+    ``actors`` are those that may occur, by default all that the plan may have at work.
+    """
+    numbers = plan.at_work.numbers() if actors is None else actors
     each = plan.envs * plan.steps
     if minibatches < 1 or each < 1:
         return []
     if plan.state_keys:
-        actors = [n for n in plan.at_work.numbers() if n * plan.envs % minibatches]
+        wrong = [n for n in numbers if n * plan.envs % minibatches]
         return [
             f"a recurrent policy learns from whole sequences, and {n} actors x {plan.envs} envs = "
             f"{n * plan.envs} do not divide into {minibatches} minibatches: change minibatches or "
             "envs"
-            for n in actors[:1]
+            for n in wrong[:1]
         ]
-    actors = [n for n in plan.at_work.numbers() if n * each % minibatches]
+    wrong = [n for n in numbers if n * each % minibatches]
     return [
         f"{n} actors x {plan.envs} envs x {plan.steps} steps = {n * each} rows do not divide into "
         f"{minibatches} minibatches: change minibatches, steps or envs"
-        for n in actors[:1]
+        for n in wrong[:1]
     ]
 
 

@@ -17,6 +17,7 @@ CHOOSES: dict[str, tuple[ActionKind, ...]] = {
     "a2c": _ALL,
     "impala": _ALL,
     "trpo": _ALL,
+    "appo": _ALL,
 }
 """Kinds of actions by algorithm; those that draw from replay need bounds if actions are numbers."""
 

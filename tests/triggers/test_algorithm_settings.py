@@ -18,7 +18,7 @@ from triggers.algorithms import BUILT_IN
 from triggers.explain import explain
 
 CLASSES = {"ppo": artos.PPO, "a2c": artos.A2C, "impala": artos.IMPALA}
-CLASSES |= {"trpo": artos.TRPO}
+CLASSES |= {"trpo": artos.TRPO, "appo": artos.APPO}
 CLASSES |= {"dqn": artos.DQN, "sac": artos.SAC, "td3": artos.TD3}
 CLASSES |= {"ddpg": artos.DDPG, "d4pg": artos.D4PG}
 

@@ -11,6 +11,7 @@ from artos.learners.settings import ActorCriticSettings
 from artos.policies.build import Policy
 from artos.policies.inputs import can_be_scaled, picture
 from artos.policies.recurrent import RecurrentActorCritic
+from artos.specs.actor_count import ActorsSetting, actors_of
 
 _SHARED = (
     "recurrent: policy and value share the CNN of {}'s pictures, and what the value learns must "
@@ -55,6 +56,14 @@ def require_numbers(actor: RolloutActor, normalize: bool) -> None:
     if normalize and not can_be_scaled(actor.spec):
         env = actor.spec.name
         raise Refused([f"normalize scales numbers, but {env} shows none: leave normalize out"])
+
+
+def lag_of(actors: ActorsSetting, n: int, wanted: int | None) -> int:
+    """Versions that rows may be old where updates take ``n`` rounds: as ``wanted``.
+
+    By default every actor may have a round under way and another one that waits for the learner.
+    """
+    return 2 * actors_of(actors).most // max(1, n) if wanted is None else wanted
 
 
 def minibatches_of(rows: int, actors: int) -> int:

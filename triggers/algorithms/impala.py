@@ -19,11 +19,10 @@ from artos.learners.settings import (
 )
 from artos.losses.rounds import Floats
 from artos.losses.vtrace import vtrace
-from artos.specs.actor_count import actors_of
 from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.algorithms.a2c import A2C, A2CSettings, Stepping
-from triggers.algorithms.defaults import actor_critic
+from triggers.algorithms.defaults import actor_critic, lag_of
 
 
 class IMPALASettings(A2CSettings, kw_only=True, frozen=True):
@@ -83,9 +82,7 @@ def workload(settings: IMPALASettings) -> Workload:
     actor = actor_critic(settings)
     found, n = fitted(settings, actor.spec), settings.n
     keys = tuple(key.name for key in actor.data_keys())
-    max_lag = 2 * actors_of(found.actors).most // max(1, n)
-    if found.max_lag is not None:
-        max_lag = found.max_lag
+    max_lag = lag_of(found.actors, n, found.max_lag)
     return Workload(
         name="impala",
         actor=actor,

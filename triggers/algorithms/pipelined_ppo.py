@@ -157,8 +157,7 @@ class PipelinedPPO(PPO):
         for index in self._minibatches(batch, count, order):
             at = self.tensor(index)
             few = {name: tensor[at] for name, tensor in data.items()}
-            loss, metrics = self.compiler(self._loss, *self._seen(batch, few, index))
-            self.step(loss)
+            metrics = self._learn(*self._seen(batch, few, index))
         return metrics
 
     # -- the full batch, piece by piece --------------------------------------------------------

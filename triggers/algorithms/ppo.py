@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -19,9 +19,9 @@ from artos.learners.sequences import TimeMajor
 from artos.learners.settings import (
     OPEN,
     ActorCriticSettings,
+    ClippedSettings,
     builder,
     fitted,
-    learner,
     left_open,
     table,
 )
@@ -40,7 +40,7 @@ from triggers.algorithms.defaults import actor_critic, minibatches_of
 from triggers.algorithms.pipelines import Pipeline, learner_rows
 
 
-class PPOSettings(ActorCriticSettings, kw_only=True, frozen=True):
+class PPOSettings(ClippedSettings, kw_only=True, frozen=True):
     """``*`` marks what is chosen where actions are continuous and no observation is an image.
 
     That is what Stable-Baselines3 takes, with its 2,048 rows from eight environments.
@@ -54,27 +54,6 @@ class PPOSettings(ActorCriticSettings, kw_only=True, frozen=True):
     correlation: Annotated[
         float, table("of continuous actions' noise, step to step, 0 to below 1")
     ] = 0.5
-    lr: Annotated[float, learner("step size", usual=1e-3, continuous=3e-4, images=2.5e-4)] = OPEN
-    anneal: Annotated[bool, learner("lower lr to 0 over the run", usual=True, continuous=False)] = (
-        OPEN
-    )
-    epochs: Annotated[int, learner("passes over each batch", gt=0, usual=4, continuous=10)] = OPEN
-    minibatches: Annotated[
-        int, learner("steps of Adam in a pass", gt=0, usual=4, continuous="rows / 64")
-    ] = OPEN
-    clip: Annotated[
-        float, learner("bound of the ratio", gt=0, unbounded=True, usual=0.2, images=0.1)
-    ] = OPEN
-    value_clip: Annotated[
-        float | None, learner("bound of a value's change; none: no bound", gt=0, unbounded=True)
-    ] = None
-    ent_coef: Annotated[
-        float, learner("weight of the entropy bonus", ge=0, usual=0.01, continuous=0.0)
-    ] = OPEN
-    normalize_advantages: Annotated[bool, learner("mean 0 and variance 1 in each batch")] = True
-    target_kl: Annotated[
-        float | None, learner("divergence that ends an update; none: never", gt=0, unbounded=True)
-    ] = None
 
 
 class PPO(ActorCriticLearner):
@@ -85,7 +64,7 @@ class PPO(ActorCriticLearner):
     """
 
     Settings: ClassVar[type[ActorCriticSettings]] = PPOSettings
-    settings: PPOSettings
+    settings: ClippedSettings
     objects: ClassVar[tuple[ObjectKey, ...]] = (ObjectKey(NOISE_SCALE),)
     reads: ClassVar[tuple[str, ...]] = ("actions", "rewards", "log_probs", "values", "bootstraps")
 
@@ -99,7 +78,11 @@ class PPO(ActorCriticLearner):
         found, minibatches = super().faults(plan), self.settings.minibatches
         if NOISE_SCALE in plan.wanted and minibatches == 1:
             found.append("the gradient noise scale is measured between minibatches: use 2 or more")
-        return found + indivisible(plan, minibatches)
+        return found + indivisible(plan, minibatches, self._actors(plan))
+
+    def _actors(self, plan: Plan) -> Iterable[int]:
+        """From how many actors' rounds an update may learn."""
+        return plan.at_work.numbers()
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
         """One update on a full batch: ``epochs`` passes over shuffled minibatches."""
@@ -121,8 +104,7 @@ class PPO(ActorCriticLearner):
             for index in self._minibatches(batch, s.minibatches, order):
                 at = self.tensor(index)
                 few = {name: tensor[at] for name, tensor in data.items()}
-                loss, metrics = self.compiler(self._loss, *self._seen(batch, few, index))
-                self.step(loss)
+                metrics = self._learn(*self._seen(batch, few, index))
         if not unmeasured:
             self._count(batch, data)
         self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
@@ -137,6 +119,14 @@ class PPO(ActorCriticLearner):
     def _begun(self, batch: Batch, data: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Metrics of the first pass, if it was begun before the batch was complete; not here."""
         return {}
+
+    def _learn(
+        self, observations: Mapping[str, Tensor], few: Mapping[str, Tensor], by: TimeMajor | None
+    ) -> dict[str, Tensor]:
+        """Step with a minibatch; returns its report."""
+        loss, metrics = self.compiler(self._loss, observations, few, by)
+        self.step(loss)
+        return metrics
 
     def _prepare(self, batch: Batch) -> dict[str, Tensor]:
         """Rows as they are learned from, with advantages and returns: (rows, *shape) by name."""

@@ -1,4 +1,4 @@
-"""TRPO against its equations, written once more without its machinery."""
+"""TRPO and APPO against their equations, written once more without its machinery."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -95,3 +96,45 @@ def test_what_the_critic_of_trpo_learns_leaves_the_policy_alone(pictures: bool) 
     after, _, others = module.evaluate(obs, rows["actions"])
     assert torch.equal(before, after)
     assert not torch.equal(values, others)
+
+
+# -- APPO --------------------------------------------------------------------------------------
+
+
+class Rows:
+    """A batch of rounds (A, T, E) as a learner reads it."""
+
+    names: tuple[str, ...] = ()
+
+    def __init__(self, arrays: dict[str, Any]) -> None:
+        self.arrays, self.shape = arrays, arrays["rewards"].shape
+
+    def __len__(self) -> int:
+        return int(np.prod(self.shape))
+
+    def gather(self, name: str) -> Any:
+        return self.arrays[name]
+
+
+def test_appo_weighs_rows_once_for_how_old_they_are() -> None:
+    """V-trace's ratio is to the policy that sampled, PPO's to the one the update begins with."""
+    learner, (obs, rows), shape = made(artos.APPO), some_rows(), (2, 10, 2)
+    logs, _, values = (each.detach() for each in learner.module.evaluate(obs, rows["actions"]))
+    older = logs + 0.3 * torch.randn(ROWS)
+    flags = np.zeros(shape, bool)
+    arrays: dict[str, Any] = {
+        OBS: obs[OBS].numpy().reshape(*shape, 3), "actions": rows["actions"].numpy().reshape(shape),
+        "rewards": np.ones(shape, np.float32), "bootstraps": np.full(shape, 2, np.float32),
+        "terminations": flags, "truncations": flags, "log_probs": older.numpy().reshape(shape),
+    }  # fmt: skip
+    data = learner._prepare(Rows(arrays))
+    gains, targets = artos.vtrace(
+        (logs - older).numpy().reshape(shape), arrays["rewards"], values.numpy().reshape(shape),
+        arrays["bootstraps"], flags, flags, gamma=0.99, lam=0.95,
+    )  # fmt: skip
+    np.testing.assert_allclose(data["advantages"], gains.reshape(-1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(data["returns"], targets.reshape(-1), rtol=1e-5)
+    loss, report = learner._loss(obs, data, None)
+    assert report["approx_kl"] == pytest.approx(0, abs=1e-6)
+    assert report["policy_loss"] == pytest.approx(-gains.mean(), rel=1e-4)
+    assert loss.requires_grad

@@ -37,6 +37,8 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "ppo-pictures": ("ppo", ON_POLICY | {"env": "far_envs:Pictures", "minibatches": 2}),
     "a2c": ("a2c", ON_POLICY | {"normalize": True}),
     "impala-recurrent": ("impala", ON_POLICY | {"recurrent": True, "normalize": True}),
+    "appo": ("appo", ON_POLICY | {"n": 2, "normalize": True}),
+    "appo-recurrent": ("appo", ON_POLICY | {"recurrent": True}),
     "trpo": ("trpo", ON_POLICY | {"env": BOX, "normalize": True}),
     "trpo-pictures": ("trpo", ON_POLICY | {"env": "far_envs:Pictures"}),
     "trpo-recurrent": ("trpo", ON_POLICY | {"recurrent": True}),

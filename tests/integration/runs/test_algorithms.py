@@ -96,6 +96,7 @@ def test_what_cannot_be_is_refused(
         ("ddpg", ("--total-steps", "8000", "--set", "hidden=64,64"), -500),
         ("trpo", ("--env", "CartPole-v1", "--total-steps", "60000"), 300),
         ("d4pg", ("--total-steps", "6000", "--set", "hidden=64,64"), -300),
+        ("appo", ("--env", "CartPole-v1", "--total-steps", "100000"), 250),
         ("ppo", (*CONTINUOUS, "--total-steps", "80000"), -500),
     ],
 )

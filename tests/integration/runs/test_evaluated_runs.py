@@ -128,6 +128,7 @@ def inline(algorithm: str, folder: Path, **settings: Any) -> Summary:
         ("a2c", {"steps": 8}),
         ("impala", {"steps": 8}),
         ("trpo", {"steps": 8}),
+        ("appo", {"steps": 8}),
         ("dqn", {"after": 32, "batch": 16, "ratio": 1.0}),
         ("sac", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
         ("td3", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),

@@ -25,6 +25,7 @@ RUNS = {
     "ppo": ("bytes_multidiscrete", ("--set", "steps=16", "--set", "minibatches=2")),
     "a2c": ("tuple_multibinary", ()),
     "impala": ("dict_box", ()),
+    "appo": ("tuple_multibinary", ("--set", "steps=16")),
     "trpo": ("dict_box", ("--set", "steps=16", "--set", "minibatches=2")),
     "dqn": ("discrete_shifted", REPLAY),
     "sac": ("doubles_box", REPLAY),

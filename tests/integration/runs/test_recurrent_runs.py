@@ -20,7 +20,7 @@ RECURRENT = ("--set", "recurrent=true", "--set", "memory=16", "--set", "hidden=1
 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
-@pytest.mark.parametrize("name", ["ppo", "a2c", "impala", "trpo"])
+@pytest.mark.parametrize("name", ["ppo", "a2c", "impala", "trpo", "appo"])
 def test_sequences_are_evaluated_as_they_were_acted(
     name: str, mode: tuple[str, ...], artos: Callable[..., Outcome], home: Path
 ) -> None:

@@ -112,6 +112,10 @@ INLINE = {
         ["clip_rho must be positive, not 0", "clip_c must be positive, not -1",
          "ent_coef must be finite and not negative"],
     ),
+    "rounds that do not divide": (
+        ["appo", "--actors", "3", "--set", "envs=1", "--set", "steps=20", "--set", "minibatches=3"],
+        ["1 actors x 1 envs x 20 steps = 20 rows do not divide into 3 minibatches"],
+    ),
     "what TRPO does not take": (
         ["trpo", "--set", "max_kl=0", "--set", "damping=-1", "--set", "conjugate_steps=0"],
         ["max_kl must be positive, not 0", "damping must be finite and not negative",

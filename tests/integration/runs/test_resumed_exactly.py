@@ -41,6 +41,7 @@ CASES = {
     "ppo-compiled": (12, 10, ("ppo", *ROUNDS, "--set", "compile=on")),
     "a2c": (16, 12, ("a2c", "--set", "hidden=16")),
     "impala": (14, 12, ("impala", "--set", "hidden=16")),
+    "appo": (14, 12, ("appo", *ROUNDS)),
     "trpo": (12, 10, ("trpo", *ROUNDS)),
     "dqn": (100, 120, ("dqn", *REPLAY, "--set", "replay_size=160", *EVALUATED)),
     "dqn-prioritised": (101, 120, ("dqn", *REPLAY, "--set", "replay=prioritised")),

@@ -14,7 +14,7 @@ from head.run.request import reference_of
 from triggers.registration import prepare
 
 UPDATE = r"triggers\['learner.update'\]: "
-OTHER = "ppo, a2c, impala or trpo on it"
+OTHER = "ppo, a2c, impala, trpo or appo on it"
 ONE, NUMBERS = "chooses one of several actions", "chooses numbers within bounds"
 OWN = {
     "values_of_continuous_actions": f"QNetwork {ONE}.*takes numbers.*: run sac, .*{OTHER}",
@@ -45,7 +45,7 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any], str]] = {
     "sac, no bounds": ("sac", {"env": "unsound:Unbounded"}, f"SAC.*without bounds: run {OTHER}"),
     **{
         f"{name}, a category": (name, {"env": "FrozenLake-v1", "normalize": True}, NORMALIZED)
-        for name in ("ppo", "a2c", "impala", "trpo", "dqn", "sac")
+        for name in ("ppo", "a2c", "impala", "trpo", "appo", "dqn", "sac")
     },
     "no update": ("dqn", {"total_steps": 500}, f"{UPDATE}after=1000.*total_steps=500"),
     "no room": ("dqn", {"replay_size": 500}, f"{UPDATE}after=1000, but the blocks hold 500"),
