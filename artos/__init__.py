@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from triggers.algorithms.impala import IMPALA
     from triggers.algorithms.pipelined_ppo import PipelinedPPO
     from triggers.algorithms.ppo import PPO
+    from triggers.algorithms.rainbow import Rainbow
     from triggers.algorithms.sac import SAC
     from triggers.algorithms.td3 import TD3
 
@@ -86,6 +87,7 @@ __all__ = [
     "Prioritised",
     "PrioritisedSampler",
     "RMSprop",
+    "Rainbow",
     "Result",
     "RolloutActor",
     "RunFailed",
@@ -113,6 +115,7 @@ _MODULES = {
     "IMPALA": "triggers.algorithms.impala",
     "PipelinedPPO": "triggers.algorithms.pipelined_ppo",
     "PPO": "triggers.algorithms.ppo",
+    "Rainbow": "triggers.algorithms.rainbow",
     "SAC": "triggers.algorithms.sac",
     "TD3": "triggers.algorithms.td3",
     "Actor": "artos.specs.contracts",

@@ -9,6 +9,7 @@ from artos.errors import Refused
 _ALL: tuple[ActionKind, ...] = ("discrete", "multidiscrete", "box")
 CHOOSES: dict[str, tuple[ActionKind, ...]] = {
     "dqn": ("discrete",),
+    "rainbow": ("discrete",),
     "sac": ("discrete", "box"),
     "td3": ("box",),
     "ppo": _ALL,
