@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from deploy.api.running import Result, RunFailed, run
     from deploy.api.sweeping import Sweep, sweep
     from triggers.algorithms.a2c import A2C
+    from triggers.algorithms.apex import ApeX
     from triggers.algorithms.dqn import DQN
     from triggers.algorithms.impala import IMPALA
     from triggers.algorithms.pipelined_ppo import PipelinedPPO
@@ -66,6 +67,7 @@ __all__ = [
     "ActorContext",
     "Adam",
     "AdvantageCache",
+    "ApeX",
     "ArtosError",
     "Batch",
     "Claim",
@@ -111,6 +113,7 @@ __all__ = [
 
 _MODULES = {
     "A2C": "triggers.algorithms.a2c",
+    "ApeX": "triggers.algorithms.apex",
     "DQN": "triggers.algorithms.dqn",
     "IMPALA": "triggers.algorithms.impala",
     "PipelinedPPO": "triggers.algorithms.pipelined_ppo",

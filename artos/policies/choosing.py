@@ -10,6 +10,7 @@ _ALL: tuple[ActionKind, ...] = ("discrete", "multidiscrete", "box")
 CHOOSES: dict[str, tuple[ActionKind, ...]] = {
     "dqn": ("discrete",),
     "rainbow": ("discrete",),
+    "apex": ("discrete",),
     "sac": ("discrete", "box"),
     "td3": ("box",),
     "ppo": _ALL,

@@ -19,7 +19,7 @@ from triggers.explain import explain
 
 CLASSES = {"ppo": artos.PPO, "a2c": artos.A2C, "impala": artos.IMPALA}
 CLASSES |= {"dqn": artos.DQN, "sac": artos.SAC, "td3": artos.TD3}
-CLASSES |= {"rainbow": artos.Rainbow}
+CLASSES |= {"rainbow": artos.Rainbow, "apex": artos.ApeX}
 
 
 def settings_type(name: str) -> type[msgspec.Struct]:

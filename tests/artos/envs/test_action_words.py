@@ -138,7 +138,9 @@ def test_numbers_where_choices_are_wanted() -> None:
 
 def test_choices_where_numbers_are_wanted() -> None:
     said = refusal(spaces.Discrete(3), "TD3", "box")
-    assert said.endswith("takes one of 3 actions: run dqn, rainbow, sac, ppo, a2c or impala on it")
+    assert said.endswith(
+        "takes one of 3 actions: run dqn, rainbow, apex, sac, ppo, a2c or impala on it"
+    )
 
 
 def test_numbers_without_bounds() -> None:

@@ -39,11 +39,12 @@ CONTINUOUS = ("--env", "Pendulum-v1", "--set", "normalize=true")
     [
         ("dqn", ("--set", "replay=prioritised", "--set", "dueling=true", "--set", "spread=7")),
         ("rainbow", ()),
+        ("apex", ()),
         ("sac", ("--env", "CartPole-v1")),
         ("sac", ()),
         ("td3", ("--set", "n_step=3")),
     ],
-    ids=["dqn", "rainbow", "sac-discrete", "sac", "td3"],
+    ids=["dqn", "rainbow", "apex", "sac-discrete", "sac", "td3"],
 )
 def test_they_run_as_told(
     name: str,
@@ -97,6 +98,7 @@ def test_what_cannot_be_is_refused(
     [
         ("dqn", ("--total-steps", "30000"), 150),
         ("rainbow", (*LIGHT, "--set", "low=0"), 120),
+        ("apex", LIGHT, 80),
         ("sac", (*FASTER, "--total-steps", "7000", "--set", "hidden=64,64"), -500),
         ("td3", ("--total-steps", "8000", "--set", "hidden=64,64"), -500),
         ("ppo", (*CONTINUOUS, "--total-steps", "80000"), -500),

@@ -12,7 +12,7 @@ import torch
 import artos
 from triggers.algorithms import BUILT_IN
 
-ENVS = dict.fromkeys(("ppo", "a2c", "impala", "dqn", "rainbow"), "CartPole-v1")
+ENVS = dict.fromkeys(("ppo", "a2c", "impala", "dqn", "rainbow", "apex"), "CartPole-v1")
 ENVS |= dict.fromkeys(("sac", "td3"), "Pendulum-v1")
 
 
