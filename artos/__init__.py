@@ -44,22 +44,24 @@ if TYPE_CHECKING:
     from deploy.api.running import Result, RunFailed, run
     from deploy.api.sweeping import Sweep, sweep
     from triggers.algorithms.a2c import A2C
+    from triggers.algorithms.apex import ApeX
+    from triggers.algorithms.appo import APPO
     from triggers.algorithms.d4pg import D4PG
     from triggers.algorithms.ddpg import DDPG
-    from triggers.algorithms.appo import APPO
     from triggers.algorithms.dqn import DQN
     from triggers.algorithms.impala import IMPALA
     from triggers.algorithms.pipelined_ppo import PipelinedPPO
     from triggers.algorithms.ppo import PPO
+    from triggers.algorithms.rainbow import Rainbow
     from triggers.algorithms.sac import SAC
     from triggers.algorithms.td3 import TD3
     from triggers.algorithms.trpo import TRPO
 
 __all__ = [
     "A2C",
+    "APPO",
     "D4PG",
     "DDPG",
-    "APPO",
     "DQN",
     "FIFO",
     "IMPALA",
@@ -73,6 +75,7 @@ __all__ = [
     "ActorContext",
     "Adam",
     "AdvantageCache",
+    "ApeX",
     "ArtosError",
     "Batch",
     "Claim",
@@ -94,6 +97,7 @@ __all__ = [
     "Prioritised",
     "PrioritisedSampler",
     "RMSprop",
+    "Rainbow",
     "Result",
     "RolloutActor",
     "RunFailed",
@@ -120,10 +124,12 @@ _MODULES = {
     "D4PG": "triggers.algorithms.d4pg",
     "DDPG": "triggers.algorithms.ddpg",
     "APPO": "triggers.algorithms.appo",
+    "ApeX": "triggers.algorithms.apex",
     "DQN": "triggers.algorithms.dqn",
     "IMPALA": "triggers.algorithms.impala",
     "PipelinedPPO": "triggers.algorithms.pipelined_ppo",
     "PPO": "triggers.algorithms.ppo",
+    "Rainbow": "triggers.algorithms.rainbow",
     "SAC": "triggers.algorithms.sac",
     "TD3": "triggers.algorithms.td3",
     "TRPO": "triggers.algorithms.trpo",

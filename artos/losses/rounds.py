@@ -41,3 +41,17 @@ def sum_backwards(errors: Floats, weights: Floats) -> None:
     """
     for t in range(errors.shape[1] - 2, -1, -1):
         errors[:, t] += weights[:, t] * errors[:, t + 1]
+
+
+def n_step_returns(rewards: Floats, following: Floats, ends: Flags, gamma: float, n: int) -> Floats:
+    """Returns over n rows and the value of the state after them; everything is (A, T, E).
+
+    ``following`` are the values after each row. Where an episode ends, and at the end of the round,
+    fewer rewards are summed.
+    """
+    found = rewards + gamma * following
+    for _ in range(n - 1):
+        after = following.copy()
+        after[:, :-1] = np.where(ends[:, :-1], following[:, :-1], found[:, 1:])
+        found = rewards + gamma * after
+    return found

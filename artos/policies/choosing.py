@@ -9,6 +9,8 @@ from artos.errors import Refused
 _ALL: tuple[ActionKind, ...] = ("discrete", "multidiscrete", "box")
 CHOOSES: dict[str, tuple[ActionKind, ...]] = {
     "dqn": ("discrete",),
+    "rainbow": ("discrete",),
+    "apex": ("discrete",),
     "sac": ("discrete", "box"),
     "td3": ("box",),
     "ddpg": ("box",),

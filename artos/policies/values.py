@@ -77,11 +77,15 @@ class QNetwork(nn.Module):
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
         """``actions`` (B,) int64: the best one, or any at random."""
-        best = self(obs).argmax(1)
+        return {"actions": self.explored(self(obs), obs, info)}
+
+    def explored(self, values: Tensor, obs: Obs, info: ActInfo) -> Tensor:
+        """Actions (B,) for values (B, choices)."""
+        best = values.argmax(1)
         if info.greedy:
-            return {"actions": best}
+            return best
         at_random = torch.rand(best.shape) < self.epsilon.at(info)
-        return {"actions": torch.where(at_random, self._any(best, obs), best)}
+        return torch.where(at_random, self._any(best, obs), best)
 
     def _any(self, best: Tensor, obs: Obs) -> Tensor:
         if MASK_KEY not in obs:

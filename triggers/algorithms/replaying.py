@@ -35,17 +35,22 @@ def replay_rows(actor: RolloutActor, sample: Pattern, ratio: float, after: int) 
 
 
 def replay_workload(
-    name: str, actor: RolloutActor, learner: Learner, settings: ReplaySettings, ratio: float
+    name: str,
+    actor: RolloutActor,
+    learner: Learner,
+    settings: ReplaySettings,
+    ratio: float,
+    sample: Pattern | None = None,
 ) -> Workload:
     """A workload whose blocks hold ``replay_size`` transitions in all, the newest ones.
 
-    Each transition is drawn ``ratio`` times on average.
+    Each transition is drawn ``ratio`` times on average, by ``sample`` or else as ``replay`` says.
     """
     return Workload(
         name=name,
         actor=actor,
         learner=learner,
-        triggers=replay_rows(actor, pattern(settings), ratio, settings.after),
+        triggers=replay_rows(actor, sample or pattern(settings), ratio, settings.after),
         actors=settings.actors,
         steps=settings.steps,
         total_steps=settings.total_steps,

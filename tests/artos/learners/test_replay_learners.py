@@ -15,11 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from artos import D4PG, DDPG, DQN, SAC, TD3
+from artos import D4PG, DDPG, DQN, SAC, TD3, Rainbow
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.learners.context import LearnerContext
 from artos.learners.off_policy import OffPolicyLearner
+from artos.policies.categorical import CategoricalQNetwork
 from artos.policies.encoders import normalizers
 from artos.policies.squashed import Deterministic, Softmax, SquashedGaussian
 from artos.policies.values import QNetwork
@@ -58,6 +59,7 @@ def a_batch(spec: EnvSpec, seed: int = 0) -> WeighedBatch:
 Kind = tuple[Callable[[], OffPolicyLearner], type[nn.Module], EnvSpec]
 KINDS: dict[str, Kind] = {
     "dqn": (partial(DQN, target_every=2, tau=0.5), QNetwork, DISCRETE),
+    "rainbow": (partial(Rainbow, target_every=2), CategoricalQNetwork, DISCRETE),
     "sac": (partial(SAC, hidden=SIDES), SquashedGaussian, BOX),
     "sac-discrete": (partial(SAC, hidden=SIDES), Softmax, DISCRETE),
     "td3": (partial(TD3, hidden=SIDES), Deterministic, BOX),
@@ -131,6 +133,34 @@ def test_the_target_of_dqn_moves_when_it_is_due() -> None:
     assert torch.equal(learner.target.values, start)
     learner.update(a_batch(DISCRETE), CALL)
     torch.testing.assert_close(learner.target.values, (start + learner.network.values) / 2)
+
+
+def test_rainbow() -> None:
+    """Without noise: the distance from each target, which is made here return by return."""
+    learner, batch = made("rainbow"), a_batch(DISCRETE)
+    learner.target.values[: learner.target.count].mul_(1.1)
+    for network in (learner.network, learner.target):
+        for name, each in network.module.named_parameters():
+            each.data *= "deviation" not in name
+    module, target = apart(learner.network), apart(learner.target)
+    support, rows = torch.linspace(-10, 10, 51), torch.arange(ROWS)
+    with torch.no_grad():
+        following = observed(batch, "next.")
+        chosen = (module.log_probs(following).exp() * support).sum(2).argmax(1)  # type: ignore[operator]
+        after = target.log_probs(following).exp()[rows, chosen]  # type: ignore[operator]
+        aim = torch.zeros(ROWS, 51)
+        for row in range(ROWS):
+            for mass, value in zip(after[row], support.tolist(), strict=True):
+                moved = batch["n_step.returns"][row] + batch["n_step.discounts"][row] * value
+                shares = (1 - (support - np.clip(moved, -10, 10)).abs() / 0.4).clamp(min=0)
+                aim[row] += mass * shares
+    found = module.log_probs(observed(batch))[rows, torch.from_numpy(batch["actions"])]  # type: ignore[operator]
+    each = (aim * (aim.clamp(min=1e-30).log() - found)).sum(1)
+    loss = (torch.tensor(batch.weights) * each).mean()
+    assert learner.update(batch, CALL)["loss"] == pytest.approx(loss.item(), rel=1e-4)
+    np.testing.assert_allclose(batch.priorities, each.detach(), rtol=1e-3)
+    q = (found.detach().exp() * support).sum(1).mean().item()
+    assert made("rainbow").update(batch, CALL)["q"] != pytest.approx(q), "weights are not noisy"
 
 
 @pytest.mark.parametrize("name", ["sac", "sac-discrete"])
@@ -295,6 +325,7 @@ def test_a_restored_learner_goes_on_bit_for_bit(name: str) -> None:
     ("name", "settings"),
     [
         ("dqn", {"tau": 0.0}), ("dqn", {"sync": 0}), ("dqn", {"target_every": 0}),
+        ("rainbow", {"target_every": 0}),
         ("sac", {"critic_lr": 0.0}), ("sac", {"temperature": -1.0}),
         ("sac", {"temperature_lr": float("nan")}), ("td3", {"delay": 0}),
         ("td3", {"target_noise": -0.1}), ("td3", {"lr": float("inf")}),
@@ -318,9 +349,8 @@ def test_all_networks_scale_observations_by_the_same_statistics(name: str) -> No
     mean, var = torch.cat(seen).mean(0), torch.cat(seen).var(0, correction=0)
     networks = [learner.network, *learner.owned.values()]
     found = [each for network in networks for each in normalizers(network.module)]
-    assert (
-        len(found) == {"dqn": 2, "sac": 3, "sac-discrete": 3, "td3": 4, "ddpg": 4, "d4pg": 4}[name]
-    )
+    counts = {"dqn": 2, "rainbow": 2, "sac": 3, "sac-discrete": 3, "td3": 4, "ddpg": 4, "d4pg": 4}
+    assert len(found) == counts[name]
     for each in found:
         torch.testing.assert_close(each.mean, torch.cat((mean, torch.zeros(2))))
         torch.testing.assert_close(each.var, torch.cat((var, torch.ones(2))))

@@ -14,6 +14,11 @@ from triggers.algorithms import d4pg, ddpg, sac, td3
 
 pytestmark = pytest.mark.processes
 
+LIGHT = (
+    "--set", "hidden=64,64", "--set", "batch=32", "--set", "ratio=8", "--total-steps", "16000",
+)  # fmt: skip
+"""Learns CartPole in fewer and smaller updates than the defaults make."""
+
 SMALL = ("--set", "hidden=32,32", "--set", "after=200", "--set", "batch=32", "--set", "ratio=4")
 
 FASTER = tuple(
@@ -33,13 +38,15 @@ CONTINUOUS = ("--env", "Pendulum-v1", "--set", "normalize=true")
     ("name", "more"),
     [
         ("dqn", ("--set", "replay=prioritised", "--set", "dueling=true", "--set", "spread=7")),
+        ("rainbow", ()),
+        ("apex", ()),
         ("sac", ("--env", "CartPole-v1")),
         ("sac", ()),
         ("td3", ("--set", "n_step=3")),
         ("ddpg", ()),
         ("d4pg", ("--set", "replay=prioritised")),
     ],
-    ids=["dqn", "sac-discrete", "sac", "td3", "ddpg", "d4pg"],
+    ids=["dqn", "rainbow", "apex", "sac-discrete", "sac", "td3", "ddpg", "d4pg"],
 )
 def test_they_run_as_told(
     name: str,
@@ -73,6 +80,7 @@ def test_a_run_limited_by_its_updates_keeps_as_many_rows_as_are_wanted(
     [
         (("dqn", "--env", "Pendulum-v1"), "DQN chooses one of several actions"),
         (("td3", "--env", "CartPole-v1"), "TD3 chooses numbers within bounds"),
+        (("rainbow", "--set", "low=5", "--set", "high=5"), "low must be below high"),
         (("dqn", "--set", "after=200000"), "after=200000, but the blocks hold"),
         (("sac", "--set", "tau=0", "--set", "lr=-1"), "tau must be above 0"),
     ],
@@ -91,6 +99,8 @@ def test_what_cannot_be_is_refused(
     ("name", "arguments", "bar"),
     [
         ("dqn", ("--total-steps", "30000"), 150),
+        ("rainbow", (*LIGHT, "--set", "low=0"), 120),
+        ("apex", LIGHT, 80),
         ("sac", (*FASTER, "--total-steps", "7000", "--set", "hidden=64,64"), -500),
         ("td3", ("--total-steps", "8000", "--set", "hidden=64,64"), -500),
         ("ddpg", ("--total-steps", "8000", "--set", "hidden=64,64"), -500),

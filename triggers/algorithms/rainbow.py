@@ -1,0 +1,141 @@
+"""Rainbow (Hessel et al. 2018): its settings, its update, its table."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import torch
+from msgspec.structs import replace
+from torch import Tensor
+from torch.nn import functional
+
+from artos.actors.rollout import RolloutActor
+from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.buffer.samplers.patterns import Prioritised
+from artos.buffer.samplers.transitions import DISCOUNTS, RETURNS
+from artos.learners.off_policy import Obs, OffPolicyLearner
+from artos.learners.settings import (
+    OPEN,
+    ClipRewards,
+    Hidden,
+    LongestGradient,
+    Replay,
+    ReplaySettings,
+    TerminalLives,
+    builder,
+    fitted,
+    learner,
+    table,
+)
+from artos.losses.categorical import projected
+from artos.policies.categorical import CategoricalQNetwork
+from artos.policies.choosing import require_actions
+from artos.specs.workload import Workload
+from triggers.algorithms.defaults import require_numbers
+from triggers.algorithms.replaying import pattern, replay_workload
+
+
+class RainbowSettings(ReplaySettings, kw_only=True, frozen=True):
+    """What can be set of Rainbow, with its defaults."""
+
+    clip_rewards: ClipRewards = None
+    terminal_lives: TerminalLives = False
+    hidden: Hidden = (128, 128)
+    atoms: Annotated[int, table("returns that are told apart", ge=2, le=10_000)] = 51
+    low: Annotated[float, table("the lowest of them", usual=-100.0, images=-10.0)] = OPEN
+    high: Annotated[float, table("the highest of them", usual=100.0, images=10.0)] = OPEN
+    noise: Annotated[float, table("deviation of noisy weights at first", gt=0)] = 0.5
+    replay: Annotated[Replay, table("how transitions are drawn")] = "prioritised"
+    alpha: Annotated[float, table("how far priorities count, 0 to 1 (prioritised)")] = 0.5
+    beta: Annotated[
+        float, table("how far weights make up for that at first, 1 in the end (prioritised)")
+    ] = 0.4
+    ratio: Annotated[float, table("how often each transition is drawn")] = 16.0
+    target_every: Annotated[int, learner("updates between moves of the target", ge=1)] = 100
+    max_grad_norm: LongestGradient = 10.0
+
+
+class Rainbow(OffPolicyLearner):
+    """Q-learning of distributions, with noisy weights and double, dueling, n-step, prioritised.
+
+    Every ``target_every`` updates the target goes ``tau`` of the way to the network.
+    """
+
+    Settings: ClassVar[type[ReplaySettings]] = RainbowSettings
+    settings: RainbowSettings
+
+    def __init__(self, settings: RainbowSettings | None = None, /, **given: Any) -> None:
+        """With these settings, or with those given by name and defaults for the others."""
+        super().__init__(settings, **given)
+        self.max_grad_norm = self.settings.max_grad_norm
+
+    def setup(self, context: Any) -> None:
+        """Own a target beside the policy's network."""
+        super().setup(context)
+        self.target = self.own("target", copy.deepcopy(self.module))
+
+    def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
+        """A step on how far distributions are from their targets, which is the rows' priority."""
+        loss, distances, q = self.compiler(
+            self._loss, self.observations(batch), self.following(batch), self.rows(batch)
+        )
+        self.step(loss)
+        if self.network.steps % self.settings.target_every == 0:
+            self.target.follow(self.network, self.settings.tau)
+        batch.prioritise(distances.cpu().numpy())
+        return {"loss": loss.detach(), "q": q}
+
+    def _loss(
+        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The loss ("The Integrated Agent"), and without gradients its parts (n,) and the value."""
+        target: Any = self.target.module
+        with torch.no_grad():
+            best = self.module(following, noisy=True).argmax(1)
+            after = _of(target.log_probs(following, noisy=True), best).exp()
+            wanted = projected(self.module.support, after, rows[RETURNS], rows[DISCOUNTS])
+        found = _of(self.module.log_probs(obs, noisy=True), rows["actions"])
+        each = functional.kl_div(found, wanted, reduction="none").sum(1)
+        # By rounding a distance of 0 may come out below it, which is no priority.
+        distances, q = each.detach().clamp(min=0), found.detach().exp() @ self.module.support
+        return (rows["weights"] * each).mean(), distances, q.mean()
+
+    def out_of_range(self) -> Iterator[str]:
+        """Also returns that are no range."""
+        yield from super().out_of_range()
+        low, high = self.settings.low, self.settings.high
+        if not -math.inf < low < high < math.inf:
+            yield f"low must be below high, both finite, not {low} and {high}"
+
+
+def _of(log_probs: Tensor, actions: Tensor) -> Tensor:
+    """The distributions (n, atoms) of one action each."""
+    return log_probs[torch.arange(len(actions), device=actions.device), actions]
+
+
+@builder(RainbowSettings)
+def workload(settings: RainbowSettings) -> Workload:
+    """Distributional Q-learning with noisy networks on any environment with discrete actions.
+
+    Returns beyond ``low`` and ``high`` count as these: set both by what an episode can return,
+    discounted by ``gamma``. Actors and learner work at the same time, as with ``dqn``.
+    """
+    s = settings
+    actor = RolloutActor(
+        s.env, None, s.envs, clip_rewards=s.clip_rewards, terminal_lives=s.terminal_lives
+    )
+    require_actions(actor.spec, "Rainbow", "discrete")
+    require_numbers(actor, s.normalize)
+    s = fitted(s, actor.spec)
+    actor.policy = partial(
+        CategoricalQNetwork, hidden=s.hidden, atoms=s.atoms, low=s.low, high=s.high, noise=s.noise,
+        normalize=s.normalize,
+    )  # fmt: skip
+    drawn = pattern(s)
+    if isinstance(drawn, Prioritised):
+        drawn = replace(drawn, beta=(s.beta, 1.0))
+    return replay_workload("rainbow", actor, Rainbow(s), s, s.ratio, drawn)
