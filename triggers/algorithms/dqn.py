@@ -54,8 +54,8 @@ class DQN(OffPolicyLearner):
 
     ``double`` chooses the following action by the network and rates it by the target (van Hasselt
     et al. 2016). Every ``target_every`` updates the target goes ``tau`` of the way to the network:
-    by default a little each time (Lillicrap et al. 2016), as copies every 100 updates forgot late
-    what was learned. The paper's is ``target_every=10_000`` with ``tau=1``.
+    by default a little each time (Lillicrap et al. 2016). The paper's way is
+    ``target_every=10_000`` with ``tau=1``.
     """
 
     Settings: ClassVar[type[ReplaySettings]] = DQNSettings
