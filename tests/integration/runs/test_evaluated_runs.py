@@ -147,6 +147,7 @@ def test_the_last_one_is_what_the_saved_policy_plays(
     assert (last.mean_return, last.std) == pytest.approx((again.mean_return, again.std))
     assert last.mean_length == pytest.approx(np.mean(again.lengths))
     assert summary.best == max(summary.evaluation, key=lambda each: each.mean_return)
+    assert summary.best is not None
     best = library.load(tmp_path / "run", best=True)
     assert best.evaluate(3).mean_return == pytest.approx(summary.best.mean_return)
 
@@ -165,12 +166,12 @@ def test_the_best_one_is_kept_played_and_told(
     capsys.readouterr()
     words = ("eval", str(folder), "--greedy", "--episodes", "3", "--json")
     found = []
-    for more in ((), ("--best",)):
-        assert main([*words, *more]) == 0
+    for flags in ([], ["--best"]):
+        assert main([*words, *flags]) == 0
         found.append(json.loads(capsys.readouterr().out)["mean_return"])
     assert found == pytest.approx([last.mean_return, best.mean_return])
-    more = ("--total-steps", str(summary.status.steps + 64), "--set", "lr=1e-9", "--json")
-    assert main(["run", "--resume", str(folder), *more]) == 0
+    longer = ("--total-steps", str(summary.status.steps + 64), "--set", "lr=1e-9", "--json")
+    assert main(["run", "--resume", str(folder), *longer]) == 0
     later = json.loads(capsys.readouterr().out)
     assert later["evaluation"][-1]["version"] > last.version
     assert later["best"]["version"] == best.version, "what follows is no better"
