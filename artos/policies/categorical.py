@@ -18,7 +18,7 @@ Obs = dict[str, Tensor]
 
 
 class CategoricalQNetwork(nn.Module):
-    """Probabilities of ``atoms`` returns from ``low`` to ``high``, for each action.
+    """Probabilities of ``atoms`` returns from ``v_min`` to ``v_max``, for each action.
 
     As in Rainbow (Hessel et al. 2018) a state's value and the actions' advantages are apart, both
     as logits ("Dueling networks" there), and layers are noisy instead of actions.
@@ -33,8 +33,8 @@ class CategoricalQNetwork(nn.Module):
         hidden: Sequence[int] = (256, 256),
         *,
         atoms: int = 51,
-        low: float = -10.0,
-        high: float = 10.0,
+        v_min: float = -10.0,
+        v_max: float = 10.0,
         noise: float = 0.5,
         normalize: bool = False,
     ) -> None:
@@ -44,7 +44,7 @@ class CategoricalQNetwork(nn.Module):
         self.choices, self.atoms = spec.actions.sizes[0], atoms
         self.advantage = NoisyMlp(self.encoder.width, hidden, self.choices * atoms, noise)
         self.value = NoisyMlp(self.encoder.width, hidden, atoms, noise)
-        self.register_buffer("support", torch.linspace(low, high, atoms))
+        self.register_buffer("support", torch.linspace(v_min, v_max, atoms))
 
     def log_probs(self, obs: Obs, noisy: bool = False) -> Tensor:
         """Of each return after each action, (B, choices, atoms)."""

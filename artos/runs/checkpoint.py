@@ -31,6 +31,8 @@ from artos.system.seal import is_sealed, seal
 FORMAT = 1
 """Raised when an older ARTOS could not read the checkpoints of this one."""
 MANIFEST = "manifest.json"
+SAVED, BEST = "checkpoint", "best"
+"""Folders of a run: its newest version, and the one with the best evaluation (``save``)."""
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
@@ -59,6 +61,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Versions of what the learner publishes besides the weights, saved as ``object.NAME``."""
     scaling: Kept | None = None
     """The number of actors, and how it was decided."""
+    evaluated: dict[str, Any] = {}
+    """In ``best/``: what its evaluation found (``head.records.evaluations.Evaluated``)."""
     restored: tuple[str, ...] = ()
     """What ``--resume`` restores, for people."""
     not_restored: tuple[str, ...] = ()

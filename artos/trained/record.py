@@ -1,4 +1,4 @@
-"""What a run folder says about its policy: configuration, code, and the newest weights."""
+"""What a run folder says about its policy: configuration, code, and its newest or best weights."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from artos.envs.known import KNOWN
 from artos.envs.spec import EnvSpec
-from artos.errors import NoSuchRun, Refused
+from artos.errors import CheckpointFault, NoSuchRun, Refused
 from artos.runs import checkpoint, run_config
-from artos.runs.checkpoint import Manifest
+from artos.runs.checkpoint import BEST, MANIFEST, SAVED, Manifest
 from artos.runs.loader import built_in, load_workload
 from artos.runs.run_config import CONFIG, RunConfig
 from artos.specs.contracts import Actor, broken, own
@@ -73,12 +73,17 @@ class _Config(RunConfig, frozen=True):
     env_spec: EnvSpec | None = None
 
 
-def read(path: Path, code: Path | None = None, *, trust: bool = False) -> Record:
+def read(
+    path: Path, code: Path | None = None, *, trust: bool = False, best: bool = False
+) -> Record:
     """Read the run folder ``path``; ``code`` is the folder of the file it ran, if it has moved.
+
+    The weights are the newest that it saved, or those with the best evaluation.
 
     Raises:
         NoSuchRun: it is not the folder of a run.
-        CheckpointFault: the run has not saved anything yet, or what it saved is damaged.
+        CheckpointFault: the run has not saved anything yet, or what it saved is damaged; or it has
+            kept no best version.
         Refused: the run's workload cannot be named, or is code that may be another user's, and
             neither ``trust`` nor ``code`` says to run it.
     """
@@ -96,7 +101,13 @@ def read(path: Path, code: Path | None = None, *, trust: bool = False) -> Record
     with _faults_of(str(path)):
         reference = Reference.of(workload, settings, folder, built_in())
     allow(path, reference, trust=trust or code is not None)
-    arrays, manifest = checkpoint.load(path / "checkpoint")
+    if best and not (path / BEST / MANIFEST).is_file():
+        why = (
+            "no version is kept as the best one yet: a run keeps it from its first evaluation on, "
+            "if it is given --set evaluate_every=N"
+        )
+        raise CheckpointFault(str(path), why)
+    arrays, manifest = checkpoint.load(path / (BEST if best else SAVED))
     state = {n.removeprefix(_PARAMETER): a for n, a in arrays.items() if n.startswith(_PARAMETER)}
     return Record(str(path), config, reference, manifest, state)
 

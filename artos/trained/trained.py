@@ -26,9 +26,16 @@ if TYPE_CHECKING:
 
 
 def load(
-    path: str | Path, *, seed: int = 0, code: str | Path | None = None, trust: bool = False
+    path: str | Path,
+    *,
+    best: bool = False,
+    seed: int = 0,
+    code: str | Path | None = None,
+    trust: bool = False,
 ) -> Trained:
     """Load the newest weights of a run, which may be over or live.
+
+    With ``best`` those of the version with the best evaluation (setting ``evaluate_every``).
 
     ``path`` is the run's folder, or ``RUN@HEAD``: a run of that head, whose newest checkpoint is
     copied here with the keys in ``ARTOS_KEYS``; ``RUN@`` is one of the head in ``ARTOS_HEAD``. The
@@ -39,14 +46,16 @@ def load(
 
     Raises:
         NoSuchRun: it is not the folder of a run.
-        CheckpointFault: nothing is saved yet, it is damaged, or it does not fit the code.
+        CheckpointFault: nothing is saved yet, no best version is kept, it is damaged, or it does
+            not fit the code.
         Refused: the code is not there any more, cannot be imported, or has no policy; or the head
             refuses.
         NoHead, WrongKeys, DeadlineExceeded: the head does not answer.
     """
     if "@" in str(path):  # by name, as what asks a head stands on a floor above
         path = import_module("deploy.client.copies").local(str(path))
-    record = read(Path(path), None if code is None else Path(code), trust=trust)
+    folder = None if code is None else Path(code)
+    record = read(Path(path), folder, trust=trust, best=best)
     return Trained(record, record.workload(), str(path), seed)
 
 

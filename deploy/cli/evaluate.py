@@ -1,4 +1,4 @@
-"""``artos eval RUN``: plays whole episodes with the newest weights of a run, live or over."""
+"""``artos eval RUN``: plays whole episodes with the newest or best weights of a run."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ def add_to(parser: Parser) -> None:
     )
     parser.add_argument(
         "--greedy", action="store_true", help="take the best action; default: as in training"
+    )
+    parser.add_argument(
+        "--best",
+        action="store_true",
+        help="play the version with the best evaluation (--set evaluate_every=N); default: newest",
     )
     parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
     parser.add_argument("--env", default="", help="play in another environment like the run's")
@@ -62,7 +67,7 @@ def play(options: argparse.Namespace) -> int:
     folder = folder_of(local(options.run), options.runs)
     # Output of user code in this process must not mix with the result.
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
-        trained = load(folder, code=options.code, trust=options.trust)
+        trained = load(folder, best=options.best, code=options.code, trust=options.trust)
         from artos.envs.address import address  # noqa: PLC0415
         from deploy.display.counted_view import CountedView  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
 """Copies a run's folder, or what is new of it, from a head to this machine.
 
 A copy that was broken off goes on where it was. A file takes its name once it is complete; those of
-a checkpoint do so together, the manifest last, so that what is here always loads.
+checkpoints do so together, the manifest last, so that what is here always loads.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import msgspec
 
 from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.run_state import OVER
-from artos.runs.checkpoint import MANIFEST
+from artos.runs.checkpoint import BEST, MANIFEST, SAVED
 from artos.system.regular_file import contents, opened
 from deploy.client.head_client import HeadClient
 
 WHAT: Mapping[str, tuple[str, ...]] = {
     "all": ("",),
-    "checkpoint": ("checkpoint/", "config.json", "summary.json"),
+    "checkpoint": (f"{SAVED}/", f"{BEST}/", "config.json", "summary.json"),
     "curve": (
         "progress.csv", "episodes.csv", "evaluations.csv", "events/", "curve.png", "config.json",
         "summary.json",
@@ -33,7 +33,7 @@ _GROW = (".csv", ".jsonl", ".log")
 _OVERLAP = 4096
 """Bytes before the end of what is here that must be the same there before more is appended."""
 _TRIES = 10
-_CHECKPOINT, _EVENTS = "checkpoint/", "events/"
+_CHECKPOINTS, _EVENTS = (f"{SAVED}/", f"{BEST}/"), "events/"
 _PART = ".part"
 
 Files = Mapping[str, tuple[int, int]]
@@ -65,7 +65,7 @@ def fetch(client: HeadClient, run: str, target: Path, what: str = "all") -> Fetc
     for _ in range(_TRIES):
         there = _wanted(client.files(view.name), what)
         missed = False
-        for name in sorted(there, key=lambda name: name.startswith(_CHECKPOINT)):
+        for name in sorted(there, key=lambda name: name.startswith(_CHECKPOINTS)):
             if _is_here(target, name, there[name]):
                 continue
             try:
@@ -78,8 +78,9 @@ def fetch(client: HeadClient, run: str, target: Path, what: str = "all") -> Fetc
                     raise
                 missed = True  # it has just been removed
         now = _wanted(client.files(view.name), what)
-        if not missed and _of_checkpoint(now) == _of_checkpoint(there):
-            _complete(target, there)
+        if not missed and _of(_CHECKPOINTS, now) == _of(_CHECKPOINTS, there):
+            for checkpoint in _CHECKPOINTS:
+                _complete(target, checkpoint, _of(checkpoint, there))
             return Fetched(view.name, str(target), view.state, files, moved)
         # It has been replaced meanwhile: what was copied of it may be of two checkpoints.
     raise DeadlineExceeded(f"a checkpoint of {run} that is not replaced while it is copied", _TRIES)
@@ -122,8 +123,8 @@ def _wanted(files: Files, what: str) -> Files:
     return {n: about for n, about in files.items() if n.startswith(wanted) and is_within(n)}
 
 
-def _of_checkpoint(files: Files) -> Files:
-    return {name: about for name, about in files.items() if name.startswith(_CHECKPOINT)}
+def _of(folders: str | tuple[str, ...], files: Files) -> Files:
+    return {name: about for name, about in files.items() if name.startswith(folders)}
 
 
 def _is_here(target: Path, name: str, about: tuple[int, int]) -> bool:
@@ -175,20 +176,19 @@ def _copy(client: HeadClient, run: str, target: Path, name: str, changed: int) -
                 moved += len(data)
     finally:
         os.utime(into, ns=(changed, changed))
-    if not grows and not name.startswith(_CHECKPOINT):
+    if not grows and not name.startswith(_CHECKPOINTS):
         part.replace(path)
     return moved
 
 
-def _complete(target: Path, there: Files) -> None:
+def _complete(target: Path, checkpoint: str, mine: Files) -> None:
     """Give the files of a checkpoint their names, the manifest last, and remove older ones."""
-    if not (mine := _of_checkpoint(there)):
+    if not mine:
         return
-    manifest = f"{_CHECKPOINT}{MANIFEST}"
+    manifest = f"{checkpoint}{MANIFEST}"
     for name in sorted(mine, key=lambda name: name == manifest):
         if (part := _part(target, name)).exists():
             part.replace(target / name)
-    folder = target / _CHECKPOINT
-    for path in folder.rglob("*"):
+    for path in (target / checkpoint).rglob("*"):
         if path.is_file() and str(path.relative_to(target)) not in mine:
             path.unlink()

@@ -47,7 +47,7 @@ def _pace(case: Case, quick: bool, say: Say) -> Iterator[Contestant]:
     settings = [f"batch={case.batch}", f"ratio={case.ratio}", f"after={case.after}"]
     settings += [f"hidden={','.join(map(str, case.hidden))}"]
     if case.algorithm == "dqn":
-        settings += ["double=false", "n_step=1"]
+        settings += ["double=false", "n_step=1", "target_every=100", "tau=1"]
     chosen = [word for setting in settings for word in ("--set", setting)]
     arguments = ("--env", case.env, "--actors", "1", "--total-steps", steps, "--seed", "1")
     call = ours(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from artos.errors import Refused
-from artos.runs.checkpoint import MANIFEST
+from artos.runs.checkpoint import BEST, MANIFEST, SAVED
 from artos.runs.exit_status import OUTCOMES, ExitStatus
 from artos.runs.orders import RunOrder, write_order
 from artos.system.archives import Archives
@@ -182,10 +182,10 @@ def _log(run: Run) -> Path:
 
 def _can_go_on(folder: Path) -> bool:
     """Whether there is a checkpoint to go on from; if not, remove the run's records."""
-    if (folder / "checkpoint" / MANIFEST).is_file():
+    if (folder / SAVED / MANIFEST).is_file():
         return True
     for file in (*(folder / name for name in _RECORDS), *journal_parts.files(folder / _JOURNAL)):
         file.unlink(missing_ok=True)
-    for file in folder.glob("events/events.out.tfevents.*"):
+    for file in (*folder.glob("events/events.out.tfevents.*"), folder / BEST / MANIFEST):
         file.unlink(missing_ok=True)
     return False

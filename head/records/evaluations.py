@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from artos.errors import CheckpointFault
 from artos.protocol.invocations import Done
+from artos.runs import checkpoint
 from artos.system.regular_file import contents
 from head.records.reading import reading
 
@@ -39,6 +42,14 @@ class Evaluated(msgspec.Struct, frozen=True):
         length = float(np.mean(done.lengths))
         seconds = round(done.seconds, 6)
         return cls(done.version, steps, updates, mean, std, len(done.returns), length, seconds)
+
+    @classmethod
+    def of_best(cls, folder: Path) -> Evaluated | None:
+        """That of the version kept in ``folder``; None if there is none, or it is damaged."""
+        # The place of a damaged one is free for the next.
+        with suppress(CheckpointFault, msgspec.ValidationError):
+            return msgspec.convert(checkpoint.read_manifest(folder).evaluated, cls)
+        return None
 
 
 COLUMNS = Evaluated.__struct_fields__

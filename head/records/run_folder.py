@@ -13,7 +13,7 @@ import msgspec
 
 from artos.errors import CheckpointFault, Refused, RunExists
 from artos.runs import run_config
-from artos.runs.checkpoint import MANIFEST
+from artos.runs.checkpoint import BEST, MANIFEST, SAVED
 from artos.runs.run_config import CONFIG, RunConfig
 from artos.system.closing import Closing
 from artos.system.durable import remove_drafts, write_durably
@@ -48,7 +48,7 @@ class RunFolder(Closing):
         self.evaluations = path / "evaluations.csv"
         self.events = path / "events"
         self.journal = path / "journal.jsonl"
-        self.checkpoint = path / "checkpoint"
+        self.checkpoint, self.best = path / SAVED, path / BEST
         self.summary = path / summary_file.FILE
         self.curve = path / "curve.png"
         self.logs = path / LOGS
@@ -108,7 +108,7 @@ class RunFolder(Closing):
                 config = run_config.read(path, RunConfig)[0]
             except OSError as error:
                 raise CheckpointFault(str(path), f"{CONFIG}: {error.strerror}") from error
-            if not (path / "checkpoint" / MANIFEST).is_file():
+            if not (path / SAVED / MANIFEST).is_file():
                 why = "the run ended before its first checkpoint; start it again in another"
                 raise CheckpointFault(str(path), f"{why} --run-dir")
             remove_drafts(path)

@@ -44,6 +44,8 @@ class Summary(msgspec.Struct, frozen=True):
     """The setting that ended a run that is done: ``total_steps`` or ``total_updates``."""
     evaluation: tuple[Evaluated, ...] = ()
     """All evaluations, in order of version."""
+    best: Evaluated | None = None
+    """The evaluation of the version in ``best/``: the highest mean return so far."""
     evaluations_skipped: int = 0
     """Versions that came due while the evaluator was busy, and were overtaken by a later one."""
     evaluations_failed: str = ""
@@ -69,7 +71,14 @@ class Summary(msgspec.Struct, frozen=True):
 
     def last_line(self, folder: Path) -> str:
         """One line that says how the run in this folder ended."""
-        return f"{self.outcome} after {self.status.steps} steps: {folder}"
+        played = ""
+        if self.best and self.evaluation:
+            last = self.evaluation[-1]
+            played = (
+                f", evaluated {last.mean_return:.4g} at version {last.version}, at best "
+                f"{self.best.mean_return:.4g} at version {self.best.version}"
+            )
+        return f"{self.outcome} after {self.status.steps} steps{played}: {folder}"
 
 
 _FIRST = (

@@ -193,6 +193,8 @@ def _restore(folder: RunFolder, node: RunMemory, left: Collection[int]) -> Manif
     for actor in left:
         # What came after the checkpoint is sampled again, as its steps are not counted.
         node.blocks[actor].cut(manifest.rows[actor])
+    if node.plan.checkpoint != "all" and not node.plan.keeps_rows:
+        return manifest
     try:
         checkpoint.restore_rows(folder.checkpoint, manifest, node.blocks)
     except CheckpointFault as error:

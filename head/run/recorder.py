@@ -21,6 +21,7 @@ from artos.runs.run_memory import RunMemory
 from artos.system.process_age import age
 from artos.system.snapshot import Snapshot
 from head.records.curve import draw
+from head.records.evaluations import Evaluated
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog, flatten
 from head.records.run_folder import RunFolder
@@ -97,7 +98,8 @@ class Recorder:
             coordinator.progress.updates = before.updates
             coordinator.monitor.episodes = before.episodes
             coordinator.monitor.returns.extend(self._log.past_episodes().returns.tolist())
-            coordinator.concern(Evaluation).resumed(self._log.past_evaluations())
+            best = Evaluated.of_best(folder.best)
+            coordinator.concern(Evaluation).resumed(self._log.past_evaluations(), best)
         self._logged = len(coordinator.concern(Evaluation).found)
 
     @property
@@ -139,6 +141,7 @@ class Recorder:
         return log_due
 
     def _write(self, status: Status) -> None:
+        self._keep_best()
         with self._gaps.allowed("episodes.csv", _GAP):
             self._log.episodes(self._coordinator.monitor.drain_episodes())
         with self._gaps.allowed("evaluations.csv", _GAP):
@@ -148,6 +151,25 @@ class Recorder:
         if self._coordinator.progress.updates:
             with self._gaps.allowed("progress.csv or events/", _GAP):
                 self._log.write(status)
+
+    def _keep_best(self) -> None:
+        """Save the weights that were just evaluated as the best: those that the evaluator had."""
+        evaluation = self._coordinator.concern(Evaluation)
+        best, played = evaluation.best, evaluation.unsaved
+        if best is None or played is None:
+            return
+        manifest = Manifest(
+            workload=self._plan.name,
+            env=self._plan.env,
+            seed=self._plan.seed,
+            version=played.version,
+            steps=played.call.steps,
+            updates=played.updates,
+            evaluated=msgspec.structs.asdict(best),
+        )
+        with self._gaps.allowed("best/", _GAP):
+            checkpoint.save(self._folder.best, named(dict(played.arrays), self._plan), manifest)
+            evaluation.saved()
 
     def status(self) -> Status:
         """A snapshot of the run."""
@@ -208,6 +230,7 @@ class Recorder:
         old. The next save is due late enough that saving takes at most a hundredth of the time.
         """
         began = self._clock.now()
+        self._keep_best()  # a run that goes on from this checkpoint does not evaluate it again
         rows = (rows or self._whole) and self._plan.keeps_rows
         moment = self._node.weights.version, self._coordinator.steps if self._whole or rows else 0
         if moment > self._saved:
@@ -309,6 +332,7 @@ class Recorder:
             why=why,
             ended_by=self._coordinator.ending.why if outcome == "done" else "",
             evaluation=tuple(evaluations.found),
+            best=evaluations.best,
             evaluations_skipped=evaluations.skipped,
             evaluations_failed=evaluations.failure,
             device=monitor.device or self._plan.device,

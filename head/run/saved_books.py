@@ -47,7 +47,9 @@ NOT_KEPT: Mapping[type, Mapping[str, str]] = {
     Engine: {"_now": _TIME},
     Monitor: {"first_step": _TIME, "device": _TIME, "_finished": _ELSEWHERE},
     TimeTrigger: {"_last": _TIME},
-    Evaluation: {"member": _SETTING, "_failures": _TIME},
+    Evaluation: {
+        "member": _SETTING, "_failures": _TIME, "best": _ELSEWHERE, "unsaved": _ELSEWHERE,
+    },
     Leases: {"_seldom": _LOGGED},
     Prewarming: {
         "forecast": _TIME, "_began": _TIME, "_restores": _TIME, "_versions": _TIME,

@@ -56,9 +56,10 @@ def there(tmp_path: Path) -> Any:
     return Here(folder)
 
 
-def save(folder: Path, version: int) -> None:
+def save(folder: Path, version: int, name: str = "checkpoint") -> None:
     """A checkpoint as a run saves one: the arrays first, then the manifest, then the old arrays."""
-    checkpoint = folder / "checkpoint"
+    checkpoint = folder / name
+    checkpoint.mkdir(exist_ok=True)
     (checkpoint / f"arrays-{version}").write_bytes(bytes([version]) * 100)
     draft = checkpoint / ".draft"
     draft.write_text(f"arrays-{version}")
@@ -137,6 +138,16 @@ def test_a_checkpoint_is_of_one_moment_however_often_it_is_replaced(
     checkpoint = tmp_path / "copy" / "checkpoint"
     arrays = checkpoint / (checkpoint / MANIFEST).read_text()
     assert arrays.read_bytes() == bytes([int(arrays.name.removeprefix("arrays-"))]) * 100
+
+
+def test_the_best_version_comes_with_the_newest(there: Any, tmp_path: Path) -> None:
+    for version in (3, 4):
+        save(there.folder, version, "best")
+        fetch(there, "r1", tmp_path / "copy", "checkpoint")
+        found = {name for name in content(tmp_path / "copy") if name.startswith("best/")}
+        assert found == {f"best/arrays-{version}", f"best/{MANIFEST}"}
+    fetch(there, "r1", tmp_path / "curve", "curve")
+    assert not (tmp_path / "curve" / "best").exists()
 
 
 def test_one_that_never_stands_still_is_given_up(

@@ -19,6 +19,7 @@ from artos.learners.settings import (
     Hidden,
     LongestGradient,
     ReplaySettings,
+    TargetShare,
     TerminalLives,
     builder,
     learner,
@@ -40,7 +41,8 @@ class DQNSettings(ReplaySettings, kw_only=True, frozen=True):
     dueling: Annotated[bool, table("value and advantages apart")] = False
     double: Annotated[bool, learner("choose by the network, rate by its target")] = True
     ratio: Annotated[float, table("how often each transition is drawn")] = 16.0
-    target_every: Annotated[int, learner("updates between moves of the target", ge=1)] = 100
+    target_every: Annotated[int, learner("updates between moves of the target", ge=1)] = 1
+    tau: TargetShare = 0.005
     epsilon: Annotated[float, table("share of random actions in the end")] = 0.05
     explore: Annotated[float, table("share of the run until then")] = 0.15
     spread: Annotated[float, table("how far actors differ in exploration (Ape-X: 7)")] = 0.0
@@ -51,7 +53,9 @@ class DQN(OffPolicyLearner):
     """Q-learning with a target network.
 
     ``double`` chooses the following action by the network and rates it by the target (van Hasselt
-    et al. 2016). Every ``target_every`` updates the target goes ``tau`` of the way to the network.
+    et al. 2016). Every ``target_every`` updates the target goes ``tau`` of the way to the network:
+    by default a little each time (Lillicrap et al. 2016). The paper's way is
+    ``target_every=10_000`` with ``tau=1``.
     """
 
     Settings: ClassVar[type[ReplaySettings]] = DQNSettings

@@ -46,8 +46,8 @@ class RainbowSettings(ReplaySettings, kw_only=True, frozen=True):
     terminal_lives: TerminalLives = False
     hidden: Hidden = (128, 128)
     atoms: Annotated[int, table("returns that are told apart", ge=2, le=10_000)] = 51
-    low: Annotated[float, table("the lowest of them", usual=-100.0, images=-10.0)] = OPEN
-    high: Annotated[float, table("the highest of them", usual=100.0, images=10.0)] = OPEN
+    v_min: Annotated[float, table("the lowest of them", usual=-100.0, images=-10.0)] = OPEN
+    v_max: Annotated[float, table("the highest of them", usual=100.0, images=10.0)] = OPEN
     noise: Annotated[float, table("deviation of noisy weights at first", gt=0)] = 0.5
     replay: Annotated[Replay, table("how transitions are drawn")] = "prioritised"
     alpha: Annotated[float, table("how far priorities count, 0 to 1 (prioritised)")] = 0.5
@@ -107,9 +107,9 @@ class Rainbow(OffPolicyLearner):
     def out_of_range(self) -> Iterator[str]:
         """Also returns that are no range."""
         yield from super().out_of_range()
-        low, high = self.settings.low, self.settings.high
+        low, high = self.settings.v_min, self.settings.v_max
         if not -math.inf < low < high < math.inf:
-            yield f"low must be below high, both finite, not {low} and {high}"
+            yield f"v_min must be below v_max, and both finite, not {low} and {high}"
 
 
 def _of(log_probs: Tensor, actions: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ def _of(log_probs: Tensor, actions: Tensor) -> Tensor:
 def workload(settings: RainbowSettings) -> Workload:
     """Distributional Q-learning with noisy networks on any environment with discrete actions.
 
-    Returns beyond ``low`` and ``high`` count as these: set both by what an episode can return,
+    Returns beyond ``v_min`` and ``v_max`` count as these: set both by what an episode can return,
     discounted by ``gamma``. Actors and learner work at the same time, as with ``dqn``.
     """
     s = settings
@@ -132,8 +132,8 @@ def workload(settings: RainbowSettings) -> Workload:
     require_numbers(actor, s.normalize)
     s = fitted(s, actor.spec)
     actor.policy = partial(
-        CategoricalQNetwork, hidden=s.hidden, atoms=s.atoms, low=s.low, high=s.high, noise=s.noise,
-        normalize=s.normalize,
+        CategoricalQNetwork, hidden=s.hidden, atoms=s.atoms, v_min=s.v_min, v_max=s.v_max,
+        noise=s.noise, normalize=s.normalize,
     )  # fmt: skip
     drawn = pattern(s)
     if isinstance(drawn, Prioritised):

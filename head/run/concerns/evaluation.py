@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,10 @@ class Evaluation(Concern[Run]):
         self.member, self._failures = next(iter(run.members.of(EVALUATOR)), None), Failures(limits)
         self.found: list[Evaluated] = []
         """All evaluations of the run."""
+        self.best: Evaluated | None = None
+        """The first of those with the highest mean return."""
+        self.unsaved: Due | None = None
+        """The weights that it played, until ``saved`` is called."""
         self.skipped = 0
         """How many versions were due and not played."""
         self.failure = ""
@@ -54,9 +59,9 @@ class Evaluation(Concern[Run]):
         self._playing: Due | None = None
         self._asked = -1
 
-    def resumed(self, found: Sequence[Evaluated]) -> None:
-        """Go on after those that earlier parts of the run made."""
-        self.found = [*found]
+    def resumed(self, found: Sequence[Evaluated], best: Evaluated | None) -> None:
+        """Go on after those that earlier parts of the run made; the best one's weights are kept."""
+        self.found, self.best = [*found], best
         self._asked = max((each.version for each in found), default=-1)
 
     def begin(self) -> None:
@@ -140,6 +145,8 @@ class Evaluation(Concern[Run]):
         due, self._playing = self._playing, None
         self._failures.answered(member)
         self.found.append(found := Evaluated.of(done, due.steps, due.updates))
+        if found.mean_return > (self.best.mean_return if self.best else -math.inf):
+            self.best, self.unsaved = found, due
         self.run.monitor.times.spend(member, done.times)
         self._play()
         return {"version": found.version, "mean_return": found.mean_return}
@@ -156,6 +163,10 @@ class Evaluation(Concern[Run]):
         self._playing, self.failure = None, death.why
         last = death.why.strip().splitlines()[-1]
         _log.warning("there are no more evaluations, training goes on: %s", last)
+
+    def saved(self) -> None:
+        """The weights of the best one are kept."""
+        self.unsaved = None
 
     def newest(self) -> dict[str, float]:
         """The newest evaluation in numbers; empty before the first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,6 +31,8 @@ class WithEvaluator(Troupe):
     """Its evaluator plays when it is its turn, or only when ``play`` is called."""
 
     prompt = True
+    scores: Mapping[int, float] = {}
+    """Mean returns of versions that do not play as well as their number says."""
 
     def __init__(self, node: RunMemory, seed: int) -> None:
         super().__init__(node, seed)
@@ -46,7 +48,7 @@ class WithEvaluator(Troupe):
         handed = self._node.evaluated
         assert handed is not None
         assert handed.newest.arrays["params"].tolist() == [handed.version]
-        value = float(handed.version)
+        value = self.scores.get(handed.version, handed.version + 1.0) - 1.0
         return Done(call.firing, handed.version, returns=(value, value + 2), lengths=(3, 5))
 
     @property
@@ -132,6 +134,22 @@ def test_what_waits_is_played_as_it_was_when_it_was_due(
         players.play()
         players.play()
         assert players.versions == [0, 1]
+
+
+def test_the_weights_of_the_best_one_are_those_that_it_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with evaluated(tmp_path, monkeypatch, every=UpdateTrigger(1)) as players:
+        players.scores = {2: 90.0, 4: 90.0, UPDATES: float("nan")}
+        players.begin()
+        players.run()
+        evaluation = players.coordinator.concern(Evaluation)
+        assert {2, 4, UPDATES} <= set(players.versions)
+        assert evaluation.best is not None
+        assert evaluation.unsaved is not None
+        assert (evaluation.best.version, evaluation.best.mean_return) == (2, 90.0)
+        assert evaluation.unsaved.version == 2
+        assert evaluation.unsaved.arrays["params"].tolist() == [2.0]
 
 
 def test_training_does_not_wait_and_the_end_does(
@@ -226,12 +244,25 @@ def test_a_version_that_was_evaluated_before_is_not_played_again(
 ) -> None:
     with evaluated(tmp_path, monkeypatch) as players:
         before = Evaluated(0, 0, 0, 1.0, 0.0, 2, 4.0, 0.1)
-        players.coordinator.concern(Evaluation).resumed([before])
+        players.coordinator.concern(Evaluation).resumed([before], None)
         players.begin()
         assert not players.asked
         players.run()
         assert players.found[0] == before
         assert {0, UPDATES} <= set(players.versions)
+
+
+def test_one_that_is_no_better_than_before_the_run_went_on_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with evaluated(tmp_path, monkeypatch) as players:
+        before = Evaluated(0, 0, 0, UPDATES + 1.0, 0.0, 2, 4.0, 0.1)
+        evaluation = players.coordinator.concern(Evaluation)
+        evaluation.resumed([], before)
+        players.begin()
+        players.run()
+        assert UPDATES in players.versions
+        assert (evaluation.best, evaluation.unsaved) == (before, None)
 
 
 def test_a_clock_does_not_have_a_version_played_twice(

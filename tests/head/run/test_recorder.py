@@ -15,13 +15,16 @@ from named import LEARNER
 
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.errors import NotSaved
+from artos.protocol.invocations import Invoke
 from artos.protocol.usage import Usage
 from artos.runs import checkpoint
 from artos.specs.actor_count import Manual
 from artos.system.logging_setup import logging_to
+from head.records.evaluations import Evaluated
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder
+from head.run.concerns.evaluation import Due, Evaluation
 from head.run.recorder import Recorder
 
 ACTORS = 2
@@ -56,6 +59,20 @@ class Recorded:
         """As after something happened, when a checkpoint is due."""
         self.run.clock.advance(10.0)
         self.recorder.update(lambda status: None, due=False)
+
+    def evaluate(self, version: int, mean: float) -> Evaluated:
+        """The evaluator has played this version as the best so far."""
+        evaluation = self.run.coordinator.concern(Evaluation)
+        evaluation.best = found = Evaluated(version, 8, version, mean, 0.0, 2, 4.0, 0.1)
+        call = Invoke(1, "evaluator.play", "play", steps=8)
+        evaluation.unsaved = Due(
+            call,
+            version,
+            8,
+            version,
+            {"params": np.zeros(0, "f4"), "scale": np.full(1, version, "f4")},
+        )
+        return found
 
     def finish(self) -> None:
         self.recorder.finish("failed", curve=False)
@@ -151,6 +168,39 @@ def test_what_the_learner_did_not_come_to_report_is_saved_with_its_counters(
         one.publish()
         one.finish()
         assert one.saved == 2
+
+
+def test_the_best_version_is_kept_with_its_evaluation(tmp_path: Path) -> None:
+    with recorded(tmp_path, tmp_path / "run") as one:
+        assert Evaluated.of_best(one.folder.best) is None
+        for version, mean in ((1, 20.0), (3, 21.5)):
+            found = one.evaluate(version, mean)
+            one.record()
+            arrays, manifest = checkpoint.load(one.folder.best)
+            assert (manifest.version, manifest.steps) == (version, 8)
+            assert [array.tolist() for array in arrays.values()] == [[version]]
+            assert Evaluated.of_best(one.folder.best) == found
+        (one.folder.best / checkpoint.MANIFEST).write_text("{")
+        assert Evaluated.of_best(one.folder.best) is None
+        found = one.evaluate(4, 22.0)
+        summary = one.recorder.finish("done", curve=False)
+        assert Evaluated.of_best(one.folder.best) == summary.best == found
+
+
+@needs_mount
+def test_a_best_version_that_finds_no_room_is_kept_once_there_is(tmp_path: Path) -> None:
+    with recorded_on_small_disk(tmp_path) as (one, disk):
+        one.record()
+        with full(disk):
+            found = one.evaluate(1, 20.0)
+            for _ in range(3):
+                one.record()
+            assert not (one.folder.best / checkpoint.MANIFEST).exists()
+        about = [line for line in one.said if line.startswith("best/")]
+        assert len(about) == 1
+        assert "No space left on device" in about[0]
+        one.record()
+        assert Evaluated.of_best(one.folder.best) == found
 
 
 @needs_mount

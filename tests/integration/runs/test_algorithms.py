@@ -80,7 +80,7 @@ def test_a_run_limited_by_its_updates_keeps_as_many_rows_as_are_wanted(
     [
         (("dqn", "--env", "Pendulum-v1"), "DQN chooses one of several actions"),
         (("td3", "--env", "CartPole-v1"), "TD3 chooses numbers within bounds"),
-        (("rainbow", "--set", "low=5", "--set", "high=5"), "low must be below high"),
+        (("rainbow", "--set", "v_min=5", "--set", "v_max=5"), "v_min must be below v_max"),
         (("dqn", "--set", "after=200000"), "after=200000, but the blocks hold"),
         (("sac", "--set", "tau=0", "--set", "lr=-1"), "tau must be above 0"),
     ],
@@ -99,7 +99,7 @@ def test_what_cannot_be_is_refused(
     ("name", "arguments", "bar"),
     [
         ("dqn", ("--total-steps", "30000"), 150),
-        ("rainbow", (*LIGHT, "--set", "low=0"), 120),
+        ("rainbow", (*LIGHT, "--set", "v_min=0"), 120),
         ("apex", LIGHT, 80),
         ("sac", (*FASTER, "--total-steps", "7000", "--set", "hidden=64,64"), -500),
         ("td3", ("--total-steps", "8000", "--set", "hidden=64,64"), -500),

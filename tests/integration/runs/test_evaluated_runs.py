@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from named import EVALUATOR
 from real_runs import TINY, Artos, Outcome, updates
 
 import artos as library
-from artos.errors import Refused
+from artos.errors import CheckpointFault, Refused
+from deploy.cli.__main__ import main
 from deploy.local.run import run
 from head.records.status import Summary
 from head.run.concerns.evaluation import Evaluation
@@ -135,7 +137,20 @@ def inline(algorithm: str, folder: Path, **settings: Any) -> Summary:
         ("ddpg", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
         ("d4pg", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
     ],
-    ids=["ppo", "normalize", "recurrent", "a2c", "impala", "trpo", "dqn", "sac", "td3", "ddpg"],
+    ids=[
+        "ppo",
+        "normalize",
+        "recurrent",
+        "a2c",
+        "impala",
+        "trpo",
+        "appo",
+        "dqn",
+        "sac",
+        "td3",
+        "ddpg",
+        "d4pg",
+    ],  # fmt: skip
 )
 def test_the_last_one_is_what_the_saved_policy_plays(
     algorithm: str, settings: dict[str, Any], tmp_path: Path
@@ -148,6 +163,41 @@ def test_the_last_one_is_what_the_saved_policy_plays(
     again = library.load(tmp_path / "run").evaluate(3)
     assert (last.mean_return, last.std) == pytest.approx((again.mean_return, again.std))
     assert last.mean_length == pytest.approx(np.mean(again.lengths))
+    assert summary.best == max(summary.evaluation, key=lambda each: each.mean_return)
+    assert summary.best is not None
+    best = library.load(tmp_path / "run", best=True)
+    assert best.evaluate(3).mean_return == pytest.approx(summary.best.mean_return)
+
+
+def test_the_best_one_is_kept_played_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    summary = inline("ppo", folder, total_steps=640, evaluate_every=1, lr=0.05, **SMALL)
+    best, last = summary.best, summary.evaluation[-1]
+    assert best is not None
+    assert best.mean_return > last.mean_return, "this step size forgets"
+    line = summary.last_line(folder)
+    assert f"evaluated {last.mean_return:.4g} at version {last.version}, at best" in line
+    assert f"{best.mean_return:.4g} at version {best.version}: " in line
+    capsys.readouterr()
+    words = ("eval", str(folder), "--greedy", "--episodes", "3", "--json")
+    found = []
+    for flags in ([], ["--best"]):
+        assert main([*words, *flags]) == 0
+        found.append(json.loads(capsys.readouterr().out)["mean_return"])
+    assert found == pytest.approx([last.mean_return, best.mean_return])
+    longer = ("--total-steps", str(summary.status.steps + 64), "--set", "lr=1e-9", "--json")
+    assert main(["run", "--resume", str(folder), *longer]) == 0
+    later = json.loads(capsys.readouterr().out)
+    assert later["evaluation"][-1]["version"] > last.version
+    assert later["best"]["version"] == best.version, "what follows is no better"
+
+
+def test_without_evaluations_there_is_no_best_one(tmp_path: Path) -> None:
+    inline("ppo", tmp_path / "run", total_steps=32, **SMALL | {"evaluate_every": 0})
+    with pytest.raises(CheckpointFault, match=r"no version is kept.*--set evaluate_every=N"):
+        library.load(tmp_path / "run", best=True)
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
