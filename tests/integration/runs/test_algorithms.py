@@ -70,8 +70,8 @@ def test_they_run_as_told(
 def test_a_run_limited_by_its_updates_keeps_as_many_rows_as_are_wanted(
     algorithm: ModuleType,
 ) -> None:
-    assert algorithm.workload(total_steps=0, replay_size=500).capacity == 500
-    assert algorithm.workload(total_steps=400, replay_size=500).capacity == 400
+    assert algorithm.workload(actors=1, total_steps=0, replay_size=500).capacity == 500
+    assert algorithm.workload(actors=1, total_steps=400, replay_size=500).capacity == 400
 
 
 @pytest.mark.long
