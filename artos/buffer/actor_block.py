@@ -175,11 +175,6 @@ class ActorBlock:
         ordered()
         self._preamble[_INCARNATION] = term
 
-    def cut(self, stop: int) -> None:
-        """Go on from row ``stop`` on, as the writer was killed: later rows are void."""
-        self.recover()
-        self.commit(min(stop, self.written))
-
     def allocate(self, rows: int, seconds: float = 60.0) -> int:
         """Reserve the next ``rows`` rows and return the step number of the first.
 

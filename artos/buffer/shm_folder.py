@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from artos.system import private_folder
+from artos.system.child_modules import ChildModule
 from artos.system.locks import FileLock, is_held
 from artos.system.pidfd import PidFd
 from artos.system.shm import shm_root
@@ -30,7 +31,7 @@ _END_SECONDS = 5.0
 """For a member that was killed to be gone."""
 _NAME_BYTES = 100
 """Bytes of a run's name that its folder's name has, which may have at most 255."""
-_MEMBERS = (b"artos.runtime.", b"head.replay")
+_MEMBERS = (b"artos.runtime.", ChildModule.REPLAY.encode())
 """Parts of the command lines of processes that a run starts and that have its memory."""
 
 

@@ -36,7 +36,7 @@ _PATIENCE = 120.0
 _FRAMES_EACH = 100
 _RUN, _EPOCH = "fuzzed", 11
 _FILE_FORMATS, _WITH_A_LOG = slice(18, 20), b"\2\2"
-"""In the header of a file of SQLite (its section 1.3): how it is written and read."""
+"""In the header of a file of SQLite: how it is written and read."""
 _ACTORS = 3
 """The last actor is left alone: its number is not among the numbers that are tried."""
 

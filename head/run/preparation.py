@@ -191,8 +191,10 @@ def _restore(folder: RunFolder, node: RunMemory, left: Collection[int]) -> Manif
     for name in saved:
         node.restore_object(name, arrays[f"{OBJECT}{name}"], manifest.objects[name])
     for actor in left:
+        block = node.blocks[actor]
+        block.recover()  # its writer was killed
         # What came after the checkpoint is sampled again, as its steps are not counted.
-        node.blocks[actor].cut(manifest.rows[actor])
+        block.commit(min(manifest.rows[actor], block.written))
     if node.plan.checkpoint != "all" and not node.plan.keeps_rows:
         return manifest
     try:

@@ -150,7 +150,7 @@ def inline(algorithm: str, folder: Path, **settings: Any) -> Summary:
         "td3",
         "ddpg",
         "d4pg",
-    ],  # fmt: skip
+    ],
 )
 def test_the_last_one_is_what_the_saved_policy_plays(
     algorithm: str, settings: dict[str, Any], tmp_path: Path
