@@ -134,7 +134,7 @@ def test_too_many_combinations_are_not_made_one_choice() -> None:
 
 def test_numbers_where_choices_are_wanted() -> None:
     said = refusal(PAIR, "DQN", "discrete")
-    assert f"numbers of shape (2,): run sac, td3, ddpg, {OTHER}, or make one" in said
+    assert f"numbers of shape (2,): run sac, td3, ddpg, d4pg, {OTHER}, or make one" in said
     act(called(said, Taking(PAIR)))
 
 
