@@ -39,7 +39,7 @@ def refused(
 
 
 INLINE = {
-    "unknown algorithm": (["ppoo"], ["unknown workload 'ppoo'", "did you mean ppo?"]),
+    "unknown algorithm": (["ppoo"], ["unknown workload 'ppoo'", "did you mean ppo or appo"]),
     "no workload": ([], ["name a workload"]),
     "unknown file": (["counting_.py:workload"], ["there is no file", "counting.py"]),
     "unknown object": (["counting.py:worklaod"], ["no object 'worklaod'", "did you mean workload"]),

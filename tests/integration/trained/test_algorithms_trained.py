@@ -23,7 +23,8 @@ def test_all_algorithms_are_here() -> None:
 
 @pytest.mark.parametrize("name", ENVS)
 def test_it_is_used(name: str, train: Any, tmp_path: Path) -> None:
-    trained = artos.load(train(name, name, "--env", ENVS[name], steps=1100))
+    steps = 2_500 if name == "apex" else 1_100  # its four actors sample while little is learned
+    trained = artos.load(train(name, name, "--env", ENVS[name], steps=steps))
     obs = np.random.default_rng(1).normal(size=(40, *trained.spec.parts[0].shape))
     obs = obs.astype(np.float32)
     trained.export(tmp_path / "policy.pt2")
