@@ -53,7 +53,7 @@ class TRPO(ActorCriticLearner):
 
     Its curvature is that of the divergence as the rows' own actions show it, (r - 1) - log r with
     the ratio r of new to old probability: at r = 1 its Hessian is the mean of ∇log π ∇log πᵀ, the
-    empirical Fisher matrix (section 6 of the paper finds both alike). So any policy that evaluates
+    empirical Fisher matrix (the paper, §6, finds both alike). So any policy that evaluates
     actions will do. The critic has parameters of its own, and Adam; where the policy depends on
     none of them, the step's gradient is 0, and so is Adam's step.
     """
