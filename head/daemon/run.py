@@ -85,6 +85,8 @@ class Run(msgspec.Struct):
     """Whether its process saves only because the head's machine is taken back."""
     no_room: bool = False
     """Whether its last process ended as the head's memory had no room for it."""
+    never_began: int = 0
+    """How many of its processes ended so."""
     billed: Seconds = Seconds()
     """What its ended processes held: the books have it already."""
     by_hand: int = 0
@@ -96,6 +98,11 @@ class Run(msgspec.Struct):
         self.state = RUNNING if self.state == STARTING else self.state
         with suppress(*UNREADABLE):
             self.device = msgspec.json.decode(up.plan, type=_Planned).device
+
+    @property
+    def restarts(self) -> int:
+        """How often it was begun again."""
+        return max(0, self.epoch - 1 - self.never_began)
 
     @property
     def begins_again(self) -> bool:

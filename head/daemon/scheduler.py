@@ -103,7 +103,8 @@ class Scheduler:
         if old is not None and not old.over:
             raise Refused([f"run {run.name} is {old.state}: choose another --run-dir"])
         if old is not None:
-            run.epoch, run.reached, run.billed = old.epoch, old.reached, old.billed
+            run.epoch, run.never_began = old.epoch, old.never_began
+            run.reached, run.billed = old.reached, old.billed
         self.all_runs.add(run)
 
     def withdraw(self, run: Run, old: Run | None) -> None:
@@ -179,7 +180,7 @@ class Scheduler:
         outcome = "" if no_room else outcome
         if no_room and not told:
             run.again(f"room in the head's memory: {run.why or words}")
-            run.no_room = True
+            run.no_room, run.never_began = True, run.never_began + 1
         elif run.goes_on and outcome not in ("done", "failed"):
             run.again("the next start of the head")
         elif outcome:

@@ -52,7 +52,7 @@ def line(run: Run, scheduler: Scheduler) -> RunView:
         folder=run.folder,
         placement=run.placement,
         where=run.where,
-        restarts=max(0, run.epoch - 1),
+        restarts=run.restarts,
         actors=registered if take_part is UNSET or not run.up else take_part,
         wants=0 if run.over else registered or run.asks_actors,
         nodes={node: places.count(node) for node in sorted(set(places))},

@@ -35,6 +35,9 @@ def test_it_waits_until_another_run_has_left(world: World) -> None:
     assert began(world, "r2") == 2
     assert world.up("r2")
     assert not run.no_room
+    assert run.restarts == 0
+    world.ended("r2", -9)
+    assert run.restarts == 1
 
 
 def test_now_and_then_it_is_tried_again_as_others_than_runs_may_leave(world: World) -> None:
