@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.transitions import DISCOUNTS, RETURNS
 from artos.learners.off_policy import Obs
 from artos.learners.settings import Actors, NStep, ReplaySettings, builder, learner, table
 from artos.losses.categorical import projected
-from artos.policies.choosing import require_actions
-from artos.policies.squashed import Deterministic
 from artos.specs.workload import Workload
 from triggers.algorithms.ddpg import DDPG, DDPGSettings
-from triggers.algorithms.defaults import require_numbers
-from triggers.algorithms.replaying import critics_workload
+from triggers.algorithms.replaying import deterministic_workload
 
 
 class D4PGStart(DDPGSettings, frozen=True):
@@ -94,11 +89,4 @@ def workload(settings: D4PGSettings) -> Workload:
     Actors and learner work at the same time; after ``after`` transitions each one is drawn
     ``ratio`` times on average, by default one update per environment step.
     """
-    s = settings
-    policy = partial(
-        Deterministic, hidden=s.hidden, noise=s.noise, random=s.after, normalize=s.normalize
-    )
-    actor = RolloutActor(s.env, policy, s.envs)
-    require_actions(actor.spec, "D4PG", "box")
-    require_numbers(actor, s.normalize)
-    return critics_workload("d4pg", actor, D4PG(settings), settings)
+    return deterministic_workload("d4pg", D4PG(settings), settings, settings.noise)

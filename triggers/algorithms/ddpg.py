@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.off_policy import Obs, OffPolicyLearner
 from artos.learners.settings import CriticsSettings, ReplaySettings, builder, learner, table
-from artos.policies.choosing import require_actions
-from artos.policies.squashed import Deterministic
 from artos.specs.workload import Workload
-from triggers.algorithms.defaults import require_numbers
-from triggers.algorithms.replaying import critics_workload
+from triggers.algorithms.replaying import deterministic_workload
 
 
 class DDPGSettings(CriticsSettings, kw_only=True, frozen=True):
@@ -88,11 +83,4 @@ def workload(settings: DDPGSettings) -> Workload:
     Actors and learner work at the same time; after ``after`` transitions each one is drawn
     ``ratio`` times on average, by default one update per environment step.
     """
-    s = settings
-    policy = partial(
-        Deterministic, hidden=s.hidden, noise=s.noise, random=s.after, normalize=s.normalize
-    )
-    actor = RolloutActor(s.env, policy, s.envs)
-    require_actions(actor.spec, "DDPG", "box")
-    require_numbers(actor, s.normalize)
-    return critics_workload("ddpg", actor, DDPG(settings), settings)
+    return deterministic_workload("ddpg", DDPG(settings), settings, settings.noise)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec.structs import replace
 
 from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.patterns import Pattern, Prioritised, Uniform
 from artos.learners.settings import CriticsSettings, ReplaySettings
+from artos.policies.choosing import require_actions
+from artos.policies.squashed import Deterministic
 from artos.specs.actor_count import ActorsSetting, actors_of
 from artos.specs.contracts import Learner
 from artos.specs.keys import is_observation
 from artos.specs.workload import Workload
 from triggers import ReplayTrigger, RoundTrigger
+from triggers.algorithms.defaults import require_numbers
 from triggers.table import Table
 
 _ROW = ("actions", "rewards", "terminations", "truncations")
@@ -67,6 +72,20 @@ def critics_workload(
     ratio = float(settings.batch) if settings.ratio is None else settings.ratio
     kept = min(settings.replay_size, settings.total_steps or settings.replay_size)
     return replay_workload(name, actor, learner, replace(settings, replay_size=kept), ratio)
+
+
+def deterministic_workload(
+    name: str, learner: Learner, settings: CriticsSettings, noise: float
+) -> Workload:
+    """That of a policy of continuous actions with bounds, explored by noise of that deviation."""
+    s = settings
+    policy = partial(
+        Deterministic, hidden=s.hidden, noise=noise, random=s.after, normalize=s.normalize
+    )
+    actor = RolloutActor(s.env, policy, s.envs)
+    require_actions(actor.spec, name.upper(), "box")
+    require_numbers(actor, s.normalize)
+    return critics_workload(name, actor, learner, settings)
 
 
 def rows_each(replay_size: int, actors: ActorsSetting, envs: int) -> int:
