@@ -112,7 +112,8 @@ def podman(folder: Path) -> Iterator[Podman]:
             try:
                 yield found
             finally:
-                found.run("rm", "--all", "--force", "--time", "5")
+                for _ in ("those that use another's network", "the others"):
+                    found.tried("rm", "--all", "--force", "--time", "5")
     finally:
         for name in ("graph", "run", "wheels"):
             shutil.rmtree(folder / name, ignore_errors=True)
