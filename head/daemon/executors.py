@@ -77,6 +77,12 @@ class Executors:
             return
         if not ended.why:
             executor.closed = True
+            # It may have left others the memory that theirs failed for.
+            self._failures = {
+                key: each
+                for key, each in self._failures.items()
+                if key[1] != node or key[0] == ended.run
+            }
             return
         del executors[ended.run]
         failures = self._failures.setdefault((ended.run, node), _Failures())

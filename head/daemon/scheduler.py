@@ -66,9 +66,15 @@ class Scheduler:
         self.books = QuotaBooks(quotas or Quotas(), spent or {}, unsaved)
         self._endings = Endings()
         self.executors = Executors()
-        self._rooms = Rooms(self._nodes, self.executors, self.books)
+        self._rooms = Rooms(self._nodes, self.executors, self.books, self.runs)
         self.waits = Waits(
-            self.all_runs, self._nodes, self._queue, self.books, self.executors, at_once
+            self.all_runs,
+            self._nodes,
+            self._queue,
+            self.books,
+            self.executors,
+            self._rooms,
+            at_once,
         )
         self._moves: dict[str, Moves] = {}
         self._held, self._look_for_room_at = HeldSlots(), now + _ROOM_SECONDS

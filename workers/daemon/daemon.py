@@ -17,6 +17,7 @@ from artos.errors import DeadlineExceeded, NoHead, Refused, WrongKeys
 from artos.pool.devices import device_faults
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
+from artos.runs.run_memory import shm_left
 from artos.runtime.loop import Waker
 from artos.specs.fields import LABEL, NAME
 from artos.system.archives import Archives
@@ -133,7 +134,7 @@ class WorkerDaemon(Closing):
             stack.callback(self._executors.kill)
             self._hello = control.Hello(
                 options.name, control.PROTOCOL, VERSION, slots, memory_mb, {}, home.before,
-                options.runs_per_slot, options.labels,
+                options.runs_per_slot, options.labels, shm_left(),
             )  # fmt: skip
             if options.notice:
                 stack.enter_context(notices.Notices(options.notice, self._told))
