@@ -49,6 +49,7 @@ def worker_command(cluster: Cluster, index: int, here: Here) -> list[str]:
         "--keys", str(cluster.keys), "--name", cluster.node(index), "--slots", str(slots),
         "--stop-seconds", f"{_STOP_SHARE * cluster.notice:g}",
     ]  # fmt: skip
+    command += [word for label in cluster.labels for word in ("--label", label)]
     return [*command, *(("--devices", here.devices) if here.devices else ())]
 
 

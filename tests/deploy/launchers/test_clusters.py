@@ -91,6 +91,14 @@ def test_a_worker_takes_what_its_unit_has_but_never_more_than_it_may_use(tmp_pat
     assert float(words[words.index("--stop-seconds") + 1]) < 60.0
 
 
+def test_workers_of_a_cluster_have_its_labels(tmp_path: Path) -> None:
+    words = worker_command(cluster(tmp_path, labels=("avx512", "room=b")), 0, Here())
+    assert words[-4:] == ["--label", "avx512", "--label", "room=b"]
+    assert faults(cluster(tmp_path, labels=("no word",))) == [
+        "--label 'no word': write a word, or NAME=WORD"
+    ]
+
+
 def test_a_head_that_starts_again_on_its_machine_listens_at_its_port(tmp_path: Path) -> None:
     lab = cluster(tmp_path / "lab")
     lab.save()
