@@ -150,6 +150,8 @@ class Scheduler:
             return False
         before = (run.state, run.outcome, run.deaths)
         run.facts, run.waits_for = news.facts or run.facts, news.waits_for
+        if run.facts and run.facts.nodes:
+            self._node_orders.recheck(self.executors.emptied(run.name, run.facts.nodes))
         steps = run.facts.steps if run.facts else 0
         if steps > run.reached:
             run.reached, run.deaths = steps, 0
