@@ -332,8 +332,9 @@ class Scheduler:
             self._settle(run, places)
             self._count([run])
             moves = moves or Moves()
+            relief = moves.relief and not moves.must_be_told
             moves.why = moves.why or "there is room now"
-            effects.append(Tell(run, Placed(places, tuple(moves.gone), moves.why)))
+            effects.append(Tell(run, Placed(places, tuple(moves.gone), moves.why, relief)))
         if not hold:
             for run in self._admission.take_runs():
                 self._node_orders.recheck(run.places.values())

@@ -150,8 +150,10 @@ class RemoteActors:
             if not actor.is_placed:
                 self._bind(actor, target)
                 continue
-            # It goes on where it is until it can be at work there.
-            awaits = bool(target) and target != actor.node and target not in self.nodes
+            # It goes on where it is until it can be at work there, unless its node may die before
+            # that, and its image can be saved.
+            awaits = target not in ("", actor.node) and target not in self.nodes
+            awaits &= message.relief or not self.nodes.images_fit(actor.node, target)
             actor.target, actor.awaits = (actor.node, target) if awaits else (target, "")
             if actor.is_leaving:
                 self._leave_if_idle(actor)

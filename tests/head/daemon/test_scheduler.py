@@ -262,8 +262,10 @@ def test_a_node_that_is_not_drained_any_more_relieves_the_others(world: World) -
     world.begin("r1")
     world.drain("w1")
     assert set(world.places["r1"].values()) == {"w2"}
+    assert not world.told[-1][1].relief, "its node may be gone soon"
     world.undrain("w1")
     assert set(world.places["r1"].values()) == {"w1", "w2"}
+    assert world.told[-1][1].relief
 
 
 def test_actors_are_placed_where_their_labels_are(world: World) -> None:
