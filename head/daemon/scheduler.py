@@ -249,6 +249,9 @@ class Scheduler:
     def joined(self, node: Node, hello: Hello) -> list[Effect]:
         """Have a worker daemon that is there (again) close the executors that are not wanted."""
         self.expect([node])
+        for run in self.actors_on(node.name):
+            if not {*self.runs[run].where} <= {*node.labels}:
+                self._moves.setdefault(run, Moves()).why = f"{node.name} has other labels now"
         self._relieve_others(node)
         wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
         return [Order(node, m) for m in self.executors.joined(node.name, hello.runs, wanted)]
