@@ -74,7 +74,6 @@ def test_a_run_limited_by_its_updates_keeps_as_many_rows_as_are_wanted(
     assert algorithm.workload(actors=1, total_steps=400, replay_size=500).capacity == 400
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -88,7 +87,7 @@ def test_a_run_limited_by_its_updates_keeps_as_many_rows_as_are_wanted(
 def test_what_cannot_be_is_refused(
     arguments: tuple[str, ...], says: str, artos: Callable[..., Outcome]
 ) -> None:
-    outcome = artos("run", *arguments, "--json")
+    outcome = artos("run", *arguments, "--inline", "--json")
     assert outcome.status == 2
     assert says in outcome.err
     assert "nothing was started" in outcome.err
