@@ -334,12 +334,14 @@ class RunUp(Message, frozen=True, tag=True):
 class Placed(Message, frozen=True, tag=True):
     """Head → run: where each actor lives from now on (actor → node), and why that changed.
 
-    ``gone`` are nodes that are gone for good. An actor without an entry has no place yet.
+    ``gone`` are nodes that are gone for good. An actor without an entry has no place yet. With
+    ``relief`` actors move because other nodes are less crowded, and there is no hurry.
     """
 
     actors: dict[Small, Name]
     gone: tuple[Name, ...] = ()
     why: Text = ""
+    relief: bool = False
 
 
 class RunNews(Message, frozen=True, tag=True):

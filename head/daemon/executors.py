@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from math import inf
 
 from artos.protocol.control import Assign, ExecutorEnded, Unassign
 from artos.protocol.message import Message
@@ -100,6 +101,19 @@ class Executors:
         """Why a run gets no more executors on a node, by node."""
         nodes = [node for name, node in self._failures if name == run]
         return {node: why for node in nodes if (why := self.why_given_up(run, node))}
+
+    def emptied(self, run: str, actors: Mapping[str, Collection[int]]) -> list[str]:
+        """Have executors closed that are not wanted and have no actor any more; returns where.
+
+        ``actors`` are those that the run has on each node.
+        """
+        found = []
+        for node, there in actors.items():
+            executor = self._executors.get(node, {}).get(run)
+            if not there and executor is not None and executor.until is not None:
+                executor.until = -inf
+                found.append(node)
+        return found
 
     def closing(self, node: str) -> bool:
         """Whether an executor that is not wanted may stay on a node for a while."""
