@@ -28,6 +28,7 @@ _ASK = 0xFFFFFFFF
 _EFFECTIVE = re.compile(r"^CapEff:\s*([0-9a-f]+)", re.MULTILINE)
 _NEEDED = {"CHOWN": 0, "KILL": 5, "SETGID": 6, "SETUID": 7}
 """Numbers of capabilities (capabilities(7)); a container may have taken them from its root."""
+HOW_TO_SWITCH = f"start it as root that has the capabilities {', '.join(_NEEDED)}"
 _OF_ANOTHER = ("XDG_",)
 """How variables begin that name folders of the user who started the daemon."""
 
@@ -89,7 +90,7 @@ class SystemAccount:
             with self.acting():
                 if shut := next((each for each in above if not _entered(str(each))), None):
                     closed[f"enter {shut} (chmod o+x {shut})"] = None
-                elif path not in above and not _read(path):
+                elif path not in above and not path.is_symlink() and not _read(path):
                     closed[f"read {path} (chmod o+r {path})"] = None
         if closed:
             raise Refused([f"the account {self.name} cannot {each}" for each in closed])

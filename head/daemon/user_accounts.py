@@ -11,7 +11,7 @@ from artos.errors import NotAllowed, Refused
 from artos.protocol.control import RunNews, RunUp
 from artos.protocol.message import Message
 from artos.system import private_folder
-from artos.system.account import SystemAccount, give, may_switch
+from artos.system.account import HOW_TO_SWITCH, SystemAccount, give, may_switch
 from artos.system.closing import Closing
 from artos.transport.authorizer import Authorizer
 from artos.transport.keys import names
@@ -100,7 +100,7 @@ class UserAccounts(Closing):
         """Why this head starts no process under these accounts, "" if it does."""
         if not self._table or self._accounts:
             return ""
-        return f"the head is user {os.geteuid()} and may not switch; start it as root for that"
+        return f"the head is user {os.geteuid()} and may not switch: {HOW_TO_SWITCH}"
 
     def warnings(self, keys: Path) -> Iterator[str]:
         """What an administrator should know at the start, given the folder of the users' keys."""

@@ -24,7 +24,7 @@ from artos.protocol.control import (
 from artos.protocol.message import Message
 from artos.runs.cleanup import remove_unlinked_images
 from artos.runs.orders import ExecutorOrder, write_order
-from artos.system.account import SystemAccount, as_owner, file_user, give, may_switch
+from artos.system.account import HOW_TO_SWITCH, SystemAccount, as_owner, file_user, give, may_switch
 from artos.system.archives import Archives
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
@@ -40,7 +40,7 @@ from workers.daemon.orphans import Orphans
 _SETTLED = 1.0
 _HANDLED = (CLOSE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _MOST_OF_A_LOG = 100_000  # bytes of an answer
-NO_SWITCH = "the worker's daemon may not switch; start it as root for that"
+NO_SWITCH = f"the worker's daemon may not switch: {HOW_TO_SWITCH}"
 _MOST_RUNS = 20
 """Number of finished runs whose logs are kept on a node."""
 
