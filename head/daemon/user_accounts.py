@@ -154,7 +154,7 @@ class OwnRuns(Authorizer):
     """On a socket of this machine: processes of an account may speak for its own runs only.
 
     ``account_of`` returns the name of a run's account. A peer's key is the number of its user,
-    which the kernel vouches for.
+    which the kernel vouches for; it is not asked where there are no accounts.
     """
 
     def __init__(self, accounts: UserAccounts, account_of: Callable[[str], str]) -> None:
@@ -164,7 +164,8 @@ class OwnRuns(Authorizer):
 
     def claim(self, name: str, key: str, now: float) -> bool:
         """A process of the user ``key`` calls itself ``name``, as a run is called."""
-        if key not in (str(os.geteuid()), self._users.get(self._account_of(name))):
+        ours = key == str(os.geteuid())
+        if self._users and not ours and key != self._users.get(self._account_of(name)):
             raise NotAllowed(f"a process of user {key} may not speak for run {name!r}")
         return super().claim(name, key, now)
 

@@ -121,3 +121,7 @@ def test_a_process_speaks_for_runs_of_its_own_account(accounts: UserAccounts) ->
     for message in (RunNews("r2", "running"), RunUp("r2", 1, 1, b"", "", "", "", 4)):
         with pytest.raises(NotAllowed, match="run 'r1' may not speak for run 'r2'"):
             door.permit("r1", message)
+
+
+def test_without_accounts_nobody_is_asked_who_they_are(runs: Path) -> None:
+    OwnRuns(UserAccounts({}, runs), lambda run: "").claim("r1", "", 0.0)
