@@ -141,8 +141,24 @@ def as_owner(folder: Path) -> Iterator[None]:
             yield
 
 
-def give(folder: Path, account: SystemAccount | None) -> None:
-    """Make a folder for an account alone, unless it has it already; None: it must not be another's.
+def require_owner(folder: Path, account: SystemAccount | None) -> None:
+    """Make sure that a folder is an account's (None: this user's), or is not there.
+
+    Raises:
+        Refused: it is another user's.
+    """
+    owner = os.geteuid() if account is None else account.uid
+    if not os.path.lexists(folder) or (found := folder.lstat().st_uid) == owner:
+        return
+    who = f"account {account.name}" if account else "account of this daemon"
+    raise Refused(
+        [f"{folder} belongs to user {found}, and this run has the {who}: let the user whose it "
+         f"is resume it, or give it away (chown -hR {owner} {folder})"]
+    )  # fmt: skip
+
+
+def give(folder: Path, account: SystemAccount) -> None:
+    """Make a folder for an account alone, unless it has it already.
 
     Nobody but this user may write to the folder above, or another could put a link there meanwhile.
 
@@ -150,20 +166,10 @@ def give(folder: Path, account: SystemAccount | None) -> None:
         Refused: the folder is there, and another user's.
         OSError: it cannot be made.
     """
-    owner = os.geteuid() if account is None else account.uid
-    try:
-        found = folder.lstat().st_uid
-    except FileNotFoundError:
-        if account is not None:
-            folder.mkdir(mode=0o700)
-            os.chown(folder, account.uid, account.gid, follow_symlinks=False)
-        return
-    if found != owner:
-        who = f"account {account.name}" if account else "account of this daemon"
-        raise Refused(
-            [f"{folder} belongs to user {found}, and this run has the {who}: let the user whose it "
-             f"is resume it, or give it away (chown -hR {owner} {folder})"]
-        )  # fmt: skip
+    require_owner(folder, account)
+    if not folder.exists():
+        folder.mkdir(mode=0o700)
+        os.chown(folder, account.uid, account.gid, follow_symlinks=False)
 
 
 @contextmanager

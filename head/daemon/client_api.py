@@ -263,6 +263,7 @@ class ClientApi:
         run = admitted(request, submit, self._scheduler, root, user)
         if account := self._accounts.named_for(user):
             run.account, run.keys = account, new_run_keys()
+        self._accounts.require(Path(run.folder), self._accounts.of(run.account))
         old = self._scheduler.runs.get(run.name)
         self._scheduler.submit(run)
         return _Change(_submitted(run), partial(self._scheduler.withdraw, run, old))

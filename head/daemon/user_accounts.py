@@ -11,7 +11,7 @@ from artos.errors import NotAllowed, Refused
 from artos.protocol.control import RunNews, RunUp
 from artos.protocol.message import Message
 from artos.system import private_folder
-from artos.system.account import HOW_TO_SWITCH, SystemAccount, give, may_switch
+from artos.system.account import HOW_TO_SWITCH, SystemAccount, give, may_switch, require_owner
 from artos.system.closing import Closing
 from artos.transport.authorizer import Authorizer
 from artos.transport.keys import names
@@ -134,20 +134,29 @@ class UserAccounts(Closing):
             with account.acting():
                 Path(self.endpoint(name).removeprefix("ipc://")).unlink(missing_ok=True)
 
+    def require(self, folder: Path, account: SystemAccount | None) -> None:
+        """Make sure that a run of this account may have that folder, which need not be there.
+
+        Raises:
+            Refused: it is another account's, or lies in a run of one.
+        """
+        if self._accounts:
+            for above in folder.parents:
+                if self._runs in above.parents:
+                    require_owner(above, None)
+            require_owner(folder, account)
+
     def give(self, folder: Path, account: SystemAccount | None) -> None:
         """Have the folder of a run be the account's own.
 
         Raises:
-            Refused: it is another account's, or lies in a run of one.
+            Refused: as ``require``.
             OSError: it cannot be made.
         """
-        if not self._accounts:
-            return
-        for above in folder.parents:
-            if self._runs in above.parents and above.exists():
-                give(above, None)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        give(folder, account)
+        self.require(folder, account)
+        if account is not None:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            give(folder, account)
 
 
 class OwnRuns(Authorizer):

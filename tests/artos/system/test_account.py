@@ -15,7 +15,7 @@ from helpers import PATIENCE
 
 from artos.errors import Refused
 from artos.system import account as module
-from artos.system.account import SystemAccount, as_owner, file_user, give, may_switch
+from artos.system.account import SystemAccount, as_owner, file_user, give, may_switch, require_owner
 
 NOBODY = SystemAccount("nobody", 65_534, 65_534, (65_534,), "/nonexistent")
 needs_root = pytest.mark.skipif(not may_switch(), reason="only root can switch accounts")
@@ -87,7 +87,7 @@ def test_a_folder_is_given_once_and_to_one_account(place: Path) -> None:
     about = (place / "run").stat()
     assert (about.st_uid, about.st_gid, about.st_mode & 0o777) == (NOBODY.uid, NOBODY.gid, 0o700)
     with pytest.raises(Refused, match=f"belongs to user {NOBODY.uid}.*this daemon"):
-        give(place / "run", None)
+        require_owner(place / "run", None)
     (place / "mine").mkdir()
     with pytest.raises(Refused, match=r"belongs to user 0.*account nobody"):
         give(place / "mine", NOBODY)

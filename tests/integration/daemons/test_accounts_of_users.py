@@ -167,6 +167,9 @@ def test_users_have_processes_and_files_of_their_own(cluster: Cluster, place: Pl
     got = cluster.folder / "got"
     assert start(cluster, "ann", "get", "of-ann", got).wait() == 0, cluster.story()
     assert json.loads((got / "summary.json").read_text())["outcome"] == "done"
+    said = cluster.refused("submit", "--resume", "of-ann")
+    assert f"belongs to user {USERS['ann']}" in said, "also to an admin"
+    assert cluster.status()[1]["of-ann"]["user"] == "ann"
     cluster.until(lambda: cluster.left() == [])
     assert cluster.stop() == {"w1": 0, "head": 0}
     assert [*place.shm.iterdir()] == []
