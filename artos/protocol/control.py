@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, field
 
 from artos.protocol.message import Bulk, Message
+from artos.protocol.run_keys import RunKeys
 from artos.protocol.views import ClusterView, RunFacts, RunView
 from artos.specs.fields import (
     Count,
@@ -25,7 +26,7 @@ from artos.specs.fields import (
     check_plain,
 )
 
-PROTOCOL = 9
+PROTOCOL = 10
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -195,6 +196,7 @@ class Hello(Message, frozen=True, tag=True):
 
     For each slot there may be ``runs_per_slot`` runs, whose actors take turns on all slots.
     ``replaces`` is the peer name of an earlier daemon of this node that is known to be dead.
+    Its executors may take ``shm_bytes`` of shared memory in all; 0: any number.
     """
 
     node: Name
@@ -206,20 +208,26 @@ class Hello(Message, frozen=True, tag=True):
     replaces: Line = ""
     runs_per_slot: Some = 1
     labels: Labels = ()
+    shm_bytes: Count = 0
 
 
 class Welcome(Message, frozen=True, tag=True):
-    """Head → worker: admitted. A node that is silent for ``deadline`` seconds counts as gone."""
+    """Head → worker: admitted. A node that is silent for ``deadline`` seconds counts as gone.
+
+    ``accounts``: runs may have system accounts of their own, which share CPUs all the same.
+    """
 
     protocol: Number
     version: Line
     deadline: Seconds
+    accounts: bool = False
 
 
 class Load(Message, frozen=True, tag=True):
     """Worker → head, every second or so: actors alive per run, CPU and memory in use (0 to 1).
 
-    ``faults`` counts those the worker survived, ``malformed`` the messages that it refused.
+    Its executors have, or may have, ``shm_bytes`` of shared memory; 0: any number. ``faults``
+    counts those the worker survived, ``malformed`` the messages that it refused.
     """
 
     actors: Named = field(default_factory=dict)
@@ -227,6 +235,7 @@ class Load(Message, frozen=True, tag=True):
     memory: Share = 0.0
     faults: Small = 0
     malformed: Small = 0
+    shm_bytes: Count = 0
 
 
 class Assign(Message, frozen=True, tag=True):
@@ -235,6 +244,9 @@ class Assign(Message, frozen=True, tag=True):
     ``plan`` is the ``Plan`` as JSON, with paths as on the head, below ``folder``; ``archive`` is
     the user's code ("": none). ``steering`` and ``experience`` are endpoints of the run. Actors of
     the run hold at most ``slots`` CPUs of this node at once; sent again, other ``slots`` hold.
+
+    A daemon that may switch starts it under the system account ``account`` ("": its own). Such a
+    run has ``keys`` of its own, with which its executor talks to it.
     """
 
     run: Name
@@ -245,6 +257,8 @@ class Assign(Message, frozen=True, tag=True):
     steering: Line
     experience: Line
     slots: Few
+    account: Line = ""
+    keys: RunKeys | None = None
 
 
 class Unassign(Message, frozen=True, tag=True):
@@ -312,7 +326,10 @@ class LogPiece(Bulk, frozen=True, tag=True):
 
 
 class RunUp(Message, frozen=True, tag=True):
-    """Run → head: I am registered and listening; choose nodes for ``actors`` actors."""
+    """Run → head: I am registered and listening; choose nodes for ``actors`` actors.
+
+    On a node it takes ``executor_bytes`` of shared memory, and ``actor_bytes`` for each actor.
+    """
 
     run: Name
     epoch: Count
@@ -322,17 +339,21 @@ class RunUp(Message, frozen=True, tag=True):
     steering: Line
     experience: Line
     actors: Some
+    executor_bytes: Count = 0
+    actor_bytes: Count = 0
 
 
 class Placed(Message, frozen=True, tag=True):
     """Head → run: where each actor lives from now on (actor → node), and why that changed.
 
-    ``gone`` are nodes that are gone for good. An actor without an entry has no place yet.
+    ``gone`` are nodes that are gone for good. An actor without an entry has no place yet. With
+    ``relief`` actors move because other nodes are less crowded, and there is no hurry.
     """
 
     actors: dict[Small, Name]
     gone: tuple[Name, ...] = ()
     why: Text = ""
+    relief: bool = False
 
 
 class RunNews(Message, frozen=True, tag=True):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from artos.buffer.mailbox import Board, board_bytes
 from artos.buffer.model_block import ModelBlock, block_bytes
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.buffer.segment import free_bytes
-from artos.buffer.shm_folder import ShmFolder, reap_orphans
+from artos.buffer.shm_folder import PREFIX, ShmFolder, reap_orphans
 from artos.errors import MemoryTooSmall, ShmTooSmall
 from artos.runs.plan import Plan, Site
 from artos.specs.keys import VALUE
@@ -27,6 +28,7 @@ from artos.system.memory_limit import memory_left
 from artos.system.shm import shm_root
 
 MODEL = "model_param"
+_CACHED = re.compile(r"board|model|actor-\d+")
 _log = logging.getLogger(__name__)
 
 
@@ -156,6 +158,15 @@ def needed_bytes(plan: Plan) -> int:
     return blocks + models + board_bytes(plan.members)
 
 
+def cached_bytes(plan: Plan) -> tuple[int, int]:
+    """Bytes of shared memory on a worker node, where ``plan`` is that of the workers.
+
+    Those of the node's ``CacheMemory`` without actors, and those that each actor there adds.
+    """
+    actor = max(Layout(plan.block(actor)).size for actor in range(plan.actors))
+    return block_bytes(plan.objects) + board_bytes(plan.members), actor
+
+
 def check_space(plan: Plan, left: Iterable[Path] = ()) -> None:
     """Check that the machine can hold the run before anything is made; orphans are reaped first.
 
@@ -175,6 +186,22 @@ def check_space(plan: Plan, left: Iterable[Path] = ()) -> None:
         names = ", ".join(path.name for path in given_up)
         _log.warning("rows kept for runs that were killed are given up for room: %s", names)
         _check_room(needed)
+
+
+def held_bytes(node: str) -> int:
+    """Bytes that the ``CacheMemory`` of executors on ``node`` takes on this machine."""
+    held = 0
+    for path in shm_root().glob(f"{PREFIX}*.{node}.*/*"):
+        if _CACHED.fullmatch(path.name):
+            with suppress(OSError):  # it has just been removed
+                held += path.stat().st_size
+    return held
+
+
+def shm_left() -> int:
+    """Bytes of shared memory that may still be taken on this machine."""
+    free, left = free_bytes(shm_root()), memory_left()
+    return free if left is None else min(free, left)
 
 
 def _check_room(needed: int) -> None:
