@@ -13,7 +13,7 @@ from artos.transport.address import published
 from deploy.cli.__main__ import main
 from deploy.launchers.cluster import HEAD, RECORD, VARIABLE, Cluster, faults, known, load
 from deploy.launchers.launcher import Here, names
-from deploy.launchers.unit import head_command, await_head, worker_words
+from deploy.launchers.unit import await_head, head_command, worker_words
 
 
 def cluster(folder: Path, **more: object) -> Cluster:
