@@ -102,6 +102,11 @@ def _shipping(plan: Plan, table: Table) -> Iterator[str]:
             yield f"{where}: a transfer needs TransferTrigger(keys, condition=TRIGGER)"
         elif any(part.demand is not None for part in trigger.parts()):
             yield f"{where}: its condition waits for rows that only arrive after it ships them"
+        elif plan.short_rounds and any(part.awaits for part in trigger.parts()):
+            yield (
+                f"{where}: ships rows by number, so an episode's last ones would wait for those of "
+                "another episode: set size=0, which ships what there is"
+            )
     if "transfer" in table:
         for consumer in plan.consumers:
             for key in (key for key in consumer.keys if key not in shipped):
