@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triggers import events
 from triggers.events import Event, Firing
@@ -15,6 +15,7 @@ from triggers.window import Window
 if TYPE_CHECKING:
     from artos.buffer.samplers.patterns import Draw
     from artos.runs.plan import Plan
+    from triggers.limit import Limit
     from triggers.pairs import And, Or
 
 # Triggers of users import them from here.
@@ -36,16 +37,6 @@ class Demand(NamedTuple):
     size: int
     max_lag: int | None
     episodes: int = 0
-
-
-class Limit(Protocol):
-    """Says how far actors may go on sampling ahead of the learner."""
-
-    granted: int
-    """Transitions that actors made or were told to make."""
-
-    def may_insert(self, count: int) -> bool:
-        """Whether actors may be told to make ``count`` more transitions."""
 
 
 class Cadence(NamedTuple):
@@ -169,7 +160,7 @@ class Trigger(ABC):
     @property
     def hands_over_episodes(self) -> bool:
         """Whether it claims whole episodes, for which rows have to say where these begin."""
-        return any(part.hands_over_episodes for part in self.parts() if part is not self)
+        return any(part.demand is not None and part.demand.episodes for part in self.parts())
 
     def parts(self) -> tuple[Trigger, ...]:
         """The primitives this trigger is made of."""

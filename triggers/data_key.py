@@ -9,10 +9,9 @@ from dataclasses import InitVar, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from artos.buffer.episode_ends import ENDS
 from artos.buffer.samplers.patterns import Claiming, Episodes
 from artos.protocol.invocations import Claim
-from artos.specs.keys import AGES_KEY, MODEL_PARAM
+from artos.specs.keys import MODEL_PARAM
 from artos.specs.members import ACTORS, EVALUATOR
 from triggers.base import Demand, Trigger
 from triggers.checks import counts, plural, short, unknown_data, unknown_object
@@ -21,7 +20,7 @@ from triggers.membership import Membership
 from triggers.pacing import paced
 from triggers.supply import Supply
 from triggers.targets import parsed
-from triggers.whole_episodes import WholeEpisodes
+from triggers.whole_episodes import WholeEpisodes, lacking
 from triggers.window import Window
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class DataKeyTrigger(Trigger):
     # The newest version, and the invocations that make one more each before the next rows are used.
     _version: int = field(init=False, repr=False, compare=False, default=0)
     _ahead: int = field(init=False, repr=False, compare=False, default=0)
-    _whole: WholeEpisodes | None = field(init=False, repr=False, compare=False, default=None)
+    limit: WholeEpisodes | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self, sample: Claiming | None) -> None:
         self.keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
@@ -92,14 +91,12 @@ class DataKeyTrigger(Trigger):
         if self.n is not None or self.size != 1:
             given = f"n={self.n}" if self.n is not None else f"size={self.size}"
             raise TypeError(f"whole episodes have lengths of their own: leave out {given}")
-        self._whole = self.limit = WholeEpisodes(
-            self.keys, self.episodes, self.max_lag, self.object_key
-        )
+        self.limit = WholeEpisodes(self.keys, self.episodes, self.max_lag, self.object_key)
 
     def check(self, event: Event, now: float) -> Firing | None:
         """O(1) in the number of actors, but for the ``n`` claims of a firing."""
-        if self._whole is not None:
-            return self._whole.check(event)
+        if self.limit is not None:
+            return self.limit.check(event)
         match event:
             case Arrived():
                 self._supply(event.actor).add(event.written, event.version)
@@ -146,7 +143,7 @@ class DataKeyTrigger(Trigger):
         yield from counts(1, n=self.n, size=self.size, episodes=self.episodes)
         yield from counts(0, max_lag=self.max_lag)
         if self.episodes is not None:
-            yield from _lacking(self.episodes, plan)
+            yield from lacking(self.episodes, plan)
 
     def misfit(self, target: str) -> str:
         """Actors and the evaluator take no rows."""
@@ -154,8 +151,8 @@ class DataKeyTrigger(Trigger):
 
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """A window, if updates take rounds of only some of the actors."""
-        if self._whole is not None:
-            self._whole.target = target
+        if self.limit is not None:
+            self.limit.target = target
         if self.n is None or self.max_lag is None or paced(plan, table) is not self:
             return
         if self.n < plan.actors and self.size == plan.steps:
@@ -166,19 +163,14 @@ class DataKeyTrigger(Trigger):
         """What each firing claims."""
         return Demand(self.keys, self.n, self.size, self.max_lag, self.episodes or 0)
 
-    @property
-    def hands_over_episodes(self) -> bool:
-        """Whether it was told to."""
-        return self.episodes is not None
-
     def keys_read(self) -> tuple[str, ...]:
         """The keys it claims."""
         return self.keys
 
     def taken(self, actor: int) -> int:
         """The row up to which an actor's rows were claimed."""
-        if self._whole is not None:
-            return self._whole.taken(actor)
+        if self.limit is not None:
+            return self.limit.taken(actor)
         return self._supplies[actor].taken if actor in self._supplies else 0
 
     def _settle(self) -> None:
@@ -233,29 +225,3 @@ class DataKeyTrigger(Trigger):
             return False
         when_consumed = self._version + self._ahead
         return when_consumed - self._supply(actor).oldest_version > self.max_lag
-
-
-def _lacking(episodes: int, plan: Plan) -> Iterator[str]:
-    """What keeps actors from handing over whole episodes."""
-    known, what = {key.name for key in plan.data_keys}, f"Episodes({episodes})"
-    if AGES_KEY not in known:
-        yield (
-            f"{what} needs the data key {AGES_KEY!r} (uint8): 0 in an episode's first row, 1 more "
-            "in each after it, up to 255; let the actor write it, and data_keys not leave it out"
-        )
-    if known.isdisjoint(ENDS):
-        yield (
-            f"{what} needs the data key {ENDS[0]!r} or {ENDS[1]!r} (bool): true in an episode's "
-            "last row; let the actor write it, and data_keys not leave it out"
-        )
-    if plan.on_full != "wait":
-        yield (
-            f'{what} keeps the rows of an episode until it is over: set on_full="wait", not '
-            f"{plan.on_full!r}"
-        )
-    if not plan.capacity:
-        yield (
-            f"{what} cannot tell how long an episode may be: set capacity, the rows kept per "
-            f"actor, to more than that and a round (steps={plan.steps}), "
-            f"e.g. capacity={max(1024, 8 * plan.steps)}"
-        )

@@ -10,7 +10,7 @@ import msgspec
 
 from artos.buffer.samplers.patterns import Claiming, Draw, Pattern
 from artos.runs.plan import Plan
-from triggers.base import Limit, Trigger
+from triggers.base import Trigger
 from triggers.checks import counts, short, unknown_data
 from triggers.draws import ample_slack, draw_faults
 from triggers.events import (
@@ -26,6 +26,7 @@ from triggers.events import (
     Shortened,
     Ungranted,
 )
+from triggers.limit import Limit
 from triggers.pacing import parts_of
 from triggers.targets import parsed
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
+from artos.buffer.episode_ends import ENDS
 from artos.protocol.invocations import Claim
+from artos.specs.keys import AGES_KEY
 from triggers.events import Ended, Event, Firing, Learned, Published, Rewound
+
+if TYPE_CHECKING:
+    from artos.runs.plan import Plan
 
 
 class WholeEpisodes:
@@ -79,3 +85,29 @@ class WholeEpisodes:
     def taken(self, actor: int) -> int:
         """The row up to which an actor's rows were handed over or given up."""
         return self._taken[actor]
+
+
+def lacking(episodes: int, plan: Plan) -> Iterator[str]:
+    """What keeps actors from handing over whole episodes."""
+    known, what = {key.name for key in plan.data_keys}, f"Episodes({episodes})"
+    if AGES_KEY not in known:
+        yield (
+            f"{what} needs the data key {AGES_KEY!r} (uint8): 0 in an episode's first row, 1 more "
+            "in each after it, up to 255; let the actor write it, and data_keys not leave it out"
+        )
+    if known.isdisjoint(ENDS):
+        yield (
+            f"{what} needs the data key {ENDS[0]!r} or {ENDS[1]!r} (bool): true in an episode's "
+            "last row; let the actor write it, and data_keys not leave it out"
+        )
+    if plan.on_full != "wait":
+        yield (
+            f'{what} keeps the rows of an episode until it is over: set on_full="wait", not '
+            f"{plan.on_full!r}"
+        )
+    if not plan.capacity:
+        yield (
+            f"{what} cannot tell how long an episode may be: set capacity, the rows kept per "
+            f"actor, to more than that and a round (steps={plan.steps}), "
+            f"e.g. capacity={max(1024, 8 * plan.steps)}"
+        )

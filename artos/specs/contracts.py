@@ -139,6 +139,8 @@ class Learner:
     """Methods that the policy's network must have."""
     reads: ClassVar[tuple[str, ...]] = ()
     """Data keys that rows must have."""
+    takes_episodes: ClassVar[bool] = True
+    """Whether its methods can learn from whole episodes, as an ``EpisodeBatch`` has them."""
     residency: Residency | None = None
     """Where its memory is while others have its device; None: it is never moved."""
     threads_follow: bool = False
