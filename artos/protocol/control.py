@@ -25,7 +25,7 @@ from artos.specs.fields import (
     check_plain,
 )
 
-PROTOCOL = 9
+PROTOCOL = 10
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -195,6 +195,7 @@ class Hello(Message, frozen=True, tag=True):
 
     For each slot there may be ``runs_per_slot`` runs, whose actors take turns on all slots.
     ``replaces`` is the peer name of an earlier daemon of this node that is known to be dead.
+    Its executors may take ``shm_bytes`` of shared memory in all; 0: any number.
     """
 
     node: Name
@@ -206,6 +207,7 @@ class Hello(Message, frozen=True, tag=True):
     replaces: Line = ""
     runs_per_slot: Some = 1
     labels: Labels = ()
+    shm_bytes: Count = 0
 
 
 class Welcome(Message, frozen=True, tag=True):
@@ -312,7 +314,10 @@ class LogPiece(Bulk, frozen=True, tag=True):
 
 
 class RunUp(Message, frozen=True, tag=True):
-    """Run → head: I am registered and listening; choose nodes for ``actors`` actors."""
+    """Run → head: I am registered and listening; choose nodes for ``actors`` actors.
+
+    On a node it takes ``executor_bytes`` of shared memory, and ``actor_bytes`` for each actor.
+    """
 
     run: Name
     epoch: Count
@@ -322,17 +327,21 @@ class RunUp(Message, frozen=True, tag=True):
     steering: Line
     experience: Line
     actors: Some
+    executor_bytes: Count = 0
+    actor_bytes: Count = 0
 
 
 class Placed(Message, frozen=True, tag=True):
     """Head → run: where each actor lives from now on (actor → node), and why that changed.
 
-    ``gone`` are nodes that are gone for good. An actor without an entry has no place yet.
+    ``gone`` are nodes that are gone for good. An actor without an entry has no place yet. With
+    ``relief`` actors move because other nodes are less crowded, and there is no hurry.
     """
 
     actors: dict[Small, Name]
     gone: tuple[Name, ...] = ()
     why: Text = ""
+    relief: bool = False
 
 
 class RunNews(Message, frozen=True, tag=True):

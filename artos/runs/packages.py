@@ -28,6 +28,8 @@ _INSTALL_SECONDS = 1800.0
 _FAILED_SECONDS = 600.0
 """For which a list that could not be installed is not tried again."""
 _LAST_LINES = 5
+_MOST, _UNUSED = 16, 30 * 86_400.0
+"""Where there are more environments, those that nothing has entered for so many seconds go."""
 _SITES = ("site-packages", "dist-packages")
 
 
@@ -67,8 +69,20 @@ def _environment(wanted: bytes) -> Path:
     with lock:
         if not (folder / _COMPLETE).exists():
             _make(folder, wanted, sites, lock)
-            (folder / _COMPLETE).touch()
+            remove_unused(folder.parent)
+        (folder / _COMPLETE).touch()
     return folder / "bin" / "python"
+
+
+def remove_unused(environments: Path) -> None:
+    """Remove the environments that nothing has entered for long, if there are many."""
+    used = sorted(environments.glob(f"*/{_COMPLETE}"), key=lambda path: -path.stat().st_mtime)
+    for path in used[_MOST:]:
+        if time.time() - path.stat().st_mtime > _UNUSED and (
+            lock := FileLock.take(path.parent.with_suffix(".lock"), seconds=0.0)
+        ):
+            with lock:
+                shutil.rmtree(path.parent, ignore_errors=True)
 
 
 def _make(folder: Path, wanted: bytes, sites: Sequence[str], lock: FileLock) -> None:

@@ -156,6 +156,15 @@ def needed_bytes(plan: Plan) -> int:
     return blocks + models + board_bytes(plan.members)
 
 
+def cached_bytes(plan: Plan) -> tuple[int, int]:
+    """Bytes of shared memory on a worker node, where ``plan`` is that of the workers.
+
+    Those of the node's ``CacheMemory`` without actors, and those that each actor there adds.
+    """
+    actor = max(Layout(plan.block(actor)).size for actor in range(plan.actors))
+    return block_bytes(plan.objects) + board_bytes(plan.members), actor
+
+
 def check_space(plan: Plan, left: Iterable[Path] = ()) -> None:
     """Check that the machine can hold the run before anything is made; orphans are reaped first.
 
@@ -175,6 +184,12 @@ def check_space(plan: Plan, left: Iterable[Path] = ()) -> None:
         names = ", ".join(path.name for path in given_up)
         _log.warning("rows kept for runs that were killed are given up for room: %s", names)
         _check_room(needed)
+
+
+def shm_left() -> int:
+    """Bytes of shared memory that may still be taken on this machine."""
+    free, left = free_bytes(shm_root()), memory_left()
+    return free if left is None else min(free, left)
 
 
 def _check_room(needed: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -53,6 +54,12 @@ Text = Annotated[str, Meta(max_length=1 << 20)]
 """Text for people, of any number of lines; it is escaped where it is shown."""
 
 _DEEPEST = 16
+
+
+def label_faults(labels: Iterable[str]) -> list[str]:
+    """What is wrong with the labels of a node."""
+    wrong = ", ".join(repr(label) for label in labels if not LABEL.fullmatch(label))
+    return [f"--label {wrong}: write a word, or NAME=WORD"] if wrong else []
 
 
 def check_plain(value: Any, deepest: int = _DEEPEST) -> None:

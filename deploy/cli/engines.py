@@ -39,6 +39,14 @@ def add_up(parser: Parser) -> None:
         help="the interpreter that has ARTOS on all machines; default: this one",
     )
     parser.add_argument("--slots", type=whole, default=0, metavar="N", help="CPUs of a worker")
+    parser.add_argument(
+        "--label",
+        dest="labels",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="what its workers have, for `artos submit --where`; may be repeated",
+    )
     for unit in ("head", "worker"):
         parser.add_argument(
             f"--{unit}-options",
@@ -95,6 +103,7 @@ def bring_up(options: argparse.Namespace) -> int:
         worker_options=tuple(shlex.split(options.worker_options)),
         hosts=_hosts(options.hosts),
         slots=options.slots,
+        labels=tuple(options.labels),
         notice=options.notice,
         python=options.python,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from artos.errors import Refused
-from artos.specs.fields import NAME
+from artos.specs.fields import NAME, label_faults
 from artos.system import private_folder
 from artos.system.closest import closest
 from artos.system.durable import write_durably
@@ -41,6 +41,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """Machines, where the engine is told which."""
     slots: int = 0
     """CPUs of a worker; 0: all that its unit has."""
+    labels: tuple[str, ...] = ()
+    """What its workers have, for runs that ask for it."""
     notice: float = 90.0
     """Seconds that a worker has for leaving, from the engine's notice on."""
     listen: str = "tcp://0.0.0.0:0"
@@ -130,7 +132,7 @@ def faults(cluster: Cluster) -> list[str]:
         )
     if cluster.notice < 1:
         found.append(f"--notice {cluster.notice:g}: it must be one second or more")
-    return found
+    return [*found, *label_faults(cluster.labels)]
 
 
 def clusters() -> Path:

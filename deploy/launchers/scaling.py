@@ -111,7 +111,7 @@ class Scaling:
     def _wanted(self, view: ClusterView, slots: Sequence[int]) -> int:
         """Workers for all actors of living and waiting runs, a slot each; within the bounds."""
         each = max(1, sum(slots) // len(slots) if slots else self.cluster.slots)
-        has = [{*node.labels} for node in view.nodes if node.alive]
+        has = [{*self.cluster.labels}, *({*node.labels} for node in view.nodes if node.alive)]
         wants = sum(
             run.wants for run in view.runs
             if not run.where or any({*run.where} <= labels for labels in has)

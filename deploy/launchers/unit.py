@@ -1,6 +1,6 @@
 """What an engine starts on a machine: ``python -m deploy.launchers.unit FOLDER INDEX``.
 
-A worker's unit becomes ``artos worker``: the engine's signals reach it without anything in between.
+A worker's unit is ``artos worker``: the engine's signals reach it without anything in between.
 The head's unit has ``artos head`` as its child, which it starts again if it dies, and keeps the
 number of workers.
 """
@@ -8,7 +8,6 @@ number of workers.
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import signal
 import socket
@@ -27,6 +26,7 @@ from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.usable_cpus import usable_cpus
 from artos.transport.address import FILE, published_in
 from artos.version import VERSION
+from deploy.cli.__main__ import main as artos
 from deploy.launchers.cluster import HEAD, Cluster, load
 from deploy.launchers.keeper import Keeper
 from deploy.launchers.launcher import Here, launcher_of
@@ -39,17 +39,17 @@ _STOP_SHARE = 0.9
 _DEATHS, _WITHIN = 5, 60.0
 
 
-def worker_command(cluster: Cluster, index: int, here: Here) -> list[str]:
-    """The command of a worker, with what its unit has."""
+def worker_words(cluster: Cluster, index: int, here: Here) -> list[str]:
+    """The words of ``artos`` for a worker, with what its unit has."""
     usable = len(usable_cpus())
     slots = min(usable, cluster.slots or here.slots or usable)
-    command = [
-        cluster.python, "-m", "deploy.cli", "worker",
-        "--head", cluster.head or f"{FILE}{cluster.address}",
+    words = [
+        "worker", "--head", cluster.head or f"{FILE}{cluster.address}",
         "--keys", str(cluster.keys), "--name", cluster.node(index), "--slots", str(slots),
         "--stop-seconds", f"{_STOP_SHARE * cluster.notice:g}",
     ]  # fmt: skip
-    return [*command, *(("--devices", here.devices) if here.devices else ())]
+    words += [word for label in cluster.labels for word in ("--label", label)]
+    return [*words, *(("--devices", here.devices) if here.devices else ())]
 
 
 def head_command(cluster: Cluster, here: Here, *, any_port: bool = False) -> list[str]:
@@ -70,19 +70,12 @@ def head_command(cluster: Cluster, here: Here, *, any_port: bool = False) -> lis
     return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else command
 
 
-def become_worker(cluster: Cluster, index: int) -> None:
-    """Become the worker of that index; does not return.
+def see_head(cluster: Cluster) -> None:
+    """Wait until the head has written its address.
 
     Raises:
-        Refused: the head is of another version, or has not written its address.
+        Refused: it is of another version, or has not written it in time.
     """
-    if not cluster.head:
-        _see_version(cluster)
-    command = worker_command(cluster, index, launcher_of(cluster).here())
-    os.execvp(command[0], command)
-
-
-def _see_version(cluster: Cluster) -> None:
     waited_until = time.monotonic() + _HEAD_SECONDS
     while True:
         try:
@@ -146,12 +139,15 @@ def main(words: Sequence[str]) -> int:
             cluster = load(folder)
             if index == HEAD:
                 return keep_head(cluster)
-            become_worker(cluster, index)
+            if not cluster.head:
+                see_head(cluster)
+            command = worker_words(cluster, index, launcher_of(cluster).here())
         except Refused as refused:
             for fault in refused.faults:
                 to_stderr(f"artos: {fault}")
             return ExitStatus.REFUSED
-    return ExitStatus.DONE
+    # In this process: to start Python once more would cost the node half a second.
+    return artos(command)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from math import inf
 
 from artos.protocol.control import Assign, ExecutorEnded, Unassign
 from artos.protocol.message import Message
@@ -77,6 +78,12 @@ class Executors:
             return
         if not ended.why:
             executor.closed = True
+            # It may have left others the memory that theirs failed for.
+            self._failures = {
+                key: each
+                for key, each in self._failures.items()
+                if key[1] != node or key[0] == ended.run
+            }
             return
         del executors[ended.run]
         failures = self._failures.setdefault((ended.run, node), _Failures())
@@ -94,6 +101,19 @@ class Executors:
         """Why a run gets no more executors on a node, by node."""
         nodes = [node for name, node in self._failures if name == run]
         return {node: why for node in nodes if (why := self.why_given_up(run, node))}
+
+    def emptied(self, run: str, actors: Mapping[str, Collection[int]]) -> list[str]:
+        """Have executors closed that are not wanted and have no actor any more; returns where.
+
+        ``actors`` are those that the run has on each node.
+        """
+        found = []
+        for node, there in actors.items():
+            executor = self._executors.get(node, {}).get(run)
+            if not there and executor is not None and executor.until is not None:
+                executor.until = -inf
+                found.append(node)
+        return found
 
     def closing(self, node: str) -> bool:
         """Whether an executor that is not wanted may stay on a node for a while."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from head.daemon.ranking import Ranking
 from head.daemon.roster import Node, Room
@@ -182,10 +183,13 @@ class Nodes:
         """The nodes with the most actors per slot, among those with more actors than slots."""
         return self._crowded.lowest(most, lambda node: False)
 
-    def rooms(self, names: Iterable[str], run: str) -> list[Room]:
-        """What ``place`` must know of these nodes."""
+    def rooms(
+        self, names: Iterable[str], run: str, fits: Callable[[Node], float] = lambda node: inf
+    ) -> list[Room]:
+        """What ``place`` must know of these nodes, each of which ``fits`` so many actors."""
         rooms = []
         for node in self.in_order({*names}):
             there = self.actors_on(node.name)
-            rooms.append(Room(node.name, node.slots, sum(there.values()) - there.get(run, 0)))
+            taken = sum(there.values()) - there.get(run, 0)
+            rooms.append(Room(node.name, node.slots, taken, fits(node)))
         return rooms

@@ -6,6 +6,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 import msgspec
 
@@ -33,6 +34,7 @@ class Known(msgspec.Struct, frozen=True):
     leaves: str = ""
     runs_per_slot: int = 1
     labels: tuple[str, ...] = ()
+    shm_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -52,6 +54,8 @@ class Node:
     load: Load = field(default_factory=Load)
     runs_per_slot: int = 1
     labels: tuple[str, ...] = ()
+    shm_bytes: int = 0
+    """Shared memory for executors; 0: any number of bytes."""
 
     @property
     def usable(self) -> bool:
@@ -61,7 +65,9 @@ class Node:
     @property
     def known(self) -> Known:
         """What a restarted head must know of the node."""
-        return Known(self.name, self.slots, self.leaves, self.runs_per_slot, self.labels)
+        return Known(
+            self.name, self.slots, self.leaves, self.runs_per_slot, self.labels, self.shm_bytes
+        )
 
     @property
     def most_runs(self) -> int:
@@ -125,7 +131,7 @@ class Roster:
         leaves = old.leaves if old and old.peer in ("", peer) else ""
         node = Node(
             hello.node, hello.slots, self._clock.now(), peer, hello.memory_mb, leaves=leaves,
-            runs_per_slot=hello.runs_per_slot, labels=hello.labels,
+            runs_per_slot=hello.runs_per_slot, labels=hello.labels, shm_bytes=hello.shm_bytes,
         )  # fmt: skip
         self._by_peer[peer] = node
         self._put(node)
@@ -178,7 +184,7 @@ class Roster:
             self._put(
                 Node(
                     k.name, k.slots, now, leaves=k.leaves, runs_per_slot=k.runs_per_slot,
-                    labels=k.labels,
+                    labels=k.labels, shm_bytes=k.shm_bytes,
                 )
             )  # fmt: skip
 
@@ -200,12 +206,14 @@ class Room:
     slots: int
     taken: int = 0
     """Actors of other runs there."""
+    fits: float = inf
+    """Actors that its memory has room for, those that are there included."""
 
 
 def place(
     actors: int, here: Mapping[int, str], rooms: Sequence[Room], policy: str
 ) -> dict[int, str]:
-    """A node for every actor; without ``rooms`` only the actors that have a place keep it.
+    """A node for every actor that fits on one of ``rooms``; those that have a place there keep it.
 
     ``here`` is where actors live now: those on one of ``rooms`` stay. ``spread`` places each other
     actor on the node with the fewest actors per slot; ``pack`` fills the slots of one node after
@@ -221,17 +229,24 @@ def place(
     nodes: list[str] = []
     if policy == "pack":
         for room in sorted(rooms, key=lambda room: load[room.name] == 0):
-            fits = min(len(unplaced) - len(nodes), max(0, room.slots - load[room.name]))
+            fits = min(len(unplaced) - len(nodes), room.slots - load[room.name])
+            fits = max(0, int(min(fits, room.fits - own[room.name])))
             load[room.name] += fits
+            own[room.name] += fits
             nodes += [room.name] * fits
     # The others go to the least loaded node one by one, to the first among equals.
     queue = [((load[r.name] + 1) / r.slots, i, load[r.name]) for i, r in enumerate(rooms)]
     heapq.heapify(queue)
-    while len(nodes) < len(unplaced):
+    while queue and len(nodes) < len(unplaced):
         _, i, taken = queue[0]
-        nodes.append(rooms[i].name)
-        heapq.heapreplace(queue, ((taken + 2) / rooms[i].slots, i, taken + 1))
-    return dict(sorted((kept | dict(zip(unplaced, nodes, strict=True))).items()))
+        room = rooms[i]
+        if own[room.name] >= room.fits:
+            heapq.heappop(queue)
+            continue
+        nodes.append(room.name)
+        own[room.name] += 1
+        heapq.heapreplace(queue, ((taken + 2) / room.slots, i, taken + 1))
+    return dict(sorted((kept | dict(zip(unplaced, nodes, strict=False))).items()))
 
 
 def relieved(here: Mapping[int, str], rooms: Sequence[Room]) -> dict[int, str]:
@@ -242,6 +257,7 @@ def relieved(here: Mapping[int, str], rooms: Sequence[Room]) -> dict[int, str]:
     """
     places, slots = dict(here), {room.name: room.slots for room in rooms}
     load = {room.name: room.taken for room in rooms}
+    fits = {room.name: room.fits for room in rooms}
     mine: dict[str, list[int]] = {room.name: [] for room in rooms}
     for actor, node in sorted(here.items()):
         if node in mine:
@@ -249,7 +265,8 @@ def relieved(here: Mapping[int, str], rooms: Sequence[Room]) -> dict[int, str]:
             load[node] += 1
     while crowded := [name for name, actors in mine.items() if actors and load[name] > slots[name]]:
         worst = max(crowded, key=lambda name: load[name] / slots[name])
-        best = min(load, key=lambda name: (load[name] + 1) / slots[name])
+        more = [name for name in load if len(mine[name]) < fits[name]]
+        best = min(more, key=lambda name: (load[name] + 1) / slots[name], default=worst)
         if (load[best] + 1) / slots[best] >= load[worst] / slots[worst]:
             break
         actor = mine[worst].pop()

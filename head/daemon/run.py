@@ -99,6 +99,10 @@ class Run(msgspec.Struct):
         with suppress(*UNREADABLE):
             self.device = msgspec.json.decode(up.plan, type=_Planned).device
 
+    def bytes_on_a_node(self, actors: int) -> int:
+        """Shared memory that it takes on a node with so many of its actors."""
+        return self.up.executor_bytes + actors * self.up.actor_bytes if self.up and actors else 0
+
     @property
     def restarts(self) -> int:
         """How often it was begun again."""

@@ -66,9 +66,15 @@ class Scheduler:
         self.books = QuotaBooks(quotas or Quotas(), spent or {}, unsaved)
         self._endings = Endings()
         self.executors = Executors()
-        self._rooms = Rooms(self._nodes, self.executors, self.books)
+        self._rooms = Rooms(self._nodes, self.executors, self.books, self.runs)
         self.waits = Waits(
-            self.all_runs, self._nodes, self._queue, self.books, self.executors, at_once
+            self.all_runs,
+            self._nodes,
+            self._queue,
+            self.books,
+            self.executors,
+            self._rooms,
+            at_once,
         )
         self._moves: dict[str, Moves] = {}
         self._held, self._look_for_room_at = HeldSlots(), now + _ROOM_SECONDS
@@ -144,6 +150,8 @@ class Scheduler:
             return False
         before = (run.state, run.outcome, run.deaths)
         run.facts, run.waits_for = news.facts or run.facts, news.waits_for
+        if run.facts and run.facts.nodes:
+            self._node_orders.recheck(self.executors.emptied(run.name, run.facts.nodes))
         steps = run.facts.steps if run.facts else 0
         if steps > run.reached:
             run.reached, run.deaths = steps, 0
@@ -324,8 +332,9 @@ class Scheduler:
             self._settle(run, places)
             self._count([run])
             moves = moves or Moves()
+            relief = moves.relief and not moves.must_be_told
             moves.why = moves.why or "there is room now"
-            effects.append(Tell(run, Placed(places, tuple(moves.gone), moves.why)))
+            effects.append(Tell(run, Placed(places, tuple(moves.gone), moves.why, relief)))
         if not hold:
             for run in self._admission.take_runs():
                 self._node_orders.recheck(run.places.values())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from artos.protocol.run_state import QUEUED, STARTING
 from head.daemon.executors import Executors
 from head.daemon.nodes import Nodes
 from head.daemon.quota_books import QuotaBooks
+from head.daemon.rooms import Rooms
 from head.daemon.run import Run
 from head.daemon.run_queue import RunQueue
 from head.daemon.runs import Runs
@@ -21,10 +24,10 @@ class Waits:
 
     def __init__(
         self, runs: Runs, nodes: Nodes, queue: RunQueue, books: QuotaBooks, executors: Executors,
-        at_once: float,
+        rooms: Rooms, at_once: float,
     ) -> None:  # fmt: skip
         self._runs, self._nodes, self._queue = runs, nodes, queue
-        self._books, self._executors = books, executors
+        self._books, self._executors, self._rooms = books, executors, rooms
         self._at_once, self.hold = at_once, ""
 
     def of(self, run: Run) -> str:
@@ -35,6 +38,9 @@ class Waits:
             if failed:
                 return f"a worker that can run it: {'; '.join(failed)}"
             labels = f" and {_labels(run)}" if run.where else ""
+            if self._rooms.lack_memory(run):
+                mb = math.ceil(run.bytes_on_a_node(1) / 2**20)
+                return f"a worker with {mb} MiB of shared memory left for an actor{labels}"
             return f"a worker with a free slot{labels}" if self._nodes.usable else _NO_WORKER
         if run.state == QUEUED and (self.hold or not run.waits_for):
             return self.hold or self._to_begin(run)

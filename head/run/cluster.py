@@ -23,7 +23,7 @@ from artos.protocol.message import Refusal, Restarted
 from artos.protocol.usage import Usage
 from artos.protocol.views import LagView, RunFacts, Status
 from artos.runs.plan import Plan
-from artos.runs.run_memory import RunMemory
+from artos.runs.run_memory import RunMemory, cached_bytes
 from artos.runtime.preload import Preloaded
 from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
@@ -159,6 +159,7 @@ class ClusterRun(Supervisor):
             control.RunUp(
                 address.run, address.epoch, os.getpid(), plan, address.code,
                 self._steering.endpoint, self._replay.endpoint, self._cache_plan.actors,
+                *cached_bytes(self._cache_plan),
             ),
         )  # fmt: skip
 

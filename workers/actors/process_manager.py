@@ -57,7 +57,7 @@ class ProcessManager:
         pin: bool = True,
     ) -> None:
         self._place, self._mail, self._recover = place, mail, recover
-        self._spawner, self._cpus, self._slots, self._tiers = spawner, slots, table, tiers
+        self.spawner, self._cpus, self._slots, self._tiers = spawner, slots, table, tiers
         self.accounts, self._clock = accounts, clock
         self.images = tiers.checkpointer  # packs and unpacks actors' images
         self.criu = tiers.criu  # the version of CRIU that makes images, "" if none can be made
@@ -124,7 +124,7 @@ class ProcessManager:
         A commit that was cut short is finished, and the actor's pin of the weights dropped.
         """
         record = self._records[member]
-        self._spawner.withdraw(member)
+        self.spawner.withdraw(member)
         self._newcomers.leave(member)
         self._tiers.release(record)
         if record.child is not None:
@@ -192,7 +192,7 @@ class ProcessManager:
         """An actor's reports, oldest first; the template's reports go to the spawner instead."""
         for message in self._mail.take(member):
             if (record := self._records.get(member)) is None:
-                self._spawner.heard(message)
+                self.spawner.heard(message)
                 self.step()
             else:
                 yield record.with_costs(message) if isinstance(message, Done) else message
@@ -209,7 +209,7 @@ class ProcessManager:
 
     def step(self) -> None:
         """Finish the starts, dumps and restores that are over. Never waits."""
-        for spawned in self._spawner.poll():
+        for spawned in self.spawner.poll():
             record = self._records[spawned.member]
             record.spawned(spawned.child, spawned.kind)
             self.accounts.watch(record.actor, spawned.child.pid)
@@ -279,7 +279,7 @@ class ProcessManager:
     def stop(self, seconds: float) -> None:
         """Let actors end by themselves for ``seconds``, then kill them and remove their images."""
         deadline = Deadline(seconds)
-        self._spawner.close()
+        self.spawner.close()
         end_images(self._records.values(), self._tiers, self._place, self._cpus, deadline)
         for record in self._records.values():
             self._tiers.release(record)
@@ -295,5 +295,5 @@ class ProcessManager:
         record = self._records[member]
         record.start(self._clock.now())
         self._mail.clear(member)
-        self._spawner.request(member, self._turns.nominal_slot(record))
+        self.spawner.request(member, self._turns.nominal_slot(record))
         self.step()

@@ -17,8 +17,9 @@ from artos.errors import DeadlineExceeded, NoHead, Refused, WrongKeys
 from artos.pool.devices import device_faults
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
+from artos.runs.run_memory import shm_left
 from artos.runtime.loop import Waker
-from artos.specs.fields import LABEL, NAME
+from artos.specs.fields import NAME, label_faults
 from artos.system.archives import Archives
 from artos.system.closing import Closing
 from artos.system.faults import Faults, Seldom
@@ -98,9 +99,7 @@ class WorkerOptions:
         elif self.runs_per_slot > 1 and slots * self.runs_per_slot > most:
             few = max(1, most // slots)
             faults.append(f"{given}: at most {most} runs share slots, so {slots} slots take {few}")
-        if wrong := [label for label in self.labels if not LABEL.fullmatch(label)]:
-            faults.append(f"--label {', '.join(map(repr, wrong))}: write a word, or NAME=WORD")
-        faults += device_faults(self.devices)
+        faults += [*label_faults(self.labels), *device_faults(self.devices)]
         faults += [why for why in [notices.fault(self.notice)] if why]
         if faults:
             raise Refused(faults)
@@ -133,7 +132,7 @@ class WorkerDaemon(Closing):
             stack.callback(self._executors.kill)
             self._hello = control.Hello(
                 options.name, control.PROTOCOL, VERSION, slots, memory_mb, {}, home.before,
-                options.runs_per_slot, options.labels,
+                options.runs_per_slot, options.labels, shm_left(),
             )  # fmt: skip
             if options.notice:
                 stack.enter_context(notices.Notices(options.notice, self._told))

@@ -41,6 +41,8 @@ _SHIP_SECONDS = 10.0
 _ALONE_SECONDS = 60.0
 """Seconds of silence after which this executor takes the run for gone."""
 _MOST_OF_A_LOG = 64 << 10  # bytes of each log that are sent at the end
+_WARM_SECONDS = 20.0
+"""How long actors may be kept from coming by a template that makes their processes."""
 _NEWS_SECONDS = 5.0
 """Seconds between reports in which only usage has changed."""
 
@@ -110,18 +112,25 @@ class Executor(Loop):
         self._members_here: set[Member] = set()
         self._told: steering.ExecutorNews | None = None
         self._news_due = clock.now()
-        self.closing = False
+        self.closing = self._up = False
         self.why = ""
         self._given_up = False
 
     def run(self) -> str:
         """Serve until the executor is to close; returns why, "" if it was told to."""
         self._agent.start()
-        assign = self._order.assign
-        criu = self._actors.criu
-        self._tell(steering.ExecutorUp(self._order.node, assign.epoch, assign.slots, criu))
-        self.serve(lambda: self.closing, lambda: None)
+        self._actors.spawner.warm_up()
+        self._actors.step()
+        self._up_by = self._clock.now() + _WARM_SECONDS
+        self.serve(lambda: self.closing, self._say_that_it_is_up)
         return self.why
+
+    def _say_that_it_is_up(self) -> None:
+        """Once actors can be at work here: until then they are elsewhere."""
+        if self._up or not (self._actors.spawner.warm or self._clock.now() >= self._up_by):
+            return
+        self._up, assign, criu = True, self._order.assign, self._actors.criu
+        self._tell(steering.ExecutorUp(self._order.node, assign.epoch, assign.slots, criu))
 
     def close_soon(self) -> None:
         """Close in order, from within the loop. Safe in a signal handler."""
@@ -293,7 +302,7 @@ class Executor(Loop):
             self.closing, self.why = True, f"no message from the run for {_ALONE_SECONDS:g} s"
         now, news = self._clock.now(), self._news()
         told = self._told
-        if (
+        if self._up and (
             told is None
             or now >= self._news_due
             or (news.waits_for_slot, news.written) != (told.waits_for_slot, told.written)

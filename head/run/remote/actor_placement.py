@@ -80,6 +80,8 @@ class ActorPlacement:
     target: str
     """The node that the head daemon has chosen; while it is another one than ``node``, the actor is
     leaving and gets no calls."""
+    awaits: str
+    """The node that it is to leave for once the executor there is up, "" for none."""
 
     def __init__(
         self, block: ActorBlock, steering: Messenger, published: Callable[[], int]
@@ -127,6 +129,7 @@ class ActorPlacement:
     def bind(self, node: str) -> None:
         """The actor is to live on this node, "" for none."""
         self.node = self.target = node
+        self.awaits = ""
         self._executor = ZmqPasser(self._steering, node)
 
     def enter(self) -> None:

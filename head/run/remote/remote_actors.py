@@ -150,7 +150,11 @@ class RemoteActors:
             if not actor.is_placed:
                 self._bind(actor, target)
                 continue
-            actor.target = target
+            # It goes on where it is until it can be at work there, unless its node may die before
+            # that, and its image can be saved.
+            awaits = target not in ("", actor.node) and target not in self.nodes
+            awaits &= message.relief or not self.nodes.images_fit(actor.node, target)
+            actor.target, actor.awaits = (actor.node, target) if awaits else (target, "")
             if actor.is_leaving:
                 self._leave_if_idle(actor)
             else:
@@ -170,6 +174,9 @@ class RemoteActors:
                 self._lose(node, "its executor was restarted")
                 self.nodes.begin(node, criu)
                 self._to_enter |= dict.fromkeys(self._bound_for(node))
+                for actor in [each for each in self.passers.values() if each.awaits == node]:
+                    actor.target, actor.awaits = node, ""
+                    self._leave_if_idle(actor)
             case Restarted():
                 self._lose(node, "its executor is gone")
             case _ if node in self.nodes:
@@ -293,7 +300,7 @@ class RemoteActors:
         base = self._bookkeeper.place_anew(actor.number, actor.term + 1, actor.committed, left)
         self._bundles.leave(actor.number)
         actor.begin_term(base)
-        self._bind(actor, actor.target)
+        self._bind(actor, actor.awaits or actor.target)
 
     def _bind(self, actor: ActorPlacement, node: str) -> None:
         actor.bind(node)

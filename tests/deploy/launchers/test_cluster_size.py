@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from artos.protocol.views import ClusterView, NodeView, RunView
@@ -55,6 +56,8 @@ def test_there_are_as_many_as_actors_can_use_within_bounds(
 def test_runs_that_no_worker_here_suits_are_not_counted() -> None:
     unfit = ClusterView(runs=(RunView(name="r", state="queued", wants=8, where=("gpu",)),))
     assert Scaling(cluster(1, 4)).step(unfit, [unit(HEAD)], {}, 0.0).start == (0,)
+    labelled = msgspec.structs.replace(cluster(1, 4), labels=("gpu",))
+    assert Scaling(labelled).step(unfit, [unit(HEAD)], {}, 0.0).start == (0, 1, 2, 3)
 
 
 def test_before_any_worker_has_joined_each_is_expected_to_have_a_slot() -> None:

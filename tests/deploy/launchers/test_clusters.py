@@ -13,7 +13,7 @@ from artos.transport.address import published
 from deploy.cli.__main__ import main
 from deploy.launchers.cluster import HEAD, RECORD, VARIABLE, Cluster, faults, known, load
 from deploy.launchers.launcher import Here, names
-from deploy.launchers.unit import become_worker, head_command, worker_command
+from deploy.launchers.unit import head_command, see_head, worker_words
 
 
 def cluster(folder: Path, **more: object) -> Cluster:
@@ -83,12 +83,20 @@ def test_a_node_is_a_worker_of_its_cluster_by_name(tmp_path: Path) -> None:
 def test_a_worker_takes_what_its_unit_has_but_never_more_than_it_may_use(tmp_path: Path) -> None:
     usable = len(usable_cpus())
     for here, slots in ((Here(), usable), (Here(1), 1), (Here(10_000), usable)):
-        words = worker_command(cluster(tmp_path), 0, here)
+        words = worker_words(cluster(tmp_path), 0, here)
         assert words[words.index("--slots") + 1] == str(slots)
-    words = worker_command(cluster(tmp_path, slots=1, notice=60.0), 0, Here(8, "cuda:0"))
+    words = worker_words(cluster(tmp_path, slots=1, notice=60.0), 0, Here(8, "cuda:0"))
     assert words[words.index("--slots") + 1] == "1"
     assert words[words.index("--devices") + 1] == "cuda:0"
     assert float(words[words.index("--stop-seconds") + 1]) < 60.0
+
+
+def test_workers_of_a_cluster_have_its_labels(tmp_path: Path) -> None:
+    words = worker_words(cluster(tmp_path, labels=("avx512", "room=b")), 0, Here())
+    assert words[-4:] == ["--label", "avx512", "--label", "room=b"]
+    assert faults(cluster(tmp_path, labels=("no word",))) == [
+        "--label 'no word': write a word, or NAME=WORD"
+    ]
 
 
 def test_a_head_that_starts_again_on_its_machine_listens_at_its_port(tmp_path: Path) -> None:
@@ -110,7 +118,7 @@ def test_a_worker_of_another_version_says_so(tmp_path: Path) -> None:
         other = msgspec.json.decode(lab.address.read_bytes()) | {"version": "0.0.1"}
         lab.address.write_bytes(msgspec.json.encode(other))
         with pytest.raises(Refused, match=r"is ARTOS 0\.0\.1"):
-            become_worker(lab, 0)
+            see_head(lab)
 
 
 # -- the commands ------------------------------------------------------------------------------

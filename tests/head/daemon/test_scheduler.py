@@ -13,6 +13,7 @@ from world_events import QUOTAS, events, happen
 from worlds import World
 
 from artos.errors import Refused
+from artos.protocol.control import Leave
 from head.daemon.admission import Admission
 from head.daemon.effects import Effect
 from head.daemon.quotas import Quotas
@@ -237,6 +238,23 @@ def test_a_drained_node_keeps_its_executors_until_they_have_moved(world: World) 
     assert set(world.places["r2"].values()) == {"w2"}
 
 
+def test_an_executor_is_closed_once_its_actors_have_left(world: World) -> None:
+    world.join("w1")
+    world.join("w2")
+    world.begin("r1")
+    world.news("r1", nodes={"w1": [], "w2": [1, 3]})  # before they have begun there
+    world.turn()
+    assert "r1" in world.executors["w1"]
+    world.drain("w1")
+    world.news("r1", nodes={"w1": [0], "w2": [1, 2, 3]})
+    world.turn()
+    assert "r1" in world.executors["w1"]
+    world.news("r1", nodes={"w1": [], "w2": [0, 1, 2, 3]})
+    world.turn()
+    assert world.executors["w1"] == {}
+    assert world.ordered[-1] == Leave("drained"), "nothing is waited for"
+
+
 def test_a_node_that_is_not_drained_any_more_relieves_the_others(world: World) -> None:
     world.actors = 2
     world.join("w1", slots=1)
@@ -244,8 +262,10 @@ def test_a_node_that_is_not_drained_any_more_relieves_the_others(world: World) -
     world.begin("r1")
     world.drain("w1")
     assert set(world.places["r1"].values()) == {"w2"}
+    assert not world.told[-1][1].relief, "its node may be gone soon"
     world.undrain("w1")
     assert set(world.places["r1"].values()) == {"w1", "w2"}
+    assert world.told[-1][1].relief
 
 
 def test_actors_are_placed_where_their_labels_are(world: World) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from remote_head import ONE, STEPS, TWO, Head, sample
 
-from artos.protocol import steering
+from artos.protocol import control, steering
 from artos.protocol.invocations import Ready
 from artos.protocol.message import Message
 from artos.specs.members import ACTORS, Member
@@ -63,6 +63,18 @@ def head(tmp_path: Path) -> Iterator[Moving]:
 
 
 BEGINS_ANEW = [("w2", steering.End(TWO)), ("w1", steering.Start(TWO, 2, 0))]
+
+
+def test_its_image_is_saved_before_it_can_go_on_if_its_node_may_be_gone_soon(head: Moving) -> None:
+    head.place({0: "w1", 1: "w4"})
+    assert head.said() == [("w2", steering.Pack(TWO, 1))]
+
+
+def test_it_works_on_until_it_can_elsewhere_if_there_is_no_hurry(head: Moving) -> None:
+    head.remote.placed(control.Placed({0: "w1", 1: "w4"}, relief=True))
+    assert head.said() == []
+    head.remote.heard("w4", steering.ExecutorUp("w4", 1, 2, "4.1"))
+    assert head.said() == [("w2", steering.Pack(TWO, 1))]
 
 
 def test_it_goes_on_elsewhere_once_its_image_is_here(head: Moving, logged: list[str]) -> None:

@@ -12,7 +12,7 @@ from artos.errors import BadMessage
 from artos.protocol import steering
 from artos.protocol.data import Nudge
 from artos.protocol.invocations import Done, Failed, Ready
-from artos.protocol.message import Message
+from artos.protocol.message import Message, Restarted
 from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
 
@@ -187,6 +187,39 @@ def test_a_move_waits_until_what_was_said_is_heard(head: Head) -> None:
     assert head.said() == []
     assert head.reports() == [(TWO, Ready(0.5))]
     assert head.said()[0] == ("w2", steering.End(TWO))
+
+
+def test_an_actor_works_where_it_is_until_it_can_where_it_is_to_be(head: Head) -> None:
+    head.begin()
+    head.place({0: "w1", 1: "w3"})
+    head.call(TWO, sample(7, STEPS))
+    assert head.said() == [("w2", steering.Call(TWO, sample(7, STEPS), 0))]
+    head.up("w3")
+    assert head.said() == []
+    head.done("w2", TWO, 7, STEPS)
+    head.arrive(1, STEPS)
+    head.reports()
+    assert head.said() == [("w2", steering.End(TWO)), ("w3", steering.Start(TWO, 2, STEPS))]
+
+
+def test_it_goes_to_where_it_is_to_be_when_it_loses_its_node(head: Head) -> None:
+    head.begin()
+    head.place({0: "w1", 1: "w3"})
+    head.remote.heard("w2", Restarted())
+    head.reports()
+    head.remote.end(TWO)
+    head.remote.start(TWO)
+    assert head.remote.placement_view.unplaced(TWO) == "the executor on w3"
+    head.up("w3")
+    assert head.said()[-1] == ("w3", steering.Start(TWO, 2, 0))
+
+
+def test_it_stays_if_it_is_to_stay_after_all(head: Head) -> None:
+    head.begin()
+    head.place({0: "w1", 1: "w3"})
+    head.place({0: "w1", 1: "w2"})
+    head.up("w3")
+    assert head.said() == []
 
 
 def test_a_move_that_is_taken_back(head: Head) -> None:

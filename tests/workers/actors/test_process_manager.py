@@ -241,8 +241,8 @@ def test_a_way_that_is_barred_is_followed_by_the_next(host: Any, logged: list[st
 
 def test_a_process_nobody_wants_any_more_is_killed(host: Any) -> None:
     there = host(1, 1)
-    there.manager._spawner.request(ONE)  # as if it were slow to come
-    there.manager._spawner.withdraw(ONE)
+    there.manager.spawner.request(ONE)  # as if it were slow to come
+    there.manager.spawner.withdraw(ONE)
     there.manager.step()
     assert there.strategy.children[ONE].killed
 

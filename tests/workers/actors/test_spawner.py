@@ -106,6 +106,19 @@ def test_who_was_spawned_early_is_not_made_again_by_the_next_strategy() -> None:
     assert kinds(spawner) == [(1, "fork"), (2, "cold")]
 
 
+def test_a_template_may_be_made_before_anybody_is_asked_for() -> None:
+    way = Way("clone", ready=False)
+    spawner = Spawner([Way("fork", fails=True), way])
+    assert not spawner.warm
+    spawner.warm_up()
+    assert kinds(spawner) == []
+    assert not spawner.warm
+    way.ready = True
+    assert spawner.warm, "the next strategy, as the first one failed"
+    spawner.request(1)
+    assert kinds(spawner) == [(1, "clone")]
+
+
 @pytest.mark.parametrize("optional", [True, False])
 def test_only_a_strategy_for_every_environment_is_missed(
     optional: bool, caplog: pytest.LogCaptureFixture

@@ -66,6 +66,11 @@ class Clones:
         self._member, self._begin = member, begin
         self._template: Child | None = None
 
+    @property
+    def ready(self) -> bool:
+        """Whether there is an image to restore actors from."""
+        return self._image is not None
+
     def request(self, member: Member, slot: Slot | None) -> None:
         """Have a process made for an actor; a second request for it changes nothing."""
         if member not in self._restores and all(member != asked for asked, _ in self._asked):

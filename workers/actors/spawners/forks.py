@@ -52,7 +52,7 @@ class Forks:
     ) -> None:
         self._place, self._pin, self._images, self.optional = place, pin, images, optional
         self._asked: list[tuple[Member, Slot | None]] = []
-        self._ready, self._failed = False, ""
+        self.ready, self._failed = False, ""
         self._sharing: subprocess.Popen[bytes] | None = None
         self._log = place.log(TEMPLATE)
         self._adopted = adopts_orphans()
@@ -81,15 +81,15 @@ class Forks:
         elif self._images and common_memory.SUPPORTED:
             self._sharing = common_memory.begin(self._server.pid, self._place.memory, self._log)
         else:
-            self._ready = True
+            self.ready = True
 
     def poll(self) -> list[Spawned]:
         """Fork the actors that were asked for; none until the fork server is ready."""
         if self._failed or self._server.died() is not None:
             raise TemplateFailed(self.kind, self._failed or self._server.log_tail())
         if self._sharing is not None and self._sharing.poll() is not None:
-            self._sharing, self._ready = None, True
-        if not self._ready:
+            self._sharing, self.ready = None, True
+        if not self.ready:
             return []
         asked, self._asked = self._asked, []
         return [self._fork(member, slot) for member, slot in asked]

@@ -92,6 +92,10 @@ class SpawnStrategy(Protocol):
     optional: bool
     """Whether it is not for every environment, so that its failure is no news."""
 
+    @property
+    def ready(self) -> bool:
+        """Whether a request need not wait for a template."""
+
     def request(self, member: Member, slot: Slot | None) -> None:
         """Ask for a process, on that slot's CPU if one is given; ``poll`` will return it."""
 
@@ -113,7 +117,7 @@ class ColdStart:
     """Every actor imports and builds everything itself."""
 
     kind: Kind = "cold"
-    optional = False
+    optional, ready = False, True
 
     def __init__(self, place: Place, prefix: Prefix) -> None:
         self._place, self._prefix = place, prefix
@@ -161,6 +165,16 @@ class Spawner:
         self._asked: dict[Member, Slot | None] = {}
         self._begun: list[Spawned] = []
         self._strategy: SpawnStrategy | None = None
+
+    def warm_up(self) -> None:
+        """Start the template before the first process is asked for; ``poll`` goes on with it."""
+        if self._strategy is None:
+            self._strategy = self._later.pop(0)()
+
+    @property
+    def warm(self) -> bool:
+        """Whether a process that is asked for now is made at once."""
+        return self._strategy is not None and self._strategy.ready
 
     def request(self, member: Member, slot: Slot | None = None) -> None:
         """Ask for a process, on that slot's CPU if one is given; the first starts the template."""
