@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triggers import events
 from triggers.events import Event, Firing
-from triggers.window import Window
+from triggers.window import Limit, Window
 
 if TYPE_CHECKING:
     from artos.buffer.samplers.patterns import Draw
     from artos.runs.plan import Plan
-    from triggers.limit import Limit
     from triggers.pairs import And, Or
 
 # Triggers of users import them from here.

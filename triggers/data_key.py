@@ -20,7 +20,7 @@ from triggers.membership import Membership
 from triggers.pacing import paced
 from triggers.supply import Supply
 from triggers.targets import parsed
-from triggers.whole_episodes import WholeEpisodes, lacking
+from triggers.whole_episodes import WholeEpisodes
 from triggers.window import Window
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class DataKeyTrigger(Trigger):
     """``DataKeyTrigger(keys, n, size)`` of paper §4.2: ``size`` rows of ``keys`` from ``n`` actors.
 
     Claims exactly those rows: each row is handed over once, actors in the order in which they
-    became ready.
+    became ready. ``sample=Episodes(n)`` has whole episodes in place of rows: ``WholeEpisodes``.
 
     While actors join and leave, a full batch holds the rounds that were granted together: it does
     not wait for an actor that joined later, and it includes the rows of one that leaves, so no
@@ -51,8 +51,6 @@ class DataKeyTrigger(Trigger):
     never handed over, assuming that each invocation makes at most one version. Producers are paced
     so that this is rare, and rows that are given up are reported in ``Firing.dropped``. The code
     that grants rounds may share a ``window`` with it.
-
-    With ``sample=Episodes(n)`` it claims whole episodes in place of rows (see ``WholeEpisodes``).
     """
 
     keys: tuple[str, ...]
@@ -142,8 +140,8 @@ class DataKeyTrigger(Trigger):
             yield f"object_key must be {MODEL_PARAM!r}: lag counts versions of the weights"
         yield from counts(1, n=self.n, size=self.size, episodes=self.episodes)
         yield from counts(0, max_lag=self.max_lag)
-        if self.episodes is not None:
-            yield from lacking(self.episodes, plan)
+        if self.limit is not None:
+            yield from self.limit.faults(plan)
 
     def misfit(self, target: str) -> str:
         """Actors and the evaluator take no rows."""

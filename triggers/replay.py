@@ -26,9 +26,9 @@ from triggers.events import (
     Shortened,
     Ungranted,
 )
-from triggers.limit import Limit
 from triggers.pacing import parts_of
 from triggers.targets import parsed
+from triggers.window import Limit
 
 _UNDER_WAY = 2
 """Updates of a trigger that the learner has to make at most: one is made, the next one waits."""

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from artos.buffer.episode_ends import ENDS
 from artos.protocol.invocations import Claim
-from artos.specs.keys import AGES_KEY
+from artos.specs.keys import AGES_KEY, ENDS
 from triggers.events import Ended, Event, Firing, Learned, Published, Rewound
 
 if TYPE_CHECKING:
     from artos.runs.plan import Plan
+
+_WRITE = "let the actor write it, and data_keys not leave it out"
 
 
 class WholeEpisodes:
@@ -29,7 +30,8 @@ class WholeEpisodes:
     def __init__(self, keys: tuple[str, ...], n: int, max_lag: int | None, object_key: str) -> None:
         self._keys, self._n, self._max_lag, self._object_key = keys, n, max_lag, object_key
         self.target = ""
-        self.granted = 0  # of no use here: rows say nothing of the number of episodes
+        """That of its trigger, of which it is told when the learner is done."""
+        self.granted = 0  # as of every limit, but how many episodes rows have is not known
         self._waiting: deque[Ended] = deque()
         self._whole = self._under_way = 0
         self._version = self._ahead = 0
@@ -54,9 +56,8 @@ class WholeEpisodes:
         if self._whole < self._n:
             return None
         first = [*islice((each for each in self._waiting if each.whole), self._n)]
-        when_consumed = self._version + self._ahead
         if self._max_lag is not None:
-            oldest = when_consumed - self._max_lag
+            oldest = self._version + self._ahead - self._max_lag  # when these would be used
             if stale := [each for each in first if each.version < oldest]:
                 return Firing(dropped=self._claims(stale), version=self._version)
         self._ahead += 1
@@ -86,28 +87,27 @@ class WholeEpisodes:
         """The row up to which an actor's rows were handed over or given up."""
         return self._taken[actor]
 
-
-def lacking(episodes: int, plan: Plan) -> Iterator[str]:
-    """What keeps actors from handing over whole episodes."""
-    known, what = {key.name for key in plan.data_keys}, f"Episodes({episodes})"
-    if AGES_KEY not in known:
-        yield (
-            f"{what} needs the data key {AGES_KEY!r} (uint8): 0 in an episode's first row, 1 more "
-            "in each after it, up to 255; let the actor write it, and data_keys not leave it out"
-        )
-    if known.isdisjoint(ENDS):
-        yield (
-            f"{what} needs the data key {ENDS[0]!r} or {ENDS[1]!r} (bool): true in an episode's "
-            "last row; let the actor write it, and data_keys not leave it out"
-        )
-    if plan.on_full != "wait":
-        yield (
-            f'{what} keeps the rows of an episode until it is over: set on_full="wait", not '
-            f"{plan.on_full!r}"
-        )
-    if not plan.capacity:
-        yield (
-            f"{what} cannot tell how long an episode may be: set capacity, the rows kept per "
-            f"actor, to more than that and a round (steps={plan.steps}), "
-            f"e.g. capacity={max(1024, 8 * plan.steps)}"
-        )
+    def faults(self, plan: Plan) -> Iterator[str]:
+        """What keeps actors from handing over whole episodes."""
+        known, what = {key.name for key in plan.data_keys}, f"Episodes({self._n})"
+        if AGES_KEY not in known:
+            yield (
+                f"{what} needs the data key {AGES_KEY!r} (uint8): 0 in an episode's first row, 1 "
+                f"more in each after it, up to 255; {_WRITE}"
+            )
+        if known.isdisjoint(ENDS):
+            yield (
+                f"{what} needs the data key {ENDS[0]!r} or {ENDS[1]!r} (bool): true in an "
+                f"episode's last row; {_WRITE}"
+            )
+        if plan.on_full != "wait":
+            yield (
+                f'{what} keeps the rows of an episode until it is over: set on_full="wait", not '
+                f"{plan.on_full!r}"
+            )
+        if not plan.capacity:
+            yield (
+                f"{what} cannot tell how long an episode may be: set capacity, the rows kept per "
+                f"actor, to more than that and a round (steps={plan.steps}), "
+                f"e.g. capacity={max(1024, 8 * plan.steps)}"
+            )

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
-from artos.specs.keys import AGES_KEY, VALID_KEY
+from artos.specs.keys import AGES_KEY, ENDS, VALID_KEY
 
-ENDS = ("terminations", "truncations")
-"""Data keys (bool, per environment): whether an episode ends with this row."""
 _NONE = -1
 
 Flags = NDArray[np.bool_]
@@ -73,7 +71,7 @@ class EpisodeEnds:
     def rewind(self, rows: int) -> None:
         """Rows from ``rows`` on are void and come again."""
         self.seen = min(self.seen, rows)
-        self._begun = [min(begun, rows) for begun in self._begun]
+        self._begun = [begun if begun < rows else _NONE for begun in self._begun]
         self.over = [min(over, rows) for over in self.over]
 
     def longest(self) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from artos.buffer.samplers.patterns import Episodes
 from artos.protocol.invocations import Claim
 from artos.specs.keys import DataKey
 from head.run.coordination.books import Claims
-from triggers import DataKeyTrigger, ObjectKeyTrigger, RoundTrigger, Trigger
+from triggers import DataKeyTrigger, ObjectKeyTrigger, RoundTrigger, TimeTrigger, Trigger
 from triggers.events import Arrived, Ended, Event, Joined, Learned, Published, Rewound
 from triggers.table import decode_trigger
 from triggers.verify import verifier
@@ -182,6 +182,22 @@ def test_every_whole_episode_is_handed_over_once_in_order(
     assert total < n, "fewer than another update takes are left"
 
 
+def test_void_rows_come_again_and_what_was_begun_before_them_is_given_up() -> None:
+    """An actor is placed anew at row 5, in the midst of two episodes; a third begins just there."""
+    begins, ends = np.zeros((2, 8, 3), bool)
+    begins[0], begins[[3, 5, 6], [0, 2, 1]] = True, True
+    ends[[2, 4, 5, 7], [0, 2, 1, 2]] = True
+    finder = EpisodeEnds(3)
+    assert finder.rows(begins, ends) == [
+        Span(0, 0, 3, True), Span(2, 0, 5, True), Span(1, 0, 6, True), Span(2, 5, 8, True)
+    ]  # fmt: skip
+    finder.rewind(5)
+    assert (finder.seen, finder.over) == (5, [3, 5, 5])
+    again, none = np.ones((1, 3), bool), np.zeros((1, 3), bool)
+    assert finder.rows(again, none) == [Span(0, 3, 5, False)]
+    assert finder.rows(none, again) == [Span(env, 5, 7, True) for env in range(3)]
+
+
 def test_the_ends_of_lives_in_a_game_are_ends_of_episodes() -> None:
     """A life is lost in row 1: the game goes on, so the next row's age is not 0."""
     begins, ends = np.zeros((2, 6, 1), bool)
@@ -227,6 +243,16 @@ def test_what_is_missing_is_said_before_the_launch() -> None:
     assert [*faults(DataKeyTrigger(KEYS, sample=Episodes(0)))] == [
         "triggers['learner.update']: episodes must be a whole number of at least 1, not 0"
     ]
+
+
+def test_they_do_not_wait_for_something_else() -> None:
+    """It might be an episode that is given up which fires together with the other side."""
+    trigger = DataKeyTrigger(KEYS, sample=Episodes(8))
+    assert [*faults(trigger & TimeTrigger(1.0))] == [
+        "triggers['learner.update']: whole episodes cannot wait inside `&` for the other side, as "
+        "some of them are given up: leave out Episodes(n), or the other side"
+    ]
+    assert [*faults(trigger | TimeTrigger(1.0))] == []
 
 
 def test_a_round_without_a_whole_episode_would_be_the_last() -> None:

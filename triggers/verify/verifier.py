@@ -83,6 +83,11 @@ def _edges(plan: Plan, table: Table) -> Iterator[str]:
                 f"{where}: two DataKeyTriggers in one target would hand over the same rows twice: "
                 "use one with all keys, or two targets"
             )
+        if any(demand.episodes for demand in trigger.waiting):
+            yield (
+                f"{where}: whole episodes cannot wait inside `&` for the other side, as some of "
+                "them are given up: leave out Episodes(n), or the other side"
+            )
         if any(demand.max_lag is not None for demand in trigger.waiting):
             yield (
                 f"{where}: max_lag cannot be kept inside `&`, where claimed rows wait for the "

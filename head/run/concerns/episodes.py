@@ -8,7 +8,6 @@ from artos.specs.keys import VERSION_KEY
 from head.run.coordination.concern import Concern
 from head.run.run import Run
 from triggers.events import Arrived, Ended, Event, Resumed, Rewound
-from triggers.supply import Supply
 from triggers.table import Table
 
 
@@ -23,26 +22,27 @@ class EpisodesOver(Concern[Run]):
         super().__init__(run)
         triggers = [trigger for trigger in table.values() if trigger.hands_over_episodes]
         self._keys = tuple({key: None for trigger in triggers for key in trigger.keys_read()})
-        self._arrived: dict[int, Supply] = {}
+        self._arrived: dict[int, dict[str, int]] = {}
         self._ends: dict[int, EpisodeEnds] = {}
 
     def happened(self, event: Event) -> None:
         """Rows have arrived, were there before, or are void."""
         match event:
-            case Arrived(actor, written, version):
-                ends = self._of(actor)
-                self._arrived[actor].add(written, version)
+            case Arrived(actor=actor, written=written):
+                ends, arrived = self._of(actor), self._arrived[actor]
+                arrived.update((key, rows) for key, rows in written.items() if key in arrived)
                 self._look(actor, ends)
-            case Resumed(actor, rows):
+            case Resumed(actor=actor, rows=rows):
                 self._begin(actor, rows)
-            case Rewound(actor, rows):
+            case Rewound(actor=actor, rows=rows):
                 self._of(actor).rewind(rows)
-                self._arrived[actor].rewind(rows)
+                arrived = self._arrived[actor]
+                arrived.update((key, min(there, rows)) for key, there in arrived.items())
 
     def _look(self, actor: int, ends: EpisodeEnds) -> None:
         run, block = self.run, self.run.ports.blocks[actor]
         # Without a transfer rows arrive as they are written, with one in the keys that it ships.
-        there = min(run.rounds.written_by(actor), self._arrived[actor].available)
+        there = min(run.rounds.written_by(actor), *self._arrived[actor].values())
         versions = block.arrays[VERSION_KEY]
         for env, start, stop, whole in ends.look(block, there):
             version = int(versions[block.index(start)])  # an actor's versions never go back
@@ -52,7 +52,7 @@ class EpisodesOver(Concern[Run]):
         return self._ends.get(actor) or self._begin(actor, 0)
 
     def _begin(self, actor: int, row: int) -> EpisodeEnds:
-        self._arrived[actor] = Supply(self._keys, row)
+        self._arrived[actor] = dict.fromkeys(self._keys, row)
         self._ends[actor] = EpisodeEnds(self.run.plan.envs, row)
         return self._ends[actor]
 

@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 from elastic_loop import STEPS, Troupe, troupe
 
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.layout import BlockSpec
 from artos.buffer.samplers.patterns import Episodes
 from artos.errors import EpisodesDoNotFit
 from artos.protocol.invocations import Claim, Done, Invoke
 from artos.specs.actor_count import Manual
-from artos.specs.keys import VERSION_KEY
+from artos.specs.keys import VERSION_KEY, DataKey
 from artos.specs.members import ACTORS, Member
+from head.run.monitor import lags_of_claims
 from triggers import DataKeyTrigger, RoundTrigger
 from triggers.table import Table
 
@@ -87,6 +90,18 @@ def test_each_is_learned_from_once_and_then_makes_room(seed: int, tmp_path: Path
         assert run.monitor.rows_lost == 0
         left = sum(block.written for block in run.ports.blocks.values()) - run.progress.consumed
         assert left < (3 + 2) * LENGTH, "too few for another update, and what is not over"
+
+
+def test_the_lag_of_an_episode_is_that_of_its_own_rows(tmp_path: Path) -> None:
+    spec = BlockSpec(0, (DataKey("rewards"),), 8, envs=3)
+    block = ActorBlock.create(tmp_path / "block", spec)
+    block.allocate(4)
+    block.arrays[VERSION_KEY][:4] = (1, 1, 2, 3)
+    block.commit(4)
+    (one,) = lags_of_claims({0: block}, [Claim(0, 1, 4, env=2)], version=3)
+    assert (one.rows, one.total, one.largest) == (3, 2 + 1 + 0, 2)
+    (whole,) = lags_of_claims({0: block}, [Claim(0, 1, 4)], version=3)
+    assert (whole.rows, whole.total) == (9, 9)
 
 
 @pytest.mark.parametrize("reported", [True, False])
