@@ -58,12 +58,12 @@ def test_an_episode_without_an_end_is_given_up_once_those_before_it_are_gone() -
 
 
 def test_void_rows_take_their_episodes_with_them() -> None:
-    trigger = trigger_of(2)
-    feed(trigger, [ended(0, 4, 9)])
+    trigger = trigger_of(3)
+    feed(trigger, [ended(0, 4, 9), ended(1, 0, 20)])
     assert feed(trigger, [Rewound(0, 4), ended(0, 4, 7)]) == []
     (firing,) = fire(trigger, ended(0, 7, 9))
-    assert firing.claims == (Claim(0, 4, 7, 0), Claim(0, 7, 9, 0))
-    assert (trigger.taken(0), trigger.taken(1)) == (9, 0)
+    assert firing.claims == (Claim(0, 4, 7, 0), Claim(0, 7, 9, 0), Claim(1, 0, 20, 0))
+    assert (trigger.taken(0), trigger.taken(1), trigger.taken(2)) == (9, 20, 0)
 
 
 def test_episodes_that_began_too_long_ago_are_given_up() -> None:
@@ -135,6 +135,7 @@ def test_every_whole_episode_is_handed_over_once_in_order(
 ) -> None:  # fmt: skip
     """Whatever the rounds, restarts and resets; and no row is freed before its episode is used."""
     trigger, books = trigger_of(n), {a: Claims(envs=len(a_[3])) for a, a_ in enumerate(actors)}
+    seen = defaultdict[tuple[int, int], list[Span]](list)
     handed, given_up = defaultdict[tuple[int, int], list[tuple[int, int]]](list), set[Claim]()
     under_way: list[tuple[Claim, ...]] = []
     finders = [EpisodeEnds(len(spans)) for *_, spans in actors]
@@ -159,6 +160,7 @@ def test_every_whole_episode_is_handed_over_once_in_order(
         stop = data.draw(st.integers(at + 1, len(actors[actor][0])))
         flags = (each[at:stop] for each in actors[actor][:3])
         for env, *rows, whole in finders[actor].rows(*flags):
+            seen[actor, env].append(Span(env, *rows, whole))
             for firing in fire(trigger, Ended(actor, env, *rows, whole=whole)):
                 for claim in firing.claims + firing.dropped:
                     books[claim.actor].claim("update", [claim])
@@ -173,6 +175,7 @@ def test_every_whole_episode_is_handed_over_once_in_order(
     total = 0
     for actor, (*_, spans) in enumerate(actors):
         for env, column in enumerate(spans):
+            assert seen[actor, env] == column, "also what was cut off, unless nothing came after"
             wanted = [(s.start, s.stop) for s in column if s.whole]
             found = handed[actor, env]
             assert found == wanted[: len(found)], "in order, each once, none left out"
