@@ -154,12 +154,8 @@ class Rounds:
 @dataclass
 class _Cursor:
     claimed: int = 0
-    in_use: set[int] = field(default_factory=set)
-    """First rows of claims that are not done."""
-
-    @property
-    def acknowledged(self) -> int:
-        return min(self.in_use, default=self.claimed)
+    acknowledged: int = 0
+    in_use: set[int] = field(default_factory=set)  # first rows of claims that are not done
 
 
 class Claims:
@@ -179,10 +175,9 @@ class Claims:
     def claim(self, consumer: str, claims: Iterable[Claim]) -> None:
         """Book rows as handed over."""
         for claim in claims:
-            cursors = self._cursors.setdefault((consumer, claim.actor), {})
-            if not cursors:
+            if (cursors := self._cursors.get((consumer, claim.actor))) is None:
                 columns = (ALL,) if claim.env == ALL else range(self._envs)
-                cursors.update((env, _Cursor()) for env in columns)
+                cursors = self._cursors[consumer, claim.actor] = {env: _Cursor() for env in columns}
             cursor = cursors[claim.env]
             cursor.claimed = max(cursor.claimed, claim.stop)
             cursor.in_use.add(claim.start)
@@ -195,15 +190,17 @@ class Claims:
     def done(self, consumer: str, claim: Claim) -> tuple[int, int]:
         """Book rows as used; returns the consumer's ``(claimed, acknowledged)`` for that actor."""
         cursors = self._cursors[consumer, claim.actor]
-        cursors[claim.env].in_use.discard(claim.start)
-        acknowledged = min(cursor.acknowledged for cursor in cursors.values())
+        cursor = cursors[claim.env]
+        cursor.in_use.discard(claim.start)
+        cursor.acknowledged = min(cursor.in_use) if cursor.in_use else cursor.claimed
+        acknowledged = min([each.acknowledged for each in cursors.values()])
         if consumer not in self._uncounted:
             # A running sum, because it is read with every firing, however many actors there are.
             gained = acknowledged - self._furthest.get(claim.actor, 0)
             if gained > 0:
                 self._furthest[claim.actor] = acknowledged
                 self._consumed += gained
-        return self.claimed(consumer, claim.actor), acknowledged
+        return max([each.claimed for each in cursors.values()]), acknowledged
 
     def consumed(self) -> int:
         """Rows acknowledged: the sum over actors of the furthest consumer that counts."""
