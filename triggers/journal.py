@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from artos.errors import Refused
-from artos.protocol.invocations import ALL, Ready
+from artos.protocol.invocations import ALL, Claim, Ready
 from artos.specs.unreadable import UNREADABLE
 from artos.system.append_file import AppendFile, whole_lines
 from artos.system.regular_file import opened
@@ -29,7 +29,6 @@ MOST_BYTES = 64 << 20
 _MOST_HELD, _MOST_KEPT = 1_000, 100_000
 """Most lines in memory before a write, and while writing fails."""
 _LONGEST_LINE = 16 << 20
-_CLAIMS = {"claims", "dropped"}
 _NUMBER = "line"
 """Field of the first line after a part: without it, nobody would notice that the part is gone."""
 
@@ -64,9 +63,9 @@ class Journal:
             "version": firing.version,
         }
         if firing.claims:
-            line["claims"] = firing.claims
+            line["claims"] = _plain(firing.claims)
         if firing.dropped:
-            line["dropped"] = firing.dropped
+            line["dropped"] = _plain(firing.dropped)
         if firing.actors is not None:
             line["actors"] = firing.actors
         self.write(line)
@@ -118,7 +117,7 @@ class Journal:
         """
         if self._lines and 0 < self._first == self._end:
             self._lines[0] = self._lines[0] | {_NUMBER: self._first}
-        written = b"".join(self._encode(_plain(line)) + b"\n" for line in self._lines)
+        written = b"".join(self._encode(line) + b"\n" for line in self._lines)
         if written:
             self._file = self._file or AppendFile(self._path)
             size = self._file.append(written)
@@ -149,13 +148,10 @@ class Journal:
                 self._file.close()
 
 
-def _plain(line: dict[str, Any]) -> dict[str, Any]:
-    """A line whose claims are actor, first and end row, and the environment if it is but one."""
-    found = line
-    for name in _CLAIMS & line.keys():
-        parts = [msgspec.structs.astuple(claim) for claim in line[name]]
-        found = found | {name: [part[:3] if part[3] == ALL else part for part in parts]}
-    return found
+def _plain(claims: Iterable[Claim]) -> list[tuple[int, ...]]:
+    """Actor, first and end row of each, and the environment if the rows are of but one."""
+    parts = map(msgspec.structs.astuple, claims)
+    return [part[:3] if part[3] == ALL else part for part in parts]
 
 
 class JournalDamaged(Refused):
