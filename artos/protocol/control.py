@@ -221,7 +221,8 @@ class Welcome(Message, frozen=True, tag=True):
 class Load(Message, frozen=True, tag=True):
     """Worker → head, every second or so: actors alive per run, CPU and memory in use (0 to 1).
 
-    ``faults`` counts those the worker survived, ``malformed`` the messages that it refused.
+    Its executors have, or may have, ``shm_bytes`` of shared memory; 0: any number. ``faults``
+    counts those the worker survived, ``malformed`` the messages that it refused.
     """
 
     actors: Named = field(default_factory=dict)
@@ -229,6 +230,7 @@ class Load(Message, frozen=True, tag=True):
     memory: Share = 0.0
     faults: Small = 0
     malformed: Small = 0
+    shm_bytes: Count = 0
 
 
 class Assign(Message, frozen=True, tag=True):

@@ -172,7 +172,7 @@ def places(folder: Path, say: Callable[[str], None]) -> Iterator[Places]:
 def _beside(there: Layer, ray: RealRay, python: Path, *words: str) -> str:
     """What a user of Ray's cluster runs, who has an environment with Ray."""
     env = {
-        **os.environ, "PYTHONPATH": there.variables["PYTHONPATH"], "RAY_ADDRESS": ray.address,
+        **os.environ, "PYTHONPATH": there.variables["PYTHONPATH"], **ray.variables,
         "ARTOS_CLUSTERS": str(there.folder / "ray-clusters"), "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     done = ended([python, *words], 2 * PATIENCE, env=env, cwd=there.folder)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
+import signal
+import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from artos.errors import ArtosError
 from evaluation.core.sources import ROOT
+from evaluation.lab.layer import ended, printed
 
 PACKAGE = "ray==2.60.0"
 _SERVE = """
@@ -48,6 +53,39 @@ cluster.shutdown()
 """
 
 
+# Ray's own example of this is not in its wheel.
+_AUTOSCALED = """
+cluster_name: artos
+max_workers: 2
+upscaling_speed: 100.0
+idle_timeout_minutes: 0.1
+provider: {type: fake_multinode, gcs_address: "ADDRESS", use_node_id_as_ip: true,
+           disable_node_updaters: true, disable_launch_config_check: true}
+auth: {ssh_user: nobody}
+head_node_type: head
+available_node_types:
+  head: {resources: {CPU: 1}, min_workers: 0, max_workers: 0, node_config: {}}
+  machine: {resources: {CPU: 2}, object_store_memory: 80000000, min_workers: 0, max_workers: 2,
+            node_config: {}}
+docker: {}
+file_mounts: {}
+file_mounts_sync_continuously: false
+cluster_synced_files: []
+rsync_exclude: []
+rsync_filter: []
+initialization_commands: []
+setup_commands: []
+head_setup_commands: []
+worker_setup_commands: []
+head_start_ray_commands: []
+worker_start_ray_commands: []
+"""
+_HOST = "import ray; print(ray.util.get_node_ip_address())"
+_MACHINES = (
+    "import ray; ray.init(log_to_driver=False); print(sum(node['Alive'] for node in ray.nodes()))"
+)
+
+
 class RayEnded(ArtosError):
     """The process of a Ray cluster does not answer. ``why`` is the end of its log."""
 
@@ -62,7 +100,8 @@ class RealRay:
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self._process, self._log = process, log
         self._one = threading.Lock()  # asks at a time
-        self.address = str(self._answer())
+        self.variables = {"RAY_ADDRESS": str(self._answer())}
+        """Environment variables of its clients."""
 
     def machine(self, verb: str, name: str) -> None:
         """``add`` a machine of two CPUs, or ``remove`` it, as if it had died."""
@@ -118,3 +157,61 @@ def real_ray(python: Path, log: Path) -> Iterator[RealRay]:
                     process.kill()
     finally:
         shutil.rmtree(memory)
+
+
+class AutoscaledRay:
+    """A Ray cluster whose real autoscaler starts a raylet on this machine for each machine."""
+
+    def __init__(self, python: Path, variables: Mapping[str, str]) -> None:
+        self._python, self.variables = python, variables
+
+    def machines(self) -> int:
+        """How many there are, the first one included."""
+        env = {**os.environ, **self.variables}
+        return int(printed("ray.nodes()", ended([self._python, "-c", _MACHINES], 60.0, env=env)))
+
+
+@contextmanager
+def autoscaled_ray(python: Path, folder: Path) -> Iterator[AutoscaledRay]:
+    """A Ray cluster of one machine with one CPU; up to two more, of two CPUs, come when needed.
+
+    Clients need a token.
+
+    Raises:
+        RayEnded: it did not start.
+    """
+    config, log = folder / "autoscaled.yaml", folder / "autoscaled.log"
+    host = printed("the address of this machine", ended([python, "-c", _HOST], 60.0)).strip()
+    with socket.create_server((host, 0)) as free:
+        port = free.getsockname()[1]
+    config.write_text(_AUTOSCALED.replace("ADDRESS", f"{host}:{port}"))
+    token = folder / "token"
+    token.write_text(secrets.token_hex(32))
+    variables = {
+        "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token),
+        "RAY_ADDRESS": f"{host}:{port}",
+    }  # fmt: skip
+    env = {
+        **os.environ, **variables, "PYTHONPATH": str(ROOT), "RAY_FAKE_CLUSTER": "1",
+        "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+    }  # fmt: skip
+    del env["RAY_ADDRESS"]
+    with log.open("w") as said, tempfile.TemporaryDirectory(prefix="ray-") as scratch:
+        process = subprocess.Popen(
+            [python.with_name("ray"), "start", "--head", "--block", "--port", str(port),
+             "--num-cpus", "1", "--include-dashboard", "false", "--disable-usage-stats",
+             "--autoscaling-config", config, "--temp-dir", scratch],
+            stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True, env=env,
+        )  # fmt: skip
+        with process:
+            try:
+                end = time.monotonic() + 60.0
+                while "Ray runtime started" not in log.read_text():
+                    if process.poll() is not None or time.monotonic() > end:
+                        raise RayEnded(log)
+                    time.sleep(0.1)
+                yield AutoscaledRay(python, variables)
+            finally:
+                # `ray stop` would end all clusters of this machine, and SIGTERM takes a minute.
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)

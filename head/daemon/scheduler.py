@@ -249,6 +249,9 @@ class Scheduler:
     def joined(self, node: Node, hello: Hello) -> list[Effect]:
         """Have a worker daemon that is there (again) close the executors that are not wanted."""
         self.expect([node])
+        for run in self.actors_on(node.name):
+            if not {*self.runs[run].where} <= {*node.labels}:
+                self._moves.setdefault(run, Moves()).why = f"{node.name} has other labels now"
         self._relieve_others(node)
         wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
         return [Order(node, m) for m in self.executors.joined(node.name, hello.runs, wanted)]
@@ -289,8 +292,9 @@ class Scheduler:
         """Take in that an executor is gone; if it ended by itself it is opened again."""
         self.executors.ended(node.name, ended, now)
         self._look_at(node.name)
-        if why := self.executors.why_given_up(ended.run, node.name):
-            self._moves.setdefault(ended.run, Moves()).why = why
+        if ended.why and ended.run in self.actors_on(node.name):  # maybe it had too little memory
+            moves = self._moves.setdefault(ended.run, Moves())
+            moves.why = self.executors.why_given_up(ended.run, node.name) or moves.why
 
     def _look_at(self, node: str) -> None:
         """Have a node's orders and slots compared again."""

@@ -17,7 +17,7 @@ from artos.errors import DeadlineExceeded, NoHead, Refused, WrongKeys
 from artos.pool.devices import device_faults
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
-from artos.runs.run_memory import shm_left
+from artos.runs.run_memory import held_bytes, shm_left
 from artos.runtime.loop import Waker
 from artos.specs.fields import NAME, label_faults
 from artos.system.archives import Archives
@@ -46,6 +46,8 @@ _HANDOVER = 1 / 3
 _CLOSING = 30.0
 """Seconds for an executor to close: end its actors, send their rows, tell the run."""
 _FAREWELL = 2.0
+_OWN_BYTES = 2 << 20
+"""Shared memory that is left for the pool's table, counters of agents and the like."""
 _LAST_TICK = 0.1
 _NEVER = float("inf")
 _NOTICES = (signal.SIGUSR1,)
@@ -132,7 +134,7 @@ class WorkerDaemon(Closing):
             stack.callback(self._executors.kill)
             self._hello = control.Hello(
                 options.name, control.PROTOCOL, VERSION, slots, memory_mb, {}, home.before,
-                options.runs_per_slot, options.labels, shm_left(),
+                options.runs_per_slot, options.labels, _shm_bytes(options.name),
             )  # fmt: skip
             if options.notice:
                 stack.enter_context(notices.Notices(options.notice, self._told))
@@ -188,6 +190,7 @@ class WorkerDaemon(Closing):
                 memory=psutil.virtual_memory().percent / 100,
                 faults=self._faults.count + self._messenger.faults.count,
                 malformed=self._messenger.malformed,
+                shm_bytes=_shm_bytes(self._options.name),
             )
             self._send(load)
         # Log why the head cannot be reached, once each time the connection is lost.
@@ -281,6 +284,11 @@ class WorkerDaemon(Closing):
                 self._bye_since = now
                 self._send(control.Bye())
             self._over = self._over or not self._welcome or now - self._bye_since > _FAREWELL
+
+
+def _shm_bytes(node: str) -> int:
+    """Bytes of shared memory that executors here may have in all."""
+    return max(1, shm_left() + held_bytes(node) - _OWN_BYTES)
 
 
 class _NotWanted(Refused):

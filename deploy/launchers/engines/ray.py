@@ -29,6 +29,7 @@ from deploy.launchers.launcher import EngineFailed, Here, State, Unit
 
 _SECONDS = 30.0
 _ANSWER_SECONDS = 2.0
+_ACCESS = "RAY_AUTH_"
 _RESOURCE = re.compile(r"[^=]+=\d+(\.\d+)?")
 _STATES: Mapping[str, State] = {
     "PENDING": "waits", "PREPARED": "waits", "RESCHEDULING": "waits", "CREATED": "runs",
@@ -44,8 +45,13 @@ class Holder:
     def __init__(self, command: Sequence[str], log: str) -> None:
         setpriv = shutil.which("setpriv")  # so that the process leaves if this actor is killed
         words = [setpriv, "--pdeathsig", "TERM", *command] if setpriv else [*command]
-        # What Ray sets for an actor is not the daemon's, but for the GPUs that it may see.
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        # What Ray sets for an actor is not the daemon's, but for the GPUs that it may see and for
+        # how a client shows that it may connect.
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("RAY_") or name.startswith(_ACCESS)
+        }
         import ray  # noqa: PLC0415
 
         context = ray.get_runtime_context()
@@ -94,7 +100,10 @@ class Engine:
             with _asking(cluster, "answer"):
                 pass
         except EngineFailed as failed:
-            return [f"ray: {failed.why}; `ray start --head` starts one, RAY_ADDRESS names another"]
+            return [
+                f"ray: {failed.why}; `ray start --head` starts one, RAY_ADDRESS names another, and "
+                "one that asks for a token needs RAY_AUTH_MODE=token"
+            ]
         return []
 
     def plan(self) -> Mapping[str, str]:

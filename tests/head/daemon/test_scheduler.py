@@ -320,6 +320,17 @@ def test_a_head_that_starts_again_knows_labels(world: World) -> None:
     assert [node.labels for node in again] == [("avx512",)]
 
 
+def test_actors_leave_a_node_that_comes_back_without_their_label(world: World) -> None:
+    world.join("w1", labels=("avx512",))
+    world.submit("r1", where=("avx512",))
+    world.up("r1")
+    world.join("w1")
+    assert world.places["r1"] == {}
+    assert world.told[-1][1].why == "w1 has other labels now"
+    world.join("w2", labels=("avx512",))
+    assert set(world.places["r1"].values()) == {"w2"}
+
+
 def test_a_drained_node_is_not_waited_for_for_ever(world: World) -> None:
     world.join("w1")
     world.join("w2")

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,13 @@ import pytest
 from helpers import PATIENCE, ROOT, SUPPORT
 
 from evaluation.lab.packages import python_with
-from evaluation.lab.raylets import PACKAGE, RealRay, real_ray
+from evaluation.lab.raylets import (
+    PACKAGE,
+    AutoscaledRay,
+    RealRay,
+    autoscaled_ray,
+    real_ray,
+)
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
@@ -25,12 +31,12 @@ NAME = "rays"
 class OnRay:
     """The commands of a user of a Ray cluster."""
 
-    def __init__(self, folder: Path, python: Path, ray: RealRay) -> None:
-        self.folder, self._python, self.ray = folder, python, ray
+    def __init__(self, folder: Path, python: Path, ray: RealRay | AutoscaledRay) -> None:
+        self.folder, self._python, self._variables = folder, python, ray.variables
 
     def tried(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         env = {
-            **os.environ, "PYTHONPATH": str(ROOT), "RAY_ADDRESS": self.ray.address,
+            **os.environ, "PYTHONPATH": str(ROOT), **self._variables,
             "ARTOS_CLUSTERS": str(self.folder / "clusters"), "OMP_NUM_THREADS": "1",
         }  # fmt: skip
         return subprocess.run(
@@ -43,10 +49,26 @@ class OnRay:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def groups(self) -> dict[str, str]:
-        """The state of each group of ours, by name."""
-        found = self.ray.groups()
-        return {name: state for name, state in found.items() if name.startswith("artos:")}
+    def submit(self, actors: int, *towards: str) -> str:
+        """Submit a run that lasts as long as a test needs; returns its name."""
+        code = self.folder / "code"
+        code.mkdir(exist_ok=True)
+        for file in (SUPPORT / "counting.py", Path(__file__).with_name("endless.py")):
+            shutil.copy(file, code)
+        return str(
+            self.artos(
+                "submit", "endless.py:workload", "--actors", str(actors), "--total-updates",
+                "1000000", *towards, cwd=code,
+            )["run"]
+        )  # fmt: skip
+
+    def updates(self, run: str, *towards: str) -> int:
+        return int((self.artos("status", run, *towards)["facts"] or {}).get("updates", 0))
+
+    def names(self, *towards: str) -> set[str]:
+        """Workers that may have actors."""
+        nodes = self.artos("status", *towards)["nodes"]
+        return {node["name"] for node in nodes if node["alive"] and not node["leaves"]}
 
     def until(self, condition: Callable[[], Any]) -> Any:
         end = time.monotonic() + PATIENCE
@@ -59,70 +81,71 @@ class OnRay:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnRay]:
-    folder = tmp_path_factory.mktemp("ray")
-    python = python_with(folder / "python", PACKAGE)
-    with real_ray(python, folder / "ray.log") as ray:
-        there = OnRay(folder, python, ray)
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return python_with(tmp_path_factory.mktemp("with-ray") / "python", PACKAGE)
+
+
+def test_a_run_goes_on_while_its_groups_come_and_go(tmp_path: Path, python: Path) -> None:
+    with real_ray(python, tmp_path / "ray.log") as ray:
+        cluster = OnRay(tmp_path, python, ray)
         try:
-            yield there
+            _goes_on(cluster, ray)
         finally:  # a run outlives its head, so also the head of a test that failed
-            there.tried("-m", "deploy.cli", "down", NAME)
+            cluster.tried("-m", "deploy.cli", "down", NAME)
 
 
-def test_a_run_goes_on_while_its_groups_come_and_go(cluster: OnRay) -> None:
-    for machine in ("m1", "m2"):
-        cluster.ray.machine("add", machine)
-    started = cluster.artos(
-        "up",
-        "--on",
-        "ray",
-        "--nodes",
-        "2",
-        "--slots",
-        "2",
-        "--name",
-        NAME,
-        "--wait",
-        "180",
-        "--head-options=node:__internal_head__=0.001",
-    )
-    assert not started["missing"], started
-    towards = ("--head", started["address"], "--keys", started["keys"])
-    assert set(cluster.groups().values()) == {"CREATED"}
-
-    code = cluster.folder / "code"
-    code.mkdir()
-    for file in (SUPPORT / "counting.py", Path(__file__).with_name("endless.py")):
-        shutil.copy(file, code)
-    run = cluster.artos(
-        "submit", "endless.py:workload", "--actors", "2", "--total-updates", "1000000", *towards,
-        cwd=code,
-    )["run"]  # fmt: skip
-
-    def updates() -> int:
-        return int((cluster.artos("status", run, *towards)["facts"] or {}).get("updates", 0))
+def _goes_on(cluster: OnRay, ray: RealRay) -> None:
+    def groups() -> dict[str, str]:
+        found = ray.groups()
+        return {name: state for name, state in found.items() if name.startswith("artos:")}
 
     def goes_on() -> None:
-        before = updates()
-        cluster.until(lambda: updates() > before + 5)
+        before = cluster.updates(run, *towards)
+        cluster.until(lambda: cluster.updates(run, *towards) > before + 5)
 
-    def names() -> set[str]:
-        nodes = cluster.artos("status", *towards)["nodes"]
-        return {node["name"] for node in nodes if node["alive"] and not node["leaves"]}
-
+    for machine in ("m1", "m2"):
+        ray.machine("add", machine)
+    started = cluster.artos(
+        "up", "--on", "ray", "--nodes", "2", "--slots", "2", "--name", NAME, "--wait", "180",
+        "--head-options=node:__internal_head__=0.001",
+    )  # fmt: skip
+    assert not started["missing"], started
+    towards = ("--head", started["address"], "--keys", started["keys"])
+    assert set(groups().values()) == {"CREATED"}
+    run = cluster.submit(2, *towards)
     goes_on()
     # A group is removed by someone else: its worker is replaced.
-    cluster.ray.drop(f"artos:{NAME}:0")
+    ray.drop(f"artos:{NAME}:0")
     goes_on()
-    cluster.until(lambda: names() == {f"{NAME}-0", f"{NAME}-1"})
+    cluster.until(lambda: cluster.names(*towards) == {f"{NAME}-0", f"{NAME}-1"})
     # A machine dies: Ray has one more, on which the worker comes back.
-    cluster.ray.machine("add", "m3")
-    cluster.ray.machine("remove", "m1")
+    ray.machine("add", "m3")
+    ray.machine("remove", "m1")
     goes_on()
-    cluster.until(lambda: len(names()) == 2)
+    cluster.until(lambda: len(cluster.names(*towards)) == 2)
     cluster.artos("stop", run, *towards)
     cluster.until(lambda: cluster.artos("status", run, *towards)["state"] == "done")
     cluster.artos("down", NAME)
-    assert cluster.groups() == {}
+    assert groups() == {}
     assert not (cluster.folder / "clusters" / NAME / "keys").exists()
+
+
+def test_the_autoscaler_brings_a_machine_for_a_run_and_takes_it_back(
+    tmp_path: Path, python: Path
+) -> None:
+    with autoscaled_ray(python, tmp_path) as ray:
+        cluster = OnRay(tmp_path, python, ray)
+        assert ray.machines() == 1
+        try:
+            started = cluster.artos(
+                "up", "--on", "ray", "--nodes", "0..2", "--slots", "2", "--name", NAME
+            )
+            towards = ("--head", started["address"], "--keys", started["keys"])
+            assert cluster.names(*towards) == set()
+            run = cluster.submit(2, *towards)
+            cluster.until(lambda: cluster.updates(run, *towards) > 5)
+            assert cluster.names(*towards) == {f"{NAME}-0"}
+            assert ray.machines() == 2
+        finally:
+            cluster.tried("-m", "deploy.cli", "down", NAME)
+        cluster.until(lambda: ray.machines() == 1)
