@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compilers import needs_compiler
+from helpers import ROOT
 from real_runs import checkpointed
 
 from artos.protocol.invocations import Invoke
@@ -49,6 +50,9 @@ CASES = {
     "td3": (61, 60, ("td3", *PENDULUM, *REPLAY)),
     "ddpg": (61, 60, ("ddpg", *PENDULUM, *REPLAY)),
     "d4pg": (61, 60, ("d4pg", *PENDULUM, *REPLAY)),
+    "whole-episodes": (
+        40, 8, (f"{ROOT / 'docs' / 'examples' / 'my_reinforce.py'}:workload", "--set", "envs=2"),
+    ),
 }  # fmt: skip
 
 
@@ -109,7 +113,7 @@ def test_as_if_nothing_had_happened(
     done = json.loads((tmp_path / "parts" / "summary.json").read_text())
     assert 0 < done["updates"] < updates
     capfd.readouterr()
-    assert main(["run", "--resume", str(tmp_path / "parts")]) == 0
+    assert main(["run", "--resume", str(tmp_path / "parts"), "--trust"]) == 0
     assert f"resumed at step {done['steps']}; everything is restored" in capfd.readouterr().err
     assert_same(tmp_path / "whole", tmp_path / "parts")
 
