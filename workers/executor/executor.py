@@ -215,13 +215,8 @@ class Executor(Loop):
                 self._terms[actor], self._bases[actor] = message.term, message.base
                 self._agent.terms(dict(self._terms), dict(self._bases))
             self._members_here.add(message.member)
-        except ShmTooSmall as error:
-            self._tell(
-                steering.Died(
-                    member, message.term, str(error), None, own=True, fatal=True,
-                    written=message.base,
-                )
-            )  # fmt: skip
+        except ShmTooSmall as error:  # the head places elsewhere those that do not fit
+            self.closing, self.why = True, str(error)
             return
         if message.bundle:
             self._migration.fetch(member, message.bundle)
