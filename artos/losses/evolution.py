@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +13,27 @@ from artos.losses.rounds import Flags, Floats
 Returns = NDArray[np.float64]
 
 
-def perturbation(seed: int, actor: int, start: int, pair: int, count: int) -> Floats:
-    """Standard normal noise (count,) that a pair of an actor's environments tries.
+class Round(NamedTuple):
+    """What the noise of a round follows from: who knows these numbers needs no copy of it.
 
-    It is that of the round which begins with row ``start``: who knows these numbers needs no copy.
+    A run that is resumed may write its rows from 0 again, but never with the same ``version``.
     """
-    rng = np.random.default_rng((seed, actor, start, pair))
-    return rng.standard_normal(count, np.float32)
+
+    seed: int
+    """The run's."""
+    actor: int
+    version: int
+    """Of the weights that are perturbed."""
+    start: int
+    """The first row."""
+
+    def noise(self, pair: int, count: int) -> Floats:
+        """Standard normal noise (count,) that a pair of the actor's environments tries."""
+        return np.random.default_rng((*self, pair)).standard_normal(count, np.float32)
+
+    def reset_seed(self) -> int:
+        """By which episodes begin, below 2**31."""
+        return int(np.random.default_rng(self).integers(2**31))
 
 
 def returns_of(rewards: Floats, ends: Flags) -> Returns:

@@ -29,7 +29,7 @@ from artos.learners.settings import (
     table,
 )
 from artos.learners.torch_learner import TorchLearner
-from artos.losses.evolution import centred_ranks, perturbation, returns_of, uphill
+from artos.losses.evolution import Round, centred_ranks, returns_of, uphill
 from artos.policies.build import Policy
 from artos.policies.encoders import normalizers
 from artos.policies.perturbed import Perturbed
@@ -62,8 +62,8 @@ class ESSettings(ActorSettings, kw_only=True, frozen=True):
 class ESActor(RolloutActor):
     """Begins a round with new episodes, and acts in each environment by perturbed parameters.
 
-    What is tried, and how episodes begin, follows from the run's seed, the actor and the round's
-    first row, so a round that is sampled again is the same.
+    What is tried, and how episodes begin, follows from the ``Round``, so one that is sampled again
+    with the same weights is the same.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("_observations", "_state", "_stepper")
@@ -84,12 +84,10 @@ class ESActor(RolloutActor):
 
     def sample(self, start: int, rows: int, call: Invoke) -> dict[str, float]:
         """Write a round of episodes, of which the last ones are cut off."""
-        noises = (
-            perturbation(*self._origin, start, pair, self._count) for pair in range(self.envs // 2)
-        )
+        ours = Round(*self._origin, self.version, start)
+        noises = (ours.noise(pair, self._count) for pair in range(self.envs // 2))
         self._perturbed.perturb(noises, self.sigma)
-        seed = int(np.random.default_rng((*self._origin, start)).integers(2**31))
-        self._observations = self._stepper.reset(seed)
+        self._observations = self._stepper.reset(ours.reset_seed())
         return super().sample(start, rows, call)
 
 
@@ -135,11 +133,11 @@ class ES(TorchLearner):
         returns = returns_of(rewards, ends)
         ranks = centred_ranks(returns.reshape(-1)).reshape(-1, 2)
         seed, count = self.context.plan.seed, self.network.count
-        noises = (
-            perturbation(seed, claim.actor, claim.start, pair, count)
-            for claim in batch.claims
-            for pair in range(batch.shape[2] // 2)
+        rounds = (
+            Round(seed, claim.actor, version, claim.start)
+            for claim, version in zip(batch.claims, batch.versions()[:, 0].tolist(), strict=True)
         )
+        noises = (each.noise(i, count) for each in rounds for i in range(batch.shape[2] // 2))
         found = uphill(ranks, noises, count, self.settings.sigma)
         self.network.add(self.tensor(-found))
         self.network.apply()

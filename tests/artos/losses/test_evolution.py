@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from artos.losses.evolution import centred_ranks, perturbation, returns_of, uphill
+from artos.losses.evolution import Round, centred_ranks, returns_of, uphill
 
 
 def test_ranks_are_centred_and_shared_by_equals() -> None:
@@ -22,7 +22,7 @@ def test_the_gradient_of_two_pairs() -> None:
 
 
 def test_a_slope_is_found_by_many_pairs() -> None:
-    noises = [perturbation(1, 0, 0, pair, 3) for pair in range(4_000)]
+    noises = [Round(1, 0, 0, 0).noise(pair, 3) for pair in range(4_000)]
     slope, sigma = np.array([3.0, 0.0, -4.0]), 0.1
     values = np.array([(sigma * noise @ slope, -sigma * noise @ slope) for noise in noises])
     found = uphill(values, noises, 3, sigma)
@@ -38,9 +38,12 @@ def test_returns_are_those_of_whole_episodes() -> None:
     np.testing.assert_allclose(returns_of(rewards, ends), [[7.0, 3.5, 15.0, 15.0]])
 
 
-@pytest.mark.parametrize("other", [(2, 0, 0, 0), (1, 1, 0, 0), (1, 0, 8, 0), (1, 0, 0, 1)])
-def test_noise_follows_from_seed_actor_round_and_pair(other: tuple[int, int, int, int]) -> None:
-    noise = perturbation(1, 0, 0, 0, 1_000)
-    assert np.array_equal(noise, perturbation(1, 0, 0, 0, 1_000))
-    assert abs(np.corrcoef(noise, perturbation(*other, 1_000))[0, 1]) < 0.15
+@pytest.mark.parametrize("other", [(2, 0, 0, 0), (1, 1, 0, 0), (1, 0, 8, 0), (1, 0, 0, 8)])
+def test_noise_follows_from_seed_actor_version_row_and_pair(other: tuple[int, ...]) -> None:
+    first = Round(1, 0, 0, 0)
+    noise = first.noise(0, 1_000)
+    assert np.array_equal(noise, first.noise(0, 1_000))
     assert (noise.dtype, round(float(noise.std()), 1)) == (np.float32, 1.0)
+    for different in (Round(*other).noise(0, 1_000), first.noise(1, 1_000)):
+        assert abs(np.corrcoef(noise, different)[0, 1]) < 0.15
+    assert Round(*other).reset_seed() != first.reset_seed()
