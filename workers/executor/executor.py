@@ -122,10 +122,10 @@ class Executor(Loop):
         self._actors.spawner.warm_up()
         self._actors.step()
         self._up_by = self._clock.now() + _WARM_SECONDS
-        self.serve(lambda: self.closing, self._say_that_it_is_up)
+        self.serve(lambda: self.closing, self._announce)
         return self.why
 
-    def _say_that_it_is_up(self) -> None:
+    def _announce(self) -> None:
         """Once actors can be at work here: until then they are elsewhere."""
         if self._up or not (self._actors.spawner.warm or self._clock.now() >= self._up_by):
             return
