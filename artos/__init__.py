@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from triggers.algorithms.d4pg import D4PG
     from triggers.algorithms.ddpg import DDPG
     from triggers.algorithms.dqn import DQN
+    from triggers.algorithms.es import ES
     from triggers.algorithms.impala import IMPALA
     from triggers.algorithms.pipelined_ppo import PipelinedPPO
     from triggers.algorithms.ppo import PPO
@@ -71,6 +72,7 @@ __all__ = [
     "D4PG",
     "DDPG",
     "DQN",
+    "ES",
     "FIFO",
     "IMPALA",
     "PPO",
@@ -138,6 +140,7 @@ _MODULES = {
     "APPO": "triggers.algorithms.appo",
     "ApeX": "triggers.algorithms.apex",
     "DQN": "triggers.algorithms.dqn",
+    "ES": "triggers.algorithms.es",
     "IMPALA": "triggers.algorithms.impala",
     "PipelinedPPO": "triggers.algorithms.pipelined_ppo",
     "PPO": "triggers.algorithms.ppo",

@@ -44,6 +44,7 @@ CASES = {
     "impala": (14, 12, ("impala", "--set", "hidden=16")),
     "appo": (14, 12, ("appo", *ROUNDS)),
     "trpo": (12, 10, ("trpo", *ROUNDS)),
+    "es": (12, 10, ("es", *ROUNDS, "--set", "envs=4", "--set", "normalize=true")),
     "dqn": (100, 120, ("dqn", *REPLAY, "--set", "replay_size=160", *EVALUATED)),
     "dqn-prioritised": (101, 120, ("dqn", *REPLAY, "--set", "replay=prioritised")),
     "sac": (60, 60, ("sac", *PENDULUM, *REPLAY)),
