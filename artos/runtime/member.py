@@ -254,7 +254,8 @@ class LearnerRole:
         except NothingToSample as nothing:
             version, stale = self._model.version, self._drawn.stale
             return Done(call.firing, version, stale=stale, nothing=str(nothing))
-        metrics = fired_method(self._learner, call.method)(batch, call) or {}
+        told = fired_method(self._learner, call.method)(batch, call) or {}
+        metrics = {name: float(value) for name, value in told.items()}  # also of numpy or torch
         for name, value in metrics.items():
             if not math.isfinite(value):
                 raise NotFinite(name, value, self._model.version)

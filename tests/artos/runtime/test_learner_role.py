@@ -17,7 +17,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.errors import BadRow
-from artos.protocol.invocations import ActorLag, Claim, Done, Invoke
+from artos.protocol.invocations import ActorLag, Claim, Done, Invoke, encode
 from artos.runtime import member
 from artos.runtime.device_meter import DeviceMeter
 from artos.runtime.member import LearnerRole
@@ -34,9 +34,9 @@ class Toy(Learner):
         self.act: Callable[[Any], object] = lambda batch: None
         self.told: dict[str, float] = {}
 
-    def update(self, batch: Any, call: Invoke) -> None:
-        self.act(batch)
+    def update(self, batch: Any, call: Invoke) -> Any:
         self.fresh = True
+        return self.act(batch)
 
     def live(self) -> dict[str, Any]:
         return {"params": self.weights}
@@ -103,6 +103,14 @@ def test_what_is_free_is_looked_at_from_begin_to_end_of_an_update(stage: Stage) 
     stage.learner.act = lambda batch: asked.append("update")
     role.run(Invoke(1, "learner.update", "update"))
     assert asked == ["begin", "update", "look"]
+
+
+def test_metrics_are_plain_numbers_whatever_a_learner_has_computed_them_with(stage: Stage) -> None:
+    stage.learner.act = lambda batch: {"loss": np.float64(0.5), "rows": np.int32(4)}
+    done = stage.update()
+    assert done.metrics == {"loss": 0.5, "rows": 4.0}
+    assert {type(value) for value in done.metrics.values()} == {float}
+    encode(done)
 
 
 class Meter(DeviceMeter):
