@@ -35,10 +35,11 @@ class ShmTooSmall(BufferFault):
 
     def __init__(self, needed: int, available: int, folder: str) -> None:
         self.needed, self.available, self.folder = needed, available, folder
+        gigabytes = -(-needed // 2**30) + 1
         super().__init__(
             f"{folder} has {available / 1e6:.1f} MB free, this run needs {needed / 1e6:.1f} MB: "
             f"use fewer actors, envs or steps, run `artos clean`, or enlarge it "
-            f"(mount -o remount,size={-(-needed // 2**30) + 1}G {folder})"
+            f"(mount -o remount,size={gigabytes}G {folder}; a container: --shm-size={gigabytes}g)"
         )
 
 
@@ -174,6 +175,21 @@ class MailboxFull(ArtosError):
     def __init__(self, name: str, size: int) -> None:
         self.name, self.size = name, size
         super().__init__(f"mailbox {name} is full ({size} bytes): its reader does not keep up")
+
+
+class EpisodesDoNotFit(ArtosError):
+    """Actors wait for room that whole episodes take, and nobody will make any, as ``why`` says.
+
+    ``capacity`` is the number of rows that an actor's block holds.
+    """
+
+    def __init__(self, capacity: int, why: str) -> None:
+        self.capacity, self.why = capacity, why
+        super().__init__(
+            f"{why}, and a block holds no more than capacity={capacity} rows: raise capacity above "
+            "the longest episode and a round (steps), and to an actor's share of the n of "
+            "Episodes(n); or lower n, or end episodes earlier"
+        )
 
 
 class EndlessFiring(ArtosError):

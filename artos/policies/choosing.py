@@ -22,6 +22,7 @@ CHOOSES: dict[str, tuple[ActionKind, ...]] = {
     "trpo": _ALL,
     "appo": _ALL,
     "rnd": _ALL,
+    "es": _ALL,
 }
 """Kinds of actions by algorithm; those that draw from replay need bounds if actions are numbers."""
 

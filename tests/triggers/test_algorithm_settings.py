@@ -23,6 +23,7 @@ CLASSES |= {"dqn": artos.DQN, "sac": artos.SAC, "td3": artos.TD3}
 CLASSES |= {"ddpg": artos.DDPG, "d4pg": artos.D4PG}
 CLASSES |= {"crossq": artos.CrossQ, "rnd": artos.RND}
 CLASSES |= {"rainbow": artos.Rainbow, "apex": artos.ApeX}
+CLASSES |= {"es": artos.ES}
 
 
 def settings_type(name: str) -> type[msgspec.Struct]:

@@ -59,6 +59,7 @@ HOSTS = Elsewhere(
     "::test_workers_run_on_hosts_with_a_key_of_theirs_and_leave_nothing"
 )
 RAY = Elsewhere("integration/engines/test_ray.py::test_a_run_goes_on_while_its_groups_come_and_go")
+CONTAINER = "integration/engines/test_container.py"
 DEVELOPERS = NotRun("what developers and CI run; this suite is part of it")
 TRAINED = "run ppo --inline --total-steps 2048 --run-dir runs/first"
 SEED_1 = "runs/ppo-CartPole-v1-seed1-1"
@@ -111,6 +112,18 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "--worker-options='image=REGISTRY/artos:1 cpu=16 memory=32Gi shm=8Gi'": Elsewhere(
         "deploy/launchers/test_manifests.py::test_every_manifest_fits_the_schemas_strictly"
     ),
+    "podman build -f deploy/launchers/container/Containerfile --target cpu -t artos "
+    "--build-arg TORCH_INDEX=URL .": Elsewhere(f"{CONTAINER}::built"),
+    "podman run --rm artos run ppo --env CartPole-v1": Elsewhere(
+        f"{CONTAINER}::test_a_run_in_little_shared_memory_is_stopped_and_saved"
+    ),
+    "podman run --rm --shm-size=2g -v ./runs:/artos/runs:U artos run ppo --env CartPole-v1 "
+    "--actors 8": Elsewhere(
+        f"{CONTAINER}::test_a_run_in_little_shared_memory_is_stopped_and_saved"
+    ),
+    "podman run --rm --user root --privileged --shm-size=2g artos doctor": Elsewhere(
+        f"{CONTAINER}::test_it_is_small_and_has_all_tiers_but_as_root_only"
+    ),
     "kubectl port-forward service/lab-head 7700 &": NotRun("it needs a Kubernetes"),
     "sudo deploy/launchers/systemd/install.sh head tcp://10.0.0.1:7700 keys": Elsewhere(
         "head/daemon/test_options.py::test_a_head_is_installed_by_one_line"
@@ -149,6 +162,12 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         "artos/runtime/test_contracts.py::test_all_that_is_missing_is_said_at_once"
     ),
     "artos run my_actor.py:workload": Run("--total-steps 2048"),
+    "artos run my_reinforce.py:workload": Elsewhere(
+        "integration/docs/test_tutorial.py::test_own_algorithms_learn_from_whole_episodes"
+    ),
+    "artos run my_groups.py:workload": Elsewhere(
+        "integration/docs/test_tutorial.py::test_own_algorithms_learn_from_whole_episodes"
+    ),
     "artos run ppo --set steps=100 --set minibatches=7": REFUSED,
     "artos run ppo --device cuda:7": NotRun("the message has the version of torch, and of a GPU"),
     "artos run ppo --env PongNoFrameskip-v4 --device cuda --set compile=on": NotRun(

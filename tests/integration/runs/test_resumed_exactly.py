@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compilers import needs_compiler
+from helpers import ROOT
 from real_runs import checkpointed
 
 from artos.protocol.invocations import Invoke
@@ -43,6 +44,7 @@ CASES = {
     "impala": (14, 12, ("impala", "--set", "hidden=16")),
     "appo": (14, 12, ("appo", *ROUNDS)),
     "trpo": (12, 10, ("trpo", *ROUNDS)),
+    "es": (12, 10, ("es", *ROUNDS, "--set", "envs=4", "--set", "normalize=true")),
     "dqn": (100, 120, ("dqn", *REPLAY, "--set", "replay_size=160", *EVALUATED)),
     "dqn-prioritised": (101, 120, ("dqn", *REPLAY, "--set", "replay=prioritised")),
     "sac": (60, 60, ("sac", *PENDULUM, *REPLAY)),
@@ -51,6 +53,9 @@ CASES = {
     "crossq": (61, 60, ("crossq", *PENDULUM, *REPLAY, "--set", "critic_hidden=16")),
     "rnd": (12, 10, ("rnd", *ROUNDS, "--set", "features=8", "--set", "novelty_hidden=8")),
     "d4pg": (61, 60, ("d4pg", *PENDULUM, *REPLAY)),
+    "whole-episodes": (
+        40, 8, (f"{ROOT / 'docs' / 'examples' / 'my_reinforce.py'}:workload", "--set", "envs=2"),
+    ),
 }  # fmt: skip
 
 
@@ -111,7 +116,7 @@ def test_as_if_nothing_had_happened(
     done = json.loads((tmp_path / "parts" / "summary.json").read_text())
     assert 0 < done["updates"] < updates
     capfd.readouterr()
-    assert main(["run", "--resume", str(tmp_path / "parts")]) == 0
+    assert main(["run", "--resume", str(tmp_path / "parts"), "--trust"]) == 0
     assert f"resumed at step {done['steps']}; everything is restored" in capfd.readouterr().err
     assert_same(tmp_path / "whole", tmp_path / "parts")
 
