@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from triggers.algorithms.a2c import A2C
     from triggers.algorithms.apex import ApeX
     from triggers.algorithms.appo import APPO
+    from triggers.algorithms.crossq import CrossQ
     from triggers.algorithms.d4pg import D4PG
     from triggers.algorithms.ddpg import DDPG
     from triggers.algorithms.dqn import DQN
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from triggers.algorithms.pipelined_ppo import PipelinedPPO
     from triggers.algorithms.ppo import PPO
     from triggers.algorithms.rainbow import Rainbow
+    from triggers.algorithms.rnd import RND
     from triggers.algorithms.sac import SAC
     from triggers.algorithms.td3 import TD3
     from triggers.algorithms.trpo import TRPO
@@ -76,6 +78,7 @@ __all__ = [
     "FIFO",
     "IMPALA",
     "PPO",
+    "RND",
     "SAC",
     "TD3",
     "TRPO",
@@ -90,6 +93,7 @@ __all__ = [
     "Batch",
     "Claim",
     "Cluster",
+    "CrossQ",
     "DataKey",
     "DrawnBatch",
     "EpisodeBatch",
@@ -135,6 +139,7 @@ __all__ = [
 
 _MODULES = {
     "A2C": "triggers.algorithms.a2c",
+    "CrossQ": "triggers.algorithms.crossq",
     "D4PG": "triggers.algorithms.d4pg",
     "DDPG": "triggers.algorithms.ddpg",
     "APPO": "triggers.algorithms.appo",
@@ -145,6 +150,7 @@ _MODULES = {
     "PipelinedPPO": "triggers.algorithms.pipelined_ppo",
     "PPO": "triggers.algorithms.ppo",
     "Rainbow": "triggers.algorithms.rainbow",
+    "RND": "triggers.algorithms.rnd",
     "SAC": "triggers.algorithms.sac",
     "TD3": "triggers.algorithms.td3",
     "TRPO": "triggers.algorithms.trpo",

@@ -284,7 +284,6 @@ class ReplaySettings(ReplayStart, kw_only=True, frozen=True):
     n_step: NStep = 3
     gamma: Annotated[float, table("discount of later rewards, 0 to 1")] = 0.99
     lr: Annotated[float, learner("step size of the policy")] = 1e-3
-    tau: TargetShare = 1.0
     sync: Annotated[int, learner("updates between versions", ge=1)] = 8
     threads: Threads = 0
     compile: Compiled = "off"
@@ -309,4 +308,3 @@ class CriticsSettings(CriticsStart, kw_only=True, frozen=True):
     batch: BatchSize = 256
     ratio: Annotated[float | None, table("how often each transition is drawn; none: batch")] = None
     n_step: NStep = 1
-    tau: TargetShare = 0.005

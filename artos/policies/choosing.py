@@ -15,11 +15,13 @@ CHOOSES: dict[str, tuple[ActionKind, ...]] = {
     "td3": ("box",),
     "ddpg": ("box",),
     "d4pg": ("box",),
+    "crossq": ("box",),
     "ppo": _ALL,
     "a2c": _ALL,
     "impala": _ALL,
     "trpo": _ALL,
     "appo": _ALL,
+    "rnd": _ALL,
     "es": _ALL,
 }
 """Kinds of actions by algorithm; those that draw from replay need bounds if actions are numbers."""

@@ -21,6 +21,7 @@ CLASSES = {"ppo": artos.PPO, "a2c": artos.A2C, "impala": artos.IMPALA}
 CLASSES |= {"trpo": artos.TRPO, "appo": artos.APPO}
 CLASSES |= {"dqn": artos.DQN, "sac": artos.SAC, "td3": artos.TD3}
 CLASSES |= {"ddpg": artos.DDPG, "d4pg": artos.D4PG}
+CLASSES |= {"crossq": artos.CrossQ, "rnd": artos.RND}
 CLASSES |= {"rainbow": artos.Rainbow, "apex": artos.ApeX}
 CLASSES |= {"es": artos.ES}
 

@@ -11,7 +11,14 @@ from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.off_policy import Obs, OffPolicyLearner
-from artos.learners.settings import CriticsSettings, ReplaySettings, builder, learner, table
+from artos.learners.settings import (
+    CriticsSettings,
+    ReplaySettings,
+    TargetShare,
+    builder,
+    learner,
+    table,
+)
 from artos.specs.workload import Workload
 from triggers.algorithms.replaying import deterministic_workload
 
@@ -21,6 +28,7 @@ class DDPGSettings(CriticsSettings, kw_only=True, frozen=True):
 
     critic_lr: Annotated[float, learner("step size of the critic", gt=0)] = 1e-3
     noise: Annotated[float, table("deviation of the exploration, in half the range")] = 0.1
+    tau: TargetShare = 0.005
 
 
 class DDPG(OffPolicyLearner):

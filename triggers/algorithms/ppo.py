@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
 from torch import Tensor
 
+from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.batch import Batch
 from artos.learners.actor_critic import ActorCriticLearner, explained_variance
 from artos.learners.advantage_cache import GradientAccumulator
@@ -38,6 +39,8 @@ from artos.specs.workload import Workload
 from triggers import ObjectKeyTrigger
 from triggers.algorithms.defaults import actor_critic, minibatches_of
 from triggers.algorithms.pipelines import Pipeline, learner_rows
+
+C = TypeVar("C", bound=ClippedSettings)
 
 
 class PPOSettings(ClippedSettings, kw_only=True, frozen=True):
@@ -160,6 +163,15 @@ class PPO(ActorCriticLearner):
         return mean_and_spread(values, valid) if self.settings.normalize_advantages else (0.0, 1.0)
 
 
+def divided(found: C, actor: RolloutActor, steps: int) -> C:
+    """With a number of minibatches that suits the rows of rounds, if it was left open."""
+    if found.minibatches is not OPEN:
+        return found
+    usual = fitted(found, None).minibatches  # sequences are few, and never cut
+    fine = minibatches_of(actor.envs * steps, actors_of(found.actors).least)
+    return replace(found, minibatches=usual if found.recurrent else fine)
+
+
 @builder(PPOSettings)
 def workload(settings: PPOSettings) -> Workload:
     """PPO on any environment.
@@ -174,10 +186,7 @@ def workload(settings: PPOSettings) -> Workload:
 
     actor = actor_critic(settings, settings.correlation)
     found, numbers = fitted(settings, actor.spec), actors_of(settings.actors)
-    if found.minibatches is OPEN:
-        usual = fitted(settings, None).minibatches  # sequences are few, and never cut
-        fine = minibatches_of(actor.envs * found.steps, numbers.least)
-        found = replace(found, minibatches=usual if found.recurrent else fine)
+    found = divided(found, actor, found.steps)
     keys = tuple(key.name for key in actor.data_keys())
     together = max(1, numbers.most // max(1, found.minibatches))
     rows_to_learner = learner_rows(found.pipeline, keys, found.steps, together, found.max_lag)

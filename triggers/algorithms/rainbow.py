@@ -25,6 +25,7 @@ from artos.learners.settings import (
     LongestGradient,
     Replay,
     ReplaySettings,
+    TargetShare,
     TerminalLives,
     builder,
     fitted,
@@ -56,6 +57,7 @@ class RainbowSettings(ReplaySettings, kw_only=True, frozen=True):
     ] = 0.4
     ratio: Annotated[float, table("how often each transition is drawn")] = 16.0
     target_every: Annotated[int, learner("updates between moves of the target", ge=1)] = 100
+    tau: TargetShare = 1.0
     max_grad_norm: LongestGradient = 10.0
 
 

@@ -13,8 +13,15 @@ from torch import Tensor
 
 from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.learners.network import Network
 from artos.learners.off_policy import Obs, OffPolicyLearner
-from artos.learners.settings import CriticsSettings, ReplaySettings, builder, learner
+from artos.learners.settings import (
+    CriticsSettings,
+    ReplaySettings,
+    TargetShare,
+    builder,
+    learner,
+)
 from artos.policies.bounds import units_of
 from artos.policies.choosing import require_actions
 from artos.policies.squashed import Softmax, SquashedGaussian
@@ -24,8 +31,8 @@ from triggers.algorithms.defaults import require_numbers
 from triggers.algorithms.replaying import critics_workload
 
 
-class SACSettings(CriticsSettings, kw_only=True, frozen=True):
-    """What can be set of SAC, with its defaults."""
+class SoftSettings(CriticsSettings, kw_only=True, frozen=True):
+    """Of algorithms that maximise return plus entropy."""
 
     lr: Annotated[float, learner("step size of the policy")] = 3e-4
     critic_lr: Annotated[float, learner("step size of the critics", gt=0)] = 3e-4
@@ -36,8 +43,14 @@ class SACSettings(CriticsSettings, kw_only=True, frozen=True):
     ] = None
 
 
-class SAC(OffPolicyLearner):
-    """Maximises return plus entropy with two critics.
+class SACSettings(SoftSettings, kw_only=True, frozen=True):
+    """What can be set of SAC, with its defaults."""
+
+    tau: TargetShare = 0.005
+
+
+class SoftLearner(OffPolicyLearner):
+    """The policy and the temperature of SAC, for critics that a subclass owns as ``critics``.
 
     The temperature, from ``temperature`` on, is learned with step size ``temperature_lr`` such that
     the entropy is ``target_entropy``: by default minus the number of action dimensions that are
@@ -45,15 +58,14 @@ class SAC(OffPolicyLearner):
     Discrete actions take expectations over all of them instead of samples (Christodoulou 2019).
     """
 
-    Settings: ClassVar[type[ReplaySettings]] = SACSettings
-    settings: SACSettings
+    settings: SoftSettings
+    critics: Network
 
     def setup(self, context: Any) -> None:
-        """Own critics, their targets, and the logarithm of the temperature."""
+        """Own the logarithm of the temperature."""
         super().setup(context)
         actions, s = context.spec.actions, self.settings
         self.continuous = actions.kind == "box"
-        self.own_critics(s.hidden, s.critic_lr)
         start = torch.tensor(math.log(s.temperature))
         self.log_temperature = self.own("log_temperature", start, lr=s.temperature_lr or None)
         if s.target_entropy is not None:
@@ -63,6 +75,41 @@ class SAC(OffPolicyLearner):
         else:
             self._entropy = 0.5 * math.log(actions.sizes[0])
 
+    def improve(self, obs: Obs, temperature: Tensor) -> tuple[Tensor, Tensor]:
+        """A step of the policy, then of the temperature; returns the loss and the entropy."""
+        with self.critics.fixed():
+            loss, entropy = self.compiler(self._policy_loss, obs, temperature)
+        self.step(loss)
+        if self.settings.temperature_lr:
+            wanted: Tensor | float = self._entropy
+            if MASK_KEY in obs and self.settings.target_entropy is None:
+                wanted = 0.5 * obs[MASK_KEY].sum(1).log().mean()  # by how many may be chosen
+            self.log_temperature.step(self.log_temperature() * (entropy - wanted))
+        return loss.detach(), entropy
+
+    def _policy_loss(self, obs: Obs, temperature: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of eq. 7, and the mean entropy without gradients."""
+        if self.continuous:
+            actions, logs = self.module.sample(obs)
+            values = self.critics(obs, actions).amin(0)
+            return (temperature * logs - values).mean(), -logs.detach().mean()
+        logs = self.module(obs)
+        values = self.critics(obs).amin(0)
+        loss = (logs.exp() * (temperature * logs - values)).sum(-1).mean()
+        return loss, -(logs.exp() * logs).sum(-1).mean().detach()
+
+
+class SAC(SoftLearner):
+    """Maximises return plus entropy with two critics and their slow targets."""
+
+    Settings: ClassVar[type[ReplaySettings]] = SACSettings
+    settings: SACSettings
+
+    def setup(self, context: Any) -> None:
+        """Also own two critics and their targets."""
+        super().setup(context)
+        self.own_critics(self.settings.hidden, self.settings.critic_lr)
+
     def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
         """A step of the critics, then of the policy, then of the temperature."""
         obs = self.observations(batch)
@@ -71,19 +118,12 @@ class SAC(OffPolicyLearner):
             self._critic_loss, obs, self.following(batch), self.rows(batch), temperature
         )
         self.critics.step(critic_loss)
-        with self.critics.fixed():
-            policy_loss, entropy = self.compiler(self._policy_loss, obs, temperature)
-        self.step(policy_loss)
-        if self.settings.temperature_lr:
-            wanted: Tensor | float = self._entropy
-            if MASK_KEY in obs and self.settings.target_entropy is None:
-                wanted = 0.5 * obs[MASK_KEY].sum(1).log().mean()  # by how many may be chosen
-            self.log_temperature.step(self.log_temperature() * (entropy - wanted))
+        policy_loss, entropy = self.improve(obs, temperature)
         self.targets.follow(self.critics, self.settings.tau)
         batch.prioritise(errors.abs().mean(0).cpu().numpy())
         return {
             "critic_loss": critic_loss.detach(),
-            "policy_loss": policy_loss.detach(),
+            "policy_loss": policy_loss,
             "entropy": entropy,
             "temperature": temperature,
             "q": q,
@@ -110,17 +150,6 @@ class SAC(OffPolicyLearner):
         errors = found - wanted
         loss = 0.5 * (rows["weights"] * errors.square()).sum(0).mean()
         return loss, errors.detach(), found.detach().mean()
-
-    def _policy_loss(self, obs: Obs, temperature: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss of eq. 7, and the mean entropy without gradients."""
-        if self.continuous:
-            actions, logs = self.module.sample(obs)
-            values = self.critics(obs, actions).amin(0)
-            return (temperature * logs - values).mean(), -logs.detach().mean()
-        logs = self.module(obs)
-        values = self.critics(obs).amin(0)
-        loss = (logs.exp() * (temperature * logs - values)).sum(-1).mean()
-        return loss, -(logs.exp() * logs).sum(-1).mean().detach()
 
 
 @builder(SACSettings)

@@ -11,7 +11,14 @@ from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.off_policy import Obs, OffPolicyLearner
-from artos.learners.settings import CriticsSettings, ReplaySettings, builder, learner, table
+from artos.learners.settings import (
+    CriticsSettings,
+    ReplaySettings,
+    TargetShare,
+    builder,
+    learner,
+    table,
+)
 from artos.specs.workload import Workload
 from triggers.algorithms.replaying import deterministic_workload
 
@@ -21,6 +28,7 @@ class TD3Settings(CriticsSettings, kw_only=True, frozen=True):
 
     critic_lr: Annotated[float, learner("step size of the critics", gt=0)] = 1e-3
     noise: Annotated[float, table("deviation of the exploration, in half the range")] = 0.1
+    tau: TargetShare = 0.005
     target_noise: Annotated[float, learner("deviation that smooths the target", ge=0)] = 0.2
     target_clip: Annotated[float, learner("bound of that noise", gt=0)] = 0.5
     delay: Annotated[int, learner("updates of the critics in one of the policy", ge=1)] = 2

@@ -17,7 +17,7 @@ from artos.envs.trial import anything
 from artos.errors import Refused
 from artos.policies.choosing import require_actions
 
-OTHER = "ppo, a2c, impala, trpo, appo or es on it"
+OTHER = "ppo, a2c, impala, trpo, appo, rnd or es on it"
 
 PAIR = spaces.Box(-1, 1, (2,), np.float32)
 
@@ -134,7 +134,7 @@ def test_too_many_combinations_are_not_made_one_choice() -> None:
 
 def test_numbers_where_choices_are_wanted() -> None:
     said = refusal(PAIR, "DQN", "discrete")
-    assert f"numbers of shape (2,): run sac, td3, ddpg, d4pg, {OTHER}, or make one" in said
+    assert f"numbers of shape (2,): run sac, td3, ddpg, d4pg, crossq, {OTHER}, or make one" in said
     act(called(said, Taking(PAIR)))
 
 

@@ -1,4 +1,4 @@
-"""TRPO and APPO against their equations, written once more without its machinery."""
+"""TRPO, APPO and RND against their equations, written once more without its machinery."""
 
 from __future__ import annotations
 
@@ -115,6 +115,13 @@ class Rows:
     def gather(self, name: str) -> Any:
         return self.arrays[name]
 
+    def take(self, name: str, index: Any) -> Any:
+        found = self.arrays[name]
+        return found.reshape(-1, *found.shape[3:])[index]
+
+    def minibatches(self, count: int, rng: np.random.Generator) -> Any:
+        return np.array_split(rng.permutation(len(self)), count)
+
 
 def test_appo_weighs_rows_once_for_how_old_they_are() -> None:
     """V-trace's ratio is to the policy that sampled, PPO's to the one the update begins with."""
@@ -138,3 +145,100 @@ def test_appo_weighs_rows_once_for_how_old_they_are() -> None:
     assert report["approx_kl"] == pytest.approx(0, abs=1e-6)
     assert report["policy_loss"] == pytest.approx(-gains.mean(), rel=1e-4)
     assert loss.requires_grad
+
+
+# -- RND ---------------------------------------------------------------------------------------
+
+FEW = {"features": 4, "novelty_hidden": (6,), "epochs": 1, "minibatches": 2, "lr": 1e-3}
+PICTURES = EnvSpec("toy", (IMAGE, Part("observations.speed", (2,), "float32")), SPEC.actions)
+
+
+def rounds(spec: EnvSpec, seed: int = 0, far: float = 0.0) -> Any:
+    """Two rounds of ten steps in two environments; numbers lie around ``far``."""
+    rng, shape = np.random.default_rng(seed), (2, 10, 2)
+    arrays: dict[str, Any] = {
+        name: rng.normal(size=shape).astype(np.float32) for name in ("rewards", "values")
+    }
+    for part in spec.parts:
+        if part.dtype == "uint8":
+            arrays[part.name] = rng.integers(0, 255, (*shape, *part.shape), np.uint8)
+        else:
+            arrays[part.name] = rng.normal(far, 2, (*shape, *part.shape)).astype(np.float32)
+    ends = np.zeros(shape, bool)
+    ends[0, 4] = True
+    batch: Any = Rows(arrays | {
+        "actions": rng.integers(0, 3, shape), "log_probs": np.full(shape, -1.1, np.float32),
+        "bootstraps": np.ones(shape, np.float32), "terminations": ends, "truncations": ends & False,
+    })  # fmt: skip
+    batch.claims = (SimpleNamespace(actor=0), SimpleNamespace(actor=1))
+    return batch
+
+
+def test_rnd_adds_what_is_new_to_what_is_paid() -> None:
+    """Once statistics count the rows: in units of both, and beyond the end of an episode."""
+    learner, batch = made(artos.RND, **FEW, novelty_weight=3.0), rounds(SPEC, far=40.0)
+    learner._count(batch, learner._prepare(batch))
+    obs = torch.from_numpy(batch.arrays[OBS]).reshape(-1, 3)
+    scaled = ((obs - obs.mean(0)) / (obs.std(0, correction=0) + 1e-8)).clamp(-5, 5)
+    with torch.no_grad():
+        wanted, found = (each({OBS: scaled}) for each in (learner.random, learner.predictor))
+        new = ((wanted - found) ** 2).mean(1).reshape(2, 10, 2).numpy()
+        worth = learner.worth({OBS: scaled}).reshape(2, 10, 2).numpy()
+    sums, each = np.zeros((2, 2)), []
+    for step in range(10):
+        sums = 0.99 * sums + new[:, step]
+        each.append(sums)
+    units = new / np.std(each)
+    gains = np.zeros((2, 11, 2))
+    for step in range(8, -1, -1):
+        error = units[:, step + 1] + 0.99 * worth[:, step + 1] - worth[:, step]
+        gains[:, step] = error + 0.99 * 0.95 * gains[:, step + 1]
+    paid = artos.advantages(
+        *(batch.gather(name) for name in (
+            "rewards", "values", "bootstraps", "terminations", "truncations")),
+        gamma=0.99, lam=0.95,
+    )[0]  # fmt: skip
+    data = learner._prepare(batch)
+    expected = (2 * paid + 3 * gains[:, :10]).reshape(-1)
+    np.testing.assert_allclose(data["advantages"], expected, rtol=1e-3, atol=1e-3)
+    returns = (gains[:, :10] + worth).reshape(-1)
+    np.testing.assert_allclose(data["novelty_returns"], returns, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("spec", [SPEC, PICTURES], ids=["vectors", "pictures"])
+def test_what_was_seen_often_is_new_no_more(spec: EnvSpec) -> None:
+    module = ActorCritic(spec, (8,), cnn=spec is PICTURES)
+    fast = {"predictor_lr": 1e-2, "predictor_share": 1.0, "epochs": 12}
+    learner, seen = made(artos.RND, spec, module, **FEW | fast), rounds(spec)
+    random = learner.random.values.clone()
+    first, *_, last = [learner.update(seen, artos.Invoke(1, "t", "update")) for _ in range(4)]
+    assert last["novelty"] < 0.5 * first["novelty"]
+    other = learner._prepare(rounds(spec, 1, far=20.0))["novelty"].mean().item()
+    assert last["novelty"] < other
+    assert torch.equal(random, learner.random.values)
+
+
+def test_a_restored_rnd_goes_on_bit_for_bit() -> None:
+    one, call = made(artos.RND, **FEW), artos.Invoke(1, "t", "update")
+    other = made(artos.RND, **FEW)
+    for seed in range(2):
+        one.update(rounds(SPEC, seed), call)
+    for key, value in other.live().items():
+        value.copy_(one.live()[key])
+    other.restored()
+    for learner in (one, other):
+        learner.update(rounds(SPEC, 2), call)
+    for key, value in one.live().items():
+        assert torch.equal(value, other.live()[key]), key
+
+
+def test_rows_that_only_reset_count_in_no_statistics_of_novelty() -> None:
+    learner, batch = made(artos.RND, **FEW), rounds(SPEC)
+    batch.names, batch.arrays["valid"] = ("valid",), np.ones(batch.shape, bool)
+    batch.arrays["valid"][1, 3] = False
+    batch.arrays[OBS][1, 3] = 1e6
+    learner.update(batch, artos.Invoke(1, "t", "update"))
+    scaled, scale = learner.scaled.module.normalizer, learner.novelty_scale.module
+    real = batch.arrays[OBS][batch.arrays["valid"]]
+    np.testing.assert_allclose(scaled.mean, real.mean(0), rtol=1e-4, atol=1e-5)
+    assert scale.moments[2].item() == len(real)

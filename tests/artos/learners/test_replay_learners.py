@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from artos import D4PG, DDPG, DQN, SAC, TD3, Rainbow
+from artos import D4PG, DDPG, DQN, SAC, TD3, CrossQ, Rainbow
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.learners.context import LearnerContext
@@ -64,6 +64,7 @@ KINDS: dict[str, Kind] = {
     "sac-discrete": (partial(SAC, hidden=SIDES), Softmax, DISCRETE),
     "td3": (partial(TD3, hidden=SIDES), Deterministic, BOX),
     "ddpg": (partial(DDPG, hidden=SIDES), Deterministic, BOX),
+    "crossq": (partial(CrossQ, hidden=SIDES, critic_hidden=SIDES, delay=2), SquashedGaussian, BOX),
     "d4pg": (partial(D4PG, hidden=SIDES, v_min=-3.0, v_max=3.0, atoms=5), Deterministic, BOX),
 }
 
@@ -301,6 +302,63 @@ def test_d4pg() -> None:
     np.testing.assert_allclose(batch.priorities, each.detach(), rtol=1e-4)
 
 
+def test_crossq() -> None:
+    """The first update: batch normalisation, written once more for each critic, of the joint batch.
+
+    The second one also moves the policy, by the critics that running statistics normalise.
+    """
+    learner = made("crossq", temperature=0.5, critic_lr=2e-3, lr=1e-3)
+    batch, policy, critics = a_batch(BOX), apart(learner.network), apart(learner.critics)
+    obs, following = observed(batch), observed(batch, "next.")
+    torch.manual_seed(5 * 1_000_003)
+    with torch.no_grad():
+        drawn, logs = policy.sample(following)  # type: ignore[operator]
+    actions = torch.from_numpy(batch["actions"])
+    unit = torch.stack((actions[:, 0] / 2, actions[:, 1] * 2 - 1), 1)
+    hot = [functional.one_hot(x["observations.b"], 2).float() for x in (obs, following)]
+    both = torch.cat((
+        torch.cat((obs["observations.a"], hot[0], unit), 1),
+        torch.cat((following["observations.a"], hot[1], drawn), 1),
+    ))  # fmt: skip
+    values, layers = [], critics.layers
+    for which in range(2):
+        seen = both
+        for norm, weight, bias in zip(layers.norms, layers.weights, layers.biases, strict=True):
+            spread = torch.sqrt(seen.var(0, correction=0) + 1e-3)
+            seen = (seen - seen.mean(0)) / spread * norm.scale[which, 0] + norm.shift[which, 0]
+            seen = seen @ weight[which].t() + bias[which, 0]
+            seen = seen.relu() if weight.shape[1] > 1 else seen
+        values.append(seen.squeeze(1))
+    after = torch.minimum(*values)[ROWS:].detach() - 0.5 * logs
+    aim = wanted(batch, after)
+    found = torch.stack(values)[:, :ROWS]
+    loss = 0.5 * sum((torch.tensor(batch.weights) * (each - aim) ** 2).mean() for each in found)
+    metrics = learner.update(batch, CALL)
+    assert metrics["critic_loss"] == pytest.approx(loss.item(), rel=1e-4)  # type: ignore[union-attr]
+    optimizer = torch.optim.Adam(critics.parameters(), 2e-3, (0.5, 0.999), eps=1e-8)
+    loss.backward()  # type: ignore[union-attr]
+    optimizer.step()
+    new = torch.cat([p.detach().reshape(-1) for p in critics.parameters()])
+    torch.testing.assert_close(parameters(learner.critics), new, rtol=1e-4, atol=1e-5)
+    first = learner.critics.module.layers.norms[0]
+    torch.testing.assert_close(first.mean[0, 0], 0.01 * both.mean(0))
+    np.testing.assert_allclose(batch.priorities, (found - aim).abs().mean(0).detach(), rtol=1e-3)
+    same = torch.cat([p.detach().reshape(-1) for p in policy.parameters()])
+    assert torch.equal(parameters(learner.network), same)
+    learner.update(batch, CALL)
+    assert learner.log_temperature().item() != pytest.approx(np.log(0.5))
+    now = apart(learner.critics)
+    torch.manual_seed(5 * 1_000_003 + 1)
+    policy.sample(following)  # type: ignore[operator]
+    drawn, logs = policy.sample(obs)  # type: ignore[operator]
+    policy_loss = (0.5 * logs - torch.minimum(*now(obs, drawn))).mean()
+    optimizer = torch.optim.Adam(policy.parameters(), 1e-3, (0.5, 0.999), eps=1e-5)
+    policy_loss.backward()
+    optimizer.step()
+    moved = torch.cat([p.detach().reshape(-1) for p in policy.parameters()])
+    torch.testing.assert_close(parameters(learner.network), moved, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_restored_learner_goes_on_bit_for_bit(name: str) -> None:
     one, other = made(name, sync=3), made(name, seed=1, sync=3)
@@ -327,7 +385,8 @@ def test_a_restored_learner_goes_on_bit_for_bit(name: str) -> None:
         ("dqn", {"tau": 0.0}), ("dqn", {"sync": 0}), ("dqn", {"target_every": 0}),
         ("rainbow", {"target_every": 0}),
         ("sac", {"critic_lr": 0.0}), ("sac", {"temperature": -1.0}),
-        ("sac", {"temperature_lr": float("nan")}), ("td3", {"delay": 0}),
+        ("sac", {"temperature_lr": float("nan")}), ("td3", {"delay": 0}), ("crossq", {"delay": 0}),
+        ("crossq", {"renorm_after": -1}),
         ("td3", {"target_noise": -0.1}), ("td3", {"lr": float("inf")}),
         ("d4pg", {"atoms": 1}), ("d4pg", {"v_min": float("-inf")}), ("d4pg", {"v_min": 3.0}),
     ],
@@ -350,6 +409,7 @@ def test_all_networks_scale_observations_by_the_same_statistics(name: str) -> No
     networks = [learner.network, *learner.owned.values()]
     found = [each for network in networks for each in normalizers(network.module)]
     counts = {"dqn": 2, "rainbow": 2, "sac": 3, "sac-discrete": 3, "td3": 4, "ddpg": 4, "d4pg": 4}
+    counts["crossq"] = 2
     assert len(found) == counts[name]
     for each in found:
         torch.testing.assert_close(each.mean, torch.cat((mean, torch.zeros(2))))

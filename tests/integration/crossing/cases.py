@@ -35,6 +35,7 @@ TAKES = {
     "td3": BOUNDED,
     "ddpg": BOUNDED,
     "d4pg": BOUNDED,
+    "crossq": BOUNDED,
 }
 
 Case = tuple[str, Habits]

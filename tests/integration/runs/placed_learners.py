@@ -46,6 +46,11 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "sac-discrete": ("sac", REPLAY | {"env": "CartPole-v1", "hidden": "16,16"}),
     "td3": ("td3", REPLAY | {"env": BOX, "hidden": "16,16"}),
     "ddpg": ("ddpg", REPLAY | {"env": BOX, "hidden": "16,16"}),
+    "crossq": (
+        "crossq",
+        REPLAY | {"env": BOX, "hidden": "16,16", "critic_hidden": "16,16", "delay": 2},
+    ),
+    "rnd": ("rnd", ON_POLICY | {"features": 8, "novelty_hidden": "8"}),
     "d4pg": ("d4pg", REPLAY | {"env": BOX, "hidden": "16,16", "n_step": 1}),
 }
 LEARNERS = QUICK | MORE

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from learned import learned
+from learned import best_mean, learned
 from real_runs import Artos, Outcome
 
-from triggers.algorithms import d4pg, ddpg, sac, td3
+from triggers.algorithms import crossq, d4pg, ddpg, sac, td3
 
 pytestmark = pytest.mark.processes
 
@@ -26,6 +27,12 @@ FASTER = tuple(
     word for rate in ("lr", "critic_lr", "temperature_lr") for word in ("--set", f"{rate}=1e-3")
 )
 """Learns Pendulum in two thirds of the steps that the defaults take."""
+
+NARROW = (
+    "--set", "hidden=64,64", "--set", "critic_hidden=64,64", "--set", "batch=64", "--set",
+    "delay=1", "--set", "after=500",
+)  # fmt: skip
+"""Learns Pendulum in updates that take a tenth of the time."""
 
 CONTINUOUS = ("--env", "Pendulum-v1", "--set", "normalize=true")
 
@@ -65,7 +72,7 @@ def test_they_run_as_told(case: str, mode: tuple[str, ...], artos: Callable[...,
     assert 0 < summary["version"] <= summary["updates"] // 8 + 1
 
 
-@pytest.mark.parametrize("algorithm", [sac, td3, ddpg, d4pg])
+@pytest.mark.parametrize("algorithm", [sac, td3, ddpg, d4pg, crossq])
 def test_a_run_limited_by_its_updates_keeps_as_many_rows_as_are_wanted(
     algorithm: ModuleType,
 ) -> None:
@@ -104,6 +111,7 @@ def test_what_cannot_be_is_refused(
         ("ddpg", ("--total-steps", "8000", "--set", "hidden=64,64"), -500),
         ("trpo", ("--env", "CartPole-v1", "--total-steps", "60000"), 300),
         ("d4pg", ("--total-steps", "6000", "--set", "hidden=64,64"), -300),
+        ("crossq", (*NARROW, "--total-steps", "6000"), -400),
         ("appo", ("--env", "CartPole-v1", "--total-steps", "100000"), 250),
         ("ppo", (*CONTINUOUS, "--total-steps", "80000"), -500),
     ],
@@ -116,3 +124,20 @@ def test_they_learn(
     assert learned(run, home / "learnt", 10, bar)
     summary = json.loads((home / "learnt" / "summary.json").read_text())
     assert summary["restarts"] == summary["rows_lost"] == 0
+
+
+@pytest.mark.long
+def test_rnd_finds_what_ppo_never_sees(artos: Callable[..., Outcome], home: Path) -> None:
+    shutil.copy(Path(__file__).with_name("corridor.py"), home)
+    size = ("--total-steps", "20480", "--set", "envs=8", "--set", "steps=128", "--actors", "1")
+    alike = ("--env", "corridor:make", *size, "--set", "minibatches=4", "--set", "hidden=32")
+    small = ("features=32", "novelty_hidden=32", "predictor_lr=1e-3")
+    found = {}
+    for name, more in (("ppo", ()), ("rnd", small)):
+        settings = tuple(word for each in more for word in ("--set", each))
+        where = ("--inline", "--seed", "1", "--run-dir", name)
+        outcome = artos("run", name, *alike, *settings, *where)
+        assert outcome.status == 0, outcome.err
+        found[name] = best_mean(home / name, 50)
+    assert found["ppo"] <= 0.1
+    assert found["rnd"] >= 0.6

@@ -50,6 +50,8 @@ CASES = {
     "sac": (60, 60, ("sac", *PENDULUM, *REPLAY)),
     "td3": (61, 60, ("td3", *PENDULUM, *REPLAY)),
     "ddpg": (61, 60, ("ddpg", *PENDULUM, *REPLAY)),
+    "crossq": (61, 60, ("crossq", *PENDULUM, *REPLAY, "--set", "critic_hidden=16")),
+    "rnd": (12, 10, ("rnd", *ROUNDS, "--set", "features=8", "--set", "novelty_hidden=8")),
     "d4pg": (61, 60, ("d4pg", *PENDULUM, *REPLAY)),
     "whole-episodes": (
         40, 8, (f"{ROOT / 'docs' / 'examples' / 'my_reinforce.py'}:workload", "--set", "envs=2"),

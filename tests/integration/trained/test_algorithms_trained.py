@@ -12,10 +12,10 @@ import torch
 import artos
 from triggers.algorithms import BUILT_IN
 
-ON_POLICY = ("ppo", "a2c", "impala", "trpo", "appo")
+ON_POLICY = ("ppo", "a2c", "impala", "trpo", "appo", "rnd")
 ENVS = dict.fromkeys((*ON_POLICY, "dqn", "rainbow", "apex"), "CartPole-v1")
 ENVS |= {"es": "CartPole-v1"}
-ENVS |= dict.fromkeys(("sac", "td3", "ddpg", "d4pg"), "Pendulum-v1")
+ENVS |= dict.fromkeys(("sac", "td3", "ddpg", "d4pg", "crossq"), "Pendulum-v1")
 
 
 def test_all_algorithms_are_here() -> None:

@@ -1,0 +1,113 @@
+"""CrossQ (Bhatt et al. 2024): its settings, its update, its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from artos.actors.rollout import RolloutActor
+from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.learners.off_policy import Obs
+from artos.learners.optimisers import Adam
+from artos.learners.settings import ReplaySettings, builder, learner
+from artos.policies.choosing import require_actions
+from artos.policies.critics import RenormCritics
+from artos.policies.encoders import normalizers
+from artos.policies.squashed import SquashedGaussian
+from artos.specs.workload import Workload
+from triggers.algorithms.defaults import require_numbers
+from triggers.algorithms.replaying import critics_workload
+from triggers.algorithms.sac import SoftLearner, SoftSettings
+
+_BETAS = (0.5, 0.999)
+
+
+class CrossQSettings(SoftSettings, kw_only=True, frozen=True):
+    """What can be set of CrossQ, with its defaults."""
+
+    lr: Annotated[float, learner("step size of the policy")] = 1e-3
+    critic_lr: Annotated[float, learner("step size of the critics", gt=0)] = 1e-3
+    temperature_lr: Annotated[float, learner("step size of that weight; 0: keep it", ge=0)] = 1e-3
+    critic_hidden: Annotated[
+        tuple[int, ...], learner("units of the critics' hidden layers; 2048,2048 in the paper")
+    ] = (512, 512)
+    delay: Annotated[int, learner("updates of the critics in one of the policy", ge=1)] = 3
+    renorm_after: Annotated[
+        int, learner("updates from which on batch statistics are corrected", ge=0)
+    ] = 100_000
+
+
+class CrossQ(SoftLearner):
+    """SAC without targets, as critics with batch normalisation are stable without them.
+
+    States with the actions that were taken, and the states after with those that the policy takes
+    there, pass through the critics as one batch, so that both are normalised alike. The
+    policy climbs the critics as running statistics normalise them. Unlike the paper's it has no
+    such layers itself, so that acting needs no statistics. Adam's first moments decay by 0.5.
+    """
+
+    Settings: ClassVar[type[ReplaySettings]] = CrossQSettings
+    settings: CrossQSettings
+
+    def optimiser(self) -> Adam:
+        """The policy's."""
+        return Adam(self.settings.lr, betas=_BETAS)
+
+    def setup(self, context: Any) -> None:
+        """Also own two wide critics."""
+        super().setup(context)
+        s, scaled = self.settings, bool(normalizers(self.module))
+        critics = RenormCritics(
+            self.context.spec, s.critic_hidden, after=s.renorm_after, normalize=scaled
+        )
+        adam = Adam(s.critic_lr, eps=1e-8, betas=_BETAS)
+        self.critics = self.own("critics", critics, optimiser=adam)
+
+    def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
+        """A step of the critics and, every ``delay`` updates, of policy and temperature."""
+        obs = self.observations(batch)
+        temperature = self.log_temperature().detach().exp()
+        loss, errors, q, entropy = self.compiler(
+            self._critic_loss, obs, self.following(batch), self.rows(batch), temperature
+        )
+        self.critics.step(loss)
+        if self.critics.steps % self.settings.delay == 0:
+            self.improve(obs, temperature)
+        batch.prioritise(errors.abs().mean(0).cpu().numpy())
+        return {
+            "critic_loss": loss.detach(), "entropy": entropy, "temperature": temperature, "q": q
+        }  # fmt: skip
+
+    def _critic_loss(
+        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor], temperature: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The loss, and without gradients the errors (2, n), the mean value and the entropy."""
+        with torch.no_grad():
+            drawn, logs = self.module.sample(following)
+        both = {key: torch.cat((obs[key], following[key])) for key in obs}
+        actions = torch.cat((self.module.bounds.unit(rows["actions"]), drawn))
+        values, count = self.critics(both, actions, learning=True), len(drawn)
+        found = values[:, :count]
+        value = values[:, count:].detach().amin(0) - temperature * logs
+        errors = found - self.wanted(rows, value)
+        loss = 0.5 * (rows["weights"] * errors.square()).sum(0).mean()
+        return loss, errors.detach(), found.detach().mean(), -logs.mean()
+
+
+@builder(CrossQSettings)
+def workload(settings: CrossQSettings) -> Workload:
+    """CrossQ on continuous actions with bounds.
+
+    Actors and learner work at the same time; after ``after`` transitions each one is drawn
+    ``ratio`` times on average, by default one update per environment step.
+    """
+    s = settings
+    policy = partial(SquashedGaussian, hidden=s.hidden, random=s.after, normalize=s.normalize)
+    actor = RolloutActor(s.env, policy, s.envs)
+    require_actions(actor.spec, "CrossQ", "box")
+    require_numbers(actor, s.normalize)
+    return critics_workload("crossq", actor, CrossQ(settings), settings)
