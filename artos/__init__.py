@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from triggers.algorithms.d4pg import D4PG
     from triggers.algorithms.ddpg import DDPG
     from triggers.algorithms.dqn import DQN
+    from triggers.algorithms.grpo import GRPO
     from triggers.algorithms.impala import IMPALA
     from triggers.algorithms.pipelined_ppo import PipelinedPPO
     from triggers.algorithms.ppo import PPO
@@ -64,6 +65,7 @@ __all__ = [
     "DDPG",
     "DQN",
     "FIFO",
+    "GRPO",
     "IMPALA",
     "PPO",
     "SAC",
@@ -126,6 +128,7 @@ _MODULES = {
     "APPO": "triggers.algorithms.appo",
     "ApeX": "triggers.algorithms.apex",
     "DQN": "triggers.algorithms.dqn",
+    "GRPO": "triggers.algorithms.grpo",
     "IMPALA": "triggers.algorithms.impala",
     "PipelinedPPO": "triggers.algorithms.pipelined_ppo",
     "PPO": "triggers.algorithms.ppo",

@@ -21,6 +21,7 @@ SHOWN_IN = {
     "my_dqn.py": "docs/how-to/own-algorithm.md",
     "my_env.py": "docs/how-to/environments.md",
     "my_pipeline.py": "docs/how-to/pipelines.md",
+    "my_text.py": "docs/how-to/tokens.md",
     "my_scaling.py": "docs/how-to/elastic-actors.md",
     "optuna_study.py": "docs/how-to/python.md",
     "ray_tune_search.py": "docs/how-to/python.md",

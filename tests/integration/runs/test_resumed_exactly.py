@@ -43,6 +43,7 @@ CASES = {
     "impala": (14, 12, ("impala", "--set", "hidden=16")),
     "appo": (14, 12, ("appo", *ROUNDS)),
     "trpo": (12, 10, ("trpo", *ROUNDS)),
+    "grpo": (14, 10, ("grpo", "--set", "groups=2", "--set", "group=4", "--set", "width=16")),
     "dqn": (100, 120, ("dqn", *REPLAY, "--set", "replay_size=160", *EVALUATED)),
     "dqn-prioritised": (101, 120, ("dqn", *REPLAY, "--set", "replay=prioritised")),
     "sac": (60, 60, ("sac", *PENDULUM, *REPLAY)),
