@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,8 +18,10 @@ class GroupActor(RolloutActor):
 
     All of them are reset when a round begins, so each row of a round up to an environment's first
     end belongs to an episode whose beginning the whole group shares. What an environment does in
-    the round after that is its own. Seeds follow from the actor's and from the round's first step.
+    the round after that is its own.
     """
+
+    kept: ClassVar[tuple[str, ...]] = (*RolloutActor.kept, "_random")
 
     def __init__(self, env: str, policy: Callable[[EnvSpec], Any], groups: int, group: int) -> None:
         super().__init__(env, policy, groups * group)
@@ -28,10 +30,10 @@ class GroupActor(RolloutActor):
     def setup(self, context: ActorContext) -> None:
         """Become the actor of ``context``."""
         super().setup(context)
-        self._seed = context.seed
+        self._random = np.random.default_rng(context.seed)
 
     def sample(self, start: int, rows: int, call: Invoke) -> dict[str, float]:
         """Write the rows of a round, in whose first one all episodes begin."""
-        (seed,) = np.random.SeedSequence((self._seed, start)).generate_state(1)
-        self._observations = self._stepper.reset(int(seed), alike=self.group)
+        seed = int(self._random.integers(2**31))
+        self._observations = self._stepper.reset(seed, alike=self.group)
         return super().sample(start, rows, call)
