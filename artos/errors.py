@@ -35,10 +35,11 @@ class ShmTooSmall(BufferFault):
 
     def __init__(self, needed: int, available: int, folder: str) -> None:
         self.needed, self.available, self.folder = needed, available, folder
+        gigabytes = -(-needed // 2**30) + 1
         super().__init__(
             f"{folder} has {available / 1e6:.1f} MB free, this run needs {needed / 1e6:.1f} MB: "
             f"use fewer actors, envs or steps, run `artos clean`, or enlarge it "
-            f"(mount -o remount,size={-(-needed // 2**30) + 1}G {folder})"
+            f"(mount -o remount,size={gigabytes}G {folder}; a container: --shm-size={gigabytes}g)"
         )
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from artos.system import private_folder
+from artos.system.account import file_user
 from artos.system.child_modules import ChildModule
 from artos.system.locks import FileLock, is_held
 from artos.system.pidfd import PidFd
@@ -162,7 +163,7 @@ def holds_images(path: Path) -> bool:
 
 def _uses(process: Path, prefix: str) -> bool:
     try:
-        if process.stat().st_uid != os.getuid():
+        if process.stat().st_uid != file_user():
             return False
         command = (process / "cmdline").read_bytes()
         if not any(member in command for member in _MEMBERS):

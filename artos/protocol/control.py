@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, field
 
 from artos.protocol.message import Bulk, Message
+from artos.protocol.run_keys import RunKeys
 from artos.protocol.views import ClusterView, RunFacts, RunView
 from artos.specs.fields import (
     Count,
@@ -211,17 +212,22 @@ class Hello(Message, frozen=True, tag=True):
 
 
 class Welcome(Message, frozen=True, tag=True):
-    """Head → worker: admitted. A node that is silent for ``deadline`` seconds counts as gone."""
+    """Head → worker: admitted. A node that is silent for ``deadline`` seconds counts as gone.
+
+    ``accounts``: runs may have system accounts of their own, which share CPUs all the same.
+    """
 
     protocol: Number
     version: Line
     deadline: Seconds
+    accounts: bool = False
 
 
 class Load(Message, frozen=True, tag=True):
     """Worker → head, every second or so: actors alive per run, CPU and memory in use (0 to 1).
 
-    ``faults`` counts those the worker survived, ``malformed`` the messages that it refused.
+    Its executors have, or may have, ``shm_bytes`` of shared memory; 0: any number. ``faults``
+    counts those the worker survived, ``malformed`` the messages that it refused.
     """
 
     actors: Named = field(default_factory=dict)
@@ -229,6 +235,7 @@ class Load(Message, frozen=True, tag=True):
     memory: Share = 0.0
     faults: Small = 0
     malformed: Small = 0
+    shm_bytes: Count = 0
 
 
 class Assign(Message, frozen=True, tag=True):
@@ -237,6 +244,9 @@ class Assign(Message, frozen=True, tag=True):
     ``plan`` is the ``Plan`` as JSON, with paths as on the head, below ``folder``; ``archive`` is
     the user's code ("": none). ``steering`` and ``experience`` are endpoints of the run. Actors of
     the run hold at most ``slots`` CPUs of this node at once; sent again, other ``slots`` hold.
+
+    A daemon that may switch starts it under the system account ``account`` ("": its own). Such a
+    run has ``keys`` of its own, with which its executor talks to it.
     """
 
     run: Name
@@ -247,6 +257,8 @@ class Assign(Message, frozen=True, tag=True):
     steering: Line
     experience: Line
     slots: Few
+    account: Line = ""
+    keys: RunKeys | None = None
 
 
 class Unassign(Message, frozen=True, tag=True):

@@ -88,6 +88,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     user: str = ""
+    account: str = ""
+    """The system account of its processes where a daemon may switch; "": the daemon's."""
     state: str
     outcome: str = ""
     why: str = ""

@@ -48,6 +48,8 @@ class RunOrder(msgspec.Struct, frozen=True):
     keys: str
     head: str
     resume: bool = False
+    note: str = ""
+    """What its log is to say first."""
 
 
 class ExecutorOrder(msgspec.Struct, frozen=True):
@@ -68,6 +70,8 @@ class ExecutorOrder(msgspec.Struct, frozen=True):
     logs: str
     images: str
     cpus: tuple[int, ...]
+    note: str = ""
+    """What its log is to say first."""
 
 
 class AgentOrders(msgspec.Struct, frozen=True):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from artos.buffer.mailbox import Board, board_bytes
 from artos.buffer.model_block import ModelBlock, block_bytes
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.buffer.segment import free_bytes
-from artos.buffer.shm_folder import ShmFolder, reap_orphans
+from artos.buffer.shm_folder import PREFIX, ShmFolder, reap_orphans
 from artos.errors import MemoryTooSmall, ShmTooSmall
 from artos.runs.plan import Plan, Site
 from artos.specs.keys import VALUE
@@ -27,6 +28,7 @@ from artos.system.memory_limit import memory_left
 from artos.system.shm import shm_root
 
 MODEL = "model_param"
+_CACHED = re.compile(r"board|model|actor-\d+")
 _log = logging.getLogger(__name__)
 
 
@@ -184,6 +186,16 @@ def check_space(plan: Plan, left: Iterable[Path] = ()) -> None:
         names = ", ".join(path.name for path in given_up)
         _log.warning("rows kept for runs that were killed are given up for room: %s", names)
         _check_room(needed)
+
+
+def held_bytes(node: str) -> int:
+    """Bytes that the ``CacheMemory`` of executors on ``node`` takes on this machine."""
+    held = 0
+    for path in shm_root().glob(f"{PREFIX}*.{node}.*/*"):
+        if _CACHED.fullmatch(path.name):
+            with suppress(OSError):  # it has just been removed
+                held += path.stat().st_size
+    return held
 
 
 def shm_left() -> int:

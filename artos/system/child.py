@@ -18,6 +18,7 @@ from typing import IO, Protocol
 import msgspec
 
 from artos.system import heap
+from artos.system.account import SystemAccount
 from artos.system.logs import print_whatever_happens, rotate, tail
 from artos.system.pidfd import PidFd
 from artos.system.regular_file import opened
@@ -161,10 +162,11 @@ def start(
     stdout: IO[bytes] | None = None,
     prefix: Sequence[str] = (),
     inherits: Sequence[int] = (),
+    account: SystemAccount | None = None,
 ) -> Child:
     """Start a process, with its log, that imports everything itself: a ``Starter``."""
     with streams_to(log, stdin, stdout) as streams:
-        return Child(spawn(spec, streams, prefix, inherits), log)
+        return Child(spawn(spec, streams, prefix, inherits, account), log)
 
 
 @contextmanager
@@ -178,22 +180,25 @@ def streams_to(
 
 
 def spawn(
-    spec: ProcessSpec, streams: Streams, prefix: Sequence[str] = (), inherits: Sequence[int] = ()
-) -> subprocess.Popen[bytes]:
+    spec: ProcessSpec, streams: Streams, prefix: Sequence[str] = (), inherits: Sequence[int] = (),
+    account: SystemAccount | None = None,
+) -> subprocess.Popen[bytes]:  # fmt: skip
     """Start a process that imports everything itself, with these standard streams.
 
     ``prefix`` is a command that runs it, such as ``numactl --physcpubind=1``; descriptors that it
-    ``inherits`` keep their numbers.
+    ``inherits`` keep their numbers. Only root can start one of an ``account``.
     """
     stdin, stdout, stderr = streams
+    variables = environment(spec.threads, keeps_heap=spec.keeps_heap)
     return subprocess.Popen(
         [*prefix, *(_APART if spec.apart else ()), *command(spec.module, *spec.arguments)],
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
-        env=environment(spec.threads, keeps_heap=spec.keeps_heap),
+        env=variables if account is None else account.environment(variables),
         start_new_session=True,  # Ctrl-C reaches only the supervisor, which ends the others
         pass_fds=inherits,
+        **({} if account is None else account.switching),
     )
 
 

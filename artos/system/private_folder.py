@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from artos.errors import NotOurs
+from artos.system.account import file_user
 
 _RANDOM = 8
 """Bytes of a name that cannot be guessed."""
@@ -73,7 +74,7 @@ def open_own(path: Path) -> int:
     # The user's own group may write: many systems give each user a group of their own, and a umask
     # that lets it.
     others = stat.S_IWOTH if about.st_gid == os.getegid() else stat.S_IWOTH | stat.S_IWGRP
-    if about.st_uid == os.geteuid() and not about.st_mode & others:
+    if about.st_uid == file_user() and not about.st_mode & others:
         return descriptor
     os.close(descriptor)
     mode, owner = stat.filemode(about.st_mode), about.st_uid
@@ -144,7 +145,7 @@ def planted(path: Path) -> str:
     for each in (lexical, *lexical.parents):
         with suppress(OSError):
             owner = each.lstat().st_uid
-            if owner not in (0, os.geteuid()) and each.parent.stat().st_mode & stat.S_IWOTH:
+            if owner not in (0, file_user()) and each.parent.stat().st_mode & stat.S_IWOTH:
                 return f"{each} belongs to user {owner}, and {each.parent} is open to everyone"
     return ""
 

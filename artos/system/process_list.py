@@ -11,9 +11,14 @@ import psutil
 from artos.system.pidfd import PidFd
 
 
-def find(is_wanted: Callable[[Sequence[str]], bool]) -> Iterator[PidFd]:
-    """The other processes whose command line is wanted; the caller closes them."""
-    for process in psutil.process_iter(["cmdline"]):
+def find(is_wanted: Callable[[Sequence[str]], bool], user: int | None = None) -> Iterator[PidFd]:
+    """The other processes whose command line is wanted, of any user or one; the caller closes them.
+
+    Whose they are matters where several users have processes: a command line can be forged.
+    """
+    for process in psutil.process_iter(["cmdline", "uids"]):
+        if user is not None and (process.info["uids"] or (user,))[0] != user:
+            continue
         if process.pid != os.getpid() and is_wanted(process.info["cmdline"] or ()):
             with suppress(ProcessLookupError):
                 opened = PidFd(process.pid)

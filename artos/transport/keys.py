@@ -17,6 +17,7 @@ import zmq
 from zmq.utils import z85
 
 from artos.errors import Refused
+from artos.protocol.run_keys import RunKeys
 from artos.system.durable import sync_folder, write_durably
 from artos.system.regular_file import contents
 from artos.transport.roles import ANY, OWNER, Holder, KeyRole, Register, holder_of
@@ -58,6 +59,34 @@ def make_keys(folder: Path, *holders: Holder) -> list[Path]:
     except OSError as error:
         raise Refused([f"cannot make keys in {folder}: {error.strerror}"]) from error
     return new
+
+
+def new_run_keys() -> RunKeys:
+    """Keys of a run of its own."""
+    (head, head_secret), (executor, executor_secret) = (
+        [key.decode() for key in zmq.curve_keypair()] for _ in range(2)
+    )
+    return RunKeys(head, head_secret, executor, executor_secret)
+
+
+def write_run_keys(folder: Path, keys: RunKeys) -> Path:
+    """Write a folder as ``Keys`` reads it: executors of the run may have the name of any node.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    base = _base(folder, ANY)
+    for each in (folder, *(folder / name for name in FOLDERS.values())):
+        each.mkdir(mode=0o700, exist_ok=True)
+    files = {
+        folder / "head.key": keys.head, folder / "head.key_secret": keys.head_secret,
+        base.with_name(f"{ANY.name}.key"): keys.executor,
+        base.with_name(f"{ANY.name}.key_secret"): keys.executor_secret,
+    }  # fmt: skip
+    for path, key in files.items():
+        if key:
+            write_durably(path, key.encode() + b"\n", 0o600)
+    return folder
 
 
 def revoke(folder: Path, holder: Holder) -> None:

@@ -7,14 +7,16 @@ import os
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import zmq
 
 from artos.clock import Clock, SystemClock
 from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.message import Message
+from artos.system.account import SystemAccount
 from artos.system.closing import Closing
 from artos.system.faults import Faults
 from artos.transport import sockets
@@ -39,6 +41,13 @@ Heard = tuple[FrameSource, list[bytes]]
 _ROUND = 0.5  # seconds from one look at every peer to the next
 _BATCH = 1_000  # messages read before any are answered
 _JOIN_SECONDS = 10.0  # for the thread to end; it never waits for anything but ``ring``
+
+
+class Door(NamedTuple):
+    """One more place where a serving socket listens: in the folder of a system account."""
+
+    endpoint: str
+    account: SystemAccount
 
 
 class Endpoint(Closing):
@@ -110,10 +119,10 @@ class Endpoint(Closing):
 
 
 class ServingEndpoint(Endpoint):
-    """Serves any number of peers, each reached by its own route."""
+    """Serves any number of peers, each reached by its own route; at ``doors``, too."""
 
-    def __init__(self, endpoint: str, keys: Keys | None) -> None:
-        self._endpoint, self._keys = endpoint, keys
+    def __init__(self, endpoint: str, keys: Keys | None, doors: Sequence[Door] = ()) -> None:
+        self._endpoint, self._keys, self._doors = endpoint, keys, doors
         super().__init__()
 
     def send(self, route: bytes, message: bytes) -> bool:
@@ -127,6 +136,9 @@ class ServingEndpoint(Endpoint):
         self._zap = sockets.ZapHandler(self._context, self._keys) if self._keys else None
         socket = sockets.serve(self._context, self._endpoint, self._keys, _LARGEST)
         self._doorkeeper = Doorkeeper(socket, _LARGEST) if self._keys else None
+        for door in self._doors:
+            with door.account.acting():  # the socket is a file of the account
+                sockets.listen(socket, door.endpoint)
         return socket
 
     def hang_up(self, route: bytes) -> None:
@@ -150,6 +162,8 @@ class ServingEndpoint(Endpoint):
     def _opened(self, frames: list[zmq.Frame]) -> Heard:
         route = frames[0].bytes
         key = str(frames[0].get("User-Id")) if self._keys else ""
+        if self._doors:
+            key = sockets.user_of(frames[0])
         if self._doorkeeper:
             self._doorkeeper.heard(frames[0], route)
         sender = FrameSource(sockets.name_of(route), key, route)
@@ -239,15 +253,21 @@ class Messenger(Closing):
 
     @classmethod
     def serve(
-        cls, endpoint: str, keys: Keys | None, ring: Callable[[], None], clock: Clock | None = None
-    ) -> Messenger:
+        cls, endpoint: str, keys: Keys | None, ring: Callable[[], None],
+        clock: Clock | None = None, authorizer: Authorizer | None = None,
+        doors: Sequence[Door] = (),
+    ) -> Messenger:  # fmt: skip
         """Listen (``tcp://IP:*`` for any port); the thread calls ``ring`` when messages have come.
+
+        Without keys, but with ``doors`` to processes of other accounts, an ``authorizer`` says who
+        may use which name: the key of a peer is then the number of its user.
 
         Raises:
             Refused: the address is taken or wrong, or TCP was asked for without keys.
         """
-        authorizer = Authorizer(keys.register if keys else None)
-        return cls(ServingEndpoint(endpoint, keys), Peers(time.time_ns, authorizer), ring, clock)
+        authorizer = authorizer or Authorizer(keys.register if keys else None)
+        line = ServingEndpoint(endpoint, keys, doors)
+        return cls(line, Peers(time.time_ns, authorizer), ring, clock)
 
     @classmethod
     def connect(

@@ -106,6 +106,21 @@ def serve(
     return _opened(socket, socket.bind, endpoint, "listen on")
 
 
+def listen(socket: Socket, endpoint: str) -> None:
+    """Have a serving socket listen at one more endpoint.
+
+    Raises:
+        Refused: the address is taken or wrong.
+    """
+    _opened(socket, socket.bind, endpoint, "listen on")
+
+
+def user_of(frame: zmq.Frame) -> str:
+    """The number of the user whose process sent a frame over an ipc socket, by the kernel."""
+    *_, user, _, _ = str(frame.get("Peer-Address")).split(":")  # its user, group and process
+    return user
+
+
 def connect(
     context: Context,
     endpoint: str,

@@ -70,7 +70,7 @@ def head_command(cluster: Cluster, here: Here, *, any_port: bool = False) -> lis
     return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else command
 
 
-def see_head(cluster: Cluster) -> None:
+def await_head(cluster: Cluster) -> None:
     """Wait until the head has written its address.
 
     Raises:
@@ -140,7 +140,7 @@ def main(words: Sequence[str]) -> int:
             if index == HEAD:
                 return keep_head(cluster)
             if not cluster.head:
-                see_head(cluster)
+                await_head(cluster)
             command = worker_words(cluster, index, launcher_of(cluster).here())
         except Refused as refused:
             for fault in refused.faults:

@@ -4,9 +4,13 @@
 # installed, the script says why, keeps that for `artos doctor`, and ends with status 1; on the same
 # machine it only tries again with --again. It installs into the .venv of this clone, or
 # (`artos setup criu`) for the Python and into the folder that ARTOS_PYTHON and ARTOS_PACKAGES name.
+# For an image, --into FOLDER puts bin/criu and pycriu's wheel there and installs nothing else: whoever
+# builds an image may not checkpoint, and it runs on other kernels.
 set -euo pipefail
 [ -n "${ARTOS_PYTHON-}" ] || cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
+into=
+[ "${1-}" != --into ] || into=${2:?the folder}
 least=4.1 # older versions do not know how kernels since 6.13 lay out the vDSO
 suites=(trixie forky sid) # Debian suites with a source package that is new enough
 cache=${ARTOS_CACHE:-${XDG_CACHE_HOME:-~/.cache}/artos}
@@ -22,6 +26,7 @@ build_packages=(
     build-essential libbsd-dev libcap-dev libnet1-dev libnl-3-dev libprotobuf-c-dev libprotobuf-dev
     pkgconf protobuf-c-compiler protobuf-compiler python3 uuid-dev xz-utils
 )
+[ -z "$into" ] || build_packages+=(python3-pip python3-protobuf python3-setuptools python3-wheel)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -60,11 +65,15 @@ make_features_folder() {
         fail "$features belongs to another user" "rm -r $features && artos setup criu"
 }
 
-# Whether a CRIU is new enough and, if run as root, passes its own check of this kernel.
-is_good() {
+is_new_enough() {
     local version
     version=$("$1" --version 2>/dev/null | sed -n 's/^Version: //p') || return
-    [ -n "$version" ] && printf '%s\n' "$least" "$version" | sort -V -C || return
+    [ -n "$version" ] && printf '%s\n' "$least" "$version" | sort -V -C
+}
+
+# Whether a CRIU is new enough and, if run as root, passes its own check of this kernel.
+is_good() {
+    is_new_enough "$1" || return
     [ "$(id -u)" != 0 ] || "$1" check >/dev/null 2>&1
 }
 
@@ -183,8 +192,8 @@ elsewhere() {
 
 build() {
     is_debian || fail "there is no CRIU from $least on that passes \`criu check\`" "$(elsewhere)"
-    may_checkpoint || fail "CRIU needs root, with all its capabilities" \
-        "as root: artos setup criu, and from then on artos (a container: --privileged)"
+    [ -n "$into" ] || may_checkpoint || fail "CRIU needs root, with all its capabilities" \
+        "as root: artos setup criu, and from then on artos (a container: --user root --privileged)"
     need_packages
     rm -rf "$cache"/building.*
     work=$(mktemp -d "$cache/building.XXXXXX")
@@ -197,6 +206,22 @@ build() {
         "read $log, then artos setup criu"
     rm -rf "$cache/criu-$version"
     mv "$work/kept" "$cache/criu-$version"
+}
+
+# Copies the newest CRIU that was built before and starts here, else one that is built now.
+put_into() {
+    local built
+    built=$(built_before) || { build; built=$cache/criu-$version; }
+    mkdir -p "$1"
+    cp -r "$built/." "$1"
+}
+
+built_before() {
+    local binary
+    while read -r binary; do
+        ! is_new_enough "$binary" || { echo "${binary%/bin/criu}"; return; }
+    done < <(compgen -G "$cache/criu-*/bin/criu" | sort -V -r)
+    return 1
 }
 
 # -- the Python binding ------------------------------------------------------------------------
@@ -234,6 +259,11 @@ install_numactl() {
 
 # -- main ------------------------------------------------------------------------------------
 
+if [ -n "$into" ]; then
+    mkdir -p "$cache"
+    put_into "$into"
+    exit
+fi
 is_done && exit 0
 if [ "${1-}" != --again ] && failed_before; then
     say "still not possible: checkpointing actors (\`artos doctor\` says why)"

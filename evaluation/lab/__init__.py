@@ -1,1 +1,1 @@
-"""Clusters on one machine: hosts and links out of namespaces; a real Slurm, sshd and Ray."""
+"""Clusters on one machine: hosts and links out of namespaces; real Slurm, sshd, Ray and podman."""

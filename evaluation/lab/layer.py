@@ -135,14 +135,16 @@ class Layer:
         """
         return printed(" ".join(words), self.tried(*words, cwd=cwd))
 
-    def tried(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def tried(
+        self, *words: str, cwd: Path | None = None, seconds: float = PATIENCE
+    ) -> subprocess.CompletedProcess[str]:
         """What became of a command.
 
         Raises:
             LayerFailed: it did not end.
         """
         command = [*self._inside, "env", f"--chdir={cwd or self.folder}", *words]
-        return ended(command, env=self._env)
+        return ended(command, seconds, env=self._env)
 
     def until(self, condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         """Wait for a condition, and return what it says.

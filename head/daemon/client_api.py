@@ -19,10 +19,12 @@ from artos.protocol import control
 from artos.protocol.message import Message, Refusal
 from artos.protocol.views import ClusterView, RunView
 from artos.specs.fields import NAME
+from artos.system.account import as_owner
 from artos.system.archives import Archives
 from artos.system.closest import closest
 from artos.system.faults import Faults
 from artos.system.unpack import read
+from artos.transport.keys import new_run_keys
 from artos.transport.messenger import Messenger
 from artos.transport.roles import holder_of
 from artos.version import VERSION
@@ -35,6 +37,7 @@ from head.daemon.run_host import RunHost
 from head.daemon.scheduler import Scheduler
 from head.daemon.submissions import admitted, find, request_of
 from head.daemon.unsaved import Table
+from head.daemon.user_accounts import UserAccounts
 
 _SCALE_SECONDS = 10.0
 _MOST_QUEUED = 10_000
@@ -89,10 +92,12 @@ class ClientApi:
     def __init__(
         self, scheduler: Scheduler, roster: Roster, host: RunHost, archives: Archives,
         options: HeadOptions, clock: Clock, messenger: Messenger, inside: Messenger, faults: Faults,
+        accounts: UserAccounts,
     ) -> None:  # fmt: skip
         self._scheduler, self._roster, self._host = scheduler, roster, host
         self._archives, self._options, self._clock = archives, options, clock
         self._messenger, self._inside, self._faults = messenger, inside, faults
+        self._accounts = accounts
         self._scalings: dict[str, deque[_Scaling]] = {}  # by run, in the order of the requests
         self._requests: list[tuple[str, Request]] = []
         self._shown: dict[type[Message], control.Answer] = {}  # the same for all who ask in a turn
@@ -203,17 +208,22 @@ class ClientApi:
                 run = find(self._scheduler, name)
                 view = status_api.one(run, self._scheduler)
                 if run.over:
-                    summary = status_api.summary(Path(run.folder))
+                    with as_owner(Path(run.folder)):
+                        summary = status_api.summary(Path(run.folder))
                     view = msgspec.structs.replace(view, summary=summary)
                 answer = control.RunAnswer(run=view)
             case control.ReadLogs(run=name):
-                answer = self._read_log(user, self._own(user, name, "read the logs of"), message)
+                run = self._own(user, name, "read the logs of")
+                with as_owner(Path(run.folder)):
+                    answer = self._read_log(user, run, message)
             case control.ListFiles(run=name):
                 run = self._own(user, name, "read the files of")
-                answer = control.FilesAnswer(files=run_files.listed(Path(run.folder)))
+                with as_owner(Path(run.folder)):
+                    answer = control.FilesAnswer(files=run_files.listed(Path(run.folder)))
             case control.ReadFile(run=name, file=file, offset=offset):
                 run = self._own(user, name, "read the files of")
-                return run_files.piece(Path(run.folder), file, offset)
+                with as_owner(Path(run.folder)):
+                    return run_files.piece(Path(run.folder), file, offset)
             case control.ScaleRun(run=name, actors=actors):
                 self._scale(user, self._own(user, name, "scale"), actors)
             case _:
@@ -251,6 +261,9 @@ class ClientApi:
         if self._scheduler.all_runs.queued(user) >= _MOST_QUEUED:
             raise Refused([f"{_MOST_QUEUED} runs of user {user} wait already: stop some of them"])
         run = admitted(request, submit, self._scheduler, root, user)
+        if account := self._accounts.named_for(user):
+            run.account, run.keys = account, new_run_keys()
+        self._accounts.require(Path(run.folder), self._accounts.of(run.account))
         old = self._scheduler.runs.get(run.name)
         self._scheduler.submit(run)
         return _Change(_submitted(run), partial(self._scheduler.withdraw, run, old))

@@ -14,6 +14,7 @@ import msgspec
 from artos.buffer.shm_folder import reap_orphans
 from artos.clock import Clock, SystemClock
 from artos.errors import MailboxFull, Refused
+from artos.pool.common import common_pool
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.protocol.run_state import STARTING
@@ -21,6 +22,7 @@ from artos.protocol.usage import flat
 from artos.protocol.views import RunFacts
 from artos.runs.exit_status import ExitStatus
 from artos.runtime.loop import Waker
+from artos.system.account import as_owner, may_switch
 from artos.system.archives import Archives
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
@@ -39,6 +41,7 @@ from head.daemon.scheduler import Scheduler
 from head.daemon.state import HeadState
 from head.daemon.store import Store
 from head.daemon.unsaved import Unsaved
+from head.daemon.user_accounts import OwnRuns, UserAccounts
 from head.records import summary_file
 
 _log = logging.getLogger(__name__)
@@ -68,13 +71,8 @@ class HeadDaemon(Closing):
             self._waker = stack.enter_context(Waker())
             opened, ring = stack.enter_context, self._waker.ring
             self._messenger = opened(Messenger.serve(options.listen, keys, ring, self._clock))
-            self._inside = opened(Messenger.serve(head_state.socket, None, ring, self._clock))
             self._store, self._unsaved = opened(Store(head_state.folder)), Unsaved()
             state, self._archives = self._store.load(), Archives(head_state.folder / "code")
-            orders, where = head_state.folder / "orders", options.keys.resolve()
-            self._host = opened(
-                RunHost(orders, self._archives, head_state.socket, options.host, where, run_process)
-            )
             self._roster = Roster(VERSION, self._clock, options.deadline, self._unsaved)
             self._roster.expect(state.nodes)
             see_quotas(options, state)
@@ -83,9 +81,26 @@ class HeadDaemon(Closing):
                 self._unsaved, options.at_once,
             )  # fmt: skip
             self._scheduler.expect(self._roster)
+            others = {run.account for run in state.runs if run.account and not run.over}
+            switches = bool(options.accounts or others) and may_switch()
+            group = opened(common_pool()) if switches else None
+            self._accounts = opened(UserAccounts(options.accounts, head_state.runs, others, group))
+            self._inside = opened(
+                Messenger.serve(
+                    head_state.socket, None, ring, self._clock,
+                    OwnRuns(self._accounts, self._account_of), self._accounts.doors,
+                )
+            )  # fmt: skip
+            orders, where = head_state.folder / "orders", options.keys.resolve()
+            self._host = opened(
+                RunHost(
+                    orders, self._archives, head_state.socket, options.host, where, run_process,
+                    self._accounts,
+                )
+            )  # fmt: skip
             self._client_api = ClientApi(
                 self._scheduler, self._roster, self._host, self._archives, options, self._clock,
-                self._messenger, self._inside, self._faults,
+                self._messenger, self._inside, self._faults, self._accounts,
             )  # fmt: skip
             self._dirty, self._next_tick = True, self._clock.now()
             self._due: list[Effect] = []
@@ -118,6 +133,8 @@ class HeadDaemon(Closing):
             _log.info(
                 "the head listens at %s, runs are in %s", self.endpoint, self._head_state.runs
             )
+            for warning in self._accounts.warnings(self._options.keys):
+                _log.warning("%s", warning)
             while not (self._stopping and not self._host.runs):
                 self._waker.wait(_TICK, [self._host.fileno()])
                 with requests.undisturbed():
@@ -155,6 +172,9 @@ class HeadDaemon(Closing):
                 if now >= self._tidy_at:  # a killed run process has left its shared memory
                     self._tidy_at = float("inf")
                     reap_orphans()
+                    for account in self._accounts.all:
+                        with account.acting():
+                            reap_orphans()
                 self._host.cap_logs()
             if late := self._roster.late():
                 names = [node.name for node in late]
@@ -316,7 +336,9 @@ class HeadDaemon(Closing):
             self._messenger.forget(before)
         most = (node.slots, node.most_runs)
         _log.info("worker %s joined with %d slots for at most %d runs", node.name, *most)
-        welcome = control.Welcome(control.PROTOCOL, VERSION, self._options.deadline)
+        welcome = control.Welcome(
+            control.PROTOCOL, VERSION, self._options.deadline, bool(self._accounts)
+        )
         self._due += [Order(node, welcome), *self._scheduler.joined(node, hello)]
         self._dirty = True
 
@@ -345,10 +367,16 @@ class HeadDaemon(Closing):
                 why = f"the head takes no {type(message).__name__} from a run"
                 self._inside.send(name, Refusal(why))
 
+    def _account_of(self, run: str) -> str:
+        """The account of a run; a messenger asks, in its own thread."""
+        found = self._scheduler.runs.get(run)
+        return found.account if found else ""
+
     def _run_ended(self, ended: Ended) -> None:
         run = self._scheduler.runs[ended.run]
-        # The run's last report may be old, as the head was away: its summary is not.
-        with suppress(Refused):  # a damaged summary is reported to users who ask for the status
+        # The run's last report may be old, as the head was away: its summary is not. If it is
+        # damaged, users are told so who ask for the status.
+        with suppress(Refused), as_owner(Path(run.folder)):
             if found := summary_file.read(Path(run.folder)):
                 known = run.facts or RunFacts()
                 run.facts = msgspec.structs.replace(known, usage=flat(found[1].usage))

@@ -52,7 +52,7 @@ class NodeOrders:
             if (up := run.up) is not None:
                 wanted[name] = Assign(
                     name, run.epoch, up.plan, up.folder, run.archive, up.steering, up.experience,
-                    slots,
+                    slots, run.account, run.keys and run.keys.of_executor,
                 )  # fmt: skip
         orders = self._executors.orders(node.name, wanted, now, grace)
         return [Order(node, message) for message in orders]

@@ -21,6 +21,7 @@ from artos.system.regular_file import contents
 from artos.transport.roles import OWNER
 from head.daemon.quotas import Quotas, quotas_of
 from head.daemon.run import State
+from head.daemon.user_accounts import account_faults
 
 _RUN_BYTES = 512 << 20
 """What a run takes on the head: its process, learner, evaluator and replay process."""
@@ -53,6 +54,8 @@ class HeadOptions(msgspec.Struct, frozen=True):
     end_file: Path | None = None
     """If given, runs end with a head that is told to stop only if this file exists; else they save
     and go on with the next head."""
+    accounts: dict[str, str] = {}
+    """The system account of each user's runs ("*": of all others'); only in the file."""
     quotas: Quotas = Quotas()
     """What the runs of a user or a workload may hold; only in the file."""
 
@@ -109,6 +112,7 @@ def head_options(config: Path | None, flags: Mapping[str, Any]) -> HeadOptions:
         if name not in values
     ]
     faults += device_faults(devices := str(fitted.get("devices", "")))
+    faults += account_faults(fitted.get("accounts", {}))
     faults += quotas.beyond(slots=0, devices=places(devices))
     if faults:
         raise Refused(faults)

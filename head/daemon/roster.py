@@ -152,6 +152,7 @@ class Roster:
         """Take in the load that a daemon reports of its node."""
         if node := self._by_peer.get(peer):
             node.heard, node.load = self._clock.now(), load
+            node.shm_bytes = load.shm_bytes or node.shm_bytes
 
     def leave(self, name: str, why: str) -> None:
         """Give a node no more actors; it stays until it says goodbye or falls silent."""
@@ -215,25 +216,29 @@ def place(
 ) -> dict[int, str]:
     """A node for every actor that fits on one of ``rooms``; those that have a place there keep it.
 
-    ``here`` is where actors live now: those on one of ``rooms`` stay. ``spread`` places each other
-    actor on the node with the fewest actors per slot; ``pack`` fills the slots of one node after
-    the other, nodes in use first, and spreads the remaining actors when all slots are full.
+    ``here`` is where actors live now: those on one of ``rooms`` stay, as many as it ``fits``.
+    ``spread`` places each other actor on the node with the fewest actors per slot; ``pack`` fills
+    the slots of one node after the other, nodes in use first, and spreads the remaining actors when
+    all slots are full.
     """
-    names = {room.name for room in rooms}
-    kept = {a: n for a, n in here.items() if a < actors and n in names}
+    fits = {room.name: room.fits for room in rooms}
+    kept, own = dict[int, str](), Counter[str]()
+    for actor, node in here.items():
+        if actor < actors and own[node] < fits.get(node, 0):
+            kept[actor] = node
+            own[node] += 1
     unplaced = [actor for actor in range(actors) if actor not in kept]
     if not unplaced or not rooms:
         return kept
-    own = Counter(kept.values())
     load = {room.name: room.taken + own[room.name] for room in rooms}
     nodes: list[str] = []
     if policy == "pack":
         for room in sorted(rooms, key=lambda room: load[room.name] == 0):
-            fits = min(len(unplaced) - len(nodes), room.slots - load[room.name])
-            fits = max(0, int(min(fits, room.fits - own[room.name])))
-            load[room.name] += fits
-            own[room.name] += fits
-            nodes += [room.name] * fits
+            free = min(room.slots - load[room.name], room.fits - own[room.name])
+            more = max(0, int(min(len(unplaced) - len(nodes), free)))
+            load[room.name] += more
+            own[room.name] += more
+            nodes += [room.name] * more
     # The others go to the least loaded node one by one, to the first among equals.
     queue = [((load[r.name] + 1) / r.slots, i, load[r.name]) for i, r in enumerate(rooms)]
     heapq.heapify(queue)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from artos.protocol.control import RunUp
+from artos.protocol.run_keys import RunKeys
 from artos.protocol.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, at_the_end
 from artos.protocol.views import RunFacts
 from artos.runs.plan import CPU
@@ -77,6 +78,10 @@ class Run(msgspec.Struct):
     """Time from which it has waited to be admitted; 0: not known yet."""
     user: str = ""
     """Who submitted it."""
+    account: str = ""
+    """The system account of its processes where a daemon may switch; "": the daemon's own."""
+    keys: RunKeys | None = None
+    """Its own keys, if it has an account: its processes may not read the cluster's."""
     device: str = ""
     """Where its learner computes, "" until its plan is known."""
     accepted: bool = False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import select
+import shutil
 import signal
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from artos.errors import Refused
 from artos.runs.checkpoint import BEST, MANIFEST, SAVED
 from artos.runs.exit_status import OUTCOMES, ExitStatus
 from artos.runs.orders import RunOrder, write_order
+from artos.system.account import as_owner
 from artos.system.archives import Archives
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
@@ -19,8 +21,11 @@ from artos.system.closing import Closing
 from artos.system.exit_report import ExitReport
 from artos.system.logs import rotate
 from artos.system.pidfd import PidFd
+from artos.system.private_folder import keep
 from artos.system.process_list import find
+from artos.transport.keys import write_run_keys
 from head.daemon.run import Run
+from head.daemon.user_accounts import UserAccounts
 from head.records import summary_file
 from head.records.run_folder import LOG, LOGS
 from triggers import journal_parts
@@ -65,9 +70,11 @@ class RunHost(Closing):
         host: str,
         keys: Path,
         process: str = ChildModule.RUN,
+        accounts: UserAccounts | None = None,
     ) -> None:
         self._folder, self._archives, self._process = folder, archives, process
         self._head, self._host, self._keys = head, host, keys
+        self._accounts = accounts or UserAccounts({}, folder)
         self._processes: dict[str, _Process] = {}
         self._names: dict[int, str] = {}  # of runs, by the descriptor of their process
         self._ends = select.epoll()  # so that living processes are not looked at
@@ -104,20 +111,34 @@ class RunHost(Closing):
         Raises:
             Refused: the run's code is gone or damaged, or its folder cannot be written.
         """
-        folder = Path(run.folder)
+        folder, place = Path(run.folder), self._place(run)
+        account = self._accounts.of(run.account)
+        acting = nullcontext if account is None else account.acting
+        note = self._accounts.unused() if run.account else ""
         try:
-            code = str(self._archives.unpacked(run.archive)) if run.archive else ""
-            (folder / summary_file.FILE).unlink(missing_ok=True)
-            resume = run.resume and _can_go_on(folder)
-            order = RunOrder(
-                run.name, run.epoch, run.request, code, run.archive, run.folder, self._host,
-                str(self._keys), self._head, resume,
-            )  # fmt: skip
-            write_order(self._file(run), order)
+            self._accounts.give(folder, account)
+            with acting():
+                (folder / summary_file.FILE).unlink(missing_ok=True)
+                resume = run.resume and _can_go_on(folder)
+            archives = self._archives if account is None else Archives(place / "code")
+            content = b"" if run.archive in archives else self._archives.content(run.archive)
+            with acting():
+                if content:
+                    archives.put(run.archive, content)
+                code = str(archives.unpacked(run.archive)) if run.archive else ""
+                keys = write_run_keys(self._keys_of(run), run.keys) if run.keys else self._keys
+                order = RunOrder(
+                    run.name, run.epoch, run.request, code, run.archive, run.folder, self._host,
+                    str(keys), self._accounts.endpoint(run.account) or self._head, resume,
+                    note and f"its account {run.account} is not used: {note}",
+                )  # fmt: skip
+                write_order(self._file(run), order)
             # It begins with SIGTERM blocked, until it ignores it.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
             try:
-                child = start(ProcessSpec(self._process, (str(self._file(run)),)), _log(run))
+                spec = ProcessSpec(self._process, (str(self._file(run)),))
+                with acting():
+                    child = start(spec, _log(run), account=account)
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
         except OSError as error:
@@ -127,7 +148,9 @@ class RunHost(Closing):
     def adopt(self, run: Run) -> bool:
         """Follow the run's process that an earlier head started; False if there is none."""
         file = str(self._file(run))
-        for process in find(lambda words: file in words):
+        account = self._accounts.of(run.account)
+        user = None if account is None else account.uid
+        for process in find(lambda words: file in words, user):
             self._follow(run.name, _Process(process, None, _log(run)))
             return True
         return False
@@ -146,7 +169,8 @@ class RunHost(Closing):
     def cap_logs(self) -> None:
         """Rotate the logs of run processes, so that they do not fill the disk."""
         for each in self._processes.values():
-            rotate(each.log)
+            with as_owner(each.log.parent.parent):
+                rotate(each.log)
 
     def gone(self) -> list[str]:
         """Runs whose process is gone; call ``ended`` once for each."""
@@ -154,20 +178,33 @@ class RunHost(Closing):
 
     def ended(self, run: Run) -> Ended:
         """How a run's process ended; if it is not our child, by the summary in its folder."""
-        file, child = self._file(run), self._forget(run.name)
-        if child is not None and (status := child.died()) is not None:
-            words = ExitReport.of_process(child.pid, status, child.log_tail(10)).why
-        else:
-            status, words = None, "it ended while the head was away"
-            with suppress(Refused):  # the summary is always that of the last process started
-                found = summary_file.read(Path(run.folder))
-                outcome = found[1].outcome if found else ""
-                status = ExitStatus.of_outcome(outcome) if outcome in OUTCOMES else None
-        file.unlink(missing_ok=True)
+        child, folder = self._forget(run.name), Path(run.folder)
+        with as_owner(folder):
+            if child is not None and (status := child.died()) is not None:
+                words = ExitReport.of_process(child.pid, status, child.log_tail(10)).why
+            else:
+                status, words = None, "it ended while the head was away"
+                with suppress(Refused):  # the summary is always that of the last process started
+                    found = summary_file.read(folder)
+                    outcome = found[1].outcome if found else ""
+                    status = ExitStatus.of_outcome(outcome) if outcome in OUTCOMES else None
+        with as_owner(self._place(run)):
+            self._file(run).unlink(missing_ok=True)
+            shutil.rmtree(self._keys_of(run), ignore_errors=True)
+        if self._accounts.of(run.account) is not None:
+            with suppress(OSError):  # it has files, unless the run was refused
+                folder.rmdir()
         return Ended(run.name, status, words)
 
+    def _place(self, run: Run) -> Path:
+        """Where its process finds what it is handed: a folder of its account, or the head's."""
+        return self._accounts.place(run.account) or self._folder
+
     def _file(self, run: Run) -> Path:
-        return self._folder / f"{run.name}-{run.epoch}.json"
+        return self._place(run) / f"{run.name}-{run.epoch}.json"
+
+    def _keys_of(self, run: Run) -> Path:
+        return keep(self._place(run)) / f"{run.name}.keys"
 
     def close(self) -> None:
         """Release the processes; they live on."""

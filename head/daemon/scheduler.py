@@ -292,8 +292,9 @@ class Scheduler:
         """Take in that an executor is gone; if it ended by itself it is opened again."""
         self.executors.ended(node.name, ended, now)
         self._look_at(node.name)
-        if why := self.executors.why_given_up(ended.run, node.name):
-            self._moves.setdefault(ended.run, Moves()).why = why
+        if ended.why and ended.run in self.actors_on(node.name):  # maybe it had too little memory
+            moves = self._moves.setdefault(ended.run, Moves())
+            moves.why = self.executors.why_given_up(ended.run, node.name) or moves.why
 
     def _look_at(self, node: str) -> None:
         """Have a node's orders and slots compared again."""

@@ -45,6 +45,7 @@ def line(run: Run, scheduler: Scheduler) -> RunView:
     return RunView(
         name=run.name,
         user=run.user,
+        account=run.account,
         state=run.state,
         outcome=run.outcome,
         why=run.why,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _MOST_DOTS = 8_000
 _MOST_POINTS = 4_000
+_WITHIN = (0.1, 0.115, 0.885, 0.78)
+"""Left, bottom, width and height of what is within the axes, as shares of the picture."""
 _DOT, _LINE, _GREY, _EVALUATION = "#8fb8de", "#0b3c6f", "#5f6b7a", "#c4532b"
 
 
@@ -54,8 +56,8 @@ def _draw(folder: RunFolder) -> Path:
     from matplotlib.ticker import EngFormatter  # noqa: PLC0415
 
     episodes, evaluated = Episodes.read(folder.episodes), evaluations.read(folder.evaluations)
-    figure = Figure(figsize=(8, 4.5), dpi=130, layout="constrained")
-    axes = figure.add_subplot()
+    figure = Figure(figsize=(8, 4.5), dpi=130)  # a layout of its own would draw everything twice
+    axes = figure.add_axes(_WITHIN)
     _plot(axes, episodes)
     if evaluated:  # means as points; a bar reaches a standard deviation up and down
         axes.errorbar(

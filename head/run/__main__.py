@@ -172,6 +172,8 @@ def main(arguments: Sequence[str]) -> int:
     ignore_sigterm()
     order, waker = read_order(Path(arguments[0]), RunOrder), RunWaker()
     with logging_to(to_stderr):
+        if order.note:
+            _log.warning("%s", order.note)
         unmet = ""
         try:
             packages.enter(Path(order.code or order.folder), ChildModule.RUN, arguments)

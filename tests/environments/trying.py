@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -45,8 +46,11 @@ def tried(suite: dict[str, Any]) -> dict[str, Any]:
 
 
 def environment(folder: Path) -> Path:
-    """The Python of a new environment, in which all that is installed here can be imported."""
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=_MINUTES)
+    """The Python of a new environment, in which all that is installed here can be imported: also
+    pip, which takes seconds to install anew.
+    """
+    command = [sys.executable, "-m", "venv", "--without-pip", folder]
+    subprocess.run(command, check=True, timeout=_MINUTES)
     beside = sysconfig.get_path("purelib")
     packages = next(folder.glob("lib/python*/site-packages"))
     (packages / "beside.pth").write_text(f"import site; site.addsitedir({beside!r})\n")
@@ -55,7 +59,10 @@ def environment(folder: Path) -> Path:
 
 def pip(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """``pip install WORDS``, from the index that pip is set up for here."""
-    quick = ("--disable-pip-version-check", "--quiet", "--retries", "1", "--timeout", "20")
+    quick = (
+        "--disable-pip-version-check", "--quiet", "--retries", "1", "--timeout", "20",
+        "--no-compile",
+    )  # fmt: skip
     command = [python, "-m", "pip", "install", *quick, *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=_MINUTES, check=False)
 
@@ -63,20 +70,22 @@ def pip(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def versions(python: Path, installs: str) -> dict[str, str]:
     """Versions of what pip put into an environment, and of all that it was asked for."""
     packages = next(python.parents[1].glob("lib/python*/site-packages"))
-    added = output(python, "-m", "pip", "list", "--format", "json", "--path", packages)
-    asked = re.findall(r"(?:^|\s)'?([\w.-]+)", installs)
-    names = {*_ALWAYS, *asked, *(each["name"] for each in json.loads(added))} - _PIPS_OWN
-    known = json.loads(output(python, "-m", "pip", "list", "--format", "json"))
-    plain = {name.lower().replace("_", "-") for name in names}
-    found = {each["name"].lower().replace("_", "-"): each["version"] for each in known}
-    return {name: found[name] for name in sorted(plain & found.keys())}
+    added = installed(packages)
+    known = installed(Path(sysconfig.get_path("purelib"))) | added
+    asked = {plain(name) for name in re.findall(r"(?:^|\s)'?([\w.-]+)", installs)}
+    names = ({*_ALWAYS} | asked | added.keys()) - _PIPS_OWN
+    return {name: known[name] for name in sorted(names & known.keys())}
 
 
-def output(*command: object) -> str:
-    """What a command that must not fail prints."""
-    words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=_MINUTES, check=True)
-    return done.stdout
+def installed(packages: Path) -> dict[str, str]:
+    """Versions of the packages in a folder."""
+    found = importlib.metadata.distributions(path=[str(packages)])
+    return {plain(each.name): each.version for each in found}
+
+
+def plain(name: str) -> str:
+    """A package's name as indexes write it."""
+    return name.lower().replace("_", "-")
 
 
 def verdict(python: Path, env: str, folder: Path) -> str:

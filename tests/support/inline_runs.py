@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import sys
+from collections.abc import Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from real_runs import Outcome
 
 from artos.clock import SystemClock
 from artos.runs.run_memory import RunMemory
+from deploy.cli.__main__ import main
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.ports import Ports
@@ -47,3 +53,16 @@ def finished(registration: Registration, folder: Path, members: type[Inline] = I
         arrays = {name: np.copy(array) for name, array in node.weights.newest.arrays.items()}
     journal.close()
     return Finished(coordinator, path, arrays)
+
+
+def commanded(folder: Path, arguments: Sequence[object]) -> Outcome:
+    """`artos ARGUMENTS` in a user's folder; what it imports from there is forgotten."""
+    out, err, known = io.StringIO(), io.StringIO(), {*sys.modules}
+    try:
+        with chdir(folder), redirect_stdout(out), redirect_stderr(err):
+            status = main([*map(str, arguments)])
+    finally:
+        for name in {*sys.modules} - known:
+            if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(folder)):
+                del sys.modules[name]
+    return Outcome(status, out.getvalue(), err.getvalue())

@@ -64,14 +64,20 @@ class Command:
 
 
 class Cluster:
-    """A head and workers; each node has a cache of its own."""
+    """A head and workers; each node has a cache of its own. ``config`` is more of head.toml.
 
-    def __init__(self, folder: Path, deadline: float = DEADLINE, endpoint: str = "") -> None:
-        self.folder = folder
+    ``within`` is a command that runs the daemons.
+    """
+
+    def __init__(
+        self, folder: Path, deadline: float = DEADLINE, endpoint: str = "", config: str = "",
+        within: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self.folder, self._within = folder, within
         self.keys, self.runs = folder / "keys", folder / "runs"
         make_keys(self.keys)
         self.config = folder / "head.toml"
-        self.config.write_text(f"deadline = {deadline}\n")
+        self.config.write_text(f"deadline = {deadline}\n{config}")
         self.endpoint = endpoint or f"tcp://127.0.0.1:{_free_port()}"
         self._slow = folder / "slow"
         self._slow.touch()
@@ -88,7 +94,8 @@ class Cluster:
     def start_head(self, **more: str) -> Command:
         arguments = ("--listen", self.endpoint, "--keys", self.keys, "--runs", self.runs)
         before = self._times_heard()
-        self.head = self.start("head", "head", "--config", self.config, *arguments, **more)
+        flags = ("--config", self.config, *arguments)
+        self.head = self.start("head", "head", *flags, within=self._within, **more)
         self.until(lambda: self._times_heard() > before)  # whoever calls earlier is told off
         if self._client is not None:  # it may not have noticed yet that the head is back
             self._client.close()
@@ -99,14 +106,21 @@ class Cluster:
         file = self.folder / "head.err"
         return file.read_text().count("the head listens at") if file.exists() else 0
 
-    def start_worker(self, name: str, *flags: object, **more: str) -> Command:
+    def start_worker(
+        self, name: str, *flags: object, within: Sequence[str] = (), **more: str
+    ) -> Command:
         arguments = ("worker", *self.towards_head, "--name", name, *flags)
         more |= {"XDG_CACHE_HOME": str(self.folder / name)}
-        self.workers[name] = self.start(name, *arguments, **more)
+        within = within or self._within
+        self.workers[name] = self.start(name, *arguments, within=within, **more)
         return self.workers[name]
 
-    def start(self, name: str, *arguments: object, cwd: Path | None = None, **more: str) -> Command:
-        command = Command(self.folder, name, cwd or self.folder, *arguments, **more)
+    def start(
+        self, name: str, *arguments: object, cwd: Path | None = None,
+        within: Sequence[str] = (), **more: str,
+    ) -> Command:  # fmt: skip
+        where = cwd or self.folder
+        command = Command(self.folder, name, where, *arguments, within=within, **more)
         self.others.append(command)
         return command
 

@@ -76,7 +76,7 @@ def tiers_of(found: Findings) -> dict[str, Tier]:
     }
 
 
-_AS_ROOT = "run as root (a container: --privileged)"
+_AS_ROOT = "run as root (a container: --user root --privileged)"
 
 
 def _checkpoint(found: Findings) -> Tier:

@@ -14,12 +14,14 @@ import psutil
 
 from artos.clock import LONGEST, Clock, SystemClock
 from artos.errors import DeadlineExceeded, NoHead, Refused, WrongKeys
+from artos.pool.common import common_pool
 from artos.pool.devices import device_faults
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
-from artos.runs.run_memory import shm_left
+from artos.runs.run_memory import held_bytes, shm_left
 from artos.runtime.loop import Waker
 from artos.specs.fields import NAME, label_faults
+from artos.system.account import may_switch
 from artos.system.archives import Archives
 from artos.system.closing import Closing
 from artos.system.faults import Faults, Seldom
@@ -34,7 +36,7 @@ from artos.transport.link_faults import unreachable
 from artos.transport.messenger import HEAD, Messenger
 from artos.version import VERSION
 from workers.daemon import notices
-from workers.daemon.executor_host import ExecutorHost
+from workers.daemon.executor_host import NO_SWITCH, ExecutorHost
 from workers.daemon.state import WorkerState
 
 _log = logging.getLogger(__name__)
@@ -46,6 +48,8 @@ _HANDOVER = 1 / 3
 _CLOSING = 30.0
 """Seconds for an executor to close: end its actors, send their rows, tell the run."""
 _FAREWELL = 2.0
+_OWN_BYTES = 2 << 20
+"""Shared memory that is left for the pool's table, counters of agents and the like."""
 _LAST_TICK = 0.1
 _NEVER = float("inf")
 _NOTICES = (signal.SIGUSR1,)
@@ -132,7 +136,7 @@ class WorkerDaemon(Closing):
             stack.callback(self._executors.kill)
             self._hello = control.Hello(
                 options.name, control.PROTOCOL, VERSION, slots, memory_mb, {}, home.before,
-                options.runs_per_slot, options.labels, shm_left(),
+                options.runs_per_slot, options.labels, _shm_bytes(options.name),
             )  # fmt: skip
             if options.notice:
                 stack.enter_context(notices.Notices(options.notice, self._told))
@@ -188,6 +192,7 @@ class WorkerDaemon(Closing):
                 memory=psutil.virtual_memory().percent / 100,
                 faults=self._faults.count + self._messenger.faults.count,
                 malformed=self._messenger.malformed,
+                shm_bytes=_shm_bytes(self._options.name),
             )
             self._send(load)
         # Log why the head cannot be reached, once each time the connection is lost.
@@ -211,9 +216,11 @@ class WorkerDaemon(Closing):
 
     def _handle(self, message: Message) -> None:
         match message:
-            case control.Welcome():
+            case control.Welcome(accounts=accounts):
                 _log.info("%s belongs to %s", self._options.name, self._options.head)
                 self._welcome = True
+                if accounts:
+                    self._expect_accounts()
             case Refusal(why=why):
                 if not self._welcome:
                     raise _NotWanted([why])
@@ -243,6 +250,13 @@ class WorkerDaemon(Closing):
                 self._stop()
             case control.Bye():
                 self._over = self._bye_since < _NEVER
+
+    def _expect_accounts(self) -> None:
+        """Runs may have accounts of their own: all have the CPUs of this node in common."""
+        if not may_switch():
+            _log.warning("executors do not get the accounts of users: %s", NO_SWITCH)
+        elif self._executors.group is None:
+            self._executors.group = self._owned.enter_context(common_pool())
 
     def _greet(self) -> None:
         """Say hello to a head that does not know this node, or no longer does."""
@@ -281,6 +295,11 @@ class WorkerDaemon(Closing):
                 self._bye_since = now
                 self._send(control.Bye())
             self._over = self._over or not self._welcome or now - self._bye_since > _FAREWELL
+
+
+def _shm_bytes(node: str) -> int:
+    """Bytes of shared memory that executors here may have in all."""
+    return max(1, shm_left() + held_bytes(node) - _OWN_BYTES)
 
 
 class _NotWanted(Refused):

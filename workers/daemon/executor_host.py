@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -24,6 +24,7 @@ from artos.protocol.control import (
 from artos.protocol.message import Message
 from artos.runs.cleanup import remove_unlinked_images
 from artos.runs.orders import ExecutorOrder, write_order
+from artos.system.account import HOW_TO_SWITCH, SystemAccount, as_owner, file_user, give, may_switch
 from artos.system.archives import Archives
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
@@ -33,11 +34,13 @@ from artos.system.logs import piece
 from artos.system.pidfd import PidFd
 from artos.system.private_folder import keep
 from artos.system.signals import CLOSE
+from artos.transport.keys import write_run_keys
 from workers.daemon.orphans import Orphans
 
 _SETTLED = 1.0
 _HANDLED = (CLOSE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _MOST_OF_A_LOG = 100_000  # bytes of an answer
+NO_SWITCH = f"the worker's daemon may not switch: {HOW_TO_SWITCH}"
 _MOST_RUNS = 20
 """Number of finished runs whose logs are kept on a node."""
 
@@ -78,6 +81,8 @@ class ExecutorHost:
         self._asked: set[str] = set()
         self._orphans: dict[str, Orphans] = {}
         self._tidy_at = clock.now()
+        self.group: int | None = None
+        """The group of the pool in which executors of all accounts share CPUs, if they do."""
 
     def __repr__(self) -> str:
         return f"<ExecutorHost {self._node} wanted={[*self._wanted]} open={[*self._executors]}>"
@@ -133,11 +138,12 @@ class ExecutorHost:
     def log(self, wanted: ReadNodeLog) -> LogPiece:
         """A piece of a log of a run, which may be over."""
         file = self._folder / wanted.run / "logs" / f"{wanted.log}.log"
-        if not file.exists():
-            there = ", ".join(sorted(path.stem for path in file.parent.glob("*.log"))) or "none"
-            why = f"node {self._node} has no log {wanted.log!r} of run {wanted.run}; there are"
-            return LogPiece(wanted.number, fault=f"{why}: {there}")
-        data, end = piece(file, wanted.offset, _MOST_OF_A_LOG)
+        with as_owner(self._folder / wanted.run):
+            if not file.exists():
+                there = ", ".join(sorted(path.stem for path in file.parent.glob("*.log"))) or "none"
+                why = f"node {self._node} has no log {wanted.log!r} of run {wanted.run}; there are"
+                return LogPiece(wanted.number, fault=f"{why}: {there}")
+            data, end = piece(file, wanted.offset, _MOST_OF_A_LOG)
         return LogPiece(wanted.number, end, content=data)
 
     # -- following the executors ---------------------------------------------------------------
@@ -147,7 +153,7 @@ class ExecutorHost:
         reports: list[Message] = []
         contained = self._faults.contained
         for run, executor in [*self._executors.items()]:
-            with contained(f"the executor of {run}"):
+            with contained(f"the executor of {run}"), as_owner(self._folder / run):
                 executor.child.cap_log()
                 if (status := executor.child.died()) is not None:
                     why = self._forget(run, executor, status)
@@ -170,8 +176,14 @@ class ExecutorHost:
             if self._clock.now() >= self._tidy_at:
                 self._tidy_at = float("inf")
                 reap_orphans()
-                for images in self._folder.glob("*/images"):
-                    remove_unlinked_images(images)
+                owners: dict[int, Path] = {}
+                for folder in self._folder.glob("*/"):
+                    owners.setdefault(folder.stat().st_uid, folder)
+                    with as_owner(folder):
+                        remove_unlinked_images(folder / "images")
+                for folder in owners.values():
+                    with as_owner(folder):
+                        reap_orphans()
         return reports
 
     def _end(self, executor: _Opened, how: signal.Signals = CLOSE) -> None:
@@ -210,32 +222,42 @@ class ExecutorHost:
             # A process that an earlier executor left could be taken for one of the new executor.
             if self._orphans[assign.run].gone(now):
                 del self._orphans[assign.run]
-                code = str(self._archives.unpacked(name)) if name else ""
                 if not self._executors or not self._here:
                     self._here = tuple(self._cpus())  # all that are open take turns on the same
                 # Only the latest few finished runs keep their folders.
                 over = [path for path in self._folder.glob("*/") if path.name not in self.runs]
                 for path in sorted(over, key=lambda path: path.stat().st_mtime)[:-_MOST_RUNS]:
                     shutil.rmtree(path, ignore_errors=True)
-                folder = self._folder / assign.run
-                (keep(folder) / "logs").mkdir(exist_ok=True)
-                order = ExecutorOrder(
-                    assign,
-                    self._node,
-                    str(self._keys),
-                    code,
-                    str(folder / "logs"),
-                    str(folder / "images"),
-                    self._here,
-                )
-                write_order(self._file(assign.run), order)
-                spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))
-                # It begins with these signals blocked, until it can handle them.
-                before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
-                try:
-                    child = start(spec, folder / "logs" / "executor.log")
-                finally:
-                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                folder, account = self._folder / assign.run, self._account(assign)
+                self._give(folder, account)
+                note = f"its account {assign.account} is not used: {NO_SWITCH}"
+                archives = self._archives if account is None else Archives(folder / "code")
+                content = b"" if name in archives else self._archives.content(name)
+                with as_owner(folder):
+                    (folder / "logs").mkdir(exist_ok=True)
+                    if content:
+                        archives.put(name, content)
+                    keys = self._keys
+                    if assign.keys is not None:
+                        keys = write_run_keys(folder / "keys", assign.keys)
+                    order = ExecutorOrder(
+                        assign,
+                        self._node,
+                        str(keys),
+                        str(archives.unpacked(name)) if name else "",
+                        str(folder / "logs"),
+                        str(folder / "images"),
+                        self._here,
+                        note if assign.account and account is None else "",
+                    )
+                    write_order(self._file(assign.run), order)
+                    spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))
+                    # It begins with these signals blocked, until it can handle them.
+                    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
+                    try:
+                        child = start(spec, folder / "logs" / "executor.log", account=account)
+                    finally:
+                        signal.pthread_sigmask(signal.SIG_SETMASK, before)
                 self._executors[assign.run] = _Opened(order, child, PidFd(child.pid))
         except (Refused, OSError) as error:
             return self._cannot_open(assign, str(error))
@@ -243,6 +265,37 @@ class ExecutorHost:
             self._faults.add(f"opening the executor of {assign.run}", error)
             return self._cannot_open(assign, f"{type(error).__name__}: {error}")
         return []
+
+    def _account(self, assign: Assign) -> SystemAccount | None:
+        """The account of a run's executor; None: this daemon's.
+
+        Raises:
+            Refused: this machine has not that account, or it is root's, or it cannot use our Python
+                or enter our folder.
+        """
+        if not assign.account or not may_switch():
+            return None
+        self._folder.chmod(0o711)  # so that each can go on to its own folder
+        elsewhere = ""
+        try:
+            account = SystemAccount.named(assign.account)
+            elsewhere = "; a worker keeps its files where XDG_CACHE_HOME says (as /var/cache)"
+            account.require(self._folder)
+        except Refused as refused:
+            faults = [f"node {self._node}: {fault}{elsewhere}" for fault in refused.faults]
+            raise Refused(faults) from None
+        more = () if self.group is None else (self.group,)
+        return replace(account, groups=(*account.groups, *more))
+
+    def _give(self, folder: Path, account: SystemAccount | None) -> None:
+        """Have the folder of a run be this account's; logs that another one left are removed."""
+        owner = file_user() if account is None else account.uid
+        if may_switch() and folder.exists() and folder.lstat().st_uid != owner:
+            shutil.rmtree(folder)
+        if account is None:
+            keep(folder)
+        else:
+            give(folder, account)
 
     def _cannot_open(self, assign: Assign, why: str) -> list[Message]:
         del self._wanted[assign.run]
@@ -255,7 +308,8 @@ class ExecutorHost:
         """Kill every executor at once."""
         for run, executor in [*self._executors.items()]:
             executor.child.kill()
-            self._forget(run, executor, -signal.SIGKILL)
+            with as_owner(self._folder / run):
+                self._forget(run, executor, -signal.SIGKILL)
         for orphans in self._orphans.values():
             orphans.close()
         self._orphans.clear()

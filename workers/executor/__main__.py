@@ -46,6 +46,11 @@ class ExecutorProcess:
         """The folder of the run's code; "" if it brings none."""
         return self._order.code
 
+    @property
+    def note(self) -> str:
+        """What the log is to say first."""
+        return self._order.note
+
     def run(self) -> str:
         """Run the executor; returns why it closed, "" if it was told to."""
         order, assign, clock = self._order, self._order.assign, SystemClock()
@@ -96,6 +101,8 @@ def main(arguments: Sequence[str]) -> int:
     faulthandler.enable()
     with logging_to(to_stderr):
         process = ExecutorProcess(Path(arguments[0]))
+        if process.note:
+            _log.warning("%s", process.note)
         why = ""
         try:
             if code := process.code:

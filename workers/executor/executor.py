@@ -122,10 +122,10 @@ class Executor(Loop):
         self._actors.spawner.warm_up()
         self._actors.step()
         self._up_by = self._clock.now() + _WARM_SECONDS
-        self.serve(lambda: self.closing, self._say_that_it_is_up)
+        self.serve(lambda: self.closing, self._announce)
         return self.why
 
-    def _say_that_it_is_up(self) -> None:
+    def _announce(self) -> None:
         """Once actors can be at work here: until then they are elsewhere."""
         if self._up or not (self._actors.spawner.warm or self._clock.now() >= self._up_by):
             return
@@ -215,13 +215,8 @@ class Executor(Loop):
                 self._terms[actor], self._bases[actor] = message.term, message.base
                 self._agent.terms(dict(self._terms), dict(self._bases))
             self._members_here.add(message.member)
-        except ShmTooSmall as error:
-            self._tell(
-                steering.Died(
-                    member, message.term, str(error), None, own=True, fatal=True,
-                    written=message.base,
-                )
-            )  # fmt: skip
+        except ShmTooSmall as error:  # the head places elsewhere those that do not fit
+            self.closing, self.why = True, str(error)
             return
         if message.bundle:
             self._migration.fetch(member, message.bundle)

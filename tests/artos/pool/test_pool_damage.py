@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
-import random
 import shutil
 import signal
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import damaging
 import pytest
-from helpers import PATIENCE
+from damaging import DEVICE, SLOT, told
+from helpers import PATIENCE, python
 from pool_peer import Peer
 
-from artos.errors import ArtosError
 from artos.pool import records as r
 from artos.pool import table
 from artos.pool.faults import PoolDamaged
 from artos.pool.file import discard
 from artos.pool.folder import PoolFolder, pool_folder
 from artos.pool.pool import Pool
-from artos.pool.resources import Resource
 from artos.pool.view import clean, read_pool
-
-DEVICE, SLOT = Resource("cpu:a", "device"), Resource("s0", "slot")
-REGIONS = {
-    "words": (0, r.MUTEX_AT),
-    "mutex": (r.MUTEX_AT, r.MUTEX_AT + 64),
-    "page": (16, 4096),
-    "records": (4096, r.LEASE_WORDS_START),
-    "live": (r.LEASE_WORDS_START, r.LEASE_WORDS_START + 256),
-    "journal": (r.JOURNAL_START, r.JOURNAL_START + 512),
-    **{
-        of.__name__: (r.OFFSETS[of], r.OFFSETS[of] + 2 * of.STRUCT.size)
-        for of in (r.KindRecord, r.ResourceRecord, r.MemberRecord, r.AccountRecord, r.SeatRecord)
-    },
-}
 
 
 @pytest.fixture
@@ -48,69 +34,20 @@ def place() -> Iterator[Path]:
     shutil.rmtree(pool_folder(), ignore_errors=True)
 
 
-def flip(place: Path, chance: random.Random) -> None:
-    low, high = REGIONS[chance.choice([*REGIONS])]
-    with (place / "table").open("r+b", buffering=0) as file:
-        for _ in range(chance.choice([1, 3, 20])):
-            file.seek(chance.randrange(low, high))
-            file.write(bytes([chance.choice([0, 1, 2, 255, chance.randrange(256)])]))
-
-
-def use_damaged(place: Path, seed: int) -> None:
-    """Be in a pool, damage its table, and use it, or be killed."""
-    chance = random.Random(seed)
-    pool = Pool.join([DEVICE, SLOT])
-    seats = pool.enter("x", "device"), pool.enter("y", "slot")
-    lease = seats[0].lease(1.0)
-    if chance.random() < 0.3:  # as if a process had died in the midst of a change
-        pool.table._words[r.JOURNAL_AT // 8] = chance.choice([1, 8, 100, 1 << 40, -1])
-    flip(place, chance)
-    if chance.random() < 0.3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    if chance.random() < 0.5:
-        lease.close()
-        for seat in seats:
-            seat.lease(1.0, wait=0.5).close()
-    read_pool()
-    pool.close()
-
-
-def told(act: Callable[[], object]) -> str:
-    """How this ends in a process of its own: in peace, with words, or how else."""
-    reader, writer = os.pipe()
-    if (pid := os.fork()) == 0:
-        said = "in peace"
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(int(PATIENCE))
-        try:
-            act()
-        except ArtosError:
-            said = "words"
-        except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(writer, said.encode())
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as lines:
-        said = lines.read()
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return said if status == 0 else signal.Signals(-status).name
-
-
 @pytest.mark.processes
 @pytest.mark.parametrize(
     "seeds", [range(60), pytest.param(range(60, 1000), marks=pytest.mark.long)], ids=["few", "many"]
 )
-def test_whatever_is_damaged_is_told_in_words_and_removed(
-    place: Path, monkeypatch: pytest.MonkeyPatch, seeds: range
-) -> None:
-    monkeypatch.setattr(table, "_LOCK_SECONDS", 0.3)
+def test_whatever_is_damaged_is_told_in_words_and_removed(place: Path, seeds: range) -> None:
     ends = set[str]()
-    for seed in seeds:
-        ends.add(said := told(lambda seed=seed: use_damaged(place, seed)))
-        assert said in ("in peace", "words", "SIGKILL"), seed
-        assert told(clean) == "in peace", seed
-        assert not place.exists(), seed
+    with python(damaging.__file__, seeds.start, seeds.stop) as process:
+        assert process.stdout is not None
+        for seed, line in zip(seeds, process.stdout, strict=True):
+            number, used, cleaned, there = json.loads(line)
+            assert used in ("in peace", "words", "SIGKILL"), line
+            assert (number, cleaned, there) == (seed, "in peace", False), line
+            ends.add(used)
+        assert process.wait(PATIENCE) == 0
     assert ends == {"in peace", "words", "SIGKILL"}
 
 

@@ -13,7 +13,7 @@ from artos.transport.address import published
 from deploy.cli.__main__ import main
 from deploy.launchers.cluster import HEAD, RECORD, VARIABLE, Cluster, faults, known, load
 from deploy.launchers.launcher import Here, names
-from deploy.launchers.unit import head_command, see_head, worker_words
+from deploy.launchers.unit import await_head, head_command, worker_words
 
 
 def cluster(folder: Path, **more: object) -> Cluster:
@@ -118,7 +118,7 @@ def test_a_worker_of_another_version_says_so(tmp_path: Path) -> None:
         other = msgspec.json.decode(lab.address.read_bytes()) | {"version": "0.0.1"}
         lab.address.write_bytes(msgspec.json.encode(other))
         with pytest.raises(Refused, match=r"is ARTOS 0\.0\.1"):
-            see_head(lab)
+            await_head(lab)
 
 
 # -- the commands ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 from worlds import World
 
-from artos.protocol.control import RunUp
+from artos.protocol.control import Load, RunUp
 from head.daemon.roster import Room, place, relieved
 from head.daemon.run import Run
 
@@ -85,6 +85,21 @@ def test_an_executor_that_found_no_room_is_tried_again_when_another_has_left() -
     assert "r2" not in world.executors["w1"]
     world.executor_ended("w1", "r1", why="")
     assert "r2" in world.executors["w1"]
+
+
+def test_who_finds_less_memory_than_was_counted_on_goes_elsewhere() -> None:
+    world = Large()
+    node = world.join("w1", slots=4, shm_bytes=18 * MB)
+    world.begin("r1")
+    assert counts(world, "r1") == {"w1": 4}
+    world.roster.load("w1.a", Load(shm_bytes=16 * MB))
+    world.turn()
+    assert counts(world, "r1") == {"w1": 4}, "those that are there stay"
+    world.executor_ended("w1", "r1", why="no room in /dev/shm")
+    assert counts(world, "r1") == {"w1": 3}
+    assert node.shm_bytes == 16 * MB
+    world.join("w2", slots=1)
+    assert counts(world, "r1") == {"w1": 3, "w2": 1}
 
 
 def test_no_node_has_more_actors_than_it_has_memory_for() -> None:

@@ -13,9 +13,13 @@ from pathlib import Path
 import pytest
 
 from artos.runs.checkpoint import MANIFEST
+from artos.runs.orders import RunOrder, read_order
 from artos.system.archives import Archives
+from artos.transport.keys import Keys, new_run_keys
+from head.daemon import user_accounts
 from head.daemon.run import Run
 from head.daemon.run_host import RunHost
+from head.daemon.user_accounts import UserAccounts
 from triggers.journal import Journal
 
 pytestmark = pytest.mark.processes
@@ -79,3 +83,23 @@ def test_what_saved_nothing_begins_anew_without_the_lines_of_before(
     assert len([*folder.glob("journal*")]) > 3
     killed(host, run)
     assert [*folder.glob("journal*")] == []
+
+
+def test_a_run_whose_account_is_not_used_has_its_own_keys_and_says_so(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_accounts, "may_switch", lambda: False)
+    run.account, run.keys = "artos-none", new_run_keys()
+    accounts = UserAccounts({"ann": "artos-none"}, tmp_path)
+    with RunHost(
+        tmp_path / "orders", Archives(tmp_path / "code"), f"ipc://{tmp_path}/head", "127.0.0.1",
+        tmp_path / "of-the-cluster", accounts=accounts,
+    ) as host:  # fmt: skip
+        host.begin(run)
+        order = read_order(tmp_path / "orders" / "run-0.json", RunOrder)
+        assert "its account artos-none is not used: the head is user" in order.note
+        assert Keys.load(Path(order.keys)).head == run.keys.head.encode()
+        host.signal(run.name, signal.SIGKILL)
+        assert select.select([host], [], [], 60.0)[0]
+        host.ended(run)
+        assert [*(tmp_path / "orders").iterdir()] == []

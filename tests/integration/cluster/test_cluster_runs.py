@@ -179,7 +179,7 @@ def test_keys_that_travel_in_stages(cluster: Cluster, chunk: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("pipeline", ["dual", "minibatch", "dual+minibatch", "full"])
+@pytest.mark.parametrize("pipeline", ["dual+minibatch", "full"])
 def test_pipelines_of_ppo_keep_the_budget(cluster: Cluster, pipeline: str) -> None:
     small = {"envs": 2, "steps": 32, "minibatches": 1}
     cluster.begin("ppo", actors=2, total_steps=2560, pipeline=pipeline, **small)

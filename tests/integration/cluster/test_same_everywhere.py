@@ -19,7 +19,6 @@ ROUNDS = 24
 Arrays = dict[str, NDArray[Any]]
 PPO = {"envs": 2, "steps": 16, "minibatches": 2, "epochs": 2, "hidden": "16,16"}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "ppo": ("ppo", {**PPO, "total_steps": ROUNDS * 64}),
     "recurrent ppo, scaled, in two stages": (
         "ppo",
         {**PPO, "total_steps": ROUNDS * 64, "recurrent": "true", "normalize": "true",

@@ -12,7 +12,8 @@ from odd_worlds import ACTED, ARRAYS, BOUNDED, FLAGS, MADE, NUMBERS, OBSERVED, H
 from artos.envs.address import address
 
 ACTOR_CRITICS = ("ppo", "a2c", "impala")
-ALGORITHMS = (*ACTOR_CRITICS, "dqn", "sac", "td3")
+REPLAYING = ("dqn", "sac", "td3")
+ALGORITHMS = (*ACTOR_CRITICS, *REPLAYING)
 DISCRETE = ("category", "shifted")
 CHOICES: dict[str, Sequence[str]] = {
     "observed": tuple(OBSERVED),

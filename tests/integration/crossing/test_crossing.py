@@ -7,10 +7,9 @@ in every row, or some row is far off.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -18,9 +17,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import told
-from cases import ACTOR_CRITICS, ALGORITHMS, Case, covering, named, pairs
+from cases import ACTOR_CRITICS, ALGORITHMS, REPLAYING, Case, covering, named, pairs
 from checks import ENVS, check_episodes, check_evaluation, check_evaluator, check_run, same
 from gymnasium.vector import AutoresetMode
+from inline_runs import commanded
 from odd_envs import Odd
 from odd_worlds import ARRAYS, OBSERVED, Habits
 from plain_loop import parts_of, rows_of
@@ -124,9 +124,10 @@ def test_a_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_each_habit(algorithm: str, tmp_path: Path) -> None:
-    all_crossed(covering([algorithm], 1), tmp_path)
+@pytest.mark.parametrize("algorithms", [ACTOR_CRITICS, REPLAYING], ids=" ".join)
+def test_each_habit(algorithms: Sequence[str], tmp_path: Path) -> None:
+    """Those that are given rows in the same way have each habit once."""
+    all_crossed(covering(algorithms, 1), tmp_path)
 
 
 @pytest.mark.long
@@ -209,7 +210,7 @@ def all_commanded(cases: Iterable[Case], folder: Path) -> None:
     failures = []
     for number, case in enumerate(cases):
         try:
-            commanded(case, home_in(folder / str(number)))
+            run_and_played(case, home_in(folder / str(number)))
         except Exception as error:
             failures.append(error)
     if failures:
@@ -230,28 +231,23 @@ def asked_for(case: Case) -> tuple[str, ...]:
     return ("told.py:workload", "--set", f"algorithm={algorithm}", "--env", named(habits), "--json")
 
 
-def commanded(case: Case, home: Path) -> None:
+def run_and_played(case: Case, home: Path) -> None:
     """A run by commands, and evaluations of it."""
     with again(case, ""):
-        ended(home, "run", *asked_for(case), "--run-dir", "r")
+        process = Artos(home, ("run", *asked_for(case), "--run-dir", "r"))
+        try:
+            outcome = process.wait()
+            assert outcome.status == 0, outcome.err
+        finally:
+            process.end()
         check_run(home / "r", home / "told", case[1])
         check_evaluator(home / "r", case[1])
-        played = ended(home, "eval", "r", "--episodes", 5, "--seed", 7, "--greedy", "--json",
-                       "--trust")  # fmt: skip
+        few = ("--episodes", 5, "--seed", 7, "--greedy", "--json", "--trust")
+        evaluated = commanded(home, ("eval", "r", *few))
+        assert evaluated.status == 0, evaluated.err
+        played = evaluated.summary
         trained = artos.load(home / "r", trust=True)
         check_episodes(trained, case[1], played["returns"], played["lengths"])
-
-
-def ended(home: Path, *arguments: object) -> dict[str, list[float]]:
-    """What a command says as JSON."""
-    process = Artos(home, arguments)
-    try:
-        outcome = process.wait()
-        assert outcome.status == 0, outcome.err
-        found: dict[str, list[float]] = json.loads(outcome.out)
-        return found
-    finally:
-        process.end()
 
 
 @pytest.mark.processes

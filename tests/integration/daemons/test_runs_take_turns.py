@@ -16,7 +16,7 @@ from artos.pool.view import read_pool
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
-RUNS, ROWS = 4, 1600
+RUNS, IN_TURN, ROWS = 4, 2, 1600
 
 
 def test_four_runs_on_one_slot(cluster: Cluster, code: Path) -> None:
@@ -24,20 +24,22 @@ def test_four_runs_on_one_slot(cluster: Cluster, code: Path) -> None:
     shutil.copy(Path(__file__).with_name("pondering.py"), code)
     cluster.start_worker("w1", "--slots", 1, "--runs-per-slot", RUNS)
     cluster.alive("w1")
-    together, held = _all(cluster, code, "together", at_once=RUNS)
+    together, held = _all(cluster, code, "together", RUNS, at_once=RUNS)
     cluster.workers["w1"].signal(signal.SIGTERM)
     assert cluster.workers["w1"].wait() == 0, cluster.story()
     cluster.start_worker("w2", "--slots", 1)
     cluster.alive("w2")
-    in_turn, _ = _all(cluster, code, "in-turn", at_once=1)
-    print(f"{RUNS} runs: {together:.1f} s together, {in_turn:.1f} s one after the other; "
+    in_turn, _ = _all(cluster, code, "in-turn", IN_TURN, at_once=1)
+    print(f"{RUNS} runs: {together:.1f} s together, {IN_TURN} in turn: {in_turn:.1f} s; "
           f"the slot was held for {held:.1f} s of {together:.1f} s")  # fmt: skip
 
 
-def _all(cluster: Cluster, code: Path, name: str, at_once: int) -> tuple[float, float]:
+def _all(
+    cluster: Cluster, code: Path, name: str, runs: int, *, at_once: int
+) -> tuple[float, float]:
     """Seconds until all have ended, and seconds for which they held the slot."""
     began = time.monotonic()
-    names = [f"{name}-{n}" for n in range(RUNS)]
+    names = [f"{name}-{n}" for n in range(runs)]
     flags = ("--total-steps", ROWS, "--json")
     submits = [
         cluster.submit("pondering.py:workload", "--run-dir", each, *flags, cwd=code)
@@ -46,10 +48,10 @@ def _all(cluster: Cluster, code: Path, name: str, at_once: int) -> tuple[float, 
     cluster.until(lambda: len(_there(cluster)) == at_once)
     cluster.until(lambda: not _go_on(submits, cluster, at_once))
     seconds = time.monotonic() - began
-    assert [submit.wait() for submit in submits] == [0] * RUNS, cluster.story()
+    assert [submit.wait() for submit in submits] == [0] * runs, cluster.story()
     summaries = [json.loads(submit.out) for submit in submits]
-    assert [each["steps"] for each in summaries] == [ROWS] * RUNS
-    assert [each["restarts"] for each in summaries] == [0] * RUNS
+    assert [each["steps"] for each in summaries] == [ROWS] * runs
+    assert [each["restarts"] for each in summaries] == [0] * runs
     for each in names:
         assert_each_row_once(cluster.runs / each, ROWS, 2)
     held = sum(each["usage"]["cpu_seconds_held"] for each in summaries)

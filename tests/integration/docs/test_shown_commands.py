@@ -60,6 +60,7 @@ HOSTS = Elsewhere(
     "::test_workers_run_on_hosts_with_a_key_of_theirs_and_leave_nothing"
 )
 RAY = Elsewhere("integration/engines/test_ray.py::test_a_run_goes_on_while_its_groups_come_and_go")
+CONTAINER = "integration/engines/test_container.py"
 DEVELOPERS = NotRun("what developers and CI run; this suite is part of it")
 TRAINED = "run ppo --inline --total-steps 2048 --run-dir runs/first"
 SEED_1 = "runs/ppo-CartPole-v1-seed1-1"
@@ -116,6 +117,18 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos up --on kubernetes --nodes 2..8 --name lab "
     "--worker-options='image=REGISTRY/artos:1 cpu=16 memory=32Gi shm=8Gi'": Elsewhere(
         "deploy/launchers/test_manifests.py::test_every_manifest_fits_the_schemas_strictly"
+    ),
+    "podman build -f deploy/launchers/container/Containerfile --target cpu -t artos "
+    "--build-arg TORCH_INDEX=URL .": Elsewhere(f"{CONTAINER}::built"),
+    "podman run --rm artos run ppo --env CartPole-v1": Elsewhere(
+        f"{CONTAINER}::test_a_run_in_little_shared_memory_is_stopped_and_saved"
+    ),
+    "podman run --rm --shm-size=2g -v ./runs:/artos/runs:U artos run ppo --env CartPole-v1 "
+    "--actors 8": Elsewhere(
+        f"{CONTAINER}::test_a_run_in_little_shared_memory_is_stopped_and_saved"
+    ),
+    "podman run --rm --user root --privileged --shm-size=2g artos doctor": Elsewhere(
+        f"{CONTAINER}::test_it_is_small_and_has_all_tiers_but_as_root_only"
     ),
     "kubectl port-forward service/lab-head 7700 &": NotRun("it needs a Kubernetes"),
     "sudo deploy/launchers/systemd/install.sh head tcp://10.0.0.1:7700 keys": Elsewhere(

@@ -66,25 +66,6 @@ def test_own_algorithm_runs_beside_files_called_like_ours(user: UserFolder) -> N
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("page", "ratio"),
-    [("my_dqn", 8), ("my_apex", 8), ("my_sac", 128)],
-    ids=str,
-)
-@pytest.mark.processes
-def test_own_off_policy_algorithms_run(page: str, ratio: int, user: UserFolder) -> None:
-    batch, after = {"my_sac": (128, 500)}.get(page, (64, 1000))
-    steps = after + 16_000 // ratio
-    ended = user.artos("run", f"{page}.py:workload", "--total-steps", str(steps), "--json")
-    assert ended.returncode == 0, ended.stderr
-    summary = user.summary()
-    assert summary["steps"] >= steps
-    wanted, slack = ratio * (summary["steps"] - after), 4 * ratio * 48 + batch
-    assert summary["updates"] * batch == pytest.approx(wanted, abs=slack)
-    assert summary["restarts"] == summary["rows_lost"] == 0
-
-
-@pytest.mark.long
 @pytest.mark.processes
 def test_own_algorithm_on_sequences_from_replay_runs(user: UserFolder) -> None:
     ended = user.artos("run", "my_r2d2.py:workload", "--total-steps", "2000", "--json")
@@ -109,32 +90,36 @@ def test_own_actor_without_torch_learns(user: UserFolder) -> None:
     assert sum(last) / len(last) > 0.8
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("page", ["my_vtrace", "my_recurrent"])
-@pytest.mark.processes
-def test_own_on_policy_algorithms_run(page: str, user: UserFolder) -> None:
-    ended = user.artos("run", f"{page}.py:workload", "--total-steps", "2048", "--json")
-    assert ended.returncode == 0, ended.stderr
-    summary = user.summary()
-    assert summary["steps"] >= 2048
-    assert summary["updates"] >= 7
-    assert summary["restarts"] == summary["rows_lost"] == 0
+RATIOS = {"my_dqn": (8, 64, 1000), "my_apex": (8, 64, 1000), "my_sac": (128, 128, 500)}
+"""How often those with a replay buffer draw a row, how many at once, and from which row on."""
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("page", "bar"),
-    [("my_dqn", 100), ("my_apex", 80), ("my_vtrace", 80), ("my_recurrent", 80), ("my_sac", -900)],
+    ("page", "window", "bar"),
+    [
+        ("my_dqn", 20, 100),
+        ("my_apex", 20, 80),
+        ("my_vtrace", 20, 80),
+        ("my_recurrent", 20, 80),
+        ("my_sac", 10, -800),
+    ],
     ids=str,
 )
 @pytest.mark.processes
-def test_own_algorithms_learn(page: str, bar: float, user: UserFolder) -> None:
+def test_own_algorithms_learn(page: str, window: int, bar: float, user: UserFolder) -> None:
     """At random CartPole returns about 22 and Pendulum -1,200."""
     fewer = ("--total-steps", "5000") if page == "my_sac" else ()
-    folder = ("--run-dir", str(user.path / "learnt"))
-    command = ("run", f"{page}.py:workload", "--seed", "1", "--json", *folder, *fewer)
+    folder = user.path / "runs" / "learnt"
+    command = ("run", f"{page}.py:workload", "--seed", "1", "--json", "--run-dir", folder, *fewer)
     run = Artos(user.path, command, ARTOS_SHM=str(user.shm))
-    assert learned(run, user.path / "learnt", 20, bar)
+    assert learned(run, folder, window, bar)
+    summary = user.summary()
+    assert summary["restarts"] == summary["rows_lost"] == 0
+    if page in RATIOS:
+        ratio, batch, after = RATIOS[page]
+        wanted, slack = ratio * (summary["steps"] - after), 4 * ratio * 48 + batch
+        assert summary["updates"] * batch == pytest.approx(wanted, abs=slack)
 
 
 @pytest.mark.long

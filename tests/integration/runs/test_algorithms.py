@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -29,31 +30,29 @@ FASTER = tuple(
 CONTINUOUS = ("--env", "Pendulum-v1", "--set", "normalize=true")
 
 
+AS_TOLD = {
+    "dqn": ("dqn", "--set", "replay=prioritised", "--set", "dueling=true", "--set", "spread=7"),
+    "rainbow": ("rainbow",),
+    "apex": ("apex",),
+    "sac-discrete": ("sac", "--env", "CartPole-v1"),
+    "sac": ("sac",),
+    "td3": ("td3", "--set", "n_step=3"),
+    "ddpg": ("ddpg",),
+    "d4pg": ("d4pg", "--set", "replay=prioritised"),
+}
+IN_PROCESSES = ("dqn", "sac-discrete", "d4pg")
+"""The others learn in processes below."""
+
+
 @pytest.mark.parametrize(
-    "mode",
-    [pytest.param((), marks=pytest.mark.long), ("--inline",)],
-    ids=["processes", "inline"],
-)
-@pytest.mark.parametrize(
-    ("name", "more"),
+    ("case", "mode"),
     [
-        ("dqn", ("--set", "replay=prioritised", "--set", "dueling=true", "--set", "spread=7")),
-        ("rainbow", ()),
-        ("apex", ()),
-        ("sac", ("--env", "CartPole-v1")),
-        ("sac", ()),
-        ("td3", ("--set", "n_step=3")),
-        ("ddpg", ()),
-        ("d4pg", ("--set", "replay=prioritised")),
+        *((case, ("--inline",)) for case in AS_TOLD),
+        *(pytest.param(case, (), marks=pytest.mark.long) for case in IN_PROCESSES),
     ],
-    ids=["dqn", "rainbow", "apex", "sac-discrete", "sac", "td3", "ddpg", "d4pg"],
 )
-def test_they_run_as_told(
-    name: str,
-    more: tuple[str, ...],
-    mode: tuple[str, ...],
-    artos: Callable[..., Outcome],
-) -> None:
+def test_they_run_as_told(case: str, mode: tuple[str, ...], artos: Callable[..., Outcome]) -> None:
+    name, *more = AS_TOLD[case]
     size = ("--actors", "2", "--total-steps", "1200", "--seed", "1")
     outcome = artos("run", name, "--json", *size, *SMALL, *more, *mode)
     assert outcome.status == 0, outcome.err
@@ -74,7 +73,6 @@ def test_a_run_limited_by_its_updates_keeps_as_many_rows_as_are_wanted(
     assert algorithm.workload(actors=1, total_steps=400, replay_size=500).capacity == 400
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -88,7 +86,7 @@ def test_a_run_limited_by_its_updates_keeps_as_many_rows_as_are_wanted(
 def test_what_cannot_be_is_refused(
     arguments: tuple[str, ...], says: str, artos: Callable[..., Outcome]
 ) -> None:
-    outcome = artos("run", *arguments, "--json")
+    outcome = artos("run", *arguments, "--inline", "--json")
     assert outcome.status == 2
     assert says in outcome.err
     assert "nothing was started" in outcome.err
@@ -116,3 +114,5 @@ def test_they_learn(
     """At random CartPole returns 22 and Pendulum -1,200; the bars leave wide margins."""
     run = start("run", name, "--json", "--seed", "1", "--run-dir", "learnt", *arguments)
     assert learned(run, home / "learnt", 10, bar)
+    summary = json.loads((home / "learnt" / "summary.json").read_text())
+    assert summary["restarts"] == summary["rows_lost"] == 0

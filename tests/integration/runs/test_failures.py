@@ -108,11 +108,11 @@ def workload():
 
 @pytest.mark.processes
 def test_a_restart_is_logged_once_and_apart_from_what_users_log(
-    artos: Callable[..., Outcome], home: Path
+    start: Callable[..., Artos], home: Path
 ) -> None:
     """In one process with user code, which sets up logging as it likes."""
     (home / "chatty.py").write_text(CHATTY)
-    outcome = artos("run", "chatty.py:workload", "--inline", "--run-dir", "r", "--json")
+    outcome = start("run", "chatty.py:workload", "--inline", "--run-dir", "r", "--json").wait()
     assert outcome.status == 0, outcome.err
     restart = "actor 0 is restarted (1 in a row): RuntimeError: tripped"
     ours = [line for line in outcome.err.splitlines() if "restarted" in line]

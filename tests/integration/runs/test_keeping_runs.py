@@ -35,6 +35,10 @@ RUNS = {
 }
 
 
+BY_ENV = {env: algorithm for algorithm, (env, _) in reversed(RUNS.items())}
+"""An algorithm for each environment."""
+
+
 @pytest.fixture
 def home(home: Path) -> Path:
     shutil.copy(ROOT / "tests/artos/envs/keeping_envs.py", home)
@@ -47,7 +51,7 @@ def test_in_one_process(algorithm: str, artos: Run, home: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("algorithm", RUNS)
+@pytest.mark.parametrize("algorithm", BY_ENV.values())
 def test_in_processes(algorithm: str, artos: Run, home: Path) -> None:
     _trains(algorithm, artos, home)
 

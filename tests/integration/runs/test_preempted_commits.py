@@ -39,6 +39,9 @@ def pendulum():
     return gymnasium.make("Pendulum-v1")
 """
 
+SMALL = ("--set", "hidden=32", "--set", "batch=32", "--set", "ratio=4")
+"""Few and quick updates: this is about actors."""
+
 
 @pytest.mark.parametrize(("algorithm", "env"), [("dqn", "pole"), ("sac", "pendulum")])
 def test_a_run_ends_with_all_its_steps(
@@ -48,7 +51,7 @@ def test_a_run_ends_with_all_its_steps(
     for seed in range(3):
         ended = artos(
             "run", algorithm, "--env", f"preempted:{env}", "--actors", 2, "--total-steps", 2048,
-            "--seed", seed, "--run-dir", f"r{seed}", "--json",
+            "--seed", seed, "--run-dir", f"r{seed}", "--json", *SMALL,
         )  # fmt: skip
         assert ended.status == 0, ended.err
         summary = json.loads(ended.out)

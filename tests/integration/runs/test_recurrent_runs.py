@@ -19,8 +19,14 @@ RECURRENT = ("--set", "recurrent=true", "--set", "memory=16", "--set", "hidden=1
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
-@pytest.mark.parametrize("name", ["ppo", "a2c", "impala", "trpo", "appo"])
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        *((name, ("--inline",)) for name in ("ppo", "a2c", "impala", "trpo", "appo")),
+        ("ppo", ()),  # whole rounds
+        ("impala", ()),  # each as it comes
+    ],
+)
 def test_sequences_are_evaluated_as_they_were_acted(
     name: str, mode: tuple[str, ...], artos: Callable[..., Outcome], home: Path
 ) -> None:

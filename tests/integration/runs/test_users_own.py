@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from real_runs import Outcome
+from real_runs import Artos, Outcome
 
 pytestmark = pytest.mark.processes
 
@@ -16,7 +16,7 @@ HELPERS = "def double(x):\n    return 2 * x\n"
 @pytest.mark.long
 @pytest.mark.parametrize("mode", [(), ("--inline",)], ids=["processes", "inline"])
 def test_files_called_like_our_packages(
-    mode: tuple[str, ...], artos: Callable[..., Outcome], home: Path
+    mode: tuple[str, ...], start: Callable[..., Artos], home: Path
 ) -> None:
     for name in ("workers.py", "triggers_test.py", "deploy.py", "head.py"):
         (home / name).write_text(HELPERS)
@@ -32,7 +32,7 @@ def test_files_called_like_our_packages(
     (home / "toys_to_run.py").write_text(f"{toys}\n{own}\n")
     text = (home / "faulty_algorithms.py").read_text()
     (home / "my_algo.py").write_text(f"{text}\n{own}\n")
-    outcome = artos("run", "my_algo.py:good", "--json", *mode)
+    outcome = start("run", "my_algo.py:good", "--json", *mode).wait()
     assert outcome.status == 0, outcome.err
     assert outcome.summary["updates"] == 10
 

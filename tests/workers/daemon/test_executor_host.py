@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from helpers import PATIENCE
 
@@ -23,6 +24,8 @@ from artos.protocol.control import (
 from artos.protocol.message import Message
 from artos.runtime.loop import Waker
 from artos.system.archives import Archives, name_of, pack
+from artos.transport.keys import Keys, new_run_keys
+from workers.daemon import executor_host
 from workers.daemon.executor_host import ExecutorHost
 from workers.daemon.orphans import Orphans
 
@@ -138,3 +141,30 @@ def test_what_is_left_of_an_earlier_executor_ends_first(tmp_path: Path) -> None:
             orphans.close()
         finally:
             old.kill()
+
+
+def test_an_account_that_this_machine_lacks_is_told_with_what_to_do(
+    host: ExecutorHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor_host, "may_switch", lambda: True)
+    for name, words in (("artos-none", "no account 'artos-none'"), ("root", "root's")):
+        host.assign(msgspec.structs.replace(assign(), account=name))
+        (ended,) = host.step()
+        assert isinstance(ended, ExecutorEnded)
+        assert "node w1: " in ended.why
+        assert words in ended.why
+        assert (host.empty, host.runs) == (True, {})
+
+
+def test_a_daemon_that_may_not_switch_uses_the_runs_keys_and_has_the_log_say_so(
+    host: ExecutorHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor_host, "may_switch", lambda: False)
+    keys = new_run_keys().of_executor
+    host.assign(msgspec.structs.replace(assign(), account="artos-none", keys=keys))
+    assert host.step() == []
+    until_told(host)
+    folder = tmp_path / "runs" / "r"
+    assert Keys.load(folder / "keys").head == keys.head.encode()
+    said = (folder / "logs" / "executor.log").read_text()
+    assert "its account artos-none is not used: the worker's daemon may not switch" in said
