@@ -8,16 +8,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
 from msgspec.structs import replace
-from numpy.typing import NDArray
 from torch import Tensor
 
 from artos.actors.groups import GroupActor
 from artos.buffer.samplers.batch import Batch
+from artos.learners.completions import Completions, by_completion, completions
 from artos.learners.settings import (
     OPEN,
     Actors,
@@ -82,41 +82,6 @@ class GRPOSettings(GRPOStart, kw_only=True, frozen=True):
     threads: Threads = 0
 
 
-class Completions(NamedTuple):
-    """The first episodes of N environments in a round of T rows."""
-
-    text: NDArray[np.int64]
-    """What each policy saw before its last token, (N, L)."""
-    lengths: NDArray[np.int64]
-    """Tokens before each token that it wrote, (N, T)."""
-    valid: NDArray[np.bool_]
-    """Which rows are of that episode, (N, T)."""
-    returns: NDArray[np.float32]
-    """What it was paid, (N,)."""
-
-
-def completions(
-    texts: NDArray[np.int64],
-    actions: NDArray[np.int64],
-    rewards: NDArray[np.float32],
-    ends: NDArray[np.bool_],
-) -> Completions:
-    """Rows (N, T), and the ``texts`` (N, T, L) that they show, as whole texts.
-
-    Raises:
-        ValueError: a text is not the one before it with the token that was chosen behind it.
-    """
-    valid: NDArray[np.bool_] = np.cumsum(ends, 1) - ends == 0
-    lengths, last = np.count_nonzero(texts, -1), valid.sum(1) - 1
-    text = texts[np.arange(len(texts)), last]
-    inner = valid.copy()
-    inner[np.arange(len(texts)), last] = False
-    who, when = np.nonzero(inner)
-    if (text[who, lengths[who, when]] != actions[who, when]).any():
-        raise ValueError(_REWRITTEN)
-    return Completions(text, lengths, valid, np.where(valid, rewards, 0).sum(1))
-
-
 class GRPO(TorchLearner):
     """One gradient step with a round of all actors, each token weighed by its whole completion.
 
@@ -154,8 +119,8 @@ class GRPO(TorchLearner):
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
         """One step."""
         began, s = time.perf_counter(), self.settings
-        ends = _by_completion(batch, "terminations") | _by_completion(batch, "truncations")
-        texts, actions, rewards, behaviour = (_by_completion(batch, name) for name in self.reads)
+        ends = by_completion(batch, "terminations") | by_completion(batch, "truncations")
+        texts, actions, rewards, behaviour = (by_completion(batch, name) for name in self.reads)
         found = completions(texts, actions, rewards, ends)
         gathered = time.perf_counter()
         returns, valid = self.tensor(found.returns), self.tensor(found.valid)
@@ -176,16 +141,10 @@ class GRPO(TorchLearner):
         """Of the tokens that were written, (N, T), by the network as it is."""
         # Rows of later episodes are masked: any place in the text will do for them.
         lengths = np.where(found.valid, found.lengths, 1)
-        text = np.ascontiguousarray(found.text[:, : lengths.max()])
+        text = np.ascontiguousarray(found.text[:, : max(1, lengths.max())])
         module: Any = self.module
         scores = module.scores(self.tensor(text), self.tensor(lengths))
         return torch.log_softmax(scores, -1).gather(-1, actions.unsqueeze(-1)).squeeze(-1)
-
-
-def _by_completion(batch: Batch, name: str) -> NDArray[Any]:
-    """A key's rows, of (A, T, E, ...), as (A * E, T, ...)."""
-    found = np.moveaxis(batch.gather(name), 1, 2)
-    return np.ascontiguousarray(found).reshape(-1, *found.shape[2:])
 
 
 @builder(GRPOSettings)
@@ -215,9 +174,3 @@ def workload(settings: GRPOSettings) -> Workload:
         actors=found.actors, steps=found.steps, total_steps=found.total_steps,
         settings=left_open(found),
     )  # fmt: skip
-
-
-_REWRITTEN = (
-    "a text is not the one before it and the token that was chosen: let the environment show the "
-    "text so far, 0 where nothing is written yet, and write each token behind it"
-)

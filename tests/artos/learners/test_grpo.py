@@ -11,10 +11,10 @@ import torch
 
 import artos
 from artos.envs.make import describe
+from artos.learners.completions import completions
 from artos.learners.context import LearnerContext
 from artos.policies.text import TextPolicy, lengths_of
 from artos.specs.keys import OBSERVATIONS
-from triggers.algorithms.grpo import completions
 
 SPEC = describe("ReverseText-v0(digits=2)")
 SHOWN = np.array([
