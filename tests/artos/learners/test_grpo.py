@@ -53,6 +53,14 @@ def test_a_completion_ends_where_the_environment_first_does() -> None:
     assert found.returns.tolist() == pytest.approx([1.0, 0.2, 0.5])
 
 
+def test_tokens_of_the_environment_are_read_and_not_learned() -> None:
+    """It answers the first token with 9 and 8."""
+    shown = np.array([[[3, 11, 0, 0, 0, 0], [3, 11, 4, 9, 8, 0]]])
+    found = completions(shown, np.array([[4, 5]]), PAID[:1, :2], ENDS[:1, :2])
+    assert found.lengths.tolist() == [[2, 5]]
+    assert found.text.tolist() == shown[:, 1].tolist()
+
+
 def test_a_text_that_is_rewritten_is_refused() -> None:
     other = SHOWN.copy()
     other[2, 2, 3] = 1
