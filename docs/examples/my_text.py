@@ -1,35 +1,33 @@
-"""A text task of your own: the sum of two numbers, digit by digit."""
+"""A text task of your own: put three digits into order."""
 
 import gymnasium as gym
 import numpy as np
 
-PLUS, IS, END = 11, 12, 0  # digits are tokens 1 to 10: a 0 in a text means that nothing is there
+ORDER = 11  # ends the prompt; digits are tokens 1 to 10, as a 0 means that nothing is written
 
 
-class Sum(gym.Env):
-    """Shows ``3+4=`` and is to be told ``7``, and then the end."""
+class Sort(gym.Env):
+    """Shows ``7 3 5 ORDER`` and is to be told ``3 5 7``."""
 
-    observation_space = gym.spaces.MultiDiscrete([13] * 7)
-    action_space = gym.spaces.Discrete(13)
+    observation_space = gym.spaces.MultiDiscrete([12] * 7)
+    action_space = gym.spaces.Discrete(12)
 
     def reset(self, *, seed=None, options=None):
         """Another question, which follows from the seed."""
         super().reset(seed=seed)
-        first, second = self.np_random.integers(0, 10, 2)
-        self.answer = [int(digit) + 1 for digit in str(first + second)]
-        self.text, self.said = [first + 1, PLUS, second + 1, IS], []
+        self.asked, self.said = self.np_random.integers(1, 11, 3).tolist(), []
         return self._shown(), {}
 
     def step(self, action):
-        """Write a token; the end is paid, or the third token."""
+        """Write a token; the third one is paid, or a 0, which ends the text."""
         self.said.append(int(action))
-        over = action == END or len(self.said) == 3
-        right = sum(a == b for a, b in zip(self.said, [*self.answer, END], strict=False))
-        exact = self.said == [*self.answer, END]
-        return self._shown(), float(exact or right / 6) * over, over, False, {}
+        over = action == 0 or len(self.said) == 3
+        right = sum(a == b for a, b in zip(self.said, sorted(self.asked), strict=False))
+        paid = 1.0 if right == 3 else right / 6
+        return self._shown(), paid if over else 0.0, over, False, {}
 
     def _shown(self):
         shown = np.zeros(7, np.int64)
-        text = self.text + self.said
+        text = [*self.asked, ORDER, *self.said]
         shown[: len(text)] = text
         return shown

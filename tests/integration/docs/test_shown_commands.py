@@ -96,7 +96,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     ),
     "artos keys keys": DAEMONS,
     "artos run grpo --run-dir runs/texts": Run(TEXTS),
-    "artos run grpo --env my_text:Sum": Run(TEXTS),
+    "artos run grpo --env my_text:Sort": Run(TEXTS),
     'artos eval runs/texts --greedy --env "ReverseText-v0(partial=False)"': Run(
         after=(f"run grpo {TEXTS} --run-dir runs/texts",)
     ),
