@@ -17,8 +17,16 @@ if TYPE_CHECKING:
     from artos.buffer.model_block import ModelBlock
     from artos.buffer.samplers.batch import Batch
     from artos.buffer.samplers.drawn_batch import DrawnBatch
+    from artos.buffer.samplers.episode_batch import EpisodeBatch
     from artos.buffer.samplers.n_step import NStep
-    from artos.buffer.samplers.patterns import FIFO, FullBatch, Prioritised, Sequences, Uniform
+    from artos.buffer.samplers.patterns import (
+        FIFO,
+        Episodes,
+        FullBatch,
+        Prioritised,
+        Sequences,
+        Uniform,
+    )
     from artos.buffer.samplers.prioritised import PrioritisedSampler
     from artos.buffer.samplers.sequences import SequenceSampler
     from artos.buffer.samplers.uniform import UniformSampler
@@ -28,14 +36,14 @@ if TYPE_CHECKING:
     from artos.learners.network import Network
     from artos.learners.optimisers import Adam, RMSprop, TorchOptimiser
     from artos.learners.torch_learner import TorchLearner
-    from artos.losses.gae import advantages
+    from artos.losses.gae import advantages, discounted
     from artos.losses.vtrace import vtrace
     from artos.policies.acting import ActInfo
     from artos.policies.build import Policy
     from artos.protocol.invocations import Claim, Invoke
     from artos.protocol.views import Status
     from artos.scaling.policy import Observation, ScalingPolicy
-    from artos.specs.contracts import Actor, Learner
+    from artos.specs.contracts import Actor, Learner, Wrote
     from artos.specs.keys import DataKey, ObjectKey
     from artos.specs.workload import Workload
     from artos.trained.evaluation import Evaluation
@@ -49,6 +57,7 @@ if TYPE_CHECKING:
     from triggers.algorithms.d4pg import D4PG
     from triggers.algorithms.ddpg import DDPG
     from triggers.algorithms.dqn import DQN
+    from triggers.algorithms.es import ES
     from triggers.algorithms.grpo import GRPO
     from triggers.algorithms.impala import IMPALA
     from triggers.algorithms.pipelined_ppo import PipelinedPPO
@@ -64,6 +73,7 @@ __all__ = [
     "D4PG",
     "DDPG",
     "DQN",
+    "ES",
     "FIFO",
     "GRPO",
     "IMPALA",
@@ -84,6 +94,8 @@ __all__ = [
     "Cluster",
     "DataKey",
     "DrawnBatch",
+    "EpisodeBatch",
+    "Episodes",
     "Evaluation",
     "FullBatch",
     "Invoke",
@@ -114,7 +126,9 @@ __all__ = [
     "Uniform",
     "UniformSampler",
     "Workload",
+    "Wrote",
     "advantages",
+    "discounted",
     "load",
     "run",
     "sweep",
@@ -128,6 +142,7 @@ _MODULES = {
     "APPO": "triggers.algorithms.appo",
     "ApeX": "triggers.algorithms.apex",
     "DQN": "triggers.algorithms.dqn",
+    "ES": "triggers.algorithms.es",
     "GRPO": "triggers.algorithms.grpo",
     "IMPALA": "triggers.algorithms.impala",
     "PipelinedPPO": "triggers.algorithms.pipelined_ppo",
@@ -138,6 +153,7 @@ _MODULES = {
     "TRPO": "triggers.algorithms.trpo",
     "Actor": "artos.specs.contracts",
     "Learner": "artos.specs.contracts",
+    "Wrote": "artos.specs.contracts",
     "ActorBlock": "artos.buffer.actor_block",
     "ActorContext": "artos.actors.context",
     "ArtosError": "artos.errors",
@@ -164,6 +180,8 @@ _MODULES = {
     "TorchLearner": "artos.learners.torch_learner",
     "UniformSampler": "artos.buffer.samplers.uniform",
     "DrawnBatch": "artos.buffer.samplers.drawn_batch",
+    "EpisodeBatch": "artos.buffer.samplers.episode_batch",
+    "Episodes": "artos.buffer.samplers.patterns",
     "FIFO": "artos.buffer.samplers.patterns",
     "FullBatch": "artos.buffer.samplers.patterns",
     "Prioritised": "artos.buffer.samplers.patterns",
@@ -173,6 +191,7 @@ _MODULES = {
     "Evaluation": "artos.trained.evaluation",
     "Trained": "artos.trained.trained",
     "advantages": "artos.losses.gae",
+    "discounted": "artos.losses.gae",
     "load": "artos.trained.trained",
     "vtrace": "artos.losses.vtrace",
     "Cluster": "deploy.api.cluster",

@@ -177,6 +177,21 @@ class MailboxFull(ArtosError):
         super().__init__(f"mailbox {name} is full ({size} bytes): its reader does not keep up")
 
 
+class EpisodesDoNotFit(ArtosError):
+    """Actors wait for room that whole episodes take, and nobody will make any, as ``why`` says.
+
+    ``capacity`` is the number of rows that an actor's block holds.
+    """
+
+    def __init__(self, capacity: int, why: str) -> None:
+        self.capacity, self.why = capacity, why
+        super().__init__(
+            f"{why}, and a block holds no more than capacity={capacity} rows: raise capacity above "
+            "the longest episode and a round (steps), and to an actor's share of the n of "
+            "Episodes(n); or lower n, or end episodes earlier"
+        )
+
+
 class EndlessFiring(ArtosError):
     """A trigger fired each time it was asked again after a firing. ``times`` counts its firings."""
 

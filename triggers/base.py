@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triggers import events
 from triggers.events import Event, Firing
-from triggers.window import Window
+from triggers.window import Limit, Window
 
 if TYPE_CHECKING:
     from artos.buffer.samplers.patterns import Draw
@@ -18,21 +18,24 @@ if TYPE_CHECKING:
     from triggers.pairs import And, Or
 
 # Triggers of users import them from here.
-Arrived, Began, Committed, Joined = events.Arrived, events.Began, events.Committed, events.Joined
-Learned, Left, Published, Recheck = events.Learned, events.Left, events.Published, events.Recheck
-Resumed, Rewound, Tick, Ungranted = events.Resumed, events.Rewound, events.Tick, events.Ungranted
+Arrived, Began, Committed, Ended = events.Arrived, events.Began, events.Committed, events.Ended
+Joined, Learned, Left, Published = events.Joined, events.Learned, events.Left, events.Published
+Recheck, Resumed, Rewound = events.Recheck, events.Resumed, events.Rewound
+Shortened, Tick, Ungranted = events.Shortened, events.Tick, events.Ungranted
 
 
 class Demand(NamedTuple):
     """The rows of a firing: ``size`` in these ``keys`` of each of ``n`` actors (None: of all).
 
-    No row is more than ``max_lag`` versions old when it is used, if that is a number.
+    No row is more than ``max_lag`` versions old when it is used, if that is a number. With
+    ``episodes`` so many whole ones take the place of rows, whichever actors they are from.
     """
 
     keys: tuple[str, ...]
     n: int | None
     size: int
     max_lag: int | None
+    episodes: int = 0
 
 
 class Cadence(NamedTuple):
@@ -61,6 +64,8 @@ class Trigger(ABC):
 
     window: Window | None = None
     """What paces the rounds that it claims; shared with the code that grants rounds."""
+    limit: Limit | None = None
+    """What paces the rounds of a ``RoundTrigger`` in its table."""
 
     @abstractmethod
     def check(self, event: Event, now: float) -> Firing | None:
@@ -150,6 +155,11 @@ class Trigger(ABC):
     def successors(self) -> bool:
         """Whether it hands over rows together with what came after each of them."""
         return any(part.successors for part in self.parts() if part is not self)
+
+    @property
+    def hands_over_episodes(self) -> bool:
+        """Whether it claims whole episodes, for which rows have to say where these begin."""
+        return any(part.demand is not None and part.demand.episodes for part in self.parts())
 
     def parts(self) -> tuple[Trigger, ...]:
         """The primitives this trigger is made of."""

@@ -9,7 +9,7 @@ from dataclasses import InitVar, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from artos.buffer.samplers.patterns import Claiming
+from artos.buffer.samplers.patterns import Claiming, Episodes
 from artos.protocol.invocations import Claim
 from artos.specs.keys import MODEL_PARAM
 from artos.specs.members import ACTORS, EVALUATOR
@@ -20,6 +20,7 @@ from triggers.membership import Membership
 from triggers.pacing import paced
 from triggers.supply import Supply
 from triggers.targets import parsed
+from triggers.whole_episodes import WholeEpisodes
 from triggers.window import Window
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class DataKeyTrigger(Trigger):
     """``DataKeyTrigger(keys, n, size)`` of paper §4.2: ``size`` rows of ``keys`` from ``n`` actors.
 
     Claims exactly those rows: each row is handed over once, actors in the order in which they
-    became ready.
+    became ready. ``sample=Episodes(n)`` has whole episodes in place of rows: ``WholeEpisodes``.
 
     While actors join and leave, a full batch holds the rounds that were granted together: it does
     not wait for an actor that joined later, and it includes the rows of one that leaves, so no
@@ -58,6 +59,7 @@ class DataKeyTrigger(Trigger):
     max_lag: int | None = None  # versions; None: rows of any age
     object_key: str = "model_param"
     sample: InitVar[Claiming | None] = None  # says ``n`` by the names of Table 1
+    episodes: int | None = None  # the n of Episodes(n); None: rows
     window: Window = field(init=False, repr=False, compare=False, default_factory=Window)
     _supplies: dict[int, Supply] = field(
         init=False, repr=False, compare=False, default_factory=dict
@@ -69,17 +71,30 @@ class DataKeyTrigger(Trigger):
     # The newest version, and the invocations that make one more each before the next rows are used.
     _version: int = field(init=False, repr=False, compare=False, default=0)
     _ahead: int = field(init=False, repr=False, compare=False, default=0)
+    limit: WholeEpisodes | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self, sample: Claiming | None) -> None:
         self.keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
         if sample is not None and not isinstance(sample, Claiming):
-            raise TypeError(f"rows are claimed here: FullBatch() or FIFO(n); {sample} draws them")
+            kinds = "FullBatch(), FIFO(n) or Episodes(n)"
+            raise TypeError(f"rows are claimed here: {kinds}; {sample} draws them")
         if sample is not None and self.n is not None:
             raise TypeError(f"say n={self.n} or sample={sample}, not both")
-        self.n = self.n if sample is None else sample.n
+        if isinstance(sample, Episodes):
+            self.episodes = sample.n
+        elif sample is not None:
+            self.n = sample.n
+        if self.episodes is None:
+            return
+        if self.n is not None or self.size != 1:
+            given = f"n={self.n}" if self.n is not None else f"size={self.size}"
+            raise TypeError(f"whole episodes have lengths of their own: leave out {given}")
+        self.limit = WholeEpisodes(self.keys, self.episodes, self.max_lag, self.object_key)
 
     def check(self, event: Event, now: float) -> Firing | None:
         """O(1) in the number of actors, but for the ``n`` claims of a firing."""
+        if self.limit is not None:
+            return self.limit.check(event)
         match event:
             case Arrived():
                 self._supply(event.actor).add(event.written, event.version)
@@ -113,6 +128,8 @@ class DataKeyTrigger(Trigger):
         bound = ""
         if self.max_lag is not None:
             bound = f", at most {plural(self.max_lag, 'version')} old"
+        if self.episodes is not None:
+            return f"{plural(self.episodes, 'whole episode')} in {short(self.keys)}{bound}"
         return f"{self.size} rows of {short(self.keys)} from {who}{bound}"
 
     def faults(self, plan: Plan) -> Iterator[str]:
@@ -121,8 +138,10 @@ class DataKeyTrigger(Trigger):
         yield from unknown_object(self.object_key, plan)
         if self.object_key != MODEL_PARAM and any(o.name == self.object_key for o in plan.objects):
             yield f"object_key must be {MODEL_PARAM!r}: lag counts versions of the weights"
-        yield from counts(1, n=self.n, size=self.size)
+        yield from counts(1, n=self.n, size=self.size, episodes=self.episodes)
         yield from counts(0, max_lag=self.max_lag)
+        if self.limit is not None:
+            yield from self.limit.faults(plan)
 
     def misfit(self, target: str) -> str:
         """Actors and the evaluator take no rows."""
@@ -130,6 +149,8 @@ class DataKeyTrigger(Trigger):
 
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """A window, if updates take rounds of only some of the actors."""
+        if self.limit is not None:
+            self.limit.target = target
         if self.n is None or self.max_lag is None or paced(plan, table) is not self:
             return
         if self.n < plan.actors and self.size == plan.steps:
@@ -138,7 +159,7 @@ class DataKeyTrigger(Trigger):
     @property
     def demand(self) -> Demand:
         """What each firing claims."""
-        return Demand(self.keys, self.n, self.size, self.max_lag)
+        return Demand(self.keys, self.n, self.size, self.max_lag, self.episodes or 0)
 
     def keys_read(self) -> tuple[str, ...]:
         """The keys it claims."""
@@ -146,6 +167,8 @@ class DataKeyTrigger(Trigger):
 
     def taken(self, actor: int) -> int:
         """The row up to which an actor's rows were claimed."""
+        if self.limit is not None:
+            return self.limit.taken(actor)
         return self._supplies[actor].taken if actor in self._supplies else 0
 
     def _settle(self) -> None:

@@ -40,6 +40,21 @@ class Arrived(msgspec.Struct, frozen=True):
     version: int = 0
 
 
+class Ended(msgspec.Struct, frozen=True):
+    """An episode of one environment of an actor is over, and all of its rows have arrived.
+
+    These are rows ``start`` to ``stop``, the first of which is of policy version ``version`` and
+    none of an older one. It is not ``whole`` if it has no end: its actor was started again.
+    """
+
+    actor: int
+    env: int
+    start: int
+    stop: int
+    version: int = 0
+    whole: bool = True
+
+
 class Rewound(msgspec.Struct, frozen=True):
     """Arrived rows of an actor from row ``rows`` on are void: the actor was placed elsewhere.
 
@@ -100,6 +115,14 @@ class Ungranted(msgspec.Struct, frozen=True):
     actor: int
 
 
+class Shortened(msgspec.Struct, frozen=True):
+    """An actor ended a round that the trigger of this target asked it for ``rows`` rows early."""
+
+    trigger: str
+    actor: int
+    rows: int
+
+
 class Learned(msgspec.Struct, frozen=True):
     """The learner is done with an invocation that the trigger of this target fired."""
 
@@ -116,8 +139,8 @@ class Recheck(msgspec.Struct, frozen=True):
 
 
 Event = (
-    Committed | Began | Arrived | Rewound | Resumed | Published | Joined | Left | Ungranted
-    | Learned | Tick | Recheck
+    Committed | Began | Arrived | Ended | Rewound | Resumed | Published | Joined | Left | Ungranted
+    | Shortened | Learned | Tick | Recheck
 )  # fmt: skip
 
 

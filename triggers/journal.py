@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from artos.errors import Refused
-from artos.protocol.invocations import Ready
+from artos.protocol.invocations import ALL, Claim, Ready
 from artos.specs.unreadable import UNREADABLE
 from artos.system.append_file import AppendFile, whole_lines
 from artos.system.regular_file import opened
@@ -63,9 +63,9 @@ class Journal:
             "version": firing.version,
         }
         if firing.claims:
-            line["claims"] = firing.claims
+            line["claims"] = _plain(firing.claims)
         if firing.dropped:
-            line["dropped"] = firing.dropped
+            line["dropped"] = _plain(firing.dropped)
         if firing.actors is not None:
             line["actors"] = firing.actors
         self.write(line)
@@ -146,6 +146,12 @@ class Journal:
             self._packing.close()
             if self._file:
                 self._file.close()
+
+
+def _plain(claims: Iterable[Claim]) -> list[tuple[int, ...]]:
+    """Actor, first and end row of each, and the environment if the rows are of but one."""
+    parts = map(msgspec.structs.astuple, claims)
+    return [part[:3] if part[3] == ALL else part for part in parts]
 
 
 class JournalDamaged(Refused):

@@ -29,6 +29,11 @@ def demands(table: Mapping[str, Trigger]) -> dict[str, list[Demand]]:
     return {target: claims for target, claims in found.items() if claims}
 
 
+def hands_over_episodes(table: Mapping[str, Trigger]) -> bool:
+    """Whether any trigger of the table claims whole episodes."""
+    return any(trigger.hands_over_episodes for trigger in table.values())
+
+
 def fewest(table: Mapping[str, Trigger]) -> int:
     """The smallest number of actors with which every trigger can still be satisfied."""
     return max((each.n or 1 for claims in demands(table).values() for each in claims), default=1)

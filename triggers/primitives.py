@@ -142,8 +142,9 @@ class TransferTrigger(Trigger):
 
     ``keys`` is one group of data keys or several. Several groups are shipped one after the other,
     each as a firing of its own (the dual-stage pipeline). It fires for an actor when ``size``
-    rows of all keys are committed, or, with ``condition``, for everything committed when that
-    trigger fires. On one machine a transfer moves a cursor and no bytes.
+    rows of all keys are committed (0: with each commit, for all of its rows), or, with
+    ``condition``, for everything committed when that trigger fires. On one machine a transfer moves
+    a cursor and no bytes.
     """
 
     keys: tuple[tuple[str, ...], ...] | tuple[str, ...]
@@ -168,13 +169,13 @@ class TransferTrigger(Trigger):
         """What it ships, and when."""
         stages = " then ".join(short(stage) for stage in self.stages())
         if self.condition is None:
-            return f"{self.size} rows of {stages}"
+            return f"{self.size or 'any number of'} rows of {stages}"
         return f"{self.condition.words()}: all rows of {stages}"
 
     def faults(self, plan: Plan) -> Iterator[str]:
         """Keys that are not there, and numbers that are none."""
         yield from unknown_data([key for stage in self.stages() for key in stage], plan)
-        yield from counts(1, size=self.size)
+        yield from counts(0, size=self.size)
 
     def misfit(self, target: str) -> str:
         """It ships rows, and fires nobody."""
@@ -194,8 +195,8 @@ class TransferTrigger(Trigger):
                 self._supplies[event.actor] = self._supply(0)
             supply = self._supplies[event.actor]
             supply.add(event.written, event.version)
-            while self.condition is None and supply.left >= self.size:
-                self._ship(event.actor, self.size)
+            while self.condition is None and supply.left >= max(1, self.size):
+                self._ship(event.actor, self.size or supply.left)
         elif isinstance(event, Began):
             self._supplies[event.actor] = self._supply(event.row)
         if self.condition is not None and self.condition.check(event, now) is not None:

@@ -23,10 +23,12 @@ from triggers.events import (
     Published,
     Resumed,
     Rewound,
+    Shortened,
     Ungranted,
 )
 from triggers.pacing import parts_of
 from triggers.targets import parsed
+from triggers.window import Limit
 
 _UNDER_WAY = 2
 """Updates of a trigger that the learner has to make at most: one is made, the next one waits."""
@@ -197,11 +199,11 @@ class RoundTrigger(Trigger):
     An actor has ``ahead`` rounds to sample: one is sampled, the others wait. It is asked for one
     more whenever one is there, in all ``keys`` of its rows (empty: keys come together, as they do
     without a transfer). Beside a ``ReplayTrigger`` it waits where more rows would exceed that one's
-    ratio.
+    ratio, beside ``Episodes(n)`` while there are n of them that the learner is not done with.
     """
 
     ahead: int = 2
-    limits: tuple[RateLimit, ...] = field(init=False, repr=False, compare=False, default=())
+    limits: tuple[Limit, ...] = field(init=False, repr=False, compare=False, default=())
     steps: int = field(init=False, repr=False, compare=False, default=1)
     envs: int = field(init=False, repr=False, compare=False, default=1)
     keys: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
@@ -231,15 +233,14 @@ class RoundTrigger(Trigger):
         )
 
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
-        """Actors keep to the ratio of every replay trigger of the table.
+        """Actors keep to the limits of all triggers of the table.
 
-        Keys that are transferred come one after the other; a round is there once all of them are.
+        Keys that are transferred come one after the other; a round is there once all of these are.
         """
         self.steps, self.envs = plan.steps, plan.envs
-        parts = parts_of(table)
-        self.limits = tuple(part.limit for part in parts if isinstance(part, ReplayTrigger))
-        if any(part.stages() for part in parts):
-            self.keys = tuple(key.name for key in plan.data_keys)
+        parts = [*parts_of(table)]
+        self.limits = tuple(part.limit for part in parts if part.limit is not None)
+        self.keys = tuple({key: None for p in parts for stage in p.stages() for key in stage})
 
     def check(self, event: Event, now: float) -> Firing | None:
         """Rounds of one actor at a time, in the order in which actors became free."""
@@ -251,7 +252,7 @@ class RoundTrigger(Trigger):
                 self._members.discard(event.actor)
                 self._turns = deque(actor for actor in self._turns if actor != event.actor)
             case Resumed():
-                self._asked[event.actor] = self._done[event.actor] = event.rows // self.steps
+                self._asked[event.actor] = self._done[event.actor] = event.rows
                 self._arrived[event.actor] = dict.fromkeys(self.keys, event.rows)
                 for limit in self.limits:
                     limit.granted += event.rows * self.envs
@@ -261,24 +262,30 @@ class RoundTrigger(Trigger):
                 known = self._arrived[event.actor]
                 known.update((key, min(rows, event.rows)) for key, rows in known.items())
             case Ungranted(trigger=self.target):
-                self._asked[event.actor] -= 1
-                for limit in self.limits:
-                    limit.granted -= self.steps * self.envs
-                self._line_up(event.actor)
+                self._return(event.actor, self.steps)
                 return None  # until something else has happened
+            case Shortened(trigger=self.target):
+                self._return(event.actor, event.rows)
         if not self._turns:
             return None
         # As many rounds of the actor whose turn it is as may be made now.
         actor, rounds = self._turns.popleft(), 0
         while self._wants(actor) and self._may_insert():
-            self._asked[actor] += 1
+            self._asked[actor] += self.steps
             rounds += 1
         if self._wants(actor):
             self._turns.appendleft(actor)
         return Firing(actors=(actor,), rounds=rounds, ahead=self.ahead) if rounds else None
 
     def _wants(self, actor: int) -> bool:
-        return self._asked[actor] - self._done[actor] < self.ahead
+        return self._asked[actor] - self._done[actor] <= (self.ahead - 1) * self.steps
+
+    def _return(self, actor: int, rows: int) -> None:
+        """The actor does not sample these rows that it was asked for."""
+        self._asked[actor] -= rows
+        for limit in self.limits:
+            limit.granted -= rows * self.envs
+        self._line_up(actor)
 
     def _line_up(self, actor: int) -> None:
         if actor in self._members and self._wants(actor) and actor not in self._turns:
@@ -288,8 +295,8 @@ class RoundTrigger(Trigger):
         """Rounds are done as the run's books count them: once they are there in all keys."""
         known = self._arrived.setdefault(actor, dict.fromkeys(self.keys, 0))
         known.update(written)
-        rounds = min(known.values()) // self.steps
-        self._done[actor] = max(rounds, self._done[actor])  # void rows come once more
+        # Void rows come once more.
+        self._done[actor] = max(min(known.values()), self._done[actor])
         self._line_up(actor)
 
     def _may_insert(self) -> bool:

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
+from typing import Protocol
 
 _ANY_TIME = 1 << 62  # more than any version
+
+
+class Limit(Protocol):
+    """Says how far actors may go on sampling ahead of the learner."""
+
+    granted: int
+    """Transitions that actors made or were told to make."""
+
+    def may_insert(self, count: int) -> bool:
+        """Whether actors may be told to make ``count`` more transitions."""
 
 
 class Window:

@@ -10,7 +10,7 @@ from artos.buffer.layout import Consumer
 from artos.buffer.model_block import ObjectSpec
 from artos.runs.plan import Plan
 from artos.specs.keys import EVALUATION, MODEL_PARAM, VERSION_KEY
-from triggers.pacing import demands, lead, parts_of
+from triggers.pacing import demands, hands_over_episodes, lead, parts_of
 from triggers.prewarm import PREWARM, PrewarmTrigger
 from triggers.primitives import TransferTrigger
 from triggers.table import Table
@@ -36,15 +36,20 @@ def completed(plan: Plan, table: Table) -> tuple[Plan, Table]:
         table = table | {target: due}
     whole = deepcopy(table)
     _complete(plan, whole)
-    # What a ratio allows is known before actors ask for it.
-    whole = dict(sorted(whole.items(), key=lambda row: all(p.draw is None for p in row[1].parts())))
+    # What a limit allows is known before actors ask for it.
+    whole = dict(
+        sorted(whole.items(), key=lambda row: all(p.limit is None for p in row[1].parts()))
+    )
     draws = tuple(part.draw for part in parts_of(whole) if part.draw is not None)
-    plan = msgspec.structs.replace(plan, consumers=consumers(table), draws=draws)
-    if not plan.capacity:
+    claimed = [each for claims in demands(table).values() for each in claims]
+    plan = msgspec.structs.replace(
+        plan, consumers=consumers(table), draws=draws,
+        short_rounds=bool(claimed) and all(each.episodes for each in claimed),
+    )  # fmt: skip
+    if not (plan.capacity or hands_over_episodes(table)):
         # The rows that may be claimed and not yet acknowledged plus those that may be sampled
         # meanwhile, in whole rounds so that rounds lie contiguously.
-        sizes = [each.size for claims in demands(table).values() for each in claims]
-        largest = max(sizes, default=plan.steps)
+        largest = max((each.size for each in claimed), default=plan.steps)
         rows = (lead(table) + 1) * max(largest, plan.steps) + plan.block(0).history
         plan = msgspec.structs.replace(plan, capacity=-(-rows // plan.steps) * plan.steps)
     return plan, whole
@@ -72,7 +77,8 @@ def with_transfer(plan: Plan, table: Table) -> tuple[Plan, Table]:
     """Both with a transfer of all keys after each round, unless there is a transfer already."""
     if transfers(table):
         return plan, table
-    whole = TransferTrigger(tuple(key.name for key in plan.data_keys), plan.steps)
+    size = 0 if plan.short_rounds else plan.steps
+    whole = TransferTrigger(tuple(key.name for key in plan.data_keys), size)
     triggers, table = {"transfer": whole.encode(), **plan.triggers}, {"transfer": whole, **table}
     _complete(plan, table)
     return msgspec.structs.replace(plan, triggers=triggers), table

@@ -52,8 +52,8 @@ class RolloutActor(Actor):
 
     With ``final_observations`` the last observation of an episode, from which a truncated one is
     bootstrapped, is in a row of its own, whose key ``valid`` is False. Not so by default; a
-    trigger that draws from replay sets it. The key ``ages`` is stored then, too: where it is 0 an
-    episode begins.
+    trigger that draws from replay sets it. The key ``ages`` is stored then, too, and where whole
+    episodes are handed over: where it is 0 an episode begins.
 
     To act without PyTorch, override ``build_module``, ``make_policy`` and ``faults``; PyTorch is
     not loaded then.
@@ -125,7 +125,7 @@ class RolloutActor(Actor):
             raise Refused([_HIDDEN.format(self.env)])
         if self.envs % self.spec.agents:
             raise Refused([_ROWS.format(self.env, self.spec.agents, self.envs)])
-        if (self.final_observations or state) and AGES not in keys:
+        if (self.final_observations or self.stores_ages or state) and AGES not in keys:
             keys = (*keys, AGES)
         return (*keys, *outputs, *bootstraps, *state)
 

@@ -39,6 +39,7 @@ class ActorCriticLearner(TorchLearner):
     ``RecurrentActorCritic``).
     """
 
+    takes_episodes: ClassVar[bool] = False
     Settings: ClassVar[type[ActorCriticSettings]]
     settings: ActorCriticSettings
     calls: ClassVar[tuple[str, ...]] = ("evaluate",)

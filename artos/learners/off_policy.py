@@ -28,6 +28,7 @@ class OffPolicyLearner(TorchLearner):
     them since training began.
     """
 
+    takes_episodes: ClassVar[bool] = False
     Settings: ClassVar[type[ReplaySettings]]
     settings: ReplaySettings
     publishing: ClassVar[Literal["update", "step", "itself"]] = "itself"

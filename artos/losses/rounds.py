@@ -1,4 +1,8 @@
-"""What estimates of returns share: the values after each row, and sums from a round's end."""
+"""What estimates of returns share: the values after each row, and sums from a round's end.
+
+Rounds are (A, T, E). Whole episodes padded with zeros, (T, n), need nothing else: time is the last
+axis but one of both, and no sum crosses the end of an episode, behind which all is 0.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ def following_values(
     truncations: Flags,
     valid: Flags | None = None,
 ) -> Floats:
-    """The value of the state after each row; everything is (A, T, E), the result float32.
+    """The value of the state after each row; everything is (A, T, E) or (T, n), the result float32.
 
     It is 0 where the episode terminated, that of ``bootstraps`` after a truncation and in the
     round's last row, else the next row's value. If rows have the key ``valid``, the row after a
@@ -26,8 +30,8 @@ def following_values(
     bootstrap.
     """
     following = np.empty(values.shape, np.float32)
-    following[:, :-1] = values[:, 1:]
-    following[:, -1] = bootstraps[:, -1]
+    following[..., :-1, :] = values[..., 1:, :]
+    following[..., -1, :] = bootstraps[..., -1, :]
     if valid is None:
         np.copyto(following, bootstraps, where=truncations)
     np.copyto(following, 0, where=terminations)
@@ -35,16 +39,17 @@ def following_values(
 
 
 def sum_backwards(errors: Floats, weights: Floats) -> None:
-    """Add to each error the weighted sum of the errors after it, in place; both are (A, T, E).
+    """Add to each error the weighted sum of the errors after it, in place.
 
-    ``errors[t] += weights[t] * errors[t + 1]``, from the end of the round on.
+    Both are (A, T, E) or (T, n): ``errors[t] += weights[t] * errors[t + 1]``, from the end of the
+    round on.
     """
-    for t in range(errors.shape[1] - 2, -1, -1):
-        errors[:, t] += weights[:, t] * errors[:, t + 1]
+    for t in range(errors.shape[-2] - 2, -1, -1):
+        errors[..., t, :] += weights[..., t, :] * errors[..., t + 1, :]
 
 
 def n_step_returns(rewards: Floats, following: Floats, ends: Flags, gamma: float, n: int) -> Floats:
-    """Returns over n rows and the value of the state after them; everything is (A, T, E).
+    """Returns over n rows and the value of the state after them; all is (A, T, E) or (T, n).
 
     ``following`` are the values after each row. Where an episode ends, and at the end of the round,
     fewer rewards are summed.
@@ -52,6 +57,7 @@ def n_step_returns(rewards: Floats, following: Floats, ends: Flags, gamma: float
     found = rewards + gamma * following
     for _ in range(n - 1):
         after = following.copy()
-        after[:, :-1] = np.where(ends[:, :-1], following[:, :-1], found[:, 1:])
+        cut = ends[..., :-1, :]
+        after[..., :-1, :] = np.where(cut, following[..., :-1, :], found[..., 1:, :])
         found = rewards + gamma * after
     return found

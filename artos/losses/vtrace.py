@@ -26,7 +26,8 @@ def vtrace(
 ) -> tuple[Floats, Floats]:
     """Policy-gradient advantages and value targets of rounds of T steps, both (A, T, E) float32.
 
-    All arrays are (A, T, E): A rounds, E environments. ``log_ratios`` is log π(a|x) − log μ(a|x) of
+    All arrays are (A, T, E): A rounds, E environments; or (T, n), whole episodes padded with
+    zeros. ``log_ratios`` is log π(a|x) − log μ(a|x) of
     the learner's policy π and the actor's μ, ``values`` V(x) by the learner's network. V(x_{t+1})
     comes from ``following_values``: it is the next row's and, where no row holds x_{t+1}, after a
     truncation and at the end of a round, the actor's estimate ``bootstraps``, which is as old as
@@ -47,7 +48,7 @@ def vtrace(
     if valid is not None:
         corrections *= valid
     targets = values + corrections
-    inside = ~ends[:, :-1]
-    np.copyto(following[:, :-1], targets[:, 1:], where=inside)
+    inside = ~ends[..., :-1, :]
+    np.copyto(following[..., :-1, :], targets[..., 1:, :], where=inside)
     gains = rho * (rewards + gamma * following - values)
     return gains if valid is None else gains * valid, targets

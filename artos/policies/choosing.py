@@ -20,6 +20,7 @@ CHOOSES: dict[str, tuple[ActionKind, ...]] = {
     "impala": _ALL,
     "trpo": _ALL,
     "appo": _ALL,
+    "es": _ALL,
     "grpo": (),
 }
 """Kinds of actions by algorithm; those that draw from replay need bounds if actions are numbers.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from artos.protocol.unpacking import Unpacker
 from artos.specs.fields import Count, Line, Name, Seconds, Text, Version
+
+ALL = -1
+"""In place of an environment's number: all of them."""
+EnvOrAll = Annotated[int, msgspec.Meta(ge=ALL, le=2**31 - 1)]
 
 StartKind = Literal["cold", "fork", "clone", "moved"]
 """How a member's process was made: from scratch, as a fork or a clone of a template, or restored
@@ -15,11 +19,12 @@ from its image on another node."""
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True):
-    """Rows ``start`` to ``stop`` of one actor's block."""
+    """Rows ``start`` to ``stop`` of one actor's block, of all environments or only of ``env``."""
 
     actor: Count
     start: Count
     stop: Count
+    env: EnvOrAll = ALL
 
 
 class Invoke(msgspec.Struct, frozen=True, tag=True):

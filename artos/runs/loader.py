@@ -230,10 +230,13 @@ def _call(source: str, builder: Callable[..., Any], settings: Mapping[str, Any])
 
 
 def _told(workload: Workload) -> Workload:
-    """Where triggers draw successors, an actor that can has rows for final observations."""
-    drawn = any(getattr(trigger, "successors", False) for trigger in workload.triggers.values())
-    if drawn and isinstance(workload.actor, Actor):
-        workload.actor.final_observations = True
+    """What triggers want of rows: final observations, and how old episodes are."""
+    triggers = [*workload.triggers.values()]
+    if isinstance(workload.actor, Actor):
+        if any(getattr(trigger, "successors", False) for trigger in triggers):
+            workload.actor.final_observations = True
+        if any(getattr(trigger, "hands_over_episodes", False) for trigger in triggers):
+            workload.actor.stores_ages = True
     return workload
 
 

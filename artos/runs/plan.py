@@ -52,6 +52,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Methods of the learner that publish nothing."""
     consumers: tuple[Consumer, ...] = ()
     draws: tuple[Draw, ...] = ()
+    short_rounds: bool = False
+    """Whether an actor may end a round before it has written all of its rows."""
     threads: int = 1
     """Compute threads of the learner; the most of them with ``threads_follow``."""
     threads_follow: bool = False

@@ -24,9 +24,11 @@ from artos.buffer.mailbox import Board
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, drawn
+from artos.buffer.samplers.episode_batch import EpisodeBatch
 from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample
 from artos.pool.faults import DeviceTooSmall
 from artos.protocol.invocations import (
+    ALL,
     Done,
     Failed,
     FromMember,
@@ -37,7 +39,7 @@ from artos.protocol.invocations import (
     encode,
 )
 from artos.protocol.lag import Drawn
-from artos.specs.contracts import Actor, Learner, fired_method
+from artos.specs.contracts import Actor, Learner, Wrote, fired_method
 from artos.specs.keys import VERSION_KEY
 from artos.specs.members import Member
 from artos.system.snapshot import put_back, taken, taken_whole
@@ -50,6 +52,11 @@ MOST_EPISODES = 1000
 """Episodes a round reports, the newest: more of them would not fit a mailbox."""
 _IDLE_SECONDS = 3600.0
 _UNWRITTEN = -1
+_SHORT = (
+    "sample wrote {} of {} rows: a round may have from one row to all of them, and fewer than all "
+    "only where rows are handed over as whole episodes: let the table claim them by "
+    "DataKeyTrigger(KEYS, sample=Episodes(n)), or write all"
+)
 _LACKING = (
     "{} of {} rows were not written: sample(start, rows, call) has to write all keys of each row, "
     "also the version of the policy that made it"
@@ -71,6 +78,8 @@ class ActorRole:
         self._slot: ObjectSlot | None = None
         # Long enough for every restart of the learner, which may hold the rows.
         self._patience = 5 * context.plan.deadline
+        # Rounds of which fewer rows are left were ended early, where that may be.
+        self._least = context.plan.steps if context.plan.short_rounds else 0
         actor.setup(context)
 
     def step(self) -> int:
@@ -107,6 +116,8 @@ class ActorRole:
         """Bind if asked to, then sample up to row ``call.stop`` if the call is about rows."""
         start = self._block.written
         rows = max(0, call.stop - start)
+        if rows < self._least:
+            rows = 0  # its process was killed between the end of a short round and the answer
         times: dict[str, float] = {}
         seconds, began = 0.0, time.perf_counter()
         if rows:
@@ -117,13 +128,18 @@ class ActorRole:
             self._actor.bind(slot.arrays["params"], slot.version)
             began = _until_now(times, "bind", began)
         if rows:
-            unwritten = self._block.views(VERSION_KEY, start, call.stop)
-            for versions in unwritten:
+            for versions in self._block.views(VERSION_KEY, start, start + rows):
                 versions[...] = _UNWRITTEN
             own = fired_method(self._actor, call.method)(start, rows, call)
+            if isinstance(own, Wrote):
+                if not (0 < own.rows <= rows and (self._least or own.rows == rows)):
+                    why = _SHORT.format(own.rows, rows)
+                    raise BadRow(VERSION_KEY, self._reader, start, why)
+                rows, own = own
+            unwritten = self._block.views(VERSION_KEY, start, start + rows)
             if lacking := sum(int((versions == _UNWRITTEN).sum()) for versions in unwritten):
                 raise BadRow(VERSION_KEY, self._reader, start, _LACKING.format(lacking, rows))
-            self._block.commit(call.stop)
+            self._block.commit(start + rows)
             seconds = time.perf_counter() - began
             times |= complete_times(own, seconds, "sample")
         returns, lengths = self._actor.episodes()
@@ -227,10 +243,12 @@ class LearnerRole:
             self._cores.begin()
         self._enter()
         self._drawn.begin(self._model.version)
-        batch: Batch | DrawnBatch | None = None
+        batch: Batch | EpisodeBatch | DrawnBatch | None = None
         try:
-            if call.claims:
+            if call.claims and call.claims[0].env == ALL:
                 batch = Batch(self._blocks, call.claims, self._store)
+            elif call.claims:
+                batch = EpisodeBatch(self._blocks, call.claims)
             elif sampler := self._samplers.get(call.trigger):
                 batch = drawn(sampler, self._model.version, call.progress)
         except NothingToSample as nothing:
@@ -241,7 +259,7 @@ class LearnerRole:
             if not math.isfinite(value):
                 raise NotFinite(name, value, self._model.version)
         lags = self._drawn.take()
-        unread = bool(lags) and isinstance(batch, Batch) and not batch.was_read
+        unread = bool(lags) and isinstance(batch, Batch | EpisodeBatch) and not batch.was_read
         ended = time.perf_counter()
         times = complete_times(self._learner.seconds(), ended - began, "learn")
         if self._learner.fresh and call.method not in self._non_publishing:

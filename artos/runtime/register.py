@@ -254,6 +254,13 @@ def _learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
         for name in learner.reads
         if name not in there
     ]
+    if not learner.takes_episodes:
+        found += [
+            f"triggers[{target!r}] hands over whole episodes, and {who} learns from rounds or from "
+            "drawn rows: leave out sample=Episodes(n), or write one that takes an EpisodeBatch"
+            for target, trigger in workload.triggers.items()
+            if trigger.hands_over_episodes
+        ]
     if device := [*learner.device_faults(workload.device)]:
         found += device
     elif workload.device == POOL:

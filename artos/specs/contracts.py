@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from artos.actors.context import ActorContext
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
     from artos.specs.keys import DataKey, ObjectKey
 
 _ON_CPU = ("auto", "cpu")
+
+
+class Wrote(NamedTuple):
+    """What ``sample`` may return in place of seconds: it wrote fewer ``rows`` than it might.
+
+    ``seconds`` are those by kind. It has to be one row at least.
+    """
+
+    rows: int
+    seconds: Mapping[str, float] = MappingProxyType({})
 
 
 class Actor:
@@ -42,6 +53,8 @@ class Actor:
     """The address as it was given, where ``env`` was completed."""
     final_observations: bool = False
     """Set where rows are drawn from replay: an episode's last observation is to have a row."""
+    stores_ages: bool = False
+    """Set where whole episodes are handed over: rows are to have the data key ``ages``."""
     spec: EnvSpec | None = None
     """Facts about the environment."""
     declared: Declared | None = None
@@ -93,11 +106,12 @@ class Actor:
         """
         raise NotImplementedError
 
-    def sample(self, start: int, rows: int, call: Invoke) -> Mapping[str, float]:
+    def sample(self, start: int, rows: int, call: Invoke) -> Mapping[str, float] | Wrote:
         """Write rows ``start`` to ``start + rows`` in place; returns seconds spent by kind.
 
         All keys of each row have to be written, also ``policy_version``: the ``version`` that it
-        was sampled with. Rows are not visible before this returns.
+        was sampled with. Rows are not visible before this returns. Where all rows are handed over
+        as whole episodes, a round may end earlier, after as many rows as ``Wrote`` says.
         """
         raise NotImplementedError
 
@@ -125,6 +139,8 @@ class Learner:
     """Methods that the policy's network must have."""
     reads: ClassVar[tuple[str, ...]] = ()
     """Data keys that rows must have."""
+    takes_episodes: ClassVar[bool] = True
+    """Whether its methods can learn from whole episodes, as an ``EpisodeBatch`` has them."""
     residency: Residency | None = None
     """Where its memory is while others have its device; None: it is never moved."""
     threads_follow: bool = False

@@ -22,6 +22,9 @@ VALID_KEY = "valid"
 """Data key (bool, per environment): false on a row that holds an episode's final observation and is
 no transition: its action only resets."""
 
+ENDS = ("terminations", "truncations")
+"""Data keys (bool, per environment): whether an episode ends with a row."""
+
 OBSERVATIONS = "observations"
 """Data key of the observation; a Dict space has one key per part, ``observations.PART``."""
 EVALUATION = "evaluator.play"

@@ -65,12 +65,18 @@ class Workload:
             raise ValueError(f"{name} is a trigger of your own: a simulation runs no code of users")
 
         table = decode_table(self.plan.triggers, own_trigger)
-        if faults := [
+        faults = [
             f"triggers[{target!r}] waits for the object {name!r}: only weights are simulated"
             for target, trigger in table.items()
             for name in trigger.objects_read()
             if name != MODEL_PARAM
-        ]:
+        ]
+        faults += [
+            f"triggers[{target!r}] waits for whole episodes: how long they are is not simulated"
+            for target, trigger in table.items()
+            if trigger.hands_over_episodes
+        ]
+        if faults:
             raise Refused(faults)
         try:
             return completed(self.plan, table)

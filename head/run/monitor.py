@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
-from artos.protocol.invocations import ActorLag, Claim
+from artos.protocol.invocations import ALL, ActorLag, Claim
 from artos.protocol.lag import added, class_name, measure
 from artos.specs.keys import VERSION_KEY
 from artos.specs.members import Member
@@ -27,7 +27,8 @@ def lags_of_claims(
     for claim in claims:
         block = blocks[claim.actor]
         versions = np.concatenate(block.views(VERSION_KEY, claim.start, claim.stop))
-        lags.append(measure(claim.actor, (version - versions).clip(min=0), block.spec.envs))
+        times = block.spec.envs if claim.env == ALL else 1
+        lags.append(measure(claim.actor, (version - versions).clip(min=0), times))
     return lags
 
 

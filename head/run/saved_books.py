@@ -43,7 +43,7 @@ NOT_KEPT: Mapping[type, Mapping[str, str]] = {
         "non_publishing": _SETTING, "members": _SETTING,
     },
     Run: {"idle": _TIME},
-    Claims: {"_uncounted": _SETTING},
+    Claims: {"_uncounted": _SETTING, "_envs": _SETTING},
     Engine: {"_now": _TIME},
     Monitor: {"first_step": _TIME, "device": _TIME, "_finished": _ELSEWHERE},
     TimeTrigger: {"_last": _TIME},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from artos.runs.plan import Plan
 from artos.specs.members import ACTORS, EVALUATOR, LEARNER
 from head.run.concerns.budget import Budget
+from head.run.concerns.episodes import EpisodesOver
 from head.run.concerns.evaluation import Evaluation
 from head.run.concerns.failures import FailureLimits
 from head.run.concerns.lag import Lag
@@ -20,6 +21,7 @@ from head.run.concerns.standstill import Standstill
 from head.run.concerns.transfer import Transfer
 from head.run.coordination.ports import Ports
 from head.run.run import Run
+from triggers.pacing import hands_over_episodes
 from triggers.prewarm import PREWARM
 from triggers.table import Table
 from triggers.targets import TRANSFER
@@ -60,6 +62,7 @@ def connect(
         sampling := Sampling(run, table),
         evaluation := Evaluation(run, limits),
         Relocation(run),
+        *([EpisodesOver(run, table)] if hands_over_episodes(table) else ()),
         Recovery(run, limits),
         Standstill(run, limits),
         transfer := Transfer(run),

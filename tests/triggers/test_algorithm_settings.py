@@ -22,6 +22,7 @@ CLASSES |= {"trpo": artos.TRPO, "appo": artos.APPO}
 CLASSES |= {"dqn": artos.DQN, "sac": artos.SAC, "td3": artos.TD3}
 CLASSES |= {"ddpg": artos.DDPG, "d4pg": artos.D4PG}
 CLASSES |= {"rainbow": artos.Rainbow, "apex": artos.ApeX}
+CLASSES |= {"es": artos.ES}
 CLASSES |= {"grpo": artos.GRPO}
 
 

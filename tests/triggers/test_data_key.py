@@ -40,7 +40,7 @@ def test_patterns_that_claim_are_said_by_the_names_of_table_1() -> None:
 
 
 def test_a_pattern_stands_where_it_means_something() -> None:
-    with pytest.raises(TypeError, match=r"claimed here: FullBatch\(\) or FIFO\(n\); Uniform"):
+    with pytest.raises(TypeError, match=r"FullBatch\(\), FIFO\(n\) or Episodes\(n\); Uniform"):
         DataKeyTrigger(KEYS, sample=Uniform(8))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"say n=2 or sample=FIFO\(n=1\), not both"):
         DataKeyTrigger(KEYS, n=2, sample=FIFO())

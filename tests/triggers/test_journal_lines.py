@@ -18,7 +18,7 @@ Say = Callable[[Journal, float], None]
 def test_the_journal_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl", began=10.0)
     firing = Firing(
-        (Claim(1, 0, 4),), (Claim(2, 0, 4),), actors=(1,), version=3, trigger="t", number=8
+        (Claim(1, 0, 4),), (Claim(2, 0, 4, 5),), actors=(1,), version=3, trigger="t", number=8
     )
     journal.fired(12.5000004, firing)
     journal.done(13.0, 8, "learner", version=4)
@@ -26,7 +26,7 @@ def test_the_journal_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     journal.close()
     assert [*read(tmp_path / "journal.jsonl")] == [
         {"t": 2.5, "firing": 8, "trigger": "t", "version": 3, "claims": [[1, 0, 4]],
-         "dropped": [[2, 0, 4]], "actors": [1]},
+         "dropped": [[2, 0, 4, 5]], "actors": [1]},
         {"t": 3.0, "done": 8, "by": "learner", "version": 4},
     ]  # fmt: skip
 

@@ -14,7 +14,15 @@ from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
 
 from artos.buffer.samplers.patterns import Prioritised, Sequences, Uniform
 from artos.specs.keys import DataKey
-from triggers import Firing, ReplayTrigger, RoundTrigger, TimeTrigger, Trigger, wiring
+from triggers import (
+    Firing,
+    ReplayTrigger,
+    RoundTrigger,
+    TimeTrigger,
+    TransferTrigger,
+    Trigger,
+    wiring,
+)
 from triggers.events import Event, Joined, Learned, Left, Published, Rewound
 from triggers.replay import RateLimit
 from triggers.table import Table, decode_trigger
@@ -227,6 +235,19 @@ def test_rows_that_were_lost_with_a_node_count_no_more() -> None:
     assert replay.limit.inserted == 128
     fire(replay, Rewound(0, 16))
     assert replay.limit.inserted == 32
+
+
+def test_a_round_is_there_once_all_that_is_transferred_is() -> None:
+    """Keys come one after the other; the next round is not asked for with the first of them."""
+    wired: Table = {
+        "transfer": TransferTrigger((("rewards",), ("observations",)), 16),
+        "actors.sample": RoundTrigger(ahead=1),
+    }
+    new_plan(wired)
+    rounds = wired["actors.sample"]
+    assert [firing.actors for firing in fire(rounds, Joined(0))] == [(0,)]
+    assert fire(rounds, arrived(0, 16, keys=["rewards"])) == []
+    assert [f.actors for f in fire(rounds, arrived(0, 16, keys=["observations"]))] == [(0,)]
 
 
 def test_actors_sample_on_without_waiting_for_one_another() -> None:

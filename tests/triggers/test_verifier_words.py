@@ -32,8 +32,8 @@ SAID: list[tuple[str, Table, dict[str, object], list[str]]] = [
     ("no keys", table(learner__update=DataKeyTrigger((), n=4, size=16)), {}, [
         "triggers['learner.update']: names no data key: name one of observations, rewards, dones, "
         "policy_version"]),
-    ("a transfer of nothing", table(transfer=TransferTrigger(KEYS, size=0)), {}, [
-        "triggers['transfer']: size must be a whole number of at least 1, not 0"]),
+    ("a transfer of nothing", table(transfer=TransferTrigger(KEYS, size=-1)), {}, [
+        "triggers['transfer']: size must be a whole number of at least 0, not -1"]),
     ("nothing samples", table(actors__sample=None), {}, [
         'nothing fires sampling: add e.g. "actors.sample": ObjectKeyTrigger("model_param")']),
     ("nothing learns", table(learner__update=None), {"on_full": "overwrite"}, [

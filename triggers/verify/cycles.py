@@ -9,7 +9,7 @@ from typing import TypeGuard
 from artos.runs.plan import Plan
 from artos.specs.keys import MODEL_PARAM
 from triggers.base import Cadence, Demand
-from triggers.pacing import demands, lead, non_publishing_targets
+from triggers.pacing import demands, hands_over_episodes, lead, non_publishing_targets
 from triggers.table import Table
 from triggers.targets import parsed
 
@@ -38,6 +38,12 @@ def faults(plan: Plan, table: Table) -> list[str]:
             for part in (part for part in trigger.parts() if part.awaits):
                 waits = _waits_in_vain(plan, part.demand, part.awaits, granted)
                 found += [f"triggers[{target!r}]: {fault}" for fault in waits]
+    if granted is not None and hands_over_episodes(table):
+        found.append(
+            "actors are granted a round with each version, but the next version waits for whole "
+            "episodes, and a round may end with none: a cycle that waits for itself; write "
+            '"actors.sample": RoundTrigger(), which goes on until there are enough'
+        )
     if found or granted is None:
         return found
     # Only targets that publish turn rows into versions.

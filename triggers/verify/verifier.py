@@ -83,6 +83,11 @@ def _edges(plan: Plan, table: Table) -> Iterator[str]:
                 f"{where}: two DataKeyTriggers in one target would hand over the same rows twice: "
                 "use one with all keys, or two targets"
             )
+        if any(demand.episodes for demand in trigger.waiting):
+            yield (
+                f"{where}: whole episodes cannot wait inside `&` for the other side, as some of "
+                "them are given up: leave out Episodes(n), or the other side"
+            )
         if any(demand.max_lag is not None for demand in trigger.waiting):
             yield (
                 f"{where}: max_lag cannot be kept inside `&`, where claimed rows wait for the "
@@ -102,6 +107,11 @@ def _shipping(plan: Plan, table: Table) -> Iterator[str]:
             yield f"{where}: a transfer needs TransferTrigger(keys, condition=TRIGGER)"
         elif any(part.demand is not None for part in trigger.parts()):
             yield f"{where}: its condition waits for rows that only arrive after it ships them"
+        elif plan.short_rounds and any(part.awaits for part in trigger.parts()):
+            yield (
+                f"{where}: ships rows by number, so an episode's last ones would wait for those of "
+                "another episode: set size=0, which ships what there is"
+            )
     if "transfer" in table:
         for consumer in plan.consumers:
             for key in (key for key in consumer.keys if key not in shipped):

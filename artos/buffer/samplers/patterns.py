@@ -81,9 +81,18 @@ class FIFO(msgspec.Struct, frozen=True):
     n: int = 1
 
 
+class Episodes(msgspec.Struct, frozen=True):
+    """``n`` whole episodes, whichever actors they are from, each handed over once.
+
+    The learner's method gets an ``EpisodeBatch``.
+    """
+
+    n: int
+
+
 Pattern = Uniform | Prioritised | Sequences
 """Rows are drawn, as often as the ratio says: for a ``ReplayTrigger``."""
-Claiming = FullBatch | FIFO
+Claiming = FullBatch | FIFO | Episodes
 """Rows are claimed, each once: for a ``DataKeyTrigger``."""
 
 

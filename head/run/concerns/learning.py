@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from artos.protocol.invocations import Claim, Done, Invoke
+from artos.protocol.invocations import ALL, Claim, Done, Invoke
 from artos.specs.members import Member
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
@@ -24,10 +24,13 @@ class Learning(Concern[Run]):
     def fire(self, firing: Firing) -> None:
         """A trigger of the learner fired."""
         run, target = self.run, firing.trigger
-        if firing.dropped:  # too old for the trigger
+        if firing.dropped:  # too old for the trigger, or of an episode without an end
             run.claims.claim(target, firing.dropped)
-            rows = sum(claim.stop - claim.start for claim in firing.dropped)
-            run.monitor.rows_lost += rows * run.plan.envs
+            envs = run.plan.envs
+            run.monitor.rows_lost += sum(
+                (claim.stop - claim.start) * (envs if claim.env == ALL else 1)
+                for claim in firing.dropped
+            )
             self._acknowledge(target, firing.dropped)
         elif not firing.claims and self._is_busy(target):
             run.in_vain(firing)

@@ -12,7 +12,7 @@ from artos.specs.members import ACTORS, Member
 from head.run.concerns.binding import Binding
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
-from triggers.events import Event, Firing, Joined, Ungranted
+from triggers.events import Event, Firing, Joined, Shortened, Ungranted
 from triggers.pacing import drawn_lag, max_lags, window
 from triggers.pairs import plus
 from triggers.table import Table
@@ -116,9 +116,16 @@ class Sampling(Concern[Run]):
         return granted
 
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
-        """The actor has weights of some version, which may be too old for a pull kept back."""
+        """The actor has weights of some version, which may be too old for a pull kept back.
+
+        Once it has no round to sample any more, rows of those that it ended early are granted anew.
+        """
         if self.run.members.role(member).samples:
             last = self.run.invocations.last(member)
+            ended = call.stop and self.run.plan.short_rounds and not (last and last.stop)
+            if ended and (rows := self.run.rounds.shorten(member.rank)):
+                self.run.feed(Shortened(call.trigger, member.rank, rows))
+                last = self.run.invocations.last(member)
             self._send(member.rank, self.binding.answered(member.rank, self.run.version, last))
         return NOTHING
 

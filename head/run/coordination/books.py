@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from artos.protocol.invocations import Claim, Invoke
+from artos.protocol.invocations import ALL, Claim, Invoke
 from artos.specs.members import Member
 
 
@@ -117,6 +117,13 @@ class Rounds:
         self.granted += self._steps
         return self._granted[actor]
 
+    def shorten(self, actor: int) -> int:
+        """The actor has nothing to sample any more; returns how many granted rows that leaves."""
+        rows = self._granted[actor] - self._written[actor]
+        self._granted[actor] -= rows
+        self.granted -= rows
+        return rows
+
     def begin(self, actor: int, row: int) -> None:
         """The actor's first row here is ``row``; those before are of an earlier part of the run."""
         self._granted[actor] = self._written[actor] = row
@@ -148,46 +155,52 @@ class Rounds:
 class _Cursor:
     claimed: int = 0
     acknowledged: int = 0
-    used: dict[int, int] = field(default_factory=dict)  # start → stop, from acknowledged on
+    in_use: set[int] = field(default_factory=set)  # first rows of claims that are not done
 
 
 class Claims:
     """Each consumer's cursors over each actor's rows: acknowledged up to the first row in use.
 
+    Where claims are of single environments, each of the ``envs`` of an actor has a cursor, and rows
+    are acknowledged that no environment needs; those between two claims are of no use to anyone.
     Rows that an ``uncounted`` consumer is done with are not consumed: other consumers need them.
     """
 
-    def __init__(self, uncounted: Container[str] = ()) -> None:
-        self._uncounted = uncounted
-        self._cursors: dict[tuple[str, int], _Cursor] = {}
+    def __init__(self, uncounted: Container[str] = (), envs: int = 1) -> None:
+        self._uncounted, self._envs = uncounted, envs
+        self._cursors: dict[tuple[str, int], dict[int, _Cursor]] = {}
         self._furthest: dict[int, int] = {}
         self._consumed = 0
 
     def claim(self, consumer: str, claims: Iterable[Claim]) -> None:
         """Book rows as handed over."""
         for claim in claims:
-            cursor = self._cursors.setdefault((consumer, claim.actor), _Cursor())
+            if (cursors := self._cursors.get((consumer, claim.actor))) is None:
+                columns = (ALL,) if claim.env == ALL else range(self._envs)
+                cursors = self._cursors[consumer, claim.actor] = {env: _Cursor() for env in columns}
+            cursor = cursors[claim.env]
             cursor.claimed = max(cursor.claimed, claim.stop)
-            cursor.used.pop(claim.start, None)
+            cursor.in_use.add(claim.start)
 
     def claimed(self, consumer: str, actor: int) -> int:
         """The row up to which an actor's rows were handed over to a consumer."""
-        cursor = self._cursors.get((consumer, actor))
-        return cursor.claimed if cursor else 0
+        cursors = self._cursors.get((consumer, actor), {})
+        return max((cursor.claimed for cursor in cursors.values()), default=0)
 
     def done(self, consumer: str, claim: Claim) -> tuple[int, int]:
         """Book rows as used; returns the consumer's ``(claimed, acknowledged)`` for that actor."""
-        cursor = self._cursors[consumer, claim.actor]
-        cursor.used[claim.start] = claim.stop
-        while (stop := cursor.used.pop(cursor.acknowledged, None)) is not None:
-            cursor.acknowledged = stop
+        cursors = self._cursors[consumer, claim.actor]
+        cursor = cursors[claim.env]
+        cursor.in_use.discard(claim.start)
+        cursor.acknowledged = min(cursor.in_use) if cursor.in_use else cursor.claimed
+        acknowledged = min([each.acknowledged for each in cursors.values()])
         if consumer not in self._uncounted:
             # A running sum, because it is read with every firing, however many actors there are.
-            gained = cursor.acknowledged - self._furthest.get(claim.actor, 0)
+            gained = acknowledged - self._furthest.get(claim.actor, 0)
             if gained > 0:
-                self._furthest[claim.actor] = cursor.acknowledged
+                self._furthest[claim.actor] = acknowledged
                 self._consumed += gained
-        return cursor.claimed, cursor.acknowledged
+        return max([each.claimed for each in cursors.values()]), acknowledged
 
     def consumed(self) -> int:
         """Rows acknowledged: the sum over actors of the furthest consumer that counts."""

@@ -32,7 +32,7 @@ class Coordinator:
     def __init__(self, outline: Outline, ports: Ports, base_steps: int = 0) -> None:
         self.outline, self.ports, self.members = outline, ports, outline.members
         self.non_publishing = outline.non_publishing
-        self.invocations, self.claims = Invocations(), Claims(outline.non_publishing)
+        self.invocations, self.claims = Invocations(), Claims(outline.non_publishing, outline.envs)
         self.rounds, self.objects = Rounds(ports.blocks, outline.steps), Objects(ports.objects)
         self.progress = Progress(outline, base_steps, self.rounds, self.claims, self.invocations)
         self.roster, self.ending = Roster(outline, ports), Ending(self)

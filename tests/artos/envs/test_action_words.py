@@ -17,7 +17,7 @@ from artos.envs.trial import anything
 from artos.errors import Refused
 from artos.policies.choosing import require_actions
 
-OTHER = "ppo, a2c, impala, trpo or appo on it"
+OTHER = "ppo, a2c, impala, trpo, appo or es on it"
 
 PAIR = spaces.Box(-1, 1, (2,), np.float32)
 

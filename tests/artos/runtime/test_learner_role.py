@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from artos import Actor, Learner, UniformSampler
+from artos import Actor, Learner, UniformSampler, Wrote
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.model_block import ModelBlock, ObjectSpec
@@ -184,12 +184,15 @@ def test_every_second_of_an_update_is_accounted_for(
 
 
 @contextmanager
-def a_role(tmp_path: Path, actor: Actor) -> Iterator[member.ActorRole]:
+def a_role(
+    tmp_path: Path, actor: Actor, *, short_rounds: bool = False
+) -> Iterator[member.ActorRole]:
     spec = ObjectSpec.sized("model_param", [ArraySpec("params", (1,))], 1)
     model = ModelBlock.create(tmp_path / "model", [spec])["model_param"]
     model.commit(model.allocate(), 0)
     with a_block(tmp_path) as block:
-        context = SimpleNamespace(block=block, actor=0, plan=SimpleNamespace(deadline=1.0))
+        plan = SimpleNamespace(deadline=1.0, steps=4, short_rounds=short_rounds)
+        context = SimpleNamespace(block=block, actor=0, plan=plan)
         yield member.ActorRole(actor, context, model)  # type: ignore[arg-type]
 
 
@@ -205,6 +208,35 @@ def test_rows_that_an_actor_did_not_write_are_no_rows(
         assert role.step() == written, "nothing is committed"
 
 
+def test_a_round_may_end_early_where_whole_episodes_are_handed_over(tmp_path: Path) -> None:
+    with a_role(tmp_path, Stamping(3, Wrote(3, {"environment": 0.25})), short_rounds=True) as role:
+        done = role.run(Invoke(1, "actors.sample", "sample", (), 12))
+        assert role.step() == 11
+        assert done.times["environment"] == 0.25
+        # Sent again, as if its process had been killed before it answered: the round is over.
+        role.run(Invoke(1, "actors.sample", "sample", (), 12))
+        assert role.step() == 11
+        role.run(Invoke(2, "actors.sample", "sample", (), 15))
+        assert role.step() == 14
+
+
+@pytest.mark.parametrize(("rows", "short_rounds"), [(3, False), (0, True), (5, True)])
+def test_a_round_has_a_row_and_not_too_many(rows: int, short_rounds: bool, tmp_path: Path) -> None:
+    with a_role(tmp_path, Stamping(4, Wrote(rows)), short_rounds=short_rounds) as role:
+        with pytest.raises(BadRow, match=rf"wrote {rows} of 4 rows.*DataKeyTrigger\(KEYS, sample"):
+            role.run(Invoke(1, "actors.sample", "sample", (), 12))
+        assert role.step() == 8, "nothing is committed"
+
+
+def test_an_early_end_does_not_hide_rows_that_were_not_written(tmp_path: Path) -> None:
+    early = Stamping(2, Wrote(3))
+    with (
+        a_role(tmp_path, early, short_rounds=True) as role,
+        pytest.raises(BadRow, match="1 of 3 rows were not written"),
+    ):
+        role.run(Invoke(1, "actors.sample", "sample", (), 12))
+
+
 def test_what_an_actor_waits_for_room_is_no_work(tmp_path: Path, ticking: None) -> None:
     with a_role(tmp_path, Stamping()) as role:
         done = role.run(Invoke(1, "actors.sample", "sample", (), 12))
@@ -217,15 +249,15 @@ class Stamping(Actor):
 
     version = 0
 
-    def __init__(self, writes: int = 1 << 30) -> None:
-        self.writes = writes
+    def __init__(self, writes: int = 1 << 30, told: Wrote | None = None) -> None:
+        self.writes, self.told = writes, told or {"environment": 0.25}
 
     def setup(self, context: Any) -> None:
         self.block = context.block
 
     def bind(self, params: Any, version: int) -> None: ...
 
-    def sample(self, start: int, rows: int, call: Any) -> dict[str, float]:
+    def sample(self, start: int, rows: int, call: Any) -> Any:
         for versions in self.block.views(VERSION_KEY, start, start + min(rows, self.writes)):
             versions[...] = self.version
-        return {"environment": 0.25}
+        return self.told

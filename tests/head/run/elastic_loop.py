@@ -29,7 +29,7 @@ from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.engine import direct_passers
 from triggers.journal import Journal
-from triggers.pacing import parts_of
+from triggers.pacing import hands_over_episodes, parts_of
 from triggers.table import Table
 from triggers.verify.verifier import faults
 from triggers.wiring import completed
@@ -50,6 +50,8 @@ def plan_of(
     """
     most, drawn = scaling.most, any(part.draw for part in parts_of(table))
     marks = (DataKey("valid", (), "bool"), DataKey("ages", (), "uint8")) if drawn else ()
+    if hands_over_episodes(table):
+        marks = (DataKey("ages", (), "uint8"),)
     draft = Plan(
         reference=Reference("tests:elastic"), name="elastic", env="", seed=0, actors=most, envs=1,
         steps=STEPS, capacity=capacity, on_full="overwrite" if drawn else "wait",

@@ -68,6 +68,18 @@ def test_rows_used_out_of_order_are_acknowledged_up_to_the_first_still_in_use() 
     assert claims.done("learner.update", Claim(0, 8, 12)) == (12, 12)
 
 
+def test_rows_of_several_environments_are_acknowledged_once_none_needs_them() -> None:
+    """Rows that no claim has, as they were mere resets, are passed over."""
+    claims = Claims(envs=2)
+    early, late, other = Claim(0, 0, 4, 0), Claim(0, 5, 9, 0), Claim(0, 0, 7, 1)
+    claims.claim("a", [early, late, other])
+    assert claims.claimed("a", 0) == 9
+    assert claims.done("a", early) == (9, 0)
+    assert claims.done("a", other) == (9, 5)
+    assert claims.done("a", late) == (9, 7)
+    assert claims.consumed() == 7
+
+
 def test_consumers_have_cursors_of_their_own_and_the_furthest_counts() -> None:
     claims = Claims()
     for consumer in ("learner.preprocess", "learner.update"):

@@ -15,6 +15,7 @@ RUNS = HERE.parent / "runs"
 REPLAYING = (RUNS / "replaying.py", RUNS / "checked_replay.py")
 USERS = (
     "staged.py", "witness.py", "publishing.py", "episodes.py", "journey.py", "alternating.py",
+    "whole.py",
 )  # fmt: skip
 
 

@@ -168,6 +168,12 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         "artos/runtime/test_contracts.py::test_all_that_is_missing_is_said_at_once"
     ),
     "artos run my_actor.py:workload": Run("--total-steps 2048"),
+    "artos run my_reinforce.py:workload": Elsewhere(
+        "integration/docs/test_tutorial.py::test_own_algorithms_learn_from_whole_episodes"
+    ),
+    "artos run my_groups.py:workload": Elsewhere(
+        "integration/docs/test_tutorial.py::test_own_algorithms_learn_from_whole_episodes"
+    ),
     "artos run ppo --set steps=100 --set minibatches=7": REFUSED,
     "artos run ppo --device cuda:7": NotRun("the message has the version of torch, and of a GPU"),
     "artos run ppo --env PongNoFrameskip-v4 --device cuda --set compile=on": NotRun(

@@ -20,7 +20,9 @@ SHOWN_IN = {
     "my_trigger.py": "docs/tutorial.md",
     "my_dqn.py": "docs/how-to/own-algorithm.md",
     "my_env.py": "docs/how-to/environments.md",
+    "my_groups.py": "docs/how-to/whole-episodes.md",
     "my_pipeline.py": "docs/how-to/pipelines.md",
+    "my_reinforce.py": "docs/how-to/whole-episodes.md",
     "my_text.py": "docs/how-to/tokens.md",
     "my_scaling.py": "docs/how-to/elastic-actors.md",
     "optuna_study.py": "docs/how-to/python.md",
@@ -63,6 +65,24 @@ def test_own_algorithm_runs_beside_files_called_like_ours(user: UserFolder) -> N
     assert summary["steps"] == 2048
     assert summary["updates"] == 8
     assert summary["lag_max"] == summary["restarts"] == summary["rows_lost"] == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("page", "steps", "goal", "mode"),
+    [("my_reinforce", 30_000, 100.0, ("--inline",)), ("my_groups", 20_000, 0.9, ())],
+    ids=["my_reinforce", "my_groups"],
+)
+@pytest.mark.processes
+def test_own_algorithms_learn_from_whole_episodes(
+    page: str, steps: int, goal: float, mode: tuple[str, ...], user: UserFolder
+) -> None:
+    run = ("run", f"{page}.py:workload", "--total-steps", str(steps), "--json", *mode)
+    ended = user.artos(*run)
+    assert ended.returncode == 0, ended.stderr
+    summary = user.summary()
+    assert summary["mean_return_100"] > goal
+    assert summary["restarts"] == summary["rows_lost"] == 0
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compilers import needs_compiler
+from helpers import ROOT
 from real_runs import checkpointed
 
 from artos.protocol.invocations import Invoke
@@ -43,6 +44,7 @@ CASES = {
     "impala": (14, 12, ("impala", "--set", "hidden=16")),
     "appo": (14, 12, ("appo", *ROUNDS)),
     "trpo": (12, 10, ("trpo", *ROUNDS)),
+    "es": (12, 10, ("es", *ROUNDS, "--set", "envs=4", "--set", "normalize=true")),
     "grpo": (14, 10, ("grpo", "--set", "groups=2", "--set", "group=4", "--set", "width=16")),
     "dqn": (100, 120, ("dqn", *REPLAY, "--set", "replay_size=160", *EVALUATED)),
     "dqn-prioritised": (101, 120, ("dqn", *REPLAY, "--set", "replay=prioritised")),
@@ -50,6 +52,9 @@ CASES = {
     "td3": (61, 60, ("td3", *PENDULUM, *REPLAY)),
     "ddpg": (61, 60, ("ddpg", *PENDULUM, *REPLAY)),
     "d4pg": (61, 60, ("d4pg", *PENDULUM, *REPLAY)),
+    "whole-episodes": (
+        40, 8, (f"{ROOT / 'docs' / 'examples' / 'my_reinforce.py'}:workload", "--set", "envs=2"),
+    ),
 }  # fmt: skip
 
 
@@ -110,7 +115,7 @@ def test_as_if_nothing_had_happened(
     done = json.loads((tmp_path / "parts" / "summary.json").read_text())
     assert 0 < done["updates"] < updates
     capfd.readouterr()
-    assert main(["run", "--resume", str(tmp_path / "parts")]) == 0
+    assert main(["run", "--resume", str(tmp_path / "parts"), "--trust"]) == 0
     assert f"resumed at step {done['steps']}; everything is restored" in capfd.readouterr().err
     assert_same(tmp_path / "whole", tmp_path / "parts")
 

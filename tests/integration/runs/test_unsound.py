@@ -14,7 +14,7 @@ from head.run.request import reference_of
 from triggers.registration import prepare
 
 UPDATE = r"triggers\['learner.update'\]: "
-OTHER = "ppo, a2c, impala, trpo or appo on it"
+OTHER = "ppo, a2c, impala, trpo, appo or es on it"
 ONE, NUMBERS = "chooses one of several actions", "chooses numbers within bounds"
 OWN = {
     "values_of_continuous_actions": f"QNetwork {ONE}.*takes numbers.*: run sac, .*{OTHER}",

@@ -14,6 +14,7 @@ from triggers.algorithms import BUILT_IN
 
 ON_POLICY = ("ppo", "a2c", "impala", "trpo", "appo")
 ENVS = dict.fromkeys((*ON_POLICY, "dqn", "rainbow", "apex"), "CartPole-v1")
+ENVS |= {"es": "CartPole-v1"}
 ENVS |= dict.fromkeys(("sac", "td3", "ddpg", "d4pg"), "Pendulum-v1")
 ENVS |= {"grpo": "ReverseText-v0"}
 
