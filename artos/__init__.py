@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from triggers.algorithms.ddpg import DDPG
     from triggers.algorithms.dqn import DQN
     from triggers.algorithms.es import ES
+    from triggers.algorithms.grpo import GRPO
     from triggers.algorithms.impala import IMPALA
     from triggers.algorithms.pipelined_ppo import PipelinedPPO
     from triggers.algorithms.ppo import PPO
@@ -76,6 +77,7 @@ __all__ = [
     "DQN",
     "ES",
     "FIFO",
+    "GRPO",
     "IMPALA",
     "PPO",
     "RND",
@@ -146,6 +148,7 @@ _MODULES = {
     "ApeX": "triggers.algorithms.apex",
     "DQN": "triggers.algorithms.dqn",
     "ES": "triggers.algorithms.es",
+    "GRPO": "triggers.algorithms.grpo",
     "IMPALA": "triggers.algorithms.impala",
     "PipelinedPPO": "triggers.algorithms.pipelined_ppo",
     "PPO": "triggers.algorithms.ppo",

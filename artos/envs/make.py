@@ -49,6 +49,13 @@ _OF_ATARI = {
 }
 """Arguments of an Atari game, and their values unless its id says others."""
 
+gym.register(
+    "ReverseText-v0",
+    entry_point="artos.envs.reverse:Reverse",
+    order_enforce=False,
+    disable_env_checker=True,
+)
+
 
 def make_vector(
     env: str, envs: int, seed: int = 0, autoreset: AutoresetMode = AutoresetMode.SAME_STEP

@@ -125,18 +125,22 @@ class Stepper:
         self._done_returns: list[float] = []
         self._done_lengths: list[int] = []
 
-    def reset(self, seed: int | None = None) -> Parts:
+    def reset(self, seed: int | None = None, alike: int = 1) -> Parts:
         """Reset with seeds ``seed … seed + E - 1``, kept below 2³¹ as emulators need.
 
-        Returns the first observations, data key → (E, …).
+        Of every ``alike`` neighbours all have one seed. Returns the first observations, data key →
+        (E, …).
 
         Raises:
             BadRow: they are not what the environment's space says.
         """
         self._begin_episodes()
         seed = None if seed is None else seed % (2**31 - self.envs)
+        seeds: Any = seed
+        if seed is not None and alike > 1:
+            seeds = [seed + i // alike for i in range(self.envs)]
         try:
-            obs, info = pair_of(self.env.reset(seed=seed))
+            obs, info = pair_of(self.env.reset(seed=seeds))
             self._lives = info.get("lives")
             return self._seen(obs, info)
         except Mismatch as error:

@@ -23,8 +23,12 @@ CHOOSES: dict[str, tuple[ActionKind, ...]] = {
     "appo": _ALL,
     "rnd": _ALL,
     "es": _ALL,
+    "grpo": (),
 }
-"""Kinds of actions by algorithm; those that draw from replay need bounds if actions are numbers."""
+"""Kinds of actions by algorithm; those that draw from replay need bounds if actions are numbers.
+
+``grpo`` chooses tokens of texts, and nothing of any other environment.
+"""
 
 _WORDS = {
     "discrete": "one of several actions",
@@ -44,18 +48,24 @@ def require_actions(spec: EnvSpec, chooser: str, *kinds: ActionKind) -> None:
     if actions.kind in kinds and not free:
         return
     able = " or ".join(_WORDS[kind] for kind in kinds)
-    *most, last = (
-        name
-        for name, chosen in CHOOSES.items()
-        if actions.kind in chosen and (chosen == _ALL or not free)
-    )
-    instead = [f"{', '.join(most)} or {last} on it", *_wrappers(actions, kinds)]
+    instead = [instead_of(actions), *_wrappers(actions, kinds)]
     raise Refused(
         [
             f"{chooser} chooses {able}, but {spec.name} takes {_described(actions)}: run "
             + ", or ".join(instead)
         ]
     )
+
+
+def instead_of(actions: ActionSpec) -> str:
+    """The algorithms that choose such actions, in words."""
+    free = None in (*actions.low, *actions.high)
+    *most, last = (
+        name
+        for name, chosen in CHOOSES.items()
+        if actions.kind in chosen and (chosen == _ALL or not free)
+    )
+    return f"{', '.join(most)} or {last} on it"
 
 
 def _described(actions: ActionSpec) -> str:

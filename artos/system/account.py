@@ -132,7 +132,7 @@ def as_owner(folder: Path) -> Iterator[None]:
     """
     try:
         owner = folder.lstat()
-    except OSError:
+    except (OSError, ValueError):  # as for a path with a NUL, which a damaged record may have
         owner = None
     if owner is None or owner.st_uid == file_user() or not may_switch():
         yield

@@ -24,6 +24,7 @@ CLASSES |= {"ddpg": artos.DDPG, "d4pg": artos.D4PG}
 CLASSES |= {"crossq": artos.CrossQ, "rnd": artos.RND}
 CLASSES |= {"rainbow": artos.Rainbow, "apex": artos.ApeX}
 CLASSES |= {"es": artos.ES}
+CLASSES |= {"grpo": artos.GRPO}
 
 
 def settings_type(name: str) -> type[msgspec.Struct]:

@@ -28,6 +28,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "dqn, prioritised": (
         "alternating.py:workload", {"total_steps": ROUNDS * ROUND, "replay": "prioritised"},
     ),
+    "grpo": (
+        "grpo",
+        {"groups": 2, "group": 4, "width": 16, "threads": 1, "max_lag": 0,
+         "total_steps": ROUNDS * 96},
+    ),
 }  # fmt: skip
 
 

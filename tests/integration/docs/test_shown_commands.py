@@ -48,6 +48,7 @@ class NotRun:
 
 SHORT, EXACT, REFUSED = Run("--total-steps 512"), Run(exact=True), Run(status=2, exact=True)
 SHORT_REPLAY = "--total-steps 64 --set after=32"
+TEXTS = "--total-steps 8000 --set width=16"
 DAEMONS = Elsewhere(
     "integration/daemons/test_cluster_life.py::test_a_run_of_the_users_code_on_two_workers"
 )
@@ -94,6 +95,11 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         "--total-steps 3072", after=(RUN_OF_SEED_1,)
     ),
     "artos keys keys": DAEMONS,
+    "artos run grpo --run-dir runs/texts": Run(TEXTS),
+    "artos run grpo --env my_text:Sort": Run(TEXTS),
+    'artos eval runs/texts --greedy --env "ReverseText-v0(partial=False)"': Run(
+        after=(f"run grpo {TEXTS} --run-dir runs/texts",)
+    ),
     "artos head --listen tcp://10.0.0.1:7700 --keys keys": DAEMONS,
     "artos worker --head tcp://10.0.0.1:7700 --keys keys --name w1": DAEMONS,
     "export ARTOS_HEAD=tcp://10.0.0.1:7700 ARTOS_KEYS=keys": DAEMONS,

@@ -40,6 +40,7 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "appo": ("appo", ON_POLICY | {"n": 2, "normalize": True}),
     "appo-recurrent": ("appo", ON_POLICY | {"recurrent": True}),
     "trpo": ("trpo", ON_POLICY | {"env": BOX, "normalize": True}),
+    "grpo": ("grpo", COMMON | {"total_updates": 2, "groups": 2, "group": 4}),
     "trpo-pictures": ("trpo", ON_POLICY | {"env": "far_envs:Pictures"}),
     "trpo-recurrent": ("trpo", ON_POLICY | {"recurrent": True}),
     "dqn": ("dqn", REPLAY | {"dueling": True, "target_every": 2}),
@@ -60,7 +61,9 @@ EXAMPLES = (
     "my_vtrace.py:workload",
 )  # fmt: skip
 """What users copy: their learners must find the device, too."""
-COMPILED = tuple(name for name in LEARNERS if "recurrent" not in name and "pipeline" not in name)
+COMPILED = tuple(
+    name for name in LEARNERS if not any(no in name for no in ("recurrent", "pipeline", "grpo"))
+)
 """Those that can be compiled."""
 LEARNERS |= {name: (name, {"total_updates": 2}) for name in EXAMPLES}
 EACH = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.long) for name in LEARNERS]

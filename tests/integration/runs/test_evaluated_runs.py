@@ -136,6 +136,7 @@ def inline(algorithm: str, folder: Path, **settings: Any) -> Summary:
         ("td3", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
         ("ddpg", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
         ("d4pg", {"env": "Pendulum-v1", "after": 32, "batch": 16, "ratio": 1.0}),
+        ("grpo", {"groups": 1, "group": 2, "width": 16}),
     ],
     ids=[
         "ppo",
@@ -150,6 +151,7 @@ def inline(algorithm: str, folder: Path, **settings: Any) -> Summary:
         "td3",
         "ddpg",
         "d4pg",
+        "grpo",
     ],
 )
 def test_the_last_one_is_what_the_saved_policy_plays(

@@ -45,6 +45,7 @@ CASES = {
     "appo": (14, 12, ("appo", *ROUNDS)),
     "trpo": (12, 10, ("trpo", *ROUNDS)),
     "es": (12, 10, ("es", *ROUNDS, "--set", "envs=4", "--set", "normalize=true")),
+    "grpo": (14, 10, ("grpo", "--set", "groups=2", "--set", "group=4", "--set", "width=16")),
     "dqn": (100, 120, ("dqn", *REPLAY, "--set", "replay_size=160", *EVALUATED)),
     "dqn-prioritised": (101, 120, ("dqn", *REPLAY, "--set", "replay=prioritised")),
     "sac": (60, 60, ("sac", *PENDULUM, *REPLAY)),

@@ -16,6 +16,7 @@ ON_POLICY = ("ppo", "a2c", "impala", "trpo", "appo", "rnd")
 ENVS = dict.fromkeys((*ON_POLICY, "dqn", "rainbow", "apex"), "CartPole-v1")
 ENVS |= {"es": "CartPole-v1"}
 ENVS |= dict.fromkeys(("sac", "td3", "ddpg", "d4pg", "crossq"), "Pendulum-v1")
+ENVS |= {"grpo": "ReverseText-v0"}
 
 
 def test_all_algorithms_are_here() -> None:
@@ -26,8 +27,11 @@ def test_all_algorithms_are_here() -> None:
 def test_it_is_used(name: str, train: Any, tmp_path: Path) -> None:
     steps = 2_500 if name == "apex" else 1_100  # its four actors sample while little is learned
     trained = artos.load(train(name, name, "--env", ENVS[name], steps=steps))
-    obs = np.random.default_rng(1).normal(size=(40, *trained.spec.parts[0].shape))
-    obs = obs.astype(np.float32)
+    rng, (part,) = np.random.default_rng(1), trained.spec.parts
+    if part.sizes:
+        obs: Any = rng.integers(0, part.sizes, (40, *part.shape))
+    else:
+        obs = rng.normal(size=(40, *part.shape)).astype(np.float32)
     trained.export(tmp_path / "policy.pt2")
     program = torch.export.load(tmp_path / "policy.pt2").module()
     found = trained.act(obs)

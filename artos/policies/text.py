@@ -1,0 +1,101 @@
+"""A policy that writes texts: a small causal transformer over the tokens so far."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from artos.envs.spec import EnvSpec
+from artos.errors import Refused
+from artos.policies.acting import ActInfo
+from artos.policies.choosing import instead_of
+from artos.policies.distributions import Categorical
+from artos.specs.keys import OBSERVATIONS
+
+Obs = dict[str, Tensor]
+
+
+def require_texts(spec: EnvSpec, chooser: str) -> None:
+    """Refuse an environment that is not a text which is written token by token.
+
+    Raises:
+        Refused: it shows anything but tokens, chooses among others than these, or resets itself.
+    """
+    actions, parts = spec.actions, spec.parts
+    tokens = set(parts[0].sizes) == set(actions.sizes) and len(parts) == 1 and not parts[0].start
+    if not (tokens and actions.kind == "discrete" and not actions.start and spec.chosen):
+        raise Refused([_NO_TEXT.format(chooser, spec.name, instead_of(actions))])
+
+
+def lengths_of(text: Tensor) -> Tensor:
+    """How many tokens are written, (...) int64, of texts (..., L) that hold 0 behind them."""
+    return torch.count_nonzero(text, -1)
+
+
+class TextPolicy(nn.Module):
+    """Scores each token to come by those before it (Radford et al. 2019, in small).
+
+    Texts are of up to L tokens, and hold 0 where nothing is written yet. Each call reads the whole
+    text again: nothing is kept that could be of older weights.
+
+    Raises:
+        Refused: the environment is no text, or ``width`` does not divide by ``heads``.
+    """
+
+    outputs: tuple[str, ...] = ("log_probs",)
+
+    def __init__(self, spec: EnvSpec, width: int = 96, layers: int = 2, heads: int = 4) -> None:
+        super().__init__()
+        require_texts(spec, type(self).__name__)
+        if min(width, layers, heads) < 1 or width % heads:
+            sizes = f"width={width}, layers={layers}, heads={heads}"
+            raise Refused([f"{sizes}: each is at least 1, and width a multiple of heads"])
+        self.head = Categorical(spec.actions.sizes[0])
+        self.token = nn.Embedding(self.head.width, width)
+        self.place = nn.Embedding(spec.parts[0].shape[0], width)
+        self.blocks = nn.Sequential(*(_Block(width, heads) for _ in range(layers)))
+        self.norm, self.out = nn.LayerNorm(width), nn.Linear(width, self.head.width)
+
+    def scores(self, text: Tensor, lengths: Tensor) -> Tensor:
+        """Logits (B, k, tokens) of what follows the first ``lengths`` (B, k) tokens of each text.
+
+        ``text`` is (B, n) int64 with n of at least the longest, and at most L.
+        """
+        seen = self.token(text) + self.place.weight[: text.shape[1]]
+        last = (lengths.clamp(min=1) - 1).unsqueeze(-1).expand(-1, -1, seen.shape[-1])
+        found: Tensor = self.out(self.norm(self.blocks(seen).gather(1, last)))
+        return found
+
+    def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+        """``actions`` (B,) int64, the next tokens, and their ``log_probs`` (B,)."""
+        text = obs[OBSERVATIONS]
+        lengths = lengths_of(text)
+        if not torch.compiler.is_compiling():  # an exported program has one shape
+            text = text[:, : max(1, int(lengths.max()))]
+        logits = self.scores(text, lengths.unsqueeze(1)).squeeze(1)
+        actions, log_probs = self.head.sample(logits, greedy=info.greedy)
+        return {"actions": actions, "log_probs": log_probs}
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self._heads = heads
+        self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.asks, self.mix = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = self.asks(self.before(x)).unflatten(-1, (3, self._heads, -1))
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        met = scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.mix(met.transpose(1, 2).flatten(2))
+        thought: Tensor = self.narrow(nn.functional.gelu(self.wide(self.between(x))))
+        return x + thought
+
+
+_NO_TEXT = (
+    "{} writes texts, but {} is none: a text shows MultiDiscrete([tokens] * length), 0 where "
+    "nothing is written, and takes the next token as Discrete(tokens), one text at a time: run {}"
+)

@@ -1,0 +1,176 @@
+"""GRPO (Shao et al. 2024) on tokens: its settings, its update, its table.
+
+The loss is the default one of Prime-RL, which stays sound on rows a few versions old.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import torch
+from msgspec.structs import replace
+from torch import Tensor
+
+from artos.actors.groups import GroupActor
+from artos.buffer.samplers.batch import Batch
+from artos.learners.completions import Completions, by_completion, completions
+from artos.learners.settings import (
+    OPEN,
+    Actors,
+    ActorSettings,
+    Env,
+    LongestGradient,
+    Threads,
+    TotalSteps,
+    builder,
+    fitted,
+    learner,
+    left_open,
+    out_of_range,
+    settings_of_learner,
+    table,
+)
+from artos.learners.torch_learner import TorchLearner
+from artos.losses.grpo import group_advantages, grpo_loss
+from artos.policies.text import TextPolicy, require_texts
+from artos.protocol.invocations import Invoke
+from artos.runs.plan import Plan
+from artos.specs.keys import OBSERVATIONS
+from artos.specs.workload import Workload
+from triggers import DataKeyTrigger, ObjectKeyTrigger
+
+_SOLVED = 1 - 1e-6
+
+
+class GRPOStart(ActorSettings, frozen=True):
+    """By position."""
+
+    env: Env = "ReverseText-v0"
+    actors: Actors = 2
+    total_steps: TotalSteps = 400_000
+
+
+class GRPOSettings(GRPOStart, kw_only=True, frozen=True):
+    """What can be set of GRPO, with its defaults."""
+
+    groups: Annotated[int, table("prompts that an actor answers in a round")] = 16
+    group: Annotated[
+        int, learner("completions of each prompt, which are compared", ge=2, le=1024)
+    ] = 16
+    steps: Annotated[
+        int, table("tokens of a completion at most", usual="half of the longest text")
+    ] = OPEN
+    max_lag: Annotated[int, table("versions rows may be old; 0: sample and learn in turn")] = 1
+    width: Annotated[int, table("width of the transformer")] = 96
+    layers: Annotated[int, table("blocks of the transformer")] = 2
+    heads: Annotated[int, table("heads of each block")] = 4
+    lr: Annotated[float, learner("step size")] = 1e-3
+    normalize_advantages: Annotated[bool, learner("divide by the deviation in the group")] = True
+    mask_low: Annotated[
+        float, learner("how far down a probability goes before its token is masked", ge=0, le=1)
+    ] = 0.2
+    mask_high: Annotated[
+        float, learner("how far up a probability goes before its token is masked", ge=0, le=1)
+    ] = 0.2
+    delta: Annotated[float, learner("bound of the ratio", gt=0, unbounded=True)] = 8.0
+    kl: Annotated[float, learner("weight of the squared logarithm of the ratio", ge=0)] = 1e-3
+    max_grad_norm: LongestGradient = 1.0
+    threads: Threads = 0
+
+
+class GRPO(TorchLearner):
+    """One gradient step with a round of all actors, each token weighed by its whole completion.
+
+    A completion's advantage is what it was paid beyond the mean of its group. Its tokens are those
+    up to the environment's first end in the round; one that does not end counts with what it was
+    paid so far. ``exact_match`` is the share that was paid 1 or more.
+    """
+
+    Settings: ClassVar[type[GRPOSettings]] = GRPOSettings
+    calls: ClassVar[tuple[str, ...]] = ("scores",)
+    reads: ClassVar[tuple[str, ...]] = (OBSERVATIONS, "actions", "rewards", "log_probs")
+
+    def __init__(self, settings: GRPOSettings | None = None, /, **given: Any) -> None:
+        """With these settings, or with those given by name and defaults for the others."""
+        self.settings = settings or settings_of_learner(self.Settings, given)
+        super().__init__(self.settings.lr, self.settings.max_grad_norm, self.settings.threads)
+        self._seconds: dict[str, float] = {}
+
+    def out_of_range(self) -> Iterator[str]:
+        """Settings that no run could use."""
+        yield from super().out_of_range()
+        yield from out_of_range(self.settings)
+
+    def faults(self, plan: Plan) -> list[str]:
+        """Settings out of range, or groups that do not divide an actor's environments."""
+        found, group = super().faults(plan), self.settings.group
+        if group > 0 and plan.envs % group:
+            found.append(f"{plan.envs} envs of an actor do not divide into groups of {group}")
+        return found
+
+    def seconds(self) -> Mapping[str, float]:
+        """Seconds of the last invocation by kind."""
+        return self._seconds
+
+    def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
+        """One step."""
+        began, s = time.perf_counter(), self.settings
+        ends = by_completion(batch, "terminations") | by_completion(batch, "truncations")
+        texts, actions, rewards, behaviour = (by_completion(batch, name) for name in self.reads)
+        found = completions(texts, actions, rewards, ends)
+        gathered = time.perf_counter()
+        returns, valid = self.tensor(found.returns), self.tensor(found.valid)
+        gains = group_advantages(returns, s.group, normalize=s.normalize_advantages)
+        logs = self._log_probs(found, self.tensor(actions))
+        tokens = (logs, self.tensor(behaviour), gains[:, None].expand_as(logs), valid)
+        loss, report = grpo_loss(
+            *(each.flatten() for each in tokens),
+            mask_low=s.mask_low, mask_high=s.mask_high, delta=s.delta, kl=s.kl,
+        )  # fmt: skip
+        self.step(loss)
+        metrics = {name: float(value) for name, value in report.items()}
+        self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
+        exact = float((found.returns > _SOLVED).mean())
+        return metrics | {"exact_match": exact, "reward": float(found.returns.mean())}
+
+    def _log_probs(self, found: Completions, actions: Tensor) -> Tensor:
+        """Of the tokens that were written, (N, T), by the network as it is."""
+        # Rows of later episodes are masked: any place in the text will do for them.
+        lengths = np.where(found.valid, found.lengths, 1)
+        text = np.ascontiguousarray(found.text[:, : max(1, lengths.max())])
+        module: Any = self.module
+        scores = module.scores(self.tensor(text), self.tensor(lengths))
+        return torch.log_softmax(scores, -1).gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+
+
+@builder(GRPOSettings)
+def workload(settings: GRPOSettings) -> Workload:
+    """GRPO on any environment that is a text.
+
+    An observation is the text so far, an action its next token, and the last one is rewarded. An
+    update learns from one round of all actors that take part, in which each of them writes
+    ``group`` completions of each of ``groups`` prompts. ``max_lag`` is as with PPO.
+    """
+    s = settings
+    policy = partial(TextPolicy, width=s.width, layers=s.layers, heads=s.heads)
+    actor = GroupActor(s.env, policy, s.groups, s.group)
+    require_texts(actor.spec, "GRPO")
+    found = fitted(s, actor.spec)
+    if found.steps is OPEN:
+        found = replace(found, steps=max(1, actor.spec.parts[0].shape[0] // 2))
+    keys = tuple(key.name for key in actor.data_keys())
+    return Workload(
+        name="grpo",
+        actor=actor,
+        learner=GRPO(found),
+        triggers={
+            "learner.update": DataKeyTrigger(keys, size=found.steps, max_lag=found.max_lag),
+            "actors.sample": ObjectKeyTrigger("model_param"),
+        },
+        actors=found.actors, steps=found.steps, total_steps=found.total_steps,
+        settings=left_open(found),
+    )  # fmt: skip
