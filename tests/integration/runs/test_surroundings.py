@@ -94,5 +94,6 @@ def test_a_run_beside_a_damaged_pool_goes_on(
     assert looked.status == 2
     assert "`artos clean` removes it" in looked.err
     cleaned = artos("clean")
-    assert (cleaned.status, cleaned.out) == (0, f"removed {pool_folder()}\n")
+    assert cleaned.status == 0
+    assert f"removed {pool_folder()}" in cleaned.out.splitlines()
     assert (home / "r" / "summary.json").exists()
