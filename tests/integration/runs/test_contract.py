@@ -127,6 +127,7 @@ def test_second_run_in_the_same_folder(
     start: Callable[..., Artos], artos: Callable[..., Outcome], home: Path
 ) -> None:
     (home / "slow").touch()
+    artos("clean")  # what other tests have left
     command = ("run", "counting.py:workload", "--run-dir", "r")
     first = start(*command)
     first.until((home / "r" / "checkpoint" / "manifest.json").exists)
