@@ -6,7 +6,7 @@ import ctypes
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,12 @@ class Machines(Cluster):
         with _threads_on(self.hosts["head"]):
             return super()._connected()
 
-    def start(self, name: str, *arguments: object, cwd: Path | None = None, **more: str) -> Command:
+    def start(
+        self, name: str, *arguments: object, cwd: Path | None = None,
+        within: Sequence[str] = (), **more: str,
+    ) -> Command:  # fmt: skip
         """On the host of that name; users sit at the head."""
-        within = self.hosts.get(name, self.hosts["head"]).command()
+        within = (*self.hosts.get(name, self.hosts["head"]).command(), *within)
         environment = {"ARTOS_SHM": "/dev/shm", **self._more, **more}
         folder = cwd or self.folder
         command = Command(self.folder, name, folder, *arguments, within=within, **environment)
