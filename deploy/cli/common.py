@@ -120,6 +120,14 @@ def workload_of(options: argparse.Namespace) -> str:
     return str(options.workload)
 
 
+def add_labels(parser: argparse.ArgumentParser, whose: str) -> None:
+    """Add ``--label``, which says what ``whose``: "this node has"."""
+    parser.add_argument(
+        "--label", dest="labels", action="append", default=[], metavar="LABEL",
+        help=f"what {whose}, such as avx512 or room=b, for `artos submit --where`; may be repeated",
+    )  # fmt: skip
+
+
 def add_trust(parser: argparse.ArgumentParser) -> None:
     """Add ``--trust``."""
     parser.add_argument(

@@ -12,7 +12,7 @@ from pathlib import Path
 from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.logging_setup import logging_to, to_stderr
-from deploy.cli.common import print_json
+from deploy.cli.common import add_labels, print_json
 from deploy.cli.parser import Parser, whole
 
 
@@ -81,15 +81,7 @@ def add_worker(parser: Parser) -> None:
         help="leave once this file exists, or this URL answers with more than no: "
         "the machine is taken back",
     )
-    parser.add_argument(
-        "--label",
-        dest="labels",
-        action="append",
-        default=[],
-        metavar="LABEL",
-        help="what this node has, such as avx512 or room=b, for `artos submit --where`; may be "
-        "repeated",
-    )
+    add_labels(parser, "this node has")
     _add_devices(parser)
     _add_json(parser)
     parser.set_defaults(command=run_worker, starts=True)

@@ -13,7 +13,7 @@ from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.logging_setup import to_stderr
 from artos.system.regular_file import contents
-from deploy.cli.common import add_json, print_json
+from deploy.cli.common import add_json, add_labels, print_json
 from deploy.cli.parser import Parser, whole
 
 
@@ -39,14 +39,7 @@ def add_up(parser: Parser) -> None:
         help="the interpreter that has ARTOS on all machines; default: this one",
     )
     parser.add_argument("--slots", type=whole, default=0, metavar="N", help="CPUs of a worker")
-    parser.add_argument(
-        "--label",
-        dest="labels",
-        action="append",
-        default=[],
-        metavar="LABEL",
-        help="what its workers have, for `artos submit --where`; may be repeated",
-    )
+    add_labels(parser, "its workers have")
     for unit in ("head", "worker"):
         parser.add_argument(
             f"--{unit}-options",

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 from artos.errors import ArtosError
 from evaluation.core.sources import ROOT
 from evaluation.lab.layer import ended, printed
+from evaluation.lab.namespaces import until
 
 PACKAGE = "ray==2.60.0"
 _SERVE = """
@@ -179,6 +179,7 @@ def autoscaled_ray(python: Path, folder: Path) -> Iterator[AutoscaledRay]:
 
     Raises:
         RayEnded: it did not start.
+        DeadlineExceeded: it did not start in time.
     """
     config, log = folder / "autoscaled.yaml", folder / "autoscaled.log"
     host = printed("the address of this machine", ended([python, "-c", _HOST], 60.0)).strip()
@@ -187,15 +188,11 @@ def autoscaled_ray(python: Path, folder: Path) -> Iterator[AutoscaledRay]:
     config.write_text(_AUTOSCALED.replace("ADDRESS", f"{host}:{port}"))
     token = folder / "token"
     token.write_text(secrets.token_hex(32))
-    variables = {
-        "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token),
-        "RAY_ADDRESS": f"{host}:{port}",
-    }  # fmt: skip
+    access = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
     env = {
-        **os.environ, **variables, "PYTHONPATH": str(ROOT), "RAY_FAKE_CLUSTER": "1",
+        **os.environ, **access, "PYTHONPATH": str(ROOT), "RAY_FAKE_CLUSTER": "1",
         "AUTOSCALER_UPDATE_INTERVAL_S": "1",
     }  # fmt: skip
-    del env["RAY_ADDRESS"]
     with log.open("w") as said, tempfile.TemporaryDirectory(prefix="ray-") as scratch:
         process = subprocess.Popen(
             [python.with_name("ray"), "start", "--head", "--block", "--port", str(port),
@@ -205,12 +202,14 @@ def autoscaled_ray(python: Path, folder: Path) -> Iterator[AutoscaledRay]:
         )  # fmt: skip
         with process:
             try:
-                end = time.monotonic() + 60.0
-                while "Ray runtime started" not in log.read_text():
-                    if process.poll() is not None or time.monotonic() > end:
-                        raise RayEnded(log)
-                    time.sleep(0.1)
-                yield AutoscaledRay(python, variables)
+                until(
+                    "Ray to start",
+                    lambda: "Ray runtime started" in log.read_text() or process.poll() is not None,
+                    60.0,
+                )
+                if process.poll() is not None:
+                    raise RayEnded(log)
+                yield AutoscaledRay(python, {**access, "RAY_ADDRESS": f"{host}:{port}"})
             finally:
                 # `ray stop` would end all clusters of this machine, and SIGTERM takes a minute.
                 with suppress(ProcessLookupError):

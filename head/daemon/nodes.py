@@ -166,7 +166,7 @@ class Nodes:
     def _best(self, labels: tuple[str, ...]) -> int:
         """The most runs that fit on a node with these labels, -1 without such a node."""
         if labels not in self._room:
-            fit = (e for e in self._entries.values() if {*labels} <= {*e.node.labels})
+            fit = (e for e in self._entries.values() if e.node.has(labels))
             self._room[labels] = max((e.free if e.slots else -1 for e in fit), default=-1)
         return self._room[labels]
 

@@ -53,7 +53,7 @@ class Rooms:
     def _unfit(self, run: Run, name: str) -> bool:
         node = self._nodes.get(name)
         given_up = self._executors.why_given_up(run.name, name)
-        return node is None or bool(given_up) or not {*run.where} <= {*node.labels}
+        return node is None or bool(given_up) or not node.has(run.where)
 
     def _full(self, run: Run, name: str) -> bool:
         node, there = self._nodes.get(name), self._nodes.actors_on(name).get(run.name, 0)

@@ -62,6 +62,10 @@ class Node:
         """Whether actors may be placed here."""
         return self.alive and not self.leaves and self.slots > 0
 
+    def has(self, labels: Iterable[str]) -> bool:
+        """Whether it has all these labels."""
+        return {*labels} <= {*self.labels}
+
     @property
     def known(self) -> Known:
         """What a restarted head must know of the node."""

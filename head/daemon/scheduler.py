@@ -250,7 +250,7 @@ class Scheduler:
         """Have a worker daemon that is there (again) close the executors that are not wanted."""
         self.expect([node])
         for run in self.actors_on(node.name):
-            if not {*self.runs[run].where} <= {*node.labels}:
+            if not node.has(self.runs[run].where):
                 self._moves.setdefault(run, Moves()).why = f"{node.name} has other labels now"
         self._relieve_others(node)
         wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
