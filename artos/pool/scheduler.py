@@ -146,7 +146,7 @@ class LeaseScheduler:
             meter = self.table.lease_word(seat, METER)
             self.table.accounts.edit(record.account).held += held_at(meter, self.now)
             record.last, record.resource = record.resource, NONE
-        if record.state in (HELD, REVOKED):
+        if record.state != WAITING:  # a free one, too, whose process may have begun just then
             self._clear_lease(seat)
 
     def _clear_lease(self, seat: int) -> None:

@@ -15,6 +15,7 @@ from artos.pool.faults import (
     LeaseRevoked,
     LeaseTimeout,
 )
+from artos.pool.meter import started
 from artos.pool.pool import Pool
 from artos.pool.records import SeatRecord
 from artos.pool.resources import Resource
@@ -130,6 +131,25 @@ def test_who_asks_while_another_needs_no_lock(
         other.close()
         quick.close()
         assert quick._pool.usage()[0].held_seconds == 0.0
+
+
+def test_who_begins_as_another_had_its_turn_gets_the_next_one(
+    folder: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It writes into its lease words what it read before they were cleared."""
+    with Pool.join([DEVICE], folder=folder, clock=clock) as pool:
+        quick, other = pool.enter("quick"), pool.enter("other")
+        with quick.lease():
+            clock.advance(1.0)
+
+        def interrupted(meter: int, now: int) -> int:
+            monkeypatch.undo()
+            other.lease().close()
+            other.close()
+            return started(meter, now)
+
+        monkeypatch.setattr("artos.pool.seat.started", interrupted)
+        assert quick.ask_for_lease() is not None
 
 
 def test_what_is_found_idle_cannot_be_used_again_without_the_lock(
