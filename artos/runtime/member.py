@@ -23,8 +23,9 @@ from artos.buffer.copying import copy_into
 from artos.buffer.mailbox import Board
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.buffer.samplers.batch import Batch, BatchStore
-from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, drawn
+from artos.buffer.samplers.drawn_batch import DrawnBatch, drawn
 from artos.buffer.samplers.episode_batch import EpisodeBatch
+from artos.buffer.samplers.mixed import Sampler
 from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample
 from artos.pool.faults import DeviceTooSmall
 from artos.protocol.invocations import (
