@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from triggers.algorithms.impala import IMPALA
     from triggers.algorithms.pipelined_ppo import PipelinedPPO
     from triggers.algorithms.ppo import PPO
+    from triggers.algorithms.r2d2 import R2D2
     from triggers.algorithms.rainbow import Rainbow
     from triggers.algorithms.rnd import RND
     from triggers.algorithms.sac import SAC
@@ -80,6 +81,7 @@ __all__ = [
     "GRPO",
     "IMPALA",
     "PPO",
+    "R2D2",
     "RND",
     "SAC",
     "TD3",
@@ -146,6 +148,7 @@ _MODULES = {
     "DDPG": "triggers.algorithms.ddpg",
     "APPO": "triggers.algorithms.appo",
     "ApeX": "triggers.algorithms.apex",
+    "R2D2": "triggers.algorithms.r2d2",
     "DQN": "triggers.algorithms.dqn",
     "ES": "triggers.algorithms.es",
     "GRPO": "triggers.algorithms.grpo",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +11,14 @@ from numpy.typing import NDArray
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.patterns import Draw, Prioritised, Sequences, Uniform
-from artos.buffer.samplers.prioritised import WEIGHTS, PrioritisedSampler
+from artos.buffer.samplers.priorities import WEIGHTS
+from artos.buffer.samplers.prioritised import PrioritisedSampler
 from artos.buffer.samplers.sequences import SequenceSampler
 from artos.buffer.samplers.transitions import INDEX, Sample
 from artos.buffer.samplers.uniform import UniformSampler
 from artos.specs.keys import is_observation
 
-
-class Sampler(Protocol):
-    """Draws batches from blocks that are being written."""
-
-    def sample(self, version: int | None = None) -> Sample:
-        """One batch; ``version`` is the learner's."""
+Sampler = UniformSampler | PrioritisedSampler | SequenceSampler
 
 
 class DrawnBatch(Mapping[str, NDArray[Any]]):
@@ -61,8 +57,8 @@ class DrawnBatch(Mapping[str, NDArray[Any]]):
         return getattr(self._sampler, "burn_in", 0)
 
     def prioritise(self, priorities: NDArray[np.floating]) -> None:
-        """Give the rows priorities (n,), e.g. absolute TD errors; no effect if drawn uniformly."""
-        if isinstance(self._sampler, PrioritisedSampler):
+        """Give rows, or windows, priorities (n,), e.g. TD errors; no effect if drawn uniformly."""
+        if not isinstance(self._sampler, UniformSampler):
             self._sampler.update(self.index, priorities)
 
 
@@ -72,8 +68,8 @@ def drawn(sampler: Sampler, version: int, progress: float) -> DrawnBatch:
     Raises:
         NothingToSample: no row qualifies.
     """
-    if isinstance(sampler, PrioritisedSampler):
-        sampler.anneal(progress)
+    if not isinstance(sampler, UniformSampler) and sampler.priorities is not None:
+        sampler.priorities.anneal(progress)
     return DrawnBatch(sampler.sample(version), sampler)
 
 
@@ -81,10 +77,11 @@ def sampler_of(draw: Draw, blocks: Mapping[int, ActorBlock], seed: int) -> Sampl
     """The sampler that draws like that from these blocks."""
     keys, max_lag = draw.keys, draw.max_lag
     match pattern := draw.pattern:
-        case Sequences(batch, length, burn_in):
+        case Sequences(batch, length, burn_in, alpha, beta):
             return SequenceSampler(
-                blocks, keys, batch, length, burn_in=burn_in, seed=seed, max_lag=max_lag
-            )
+                blocks, keys, batch, length, burn_in=burn_in, alpha=alpha, beta=beta, seed=seed,
+                max_lag=max_lag,
+            )  # fmt: skip
         case Uniform(batch):
             return UniformSampler(
                 blocks, keys, batch, seed=seed, max_lag=max_lag, **_ahead(pattern, keys)
