@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from artos.learners.advantage_cache import AdvantageCache
     from artos.learners.context import LearnerContext
     from artos.learners.network import Network
-    from artos.learners.optimisers import Adam, RMSprop, TorchOptimiser
+    from artos.learners.optimisers import Adam, ByPart, RMSprop, TorchOptimiser
     from artos.learners.torch_learner import TorchLearner
     from artos.losses.gae import advantages, discounted
     from artos.losses.vtrace import vtrace
@@ -95,6 +95,7 @@ __all__ = [
     "ApeX",
     "ArtosError",
     "Batch",
+    "ByPart",
     "Claim",
     "Cluster",
     "CrossQ",
@@ -175,6 +176,7 @@ _MODULES = {
     "ObjectKey": "artos.specs.keys",
     "ActInfo": "artos.policies.acting",
     "Adam": "artos.learners.optimisers",
+    "ByPart": "artos.learners.optimisers",
     "LearnerContext": "artos.learners.context",
     "Network": "artos.learners.network",
     "TorchOptimiser": "artos.learners.optimisers",
