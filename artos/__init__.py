@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from artos.protocol.views import Status
     from artos.scaling.policy import Observation, ScalingPolicy
     from artos.specs.contracts import Actor, Learner, Wrote
+    from artos.specs.data import Rows
     from artos.specs.keys import DataKey, ObjectKey
     from artos.specs.workload import Workload
     from artos.trained.evaluation import Evaluation
@@ -121,6 +122,7 @@ __all__ = [
     "Rainbow",
     "Result",
     "RolloutActor",
+    "Rows",
     "RunFailed",
     "ScalingPolicy",
     "SequenceSampler",
@@ -163,6 +165,7 @@ _MODULES = {
     "TRPO": "triggers.algorithms.trpo",
     "Actor": "artos.specs.contracts",
     "Learner": "artos.specs.contracts",
+    "Rows": "artos.specs.data",
     "Wrote": "artos.specs.contracts",
     "ActorBlock": "artos.buffer.actor_block",
     "ActorContext": "artos.actors.context",
