@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from artos.envs.goals import goal_words
 from artos.runs.plan import Plan
-from artos.specs.keys import EVALUATION, MODEL_PARAM
+from artos.specs.keys import EVALUATION, MODEL_PARAM, READS
 from artos.specs.settings import Setting
 from triggers.pacing import non_publishing_targets
 from triggers.table import Table
@@ -86,6 +86,8 @@ def _objects(plan: Plan, table: Table) -> str:
             (value,) = spec.arrays
             shape = "x".join(map(str, value.shape)) or "1"
             readers = [target for target, t in table.items() if spec.name in t.objects_read()]
+            if any(each.name == READS + spec.name for each in plan.objects[0].arrays):
+                readers.append("actors, with the weights")
             if spec.name in getattr(plan.scaling, "objects", ()):
                 readers.append("scaling")
             if not readers and spec.name in plan.wanted:

@@ -9,6 +9,7 @@ from msgspec import field
 
 from artos.protocol.message import NOTHING, Bulk, Message
 from artos.specs.fields import Count, Line, Name, Seconds, Small, Version, Word
+from artos.specs.keys import PARAMS
 
 # -- transfer agent <-> replay buffer: experience and weights --------------------------------------
 
@@ -67,10 +68,10 @@ class Pull(Message, frozen=True, tag=True):
 
 
 class Weights(Bulk, frozen=True, tag=True):
-    """Replay → agent: a piece of the weights of a version, numbers of type ``dtype``.
+    """Replay → agent: a piece of an array of a version, numbers of type ``dtype``.
 
     It begins at byte ``start`` of ``total``; ``checksum`` is the XXH3 of ``content``. The pieces of
-    a version come in order, with nothing between them.
+    a version come in order, array by array, with nothing between them.
     """
 
     version: Count
@@ -79,6 +80,7 @@ class Weights(Bulk, frozen=True, tag=True):
     start: Count
     total: Count
     content: memoryview = NOTHING
+    array: Line = PARAMS
 
 
 # -- run process or executor -> its data process (ipc, same machine) -------------------------------

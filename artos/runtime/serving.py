@@ -130,7 +130,8 @@ def learner_role(
         draw.target: sampler_of(draw, blocks, seed_of(plan.seed, number, plan.resumes), data)
         for number, draw in enumerate(plan.draws)
     }
-    return LearnerRole(learner, model[MODEL], blocks, samplers, meter_of(device), cores)
+    meter = meter_of(device)
+    return LearnerRole(learner, model[MODEL], blocks, samplers, meter, cores, publish)
 
 
 def any_learner_role(

@@ -16,7 +16,7 @@ from xxhash import xxh3_64_intdigest
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
-from artos.buffer.object_region import ObjectRegion
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.clock import SystemClock
 from artos.errors import BadMessage, DeadlineExceeded
 from artos.protocol import codec
@@ -24,6 +24,7 @@ from artos.protocol.data import Chunk, Greet, Pull, ReplayUp, Terms, Weights
 from artos.protocol.message import Message, Refusal
 from artos.runs.orders import REPLAY_COUNTS, ReplayOrders
 from artos.runs.plan import Plan
+from artos.specs.keys import PARAMS
 from artos.specs.members import ACTORS, Member
 from artos.system.closing import Closing
 from artos.system.exit_report import START_SECONDS
@@ -41,8 +42,7 @@ from artos.transport.roles import foreign
 from artos.transport.sidecar import ControlPipe
 from head.replay.receiver import ActorState, Receiver
 
-PARAMS = "params"
-_PIECE = 128 << 10  # parameters; while one piece is under way the next is made
+_PIECE = 128 << 10  # numbers; while one piece is under way the next is made
 MODEL = "model_param"
 _READER = 0
 """Actors, whose numbers these are, read in the memory of their own nodes."""
@@ -73,28 +73,32 @@ class WeightStore:
         return self._region.version
 
     def newest(self) -> Iterator[bytes]:
-        """A message for every piece of the newest version; a version must exist."""
+        """A message for every piece of the newest version's arrays; a version must exist."""
         if self._version == self.version:
             yield from self._messages
             return
         self._messages = []
         slot = self._region.pin(_READER)
         try:
-            params = slot.arrays[PARAMS].reshape(-1)
-            short = self._dtype == BFLOAT16 and params.dtype == np.float32
-            dtype, size = (BFLOAT16, 2) if short else (params.dtype.name, params.itemsize)
-            for start in range(0, params.size, _PIECE):
-                part = params[start : start + _PIECE]
-                values: NDArray[Any] = narrow(part) if short else part
-                content = values.data.cast("B")
-                total, checksum = size * params.size, xxh3_64_intdigest(content)
-                weights = Weights(slot.version, dtype, checksum, size * start, total, content)
-                message = codec.encode(weights)
-                self._messages.append(message)
-                yield message
+            for array in self._region.spec.public:
+                for piece in self._pieces(slot, array.name):
+                    message = codec.encode(piece)
+                    self._messages.append(message)
+                    yield message
         finally:
             self._region.unpin(_READER)
         self._version = slot.version
+
+    def _pieces(self, slot: ObjectSlot, name: str) -> Iterator[Weights]:
+        array = slot.arrays[name].reshape(-1)
+        short = self._dtype == BFLOAT16 and name == PARAMS and array.dtype == np.float32
+        dtype, size = (BFLOAT16, 2) if short else (array.dtype.name, array.itemsize)
+        for start in range(0, array.size, _PIECE):
+            part = array[start : start + _PIECE]
+            values: NDArray[Any] = narrow(part) if short else part
+            content = values.data.cast("B")
+            total, checksum = size * array.size, xxh3_64_intdigest(content)
+            yield Weights(slot.version, dtype, checksum, size * start, total, content, name)
 
 
 def serve(orders: str, control_pipe: int) -> int:

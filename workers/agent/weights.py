@@ -20,8 +20,6 @@ from artos.transport.counters import Counters
 from artos.transport.sockets import Socket
 from workers.agent.experience import Link
 
-PARAMS = "params"
-
 
 class Assembly:
     """Puts the pieces of a version together, one version after the other.
@@ -32,8 +30,9 @@ class Assembly:
 
     def __init__(self, region: ObjectRegion) -> None:
         self._region = region
+        self._arrays = [array.name for array in region.spec.public]
         self._slot: ObjectSlot | None = None
-        self._version, self._next = -1, 0
+        self._version, self._at, self._next = -1, 0, 0
 
     @property
     def have(self) -> int:
@@ -42,16 +41,20 @@ class Assembly:
 
     def add(self, piece: Weights) -> bool:
         """Add a piece; True if its version is now published, or was dropped as damaged."""
-        if piece.start == 0:
-            self._next = 0
+        if (piece.array, piece.start) == (self._arrays[0], 0):
+            self._at = self._next = 0
             self._version = piece.version if piece.version > self.have else -1
-        if piece.version != self._version or piece.start != self._next:
+        expected = self._version, self._arrays[self._at], self._next
+        if (piece.version, piece.array, piece.start) != expected:
             return False  # a piece of a version that is not wanted or was dropped
         if not self._fits(piece):
             self.drop()
             return True
         self._next += len(piece.content)
         if self._next < piece.total:
+            return False
+        if self._at + 1 < len(self._arrays):
+            self._at, self._next = self._at + 1, 0
             return False
         assert self._slot is not None
         self._region.commit(self._slot, piece.version)
@@ -69,7 +72,7 @@ class Assembly:
             return False
         if self._slot is None:
             self._slot = self._region.allocate()
-        target = self._slot.arrays[PARAMS].reshape(-1)
+        target = self._slot.arrays[piece.array].reshape(-1)
         size = 2 if piece.dtype == BFLOAT16 else target.itemsize
         first, count = piece.start // size, len(content) // size
         whole = piece.total == target.size * size and len(content) == count * size

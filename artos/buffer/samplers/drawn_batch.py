@@ -11,15 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
-from artos.buffer.samplers.mixed import MixedSampler, Sampler
+from artos.buffer.samplers.mixed import MixedSampler, One
 from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.patterns import Draw, Pattern, Prioritised, Sequences, Uniform
-from artos.buffer.samplers.prioritised import WEIGHTS, PrioritisedSampler
+from artos.buffer.samplers.priorities import WEIGHTS
+from artos.buffer.samplers.prioritised import PrioritisedSampler
 from artos.buffer.samplers.sequences import SequenceSampler
 from artos.buffer.samplers.transitions import INDEX, Sample
 from artos.buffer.samplers.uniform import UniformSampler
 from artos.errors import UnknownKey
 from artos.specs.keys import is_observation
+
+Sampler = One | MixedSampler
 
 
 class DrawnBatch(Mapping[str, NDArray[Any]]):
@@ -58,8 +61,8 @@ class DrawnBatch(Mapping[str, NDArray[Any]]):
         return getattr(self._sampler, "burn_in", 0)
 
     def prioritise(self, priorities: NDArray[np.floating]) -> None:
-        """Give the rows priorities (n,), e.g. absolute TD errors; no effect if drawn uniformly."""
-        if isinstance(self._sampler, PrioritisedSampler | MixedSampler):
+        """Give rows, or windows, priorities (n,), e.g. TD errors; no effect if drawn uniformly."""
+        if not isinstance(self._sampler, UniformSampler):
             self._sampler.update(self.index, priorities)
 
     def of(self, data: str) -> NDArray[np.bool_]:
@@ -81,7 +84,7 @@ def drawn(sampler: Sampler, version: int, progress: float) -> DrawnBatch:
     Raises:
         NothingToSample: no row qualifies.
     """
-    if isinstance(sampler, PrioritisedSampler | MixedSampler):
+    if not isinstance(sampler, UniformSampler):
         sampler.anneal(progress)
     return DrawnBatch(sampler.sample(version), sampler)
 
@@ -106,13 +109,14 @@ def sampler_of(
     return MixedSampler(parts, {name: data[name].spec.actor for name in draw.data})
 
 
-def _sampler(draw: Draw, pattern: Pattern, blocks: Mapping[int, ActorBlock], seed: int) -> Sampler:
+def _sampler(draw: Draw, pattern: Pattern, blocks: Mapping[int, ActorBlock], seed: int) -> One:
     keys, max_lag = draw.keys, draw.max_lag
     match pattern:
-        case Sequences(batch, length, burn_in):
+        case Sequences(batch, length, burn_in, alpha, beta):
             return SequenceSampler(
-                blocks, keys, batch, length, burn_in=burn_in, seed=seed, max_lag=max_lag
-            )
+                blocks, keys, batch, length, burn_in=burn_in, alpha=alpha, beta=beta, seed=seed,
+                max_lag=max_lag,
+            )  # fmt: skip
         case Uniform(batch):
             return UniformSampler(
                 blocks, keys, batch, seed=seed, max_lag=max_lag, **_ahead(pattern, keys)

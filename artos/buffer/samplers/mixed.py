@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 from artos.buffer.samplers.batch import BatchStore
 from artos.buffer.samplers.frames import Ints
 from artos.buffer.samplers.prioritised import PrioritisedSampler
+from artos.buffer.samplers.sequences import SequenceSampler
 from artos.buffer.samplers.transitions import Sample
+from artos.buffer.samplers.uniform import UniformSampler
 from artos.system.snapshot import put_back, taken
 
-
-class Sampler(Protocol):
-    """Draws batches from blocks that may be written meanwhile."""
-
-    def sample(self, version: int | None = None) -> Sample:
-        """One batch; ``version`` is the learner's."""
+One = UniformSampler | PrioritisedSampler | SequenceSampler
+"""A sampler of rows of one kind."""
 
 
 class MixedSampler:
@@ -30,7 +28,7 @@ class MixedSampler:
     rows, and its weights are relative to its own largest one.
     """
 
-    def __init__(self, parts: Mapping[str, Sampler], numbers: Mapping[str, int]) -> None:
+    def __init__(self, parts: Mapping[str, One], numbers: Mapping[str, int]) -> None:
         self._parts, self.numbers = dict(parts), dict(numbers)
         self._store = BatchStore()
 
@@ -54,7 +52,7 @@ class MixedSampler:
     def anneal(self, progress: float) -> None:
         """Set ``beta`` of prioritised parts for this share of the run, 0 to 1."""
         for part in self._parts.values():
-            if isinstance(part, PrioritisedSampler):
+            if not isinstance(part, UniformSampler):
                 part.anneal(progress)
 
     def update(self, index: Ints, priorities: NDArray[np.floating]) -> None:
@@ -66,7 +64,7 @@ class MixedSampler:
         values = np.asarray(priorities, np.float64).reshape(-1)
         live = ~np.isin(index[:, 0], [*self.numbers.values()])
         for name, part in self._parts.items():
-            if isinstance(part, PrioritisedSampler):
+            if not isinstance(part, UniformSampler):
                 own = index[:, 0] == self.numbers[name] if name else live
                 part.update(index[own], values[own])
 

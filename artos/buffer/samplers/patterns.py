@@ -56,11 +56,14 @@ class Sequences(Picked, frozen=True, tag="sequences"):
 
     Before these each window has ``burn_in`` rows more, through which a recurrent policy goes from
     the state that is stored in the first of them, to have a state made by its present weights
-    (R2D2, Kapturowski et al. 2019, §2.3). They count in no ratio.
+    (R2D2, Kapturowski et al. 2019, §2.3). They count in no ratio. With ``alpha`` above 0 windows
+    are drawn in proportion to priority ** ``alpha``; ``beta`` is as in ``Prioritised``.
     """
 
     length: int
     burn_in: int = 0
+    alpha: float = 0.0
+    beta: float | tuple[float, float] = 0.4
 
     @property
     def window(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from witness import Clerk, Watched
+from witness import Clerk, Watched, told_by
 
 from artos import ObjectKey, ScalingPolicy, Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
@@ -18,23 +18,38 @@ STEPS, ENOUGH = 8, 24
 
 
 class Teller(Clerk):
-    """Publishes the number of rows as ``noise_scale``, before the weights of the same update."""
+    """Publishes the number of rows as ``noise_scale``, before the weights of the same update.
 
-    objects = (ObjectKey("noise_scale"),)
+    Actors read ``told``, which has the value of the weights of its version.
+    """
+
+    objects = (ObjectKey("noise_scale"), ObjectKey("told", (), "float32"))
     non_publishing = ("noticed",)
 
     def setup(self, context: Any) -> None:
         super().setup(context)
         self.publish = context.publish
+        if self.publish.newest("told") is None:
+            self.publish("told", told_by(0))
 
     def update(self, batch: Any, call: Any) -> dict[str, float]:
         metrics = super().update(batch, call)
         self.publish("noise_scale", metrics["rows"])
+        self.publish("told", self.params[0])
         return metrics
 
     def noticed(self, batch: Any, call: Any) -> dict[str, float]:
         assert batch is None
         return {"noticed": float(self.publish.newest("noise_scale"))}
+
+
+class Reader(Watched):
+    """Fails where what it reads was not published with the weights that it binds."""
+
+    def bind(self, params: Any, version: int) -> None:
+        told = self.bound.objects["told"]
+        assert told == told_by(version), (told, version)
+        super().bind(params, version)
 
 
 @dataclass
@@ -54,7 +69,7 @@ class MoreAfterEnough(ScalingPolicy):
 def workload(total_steps: int = 72) -> Workload:
     return Workload(
         name="publishing",
-        actor=Watched("counting:make", envs=1),
+        actor=Reader("counting:make", envs=1, reads=("told",)),
         learner=Teller(),
         triggers={
             "learner.update": DataKeyTrigger(("values",), size=STEPS),
