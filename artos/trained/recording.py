@@ -21,6 +21,7 @@ from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.invocations import Invoke
 from artos.runs.data_sets import see_free, write
 from artos.runs.plan import Plan
+from artos.specs.bound import Bound
 from artos.specs.contracts import Actor
 from artos.specs.keys import AGES_KEY, VALID_KEY, DataKey
 from artos.trained.evaluation import Note
@@ -92,7 +93,9 @@ class _Player:
         self._block = ActorBlock.create(block_at, spec)
         self._progress, self._steps = trained.progress, trained.steps
         self._actor.setup(ActorContext(plan, 0, 1, self._block, asked.seed, asked.greedy))
-        self._actor.bind(trained.params, record.manifest.version)
+        version, params = record.manifest.version, trained.params
+        self._actor.bound = Bound(version, params, record.objects)
+        self._actor.bind(params, version)
 
     def sample(self) -> Arrays:
         """The next rows by data key, (_ROUND, environments, *shape)."""

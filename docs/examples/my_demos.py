@@ -29,7 +29,7 @@ def workload(
     total_updates: int = 0,
 ) -> Workload:
     """With ``actors=0`` it learns from the data set alone."""
-    source = {"demos": 16} if actors else "demos"
+    source = {"demos": 32} if actors else "demos"
     paced = {"ratio": 8.0, "after": 500} if actors else {}
     return Workload(
         name="dqfd",

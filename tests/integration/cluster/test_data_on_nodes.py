@@ -30,7 +30,7 @@ def test_live_rows_of_nodes_are_mixed_with_data(cluster: Cluster) -> None:
     cluster.kill_learner()
     summary = cluster.finish()
     assert summary["outcome"] == "done", cluster.said()
-    wanted, slack = 8 * (summary["steps"] - 500) / 48, 2 * (8 * 32 * 2 + 48) / 48
+    wanted, slack = 8 * (summary["steps"] - 500) / 32, 2 * (8 * 32 * 2 + 32) / 32
     assert summary["updates"] == pytest.approx(wanted, abs=slack)
     assert summary["rows_lost"] == 0
     assert cluster.survivors() == []

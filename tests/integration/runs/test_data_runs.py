@@ -33,29 +33,29 @@ def test_without_actors_a_run_goes_by_its_updates(home: Path) -> None:
     """It imitates well enough after some hundred of them; evaluations are as ever."""
     ended = commanded(
         home,
-        (*ALONE, "--inline", "--set", "total_updates=400", "--set", "evaluate_every=25",
+        (*ALONE, "--inline", "--set", "total_updates=320", "--set", "evaluate_every=80",
          "--set", "evaluation_episodes=3"),
     )  # fmt: skip
     assert ended.status == 0, ended.err
     summary = ended.summary
     assert (summary["outcome"], summary["ended_by"]) == ("done", "total_updates")
-    assert (summary["steps"], summary["updates"], summary["total_steps"]) == (0, 400, 0)
+    assert (summary["steps"], summary["updates"], summary["total_steps"]) == (0, 320, 0)
     evaluations = json.loads((home / "run" / "best" / "manifest.json").read_text())["evaluated"]
     assert evaluations["mean_return"] > 300
     lines = [line for line in journal(home / "run") if line.get("by") == "learner"]
-    assert len(lines) == 400
+    assert len(lines) == 320
     played = commanded(home, ("eval", "run", "--greedy", "--episodes", 2, "--json"))
     assert played.summary["mean_return"] > 300
     assert shared_memory() == []
 
 
 def test_beside_actors_live_rows_pace_the_draws(home: Path) -> None:
-    """A batch of 64 draws 48 live rows, each of which is drawn 8 times after the first 500."""
+    """A batch of 64 draws 32 live rows, each of which is drawn 8 times after the first 500."""
     command = ("run", "my_demos.py:workload", "--inline", "--json", "--set", "total_steps=1500")
     ended = commanded(home, command)
     assert ended.status == 0, ended.err
-    wanted = 8 * (ended.summary["steps"] - 500) / 48
-    assert ended.summary["updates"] == pytest.approx(wanted, abs=8)
+    wanted = 8 * (ended.summary["steps"] - 500) / 32
+    assert ended.summary["updates"] == pytest.approx(wanted, abs=12)
 
 
 def test_a_seed_says_all(home: Path) -> None:
@@ -125,6 +125,35 @@ def test_rows_of_a_run_are_data_for_another(home: Path) -> None:
     ended = commanded(home, (*ALONE, "--inline", *flags))
     assert ended.status == 0, ended.err
     assert ended.summary["updates"] == 10
+
+
+WITHOUT = """
+from dataclasses import replace
+from my_demos import workload as shown
+from my_dqn import DQN, ROW
+from artos import Uniform, Workload
+from triggers import ReplayTrigger
+
+def workload(total_steps: int) -> Workload:
+    made = shown(total_steps=total_steps)
+    update = ReplayTrigger(ROW, Uniform(32, n_step=3), ratio=8.0, after=500)
+    table = {**made.triggers, "learner.update": update}
+    return replace(made, data={}, learner=DQN(lr=1e-3, max_grad_norm=10.0), triggers=table)
+"""
+"""The same as ``my_demos.py``, but for the demonstrations: as many live rows, as many updates."""
+
+
+@pytest.mark.long
+def test_it_learns_faster_with_demonstrations(home: Path) -> None:
+    (home / "without.py").write_text(WITHOUT)
+    found = {}
+    for name in ("my_demos", "without"):
+        run = ("run", f"{name}.py:workload", "--inline", "--json", "--total-steps", 2000)
+        ended = commanded(home, run)
+        assert ended.status == 0, ended.err
+        found[name] = ended.summary
+    assert found["my_demos"]["updates"] == found["without"]["updates"]
+    assert found["my_demos"]["mean_return_100"] > 1.4 * found["without"]["mean_return_100"]
 
 
 @pytest.mark.long
