@@ -136,9 +136,14 @@ def test_members_are_killed_and_the_run_goes_on(start: Start, home: Path, read: 
     [
         ("reads=tolt", "Reader reads 'tolt', which Teller does not publish: did you mean told"),
         ("reads=model_param", "Reader reads 'model_param', the weights, which it has anyway"),
+        (
+            "history=126",
+            "Reader.history must be within 0 and 125, as many past versions",
+        ),
+        ("history=0", "Reader.every is 2, but no past version is kept: set history, or leave it"),
     ],
 )
-def test_names_that_nobody_publishes_are_refused(
+def test_what_cannot_be_read_is_refused(
     artos: Callable[..., Outcome], read: Path, settings: str, words: str
 ) -> None:
     refused = artos("run", "reading.py:workload", "--inline", "--set", settings)
