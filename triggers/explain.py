@@ -43,6 +43,9 @@ def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
         f"buffer: {plan.capacity} rows and {size:.2f} MB per actor, when full: {plan.on_full}",
         f"model: {model.slots} slots of {model.slot_bytes / 1e6:.2f} MB{_past(model)}",
     ]
+    for data in plan.data:
+        wide = f" of {data.envs} environments" * (data.envs > 1)
+        lines.append(f"data: {data.name}, {data.rows} rows{wide} in {data.path}")
     if plan.threads_follow:
         lines.append(f"learner: {_FOLLOWS}")
     rows = [(target, trigger.name, trigger.words()) for target, trigger in table.items()]

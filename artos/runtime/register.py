@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
 import msgspec
@@ -21,6 +21,7 @@ from artos.buffer.model_block import MOST_PAST, ObjectSpec
 from artos.errors import BadObject, Refused
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import UNSAID, Publisher, published
+from artos.runs.data_sets import examined
 from artos.runs.loader import (
     UNLIMITED,
     build_workload,
@@ -32,6 +33,7 @@ from artos.runtime.member import MOST_EPISODES
 from artos.runtime.resolved import resolved_settings, versions
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, Learner, broken, methods, own
+from artos.specs.data import DataSet
 from artos.specs.keys import (
     EVALUATION,
     MODEL_PARAM,
@@ -104,7 +106,8 @@ def register(reference: Reference, seed: int) -> Registered:
     module = _attempt(faults, "the policy", lambda: _module(workload, seed, faults))
     if unusable or keys is None:
         return Registered(faults=tuple(faults))
-    plan = _draft(workload, reference, seed, keys)
+    data = examined(workload.data, reference.folder, keys, faults)
+    plan = _draft(workload, reference, seed, keys, data)
     faults += _attempt(faults, "the learner", lambda: _learner_faults(workload, plan, module)) or []
     if not faults:
         done = _attempt(faults, "the learner", lambda: _with_learner(plan, workload, module))
@@ -137,6 +140,10 @@ def _declaration_faults(workload: Workload) -> list[str]:
     ]
     if workload.total_steps == workload.total_updates == 0:
         faults.append(UNLIMITED)
+    if not isinstance(workload.data, Mapping):
+        faults.append(f'data={workload.data!r}: name each data set: data={{"demos": Rows(...)}}')
+    elif not faults and workload.scaling.most == 0:
+        faults += _without_actors(workload)
     faults += [
         f"{name} must not be negative, but is {value}"
         for name in ("capacity", "total_steps", "total_updates", "evaluate_every")
@@ -203,6 +210,19 @@ def _reading_faults(workload: Workload) -> Iterator[str]:
         yield f"{who}.every is {every}, but no past version is kept: set history, or leave it out"
 
 
+def _without_actors(workload: Workload) -> Iterator[str]:
+    if not workload.data:
+        yield (
+            "actors=0, and there is no data to learn from: raise actors, or give the workload "
+            'data={"demos": Rows("demos.npz")}'
+        )
+    if not workload.total_updates:
+        yield (
+            "actors=0 makes no environment steps, so total_steps never ends the run: say "
+            "total_updates, the number of updates"
+        )
+
+
 def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
     written = {key.name: key for key in workload.actor.data_keys()}
     declared = tuple(workload.data_keys) or tuple(written.values())
@@ -231,7 +251,13 @@ def _module(workload: Workload, seed: int, faults: list[str]) -> Any:
     return module
 
 
-def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[DataKey]) -> Plan:
+def _draft(
+    workload: Workload,
+    reference: Reference,
+    seed: int,
+    keys: Sequence[DataKey],
+    data: tuple[DataSet, ...],
+) -> Plan:
     actor, declared = workload.actor, workload.actor.declared
     # Objects that the workload, its triggers or its scaling policy read.
     wanted = [key.name for key in workload.object_keys]
@@ -247,7 +273,7 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         steps=workload.steps,
         capacity=workload.capacity,
         on_full=workload.on_full,
-        total_steps=workload.total_steps,
+        total_steps=workload.total_steps if workload.scaling.most else 0,
         total_updates=workload.total_updates,
         checkpoint=workload.checkpoint,
         data_keys=tuple(keys),
@@ -265,6 +291,7 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         scaling=workload.scaling,
         weight=workload.weight,
         priority=workload.priority,
+        data=data,
     )
 
 

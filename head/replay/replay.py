@@ -144,7 +144,7 @@ class Replay(Closing):
         self._weights = WeightStore(region, orders.weights_dtype)
         self._counters = Counters(orders.counters_path, REPLAY_COUNTS)
         self._faults = Faults(counted=partial(self._counters.add, "faults"))
-        self._row_bytes = next(iter(self._rings.values())).row_bytes
+        self._row_bytes = {key.name: key.row_bytes(plan.envs) for key in plan.block(0).all_keys}
         self._receiver = Receiver(orders.epoch, self._row_bytes, self._state_of, self._counters.add)
         self._unreported: set[int] = set()
         self._unreported_bytes = 0
