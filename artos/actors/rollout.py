@@ -84,7 +84,7 @@ class RolloutActor(Actor):
         self.policy = policy
         self.final_observations = final_observations
         self.reads = reads or self.reads  # a subclass may name them, too
-        self.history, self.every = history or self.history, max(every, self.every)
+        self.history, self.every = history or self.history, every if every != 1 else self.every
         self._spec: EnvSpec | None = None
         self._module: Any = None
         self._vector: AnyVectorEnv | None = None
