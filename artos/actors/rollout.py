@@ -190,7 +190,9 @@ class RolloutActor(Actor):
         """
         self._block: ActorBlock = context.block
         self._state = RecurrentState(self.declared.state, self.envs)
-        who = ActInfo(context.actor, context.plan.actors, state=self._state.arrays)
+        who = ActInfo(
+            context.actor, context.plan.actors, greedy=context.greedy, state=self._state.arrays
+        )
         self.version, self._info = -1, who
         module, self._module = self._module, None
         if module is None:
