@@ -101,7 +101,7 @@ def cache_plan(plan: Plan, table: Table) -> Plan:
         data=(),
         consumers=stage_consumers(plan, table),
         objects=tuple(
-            ObjectSpec.sized(o.name, o.public, o.readers)
+            ObjectSpec.sized(o.name, o.public, o.readers, o.history, o.every)
             for o in plan.objects
             if o.name == MODEL_PARAM
         ),

@@ -50,7 +50,8 @@ class RolloutActor(Actor):
     ``clip_rewards`` stores rewards clipped to -1 … 1 (None: on Atari only); ``terminal_lives`` lets
     a lost life terminate. Reported returns are always those of whole games with raw rewards.
     ``reads`` names objects that the learner publishes; the policy finds them in
-    ``info.bound.objects``.
+    ``info.bound.objects``. With ``history`` the ``every``-th versions of the past are kept, as
+    ``info.bound.past(k)``.
 
     With ``final_observations`` the last observation of an episode, from which a truncated one is
     bootstrapped, is in a row of its own, whose key ``valid`` is False. Not so by default; a
@@ -74,6 +75,8 @@ class RolloutActor(Actor):
         final_observations: bool = False,
         env_args: Mapping[str, Any] | None = None,
         reads: Sequence[str] = (),
+        history: int = 0,
+        every: int = 1,
     ) -> None:
         self.env, self.envs = address(env, env_args or {}), envs
         self.asked = self.env
@@ -81,6 +84,7 @@ class RolloutActor(Actor):
         self.policy = policy
         self.final_observations = final_observations
         self.reads = reads or self.reads  # a subclass may name them, too
+        self.history, self.every = history or self.history, every if every != 1 else self.every
         self._spec: EnvSpec | None = None
         self._module: Any = None
         self._vector: AnyVectorEnv | None = None

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from artos.buffer.layout import Layout
 from artos.buffer.mailbox import Board, board_bytes
 from artos.buffer.model_block import ModelBlock, block_bytes
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
+from artos.buffer.past_versions import KeepingRegion, past_of, pinned
 from artos.buffer.segment import free_bytes
 from artos.buffer.shm_folder import PREFIX, ShmFolder, reap_orphans
 from artos.errors import MemoryTooSmall, ShmTooSmall
@@ -107,16 +109,34 @@ class RunMemory(Closing):
         return self._evaluated[MODEL] if self.plan.evaluated else None
 
     @contextmanager
-    def newest(self) -> Iterator[ObjectSlot]:
-        """The newest version, pinned: it does not change while the learner keeps publishing."""
+    def newest(self) -> Iterator[list[ObjectSlot]]:
+        """The newest version and the past ones that are kept, pinned.
+
+        They do not change while the learner keeps publishing.
+        """
         reader = self.plan.actors  # the one pin that belongs to no actor
         try:
-            yield self.weights.pin(reader)
+            yield pinned(self.weights, reader)
         finally:
             self.weights.unpin(reader)
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], version: int) -> None:
-        """Publish saved arrays as the newest version, before the learner starts."""
+    def restore(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        version: int,
+        past: Mapping[int, Mapping[str, NDArray[Any]]] = MappingProxyType({}),
+    ) -> None:
+        """Publish saved arrays as the newest version, before the learner starts.
+
+        ``past`` has the public arrays of past versions, of which those are kept that the plan says.
+        """
+        if isinstance(self.weights, KeepingRegion):
+            spec = self.weights.spec
+            for kept in sorted(past.keys() & {*past_of(version, spec.history, spec.every)}):
+                slot = self.weights.allocate()
+                for part in spec.public:
+                    np.copyto(slot.arrays[part.name], past[kept][part.name])
+                self.weights.keep(slot, kept)
         slot = self.weights.allocate()
         for name, array in slot.arrays.items():
             np.copyto(array, arrays[name])

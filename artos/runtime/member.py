@@ -10,6 +10,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,6 +23,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.copying import copy_into
 from artos.buffer.mailbox import Board
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
+from artos.buffer.past_versions import KeepingRegion
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, drawn
 from artos.buffer.samplers.episode_batch import EpisodeBatch
@@ -77,7 +79,8 @@ class ActorRole:
         self._actor, self._block, self._model = actor, context.block, model
         self._reader = context.actor
         self._private: dict[str, NDArray[Any]] = {}
-        self._slot: ObjectSlot | None = None
+        self._copies: dict[int, ObjectSlot] = {}
+        self._slots: list[ObjectSlot] = []
         # Long enough for every restart of the learner, which may hold the rows.
         self._patience = 5 * context.plan.deadline
         # Rounds of which fewer rows are left were ended early, where that may be.
@@ -101,25 +104,31 @@ class ActorRole:
         return {
             "own": taken_whole(self._actor),
             "incarnation": self._block.incarnation,
-            "version": self._slot and self._slot.version,
-            "arrays": self._slot and self._copied(self._slot),
+            "bound": [(slot.version, self._copied(slot)) for slot in self._slots],
         }
 
     def go_on(self, found: dict[str, Any]) -> None:
         """Sample on from a snapshot, as the process would that it is of."""
         put_back(self._actor, found["own"])
         self._block.incarnation = found["incarnation"]  # nobody can tell it from that writer
-        if (version := found["version"]) is not None:
-            self._bind(ObjectSlot(0, np.array([version, 0]), found["arrays"]))
+        if bound := found["bound"]:
+            self._bind([ObjectSlot(0, np.array([version, 0]), held) for version, held in bound])
 
     def _copied(self, slot: ObjectSlot) -> dict[str, NDArray[Any]]:
         return {array.name: slot.arrays[array.name].copy() for array in self._model.spec.public}
 
-    def _bind(self, slot: ObjectSlot) -> None:
-        """Have the actor act with a version, and see what it reads of it."""
-        self._slot = slot
-        self._actor.bound = bound_of(slot)
-        self._actor.bind(slot.arrays[PARAMS], slot.version)
+    def _bind(self, slots: list[ObjectSlot]) -> None:
+        """Have the actor act with the first of these versions; the others are its past."""
+        self._slots = slots
+        newest, *pasts = map(bound_of, slots)
+        history = self._model.spec.history
+        self._actor.bound = replace(newest, pasts=tuple(pasts), history=history)
+        self._actor.bind(slots[0].arrays[PARAMS], slots[0].version)
+
+    def _newest(self) -> list[ObjectSlot]:
+        if isinstance(self._model, KeepingRegion):
+            return self._model.bind_all(self._reader, self._private, self._copies)
+        return [self._model.bind(self._reader, self._private)]
 
     def run(self, call: Invoke) -> Done:
         """Bind if asked to, then sample up to row ``call.stop`` if the call is about rows."""
@@ -132,8 +141,8 @@ class ActorRole:
         if rows:
             self._block.allocate(rows, self._patience)
             began = _until_now(times, "wait_for_room", began)
-        if call.bind or self._slot is None:
-            self._bind(self._model.bind(self._reader, self._private))
+        if call.bind or not self._slots:
+            self._bind(self._newest())
             began = _until_now(times, "bind", began)
         if rows:
             for versions in self._block.views(VERSION_KEY, start, start + rows):

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 import numpy as np
 
-from artos.buffer.model_block import ObjectSpec
+from artos.buffer.model_block import MOST_PAST, ObjectSpec
 from artos.errors import BadObject, Refused
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import UNSAID, Publisher, published
@@ -37,6 +37,7 @@ from artos.specs.data import DataSet
 from artos.specs.keys import (
     EVALUATION,
     MODEL_PARAM,
+    PARAMS,
     READS,
     VALUE,
     ArraySpec,
@@ -197,6 +198,16 @@ def _reading_faults(workload: Workload) -> Iterator[str]:
             )
     if len(set(reads)) < len(reads):
         yield f"{who} reads an object twice ({', '.join(reads)}): name each once"
+    history, every = workload.actor.history, workload.actor.every
+    if not 0 <= history <= MOST_PAST:
+        yield (
+            f"{who}.history must be within 0 and {MOST_PAST}, as many past versions as the model "
+            f"block holds, not {history}: keep fewer of them, with a larger every"
+        )
+    if every < 1:
+        yield f"{who}.every must be at least 1, not {every}"
+    elif every > 1 and not history:
+        yield f"{who}.every is {every}, but no past version is kept: set history, or leave it out"
 
 
 def _without_actors(workload: Workload) -> Iterator[str]:
@@ -291,8 +302,9 @@ def _objects(
     others, reads = published(workload), workload.actor.reads
     # A value that actors read has the slot and the version of the weights, so they never mix.
     read = [ArraySpec(READS + k.name, k.shape, k.dtype) for k in others if k.name in reads]
+    actor = workload.actor
     return (
-        ObjectSpec.sized(MODEL_PARAM, (*weights, *read), readers),
+        ObjectSpec.sized(MODEL_PARAM, (*weights, *read), readers, actor.history, actor.every),
         *(ObjectSpec.sized(k.name, (ArraySpec(VALUE, k.shape, k.dtype),), 1) for k in others),
     )
 
@@ -348,9 +360,11 @@ def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
         for name, array in learner.live().items()
     ]
     objects = _objects(workload, arrays, plan.actors + 1)
+    # Checkpoints hold weights by their names: without names, as the vector that they are.
+    layout = learner.layout() or tuple((a.name, a.shape) for a in arrays if a.name == PARAMS)
     seen = workload.actor.seen(module)
     return msgspec.structs.replace(
-        plan, objects=objects, layout=learner.layout(), threads=threads, threads_follow=follow,
+        plan, objects=objects, layout=layout, threads=threads, threads_follow=follow,
         device=device, networks=seen.networks, doubts=seen.doubts,
     )  # fmt: skip
 

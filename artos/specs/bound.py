@@ -26,3 +26,19 @@ class Bound:
     """
     objects: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """Copies of the values by name, of the shapes and dtypes that the learner declares."""
+    pasts: tuple[Bound, ...] = ()
+    """The past versions that are kept for this one, from the newest on; none of an evaluation's."""
+    history: int = 0
+    """How many there are once so many were published."""
+
+    def past(self, k: int) -> Bound:
+        """The ``k``-th past version, 1 to ``history``: 1 is the newest before this one.
+
+        While there are fewer it is the oldest there is, which may be this version itself.
+
+        Raises:
+            ValueError: no such version is ever kept.
+        """
+        if not 1 <= k <= self.history:
+            raise ValueError(f"past({k}): the actor has history={self.history}, set it to {k}")
+        return self.pasts[min(k, len(self.pasts)) - 1] if self.pasts else self

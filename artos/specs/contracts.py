@@ -67,6 +67,10 @@ class Actor:
     """The step being sampled, for reports of what went wrong in it."""
     reads: Sequence[str] = ()
     """Objects that it reads: the learner publishes them from its ``setup`` on."""
+    history: int = 0
+    """Past versions that are kept for it, weights and what it reads: ``bound.past(k)``."""
+    every: int = 1
+    """A past version is kept of each so many."""
     bound: Bound = Bound()
     """The version of ``bind``, with what it reads; set before ``bind`` is called."""
 
@@ -168,7 +172,7 @@ class Learner:
         raise NotImplementedError
 
     def layout(self) -> Sequence[tuple[str, tuple[int, ...]]]:
-        """Names and shapes inside ``params``."""
+        """Names and shapes inside ``params``; empty for a vector without parts."""
         return ()
 
     def seconds(self) -> Mapping[str, float]:

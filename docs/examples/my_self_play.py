@@ -1,4 +1,4 @@
-"""Rock, paper, scissors against itself, as boldly as the learner says; in NumPy."""
+"""Rock, paper, scissors against its own past, as boldly as the learner says; in NumPy."""
 
 import numpy as np
 
@@ -25,11 +25,14 @@ def chances(preferences: np.ndarray, temperature: float) -> np.ndarray:
 
 
 class Player(Actor):
-    """Plays several games at once against itself."""
+    """Plays several games at once, each round against one of its past versions."""
 
     envs = 8
     reads = ("temperature",)
     kept = ("random",)
+
+    def __init__(self, history: int, every: int) -> None:
+        self.history, self.every = history, every
 
     def data_keys(self) -> tuple[DataKey, ...]:
         """Each row has a move and what it won for each of the games."""
@@ -48,12 +51,19 @@ class Player(Actor):
         temperature = float(self.bound.objects["temperature"])
         self.version, self.mine = version, chances(params, temperature)
 
+    def opponent(self) -> np.ndarray:
+        """How likely each move of a past version is; while there is none, it is this one."""
+        if not self.history:
+            return self.mine
+        past = self.bound.past(int(self.random.integers(1, self.history + 1)))
+        return chances(past.params, float(past.objects["temperature"]))
+
     def sample(self, start: int, rows: int, call: Invoke) -> dict[str, float]:
         """Play a game in each environment for each row."""
-        arrays, capacity = self.block.arrays, self.block.spec.capacity
+        arrays, capacity, theirs = self.block.arrays, self.block.spec.capacity, self.opponent()
         for row in (step % capacity for step in range(start, start + rows)):
             moves = self.random.choice(3, self.envs, p=self.mine)
-            others = self.random.choice(3, self.envs, p=self.mine)
+            others = self.random.choice(3, self.envs, p=theirs)
             arrays["moves"][row], arrays["rewards"][row] = moves, PAYS[moves, others]
             arrays["policy_version"][row] = self.version
         return {}
@@ -88,15 +98,20 @@ class Gradient(Learner):
         self.temperature *= self.cooling
         self.publish("temperature", self.temperature[0])
         self.fresh = True
-        far = np.abs(chances(self.preferences, now) - 1 / 3).max()
-        return {"temperature": now, "far_from_even": float(far)}
+        return {"temperature": now, "won": float(rewards.mean())}
 
 
-def workload(total_updates: int = 400, lr: float = 1.0, cooling: float = 0.998) -> Workload:
+def workload(
+    total_updates: int = 400,
+    lr: float = 1.0,
+    cooling: float = 0.998,
+    history: int = 8,
+    every: int = 5,
+) -> Workload:
     """What ``artos run my_self_play.py:workload`` runs; every argument is a ``--set``."""
     return Workload(
         name="self-play",
-        actor=Player(),
+        actor=Player(history, every),
         learner=Gradient(lr, cooling),
         triggers={
             "learner.update": DataKeyTrigger(("moves", "rewards"), n=2, size=16),

@@ -1,6 +1,7 @@
 """An algorithm whose actors fail where what they read is not of the version that they bound.
 
-All weights of a version, and the object ``told``, are the number of that version.
+So they do where a past version is not there. All weights of a version, and the object ``told``, are
+the number of that version.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from counting import Bookkeeper, Still, Walker
 from counting import workload as counting
 
 from artos import ObjectKey, Workload
+from artos.buffer.past_versions import past_of
 
 
 class Teller(Bookkeeper):
@@ -48,15 +50,25 @@ class Reader(Walker):
         return Looking(self.envs)
 
     def bind(self, params: Any, version: int) -> None:
-        told = self.bound.objects["told"]
         assert (params == version).all(), (params, version)
-        assert told[0] == version, (told, version)
+        assert params is self.bound.params
+        wanted = past_of(version, self.history, self.every)
+        assert [past.version for past in self.bound.pasts] == wanted
+        for bound in (self.bound, *self.bound.pasts):
+            assert (bound.params == bound.version).all(), bound
+            assert bound.objects["told"][0] == bound.version, bound
         super().bind(params, version)
 
 
-def workload(total_steps: int = 6000, reads: str = "told", evaluate_every: int = 0) -> Workload:
+def workload(
+    total_steps: int = 6000,
+    reads: str = "told",
+    evaluate_every: int = 0,
+    history: int = 3,
+    every: int = 2,
+) -> Workload:
     base = counting(total_steps=total_steps)
-    actor = Reader("counting:make", envs=1, reads=(reads,))
+    actor = Reader("counting:make", envs=1, reads=(reads,), history=history, every=every)
     return replace(
         base, actor=actor, learner=Teller(), evaluate_every=evaluate_every, evaluation_episodes=1
     )

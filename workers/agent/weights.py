@@ -8,6 +8,7 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
+from artos.buffer.past_versions import KeepingRegion, past_versions
 from artos.clock import Clock
 from artos.errors import BadMessage
 from artos.protocol import codec
@@ -39,15 +40,24 @@ class Assembly:
         """The version that is published here."""
         return self._region.version
 
+    @property
+    def past(self) -> tuple[int, ...]:
+        """The past versions that are kept here."""
+        return past_versions(self._region)
+
     def add(self, piece: Weights) -> bool:
-        """Add a piece; True if its version is now published, or was dropped as damaged."""
-        if (piece.array, piece.start) == (self._arrays[0], 0):
+        """Add a piece; True if its version is now published, or was dropped as damaged.
+
+        So is one whose past is not here: a past version was damaged.
+        """
+        if begins := (piece.array, piece.start) == (self._arrays[0], 0):
             self._at = self._next = 0
-            self._version = piece.version if piece.version > self.have else -1
+            self._version = piece.version if self._wants(piece) else -1
         expected = self._version, self._arrays[self._at], self._next
         if (piece.version, piece.array, piece.start) != expected:
             return False  # a piece of a version that is not wanted or was dropped
-        if not self._fits(piece):
+        lacks = begins and not {*piece.past} <= {self.have, *self.past}
+        if lacks or not self._fits(piece):
             self.drop()
             return True
         self._next += len(piece.content)
@@ -57,10 +67,19 @@ class Assembly:
             self._at, self._next = self._at + 1, 0
             return False
         assert self._slot is not None
-        self._region.commit(self._slot, piece.version)
-        self._slot = None
+        slot, self._slot = self._slot, None
         self.drop()
+        if piece.kept:
+            assert isinstance(self._region, KeepingRegion)
+            self._region.keep(slot, piece.version)
+            return False
+        self._region.commit(slot, piece.version)
         return True
+
+    def _wants(self, piece: Weights) -> bool:
+        if piece.kept:
+            return piece.version not in self.past and isinstance(self._region, KeepingRegion)
+        return piece.version > self.have
 
     def drop(self) -> None:
         """Forget the pieces of an incomplete version: the rest will not come."""
@@ -106,7 +125,7 @@ class Pulling(Closing):
 
     def _pull(self) -> None:
         self._assembly.drop()
-        self.link.send(codec.encode(Pull(self._assembly.have)))
+        self.link.send(codec.encode(Pull(self._assembly.have, self._assembly.past)))
 
     def turn(self, ready: Container[object]) -> None:
         """Read the messages that came. Silence means only that the learner is at work."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from witness import Clerk, Watched, told_by
 
 from artos import ObjectKey, ScalingPolicy, Workload
+from artos.buffer.past_versions import past_of
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 STEPS, ENOUGH = 8, 24
@@ -44,11 +46,15 @@ class Teller(Clerk):
 
 
 class Reader(Watched):
-    """Fails where what it reads was not published with the weights that it binds."""
+    """Fails where what it reads is not of the version that it binds, or a past version lacks."""
 
     def bind(self, params: Any, version: int) -> None:
-        told = self.bound.objects["told"]
-        assert told == told_by(version), (told, version)
+        assert self.bound.version == version
+        wanted = past_of(version, self.history, self.every)
+        assert [past.version for past in self.bound.pasts] == wanted
+        for bound in (self.bound, *self.bound.pasts):
+            assert bound.objects["told"] == told_by(bound.version), bound
+            assert (bound.params == np.float32(told_by(bound.version))).all(), bound
         super().bind(params, version)
 
 
@@ -69,7 +75,7 @@ class MoreAfterEnough(ScalingPolicy):
 def workload(total_steps: int = 72) -> Workload:
     return Workload(
         name="publishing",
-        actor=Reader("counting:make", envs=1, reads=("told",)),
+        actor=Reader("counting:make", envs=1, reads=("told",), history=2, every=2),
         learner=Teller(),
         triggers={
             "learner.update": DataKeyTrigger(("values",), size=STEPS),
