@@ -94,7 +94,8 @@ class _Player:
         self._progress, self._steps = trained.progress, trained.steps
         self._actor.setup(ActorContext(plan, 0, 1, self._block, asked.seed, asked.greedy))
         version, params = record.manifest.version, trained.params
-        self._actor.bound = Bound(version, params, record.objects)
+        own = Bound(version, params, record.objects, history=self._actor.history)
+        self._actor.bound = own  # while nothing is kept, its past is itself
         self._actor.bind(params, version)
 
     def sample(self) -> Arrays:

@@ -46,6 +46,7 @@ def test_without_actors_a_run_goes_by_its_updates(home: Path) -> None:
     assert len(lines) == 320
     played = commanded(home, ("eval", "run", "--greedy", "--episodes", 2, "--json"))
     assert played.summary["mean_return"] > 300
+    assert "it has no actors" in commanded(home, ("simulate", "--journal", "run")).err
     assert shared_memory() == []
 
 
