@@ -29,8 +29,8 @@ def faults(
                     yield f"{name} must be above 0 and at most {most}, not {value}"
             case _, 0, None:
                 yield from not_negative(**{name: value})
-            case _, 1, None:
-                yield from at_least_one(**{name: value})
+            case _, least, None if least is not None:
+                yield from at_least(least, **{name: value})
             case _, int() | float() as least, int() | float() as most:
                 yield from within(least, most, **{name: value})
     except TypeError:
@@ -58,11 +58,11 @@ def not_negative(**settings: float) -> Iterator[str]:
             yield f"{name} must be finite and not negative, but is {value}"
 
 
-def at_least_one(**settings: int) -> Iterator[str]:
-    """Counts."""
+def at_least(least: float, **settings: float) -> Iterator[str]:
+    """Settings from ``least`` on, finite."""
     for name, value in settings.items():
-        if value < 1:
-            yield f"{name} must be at least 1, not {value}"
+        if not least <= value < math.inf:
+            yield f"{name} must be at least {least:g}, not {value}"
 
 
 def within(low: float, high: float, **settings: float) -> Iterator[str]:

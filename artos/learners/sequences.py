@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.buffer.samplers.priorities import WEIGHTS
 from artos.buffer.samplers.sequences import MASK
 from artos.buffer.samplers.transitions import INDEX
 from artos.specs.keys import AGES_KEY, is_observation
 
 Ints = NDArray[np.int64]
 Shape = tuple[int, int, int]
-_NO_ROWS = {INDEX}
+_NO_ROWS = {INDEX, WEIGHTS}
 
 
 def sequence_minibatches(shape: Shape, count: int, rng: np.random.Generator) -> Iterator[Ints]:

@@ -11,6 +11,7 @@ CHOOSES: dict[str, tuple[ActionKind, ...]] = {
     "dqn": ("discrete",),
     "rainbow": ("discrete",),
     "apex": ("discrete",),
+    "r2d2": ("discrete",),
     "sac": ("discrete", "box"),
     "td3": ("box",),
     "ddpg": ("box",),

@@ -59,17 +59,23 @@ class QNetwork(nn.Module):
         dueling: bool = False,
         epsilon: Epsilon = Epsilon(),
         normalize: bool = False,
+        features: int = 0,
     ) -> None:
+        """``features`` is the width of what ``values`` is given; 0: the encoder's."""
         super().__init__()
-        require_actions(spec, "QNetwork", "discrete")
+        require_actions(spec, type(self).__name__, "discrete")
         self.encoder = Encoder(spec, normalize=normalize)
         self.epsilon, self.choices = epsilon, spec.actions.sizes[0]
-        self.advantage = ReluMlp(self.encoder.width, hidden, self.choices)
-        self.value = ReluMlp(self.encoder.width, hidden, 1) if dueling else None
+        features = features or self.encoder.width
+        self.advantage = ReluMlp(features, hidden, self.choices)
+        self.value = ReluMlp(features, hidden, 1) if dueling else None
 
     def forward(self, obs: Obs) -> Tensor:
         """Values (B, choices) float32, masked."""
-        features = self.encoder(obs)
+        return self.values(self.encoder(obs), obs)
+
+    def values(self, features: Tensor, obs: Obs) -> Tensor:
+        """Values (B, choices) float32, masked, of features (B, width)."""
         values: Tensor = self.advantage(features)
         if self.value is not None:
             values = self.value(features) + values - values.mean(1, keepdim=True)

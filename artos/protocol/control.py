@@ -394,7 +394,7 @@ class RunUp(Message, frozen=True, tag=True):
     folder: Line
     steering: Line
     experience: Line
-    actors: Some
+    actors: Few
     executor_bytes: Count = 0
     actor_bytes: Count = 0
 

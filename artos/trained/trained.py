@@ -15,6 +15,7 @@ from artos.envs.stepper import action_writer
 from artos.errors import ArtosError, CheckpointFault, Refused
 from artos.policies.acting import ActInfo, BoundPolicy, Declared
 from artos.runs.loader import user_imports
+from artos.specs.bound import Bound
 from artos.specs.keys import DataKey
 from artos.trained.observations import batch_of, state_of
 from artos.trained.record import Record, read
@@ -125,7 +126,13 @@ class Trained:
         parts, single = batch_of(obs, self.spec, mask)
         count = len(next(iter(parts.values())))
         memory = state_of(self.memory, state, count)
-        info = ActInfo(progress=self.progress, steps=self.steps, greedy=greedy, state=memory)
+        info = ActInfo(
+            progress=self.progress,
+            steps=self.steps,
+            greedy=greedy,
+            state=memory,
+            bound=self.bound,
+        )
         acted = self._policy.act(parts, info)
         if state is not None:
             state.update({name: np.array(acted[name]) for name in memory})
@@ -161,7 +168,7 @@ class Trained:
         """
         from artos.trained.export import export  # noqa: PLC0415
 
-        export(self.module, self.spec, Path(path), self.memory)
+        export(self.module, self.spec, Path(path), self.memory, self.bound)
 
     def evaluate(
         self,
@@ -195,6 +202,11 @@ class Trained:
     def environments(self) -> int:
         """How many environments each of the run's actors had."""
         return int(self._actor.envs)
+
+    @property
+    def bound(self) -> Bound:
+        """The version of the weights, and the objects that actors read with it."""
+        return Bound(self._record.manifest.version, None, self._record.objects)
 
     def policy(self, seed: int) -> BoundPolicy:
         """The policy of the run's actors, with the trained weights; ``seed`` is for sampling.

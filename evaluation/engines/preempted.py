@@ -110,7 +110,7 @@ def measure(
             run = submit(client, wanted)["run"]
             wait("all workers", lambda: units.held(()) == WORKERS)
             wait("updates", lambda: len(_read(book)) > _FIRST)
-            with _counted(units, towards) as held:
+            with counted(units, towards) as held:
                 began = time.time()
                 taken = _take(units, _moments(seconds, events, seed), seed)
                 time.sleep(max(0.0, began + seconds - time.time()))
@@ -161,8 +161,8 @@ def _take(units: Units, moments: Sequence[float], seed: int) -> int:
 
 
 @contextmanager
-def _counted(units: Units, towards: Towards) -> Iterator[list[float]]:
-    """The node-seconds that workers have held, in a list of one."""
+def counted(units: Units, towards: Towards) -> Iterator[list[float]]:
+    """The node-seconds that workers have held, in a list of one; whole once the block has ended."""
     held, over, failed = [0.0], threading.Event(), list[Exception]()
 
     def count(client: HeadClient) -> None:

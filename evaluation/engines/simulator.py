@@ -127,7 +127,7 @@ class Bookkeeper(Learner):
         return (("nothing", (self.parameters,)),)
 
 
-def workload(actors: int = 4, book: str = "book") -> Workload:
+def workload(actors: int = 4, book: str = "book", total_steps: int = 10**9) -> Workload:
     """Every update takes a round of every actor that is there."""
     actor = Walker("simulator:make", envs=1)
     keys = tuple(key.name for key in actor.data_keys())
@@ -141,5 +141,5 @@ def workload(actors: int = 4, book: str = "book") -> Workload:
         },
         actors=actors,
         steps=STEPS,
-        total_steps=10**9,
+        total_steps=total_steps,
     )

@@ -97,14 +97,16 @@ class ByHand:
 class ByEngine:
     """``artos up`` and ``artos down``, as commands."""
 
-    def __init__(self, run: Callable[..., str], engine: str, words: Sequence[str]) -> None:
-        self._run, self._engine, self._words = run, engine, words
+    def __init__(
+        self, run: Callable[..., str], engine: str, words: Sequence[str], nodes: str = str(WORKERS)
+    ) -> None:
+        self._run, self._engine, self._words, self._nodes = run, engine, words, nodes
         self._name = f"{NAME}-{engine}"
 
     def up(self) -> Towards:
         """``artos up``."""
         told = self._run(
-            *_ARTOS, "up", "--on", self._engine, "--nodes", str(WORKERS), "--slots", str(SLOTS),
+            *_ARTOS, "up", "--on", self._engine, "--nodes", self._nodes, "--slots", str(SLOTS),
             "--name", self._name, "--wait", "200", "--json", *self._words,
         )  # fmt: skip
         facts = json.loads(told)
@@ -115,6 +117,15 @@ class ByEngine:
     def down(self) -> None:
         """``artos down``."""
         self._run(*_ARTOS, "down", self._name)
+
+
+def by_slurm(there: Slurm | Layer, nodes: str = str(WORKERS)) -> ByEngine:
+    """The way by a Slurm, whose head is not preempted."""
+
+    def inside(*words: str) -> str:
+        return there.run(sys.executable, *words)
+
+    return ByEngine(inside, "slurm", ("--head-options=--partition=high",), nodes)
 
 
 class Places(NamedTuple):
@@ -158,7 +169,7 @@ def places(folder: Path, say: Callable[[str], None]) -> Iterator[Places]:
                 inside, "ssh",
                 ("--hosts", str(hosts), f"--worker-options={' '.join(sshd.flags(there))}"),
             ),
-            SLURM: ByEngine(inside, "slurm", ("--head-options=--partition=high",)),
+            SLURM: by_slurm(there),
             RAY: ByEngine(beside, "ray", ("--head-options=node:__internal_head__=0.001",)),
         }  # fmt: skip
         try:

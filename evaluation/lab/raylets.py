@@ -58,13 +58,13 @@ _AUTOSCALED = """
 cluster_name: artos
 max_workers: 2
 upscaling_speed: 100.0
-idle_timeout_minutes: 0.1
+idle_timeout_minutes: IDLE
 provider: {type: fake_multinode, gcs_address: "ADDRESS", use_node_id_as_ip: true,
            disable_node_updaters: true, disable_launch_config_check: true}
 auth: {ssh_user: nobody}
 head_node_type: head
 available_node_types:
-  head: {resources: {CPU: 1}, min_workers: 0, max_workers: 0, node_config: {}}
+  head: {resources: {CPU: HEAD_CPUS}, min_workers: 0, max_workers: 0, node_config: {}}
   machine: {resources: {CPU: 2}, object_store_memory: 80000000, min_workers: 0, max_workers: 2,
             node_config: {}}
 docker: {}
@@ -172,10 +172,12 @@ class AutoscaledRay:
 
 
 @contextmanager
-def autoscaled_ray(python: Path, folder: Path) -> Iterator[AutoscaledRay]:
-    """A Ray cluster of one machine with one CPU; up to two more, of two CPUs, come when needed.
+def autoscaled_ray(
+    python: Path, folder: Path, head_cpus: int = 1, idle: float = 6.0
+) -> Iterator[AutoscaledRay]:
+    """A Ray cluster of one machine; up to two more, of two CPUs, come when needed.
 
-    Clients need a token.
+    Those leave after ``idle`` seconds without work. Clients need a token.
 
     Raises:
         RayEnded: it did not start.
@@ -185,7 +187,11 @@ def autoscaled_ray(python: Path, folder: Path) -> Iterator[AutoscaledRay]:
     host = printed("the address of this machine", ended([python, "-c", _HOST], 60.0)).strip()
     with socket.create_server((host, 0)) as free:
         port = free.getsockname()[1]
-    config.write_text(_AUTOSCALED.replace("ADDRESS", f"{host}:{port}"))
+    facts = {"ADDRESS": f"{host}:{port}", "HEAD_CPUS": str(head_cpus), "IDLE": f"{idle / 60:g}"}
+    text = _AUTOSCALED
+    for name, fact in facts.items():
+        text = text.replace(name, fact)
+    config.write_text(text)
     token = folder / "token"
     token.write_text(secrets.token_hex(32))
     access = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
@@ -196,7 +202,7 @@ def autoscaled_ray(python: Path, folder: Path) -> Iterator[AutoscaledRay]:
     with log.open("w") as said, tempfile.TemporaryDirectory(prefix="ray-") as scratch:
         process = subprocess.Popen(
             [python.with_name("ray"), "start", "--head", "--block", "--port", str(port),
-             "--num-cpus", "1", "--include-dashboard", "false", "--disable-usage-stats",
+             "--num-cpus", str(head_cpus), "--include-dashboard", "false", "--disable-usage-stats",
              "--autoscaling-config", config, "--temp-dir", scratch],
             stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True, env=env,
         )  # fmt: skip

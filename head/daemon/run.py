@@ -215,7 +215,7 @@ class Run(msgspec.Struct):
         """Record that the run is over."""
         self.state = at_the_end(outcome)
         self.outcome, self.why, self.waits_for, self.up = outcome, why, "", None
-        self.admitted = False
+        self.admitted = self.goes_on = False
 
 
 class State(msgspec.Struct, frozen=True):

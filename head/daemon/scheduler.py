@@ -167,7 +167,8 @@ class Scheduler:
             run.outcome, run.why = news.state, news.waits_for or run.why
         if news.state == STOPPING or run.outcome:
             run.state = STOPPING
-        untold = run.state == STOPPING and news.state == RUNNING and not self._endings.was_told(run)
+        to_end = run.state == STOPPING or run.goes_on
+        untold = to_end and news.state == RUNNING and not self._endings.was_told(run)
         if untold:  # an earlier head saved that the run is to end, and was killed before it told it
             self._endings.tell(run)
         self._changed(run)
@@ -227,6 +228,9 @@ class Scheduler:
         """
         for run in self.all_runs.in_order(names):
             if run.state == STOPPING or self._endings.was_told(run):
+                if run.goes_on and not later:  # it is stopping as an earlier head told it
+                    run.goes_on = False
+                    self._changed(run)
                 continue
             if later and run.active:
                 run.goes_on = True

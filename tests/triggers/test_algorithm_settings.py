@@ -22,7 +22,7 @@ CLASSES |= {"trpo": artos.TRPO, "appo": artos.APPO}
 CLASSES |= {"dqn": artos.DQN, "sac": artos.SAC, "td3": artos.TD3}
 CLASSES |= {"ddpg": artos.DDPG, "d4pg": artos.D4PG}
 CLASSES |= {"crossq": artos.CrossQ, "rnd": artos.RND}
-CLASSES |= {"rainbow": artos.Rainbow, "apex": artos.ApeX}
+CLASSES |= {"rainbow": artos.Rainbow, "apex": artos.ApeX, "r2d2": artos.R2D2}
 CLASSES |= {"es": artos.ES}
 CLASSES |= {"grpo": artos.GRPO}
 

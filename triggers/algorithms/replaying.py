@@ -33,8 +33,9 @@ def pattern(settings: ReplaySettings) -> Pattern:
 def replay_rows(actor: RolloutActor, sample: Pattern, ratio: float, after: int) -> Table:
     """Learner and actors at work at the same time; each transition is drawn ``ratio`` times."""
     observed = [key.name for key in actor.spec.data_keys() if is_observation(key.name)]
+    keys = (*observed, *_ROW, *(key.name for key in actor.declared.state))
     return {
-        "learner.update": ReplayTrigger((*observed, *_ROW), sample, ratio=ratio, after=after),
+        "learner.update": ReplayTrigger(keys, sample, ratio=ratio, after=after),
         "actors.sample": RoundTrigger(),
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import msgspec
 
@@ -21,6 +21,10 @@ class Picked(msgspec.Struct, frozen=True):
     def rows(self) -> int:
         """Transitions in a batch."""
         return self.batch
+
+    def of(self, batch: int) -> Self:
+        """The same for another number of picks."""
+        return msgspec.structs.replace(self, batch=batch)
 
 
 class Uniform(Picked, frozen=True, tag="uniform"):
@@ -52,11 +56,14 @@ class Sequences(Picked, frozen=True, tag="sequences"):
 
     Before these each window has ``burn_in`` rows more, through which a recurrent policy goes from
     the state that is stored in the first of them, to have a state made by its present weights
-    (R2D2, Kapturowski et al. 2019, §2.3). They count in no ratio.
+    (R2D2, Kapturowski et al. 2019, §2.3). They count in no ratio. With ``alpha`` above 0 windows
+    are drawn in proportion to priority ** ``alpha``; ``beta`` is as in ``Prioritised``.
     """
 
     length: int
     burn_in: int = 0
+    alpha: float = 0.0
+    beta: float | tuple[float, float] = 0.4
 
     @property
     def window(self) -> int:
@@ -97,9 +104,18 @@ Claiming = FullBatch | FIFO | Episodes
 
 
 class Draw(msgspec.Struct, frozen=True):
-    """What the learner's method of a target is given: ``keys`` drawn by a pattern."""
+    """What the learner's method of a target is given: ``keys`` drawn by a pattern.
+
+    ``data`` says how many of the ``batch`` picks are of which data set; the others are live rows.
+    """
 
     target: str
     keys: tuple[str, ...]
     pattern: Pattern
     max_lag: int | None = None
+    data: dict[str, int] = {}
+
+    @property
+    def live(self) -> int:
+        """Picks of live rows."""
+        return self.pattern.batch - sum(self.data.values())

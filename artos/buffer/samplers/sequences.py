@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.samplers.episodes import has_marks
-from artos.buffer.samplers.transitions import Picks, RowWindow, Sample, TransitionReader
+from artos.buffer.samplers.frames import Ints
+from artos.buffer.samplers.priorities import WEIGHTS, Priorities
+from artos.buffer.samplers.transitions import INDEX, Picks, RowWindow, Sample, TransitionReader
 from artos.buffer.samplers.uniform import draw
 from artos.specs.keys import AGES_KEY, Padding
 
@@ -19,6 +22,10 @@ MASK = "mask"
 
 class SequenceSampler:
     """Batches of windows of ``length`` rows of one environment, starts drawn uniformly.
+
+    With ``alpha`` above 0 they are drawn by the priority of the first row that counts, as a
+    ``PrioritisedSampler`` does: ``update`` sets it for windows, ``weights`` (batch_size,) float32
+    are importance weights (R2D2, Kapturowski et al. 2019, §2.3).
 
     With ``burn_in`` a window has so many rows more at its beginning, T = ``burn_in + length`` in
     all, of whatever episode: ``mask`` is false there, and all that is said of ``length`` rows
@@ -38,7 +45,7 @@ class SequenceSampler:
     ``mask`` ends before the last row of an episode that was given up, as its actor was restarted.
     """
 
-    kept: ClassVar[tuple[str, ...]] = ("_rng", "_reader")
+    kept: ClassVar[tuple[str, ...]] = ("_rng", "_reader", "priorities")
 
     def __init__(
         self,
@@ -48,6 +55,8 @@ class SequenceSampler:
         length: int,
         *,
         burn_in: int = 0,
+        alpha: float = 0.0,
+        beta: float | tuple[float, float] = 0.4,
         ends: Sequence[str] = ("terminations", "truncations"),
         seed: int | None = None,
         max_lag: int | None = None,
@@ -63,6 +72,7 @@ class SequenceSampler:
         self._reader = TransitionReader(
             list(blocks.values()), read, depth=depth, padding=padding, run=burn_in + length
         )
+        self.priorities = Priorities(self._reader, alpha, beta, seed) if alpha else None
 
     def sample(self, version: int | None = None) -> Sample:
         """A batch of windows. ``version`` is the learner's (default: that of the newest row).
@@ -86,7 +96,32 @@ class SequenceSampler:
             going_on = np.logical_and.accumulate(ages > 0, axis=1)
             counted[:, :-1] &= going_on
             counted[:, 1:] &= going_on
+        if self.priorities is not None:
+            sample[WEIGHTS] = self.priorities.weights(self._counting(sample[INDEX]))
         return {**self._reader.learned(sample, mask), MASK: mask}
+
+    def update(self, index: Ints, priorities: NDArray[np.floating]) -> int:
+        """Set the priorities (n,) of the windows ``index`` (n, 3), if they are drawn by them.
+
+        Returns:
+            how many of them were still there.
+
+        Raises:
+            BadRow: a priority is negative, NaN or infinite; none was set.
+        """
+        if self.priorities is None:
+            return 0
+        return self.priorities.update(self._counting(index), priorities)
+
+    def anneal(self, progress: float) -> None:
+        """Set the exponent of weights for this share of the run, 0 to 1, if there are any."""
+        if self.priorities is not None:
+            self.priorities.anneal(progress)
+
+    def _counting(self, index: Ints) -> Ints:
+        """The first row that counts of each window."""
+        first: Ints = index + np.array([0, self.burn_in, 0])
+        return first
 
     @property
     def stale(self) -> int:
@@ -94,10 +129,13 @@ class SequenceSampler:
         return self._reader.stale
 
     def _draw(self, count: int) -> Picks:
-        window = self._reader.window()
+        terms, window = self._reader.terms(), self._reader.window()
         first = window.start + self.burn_in
-        starts = np.maximum(first, window.stop - self.length + 1)
-        picks = draw(self._reader, RowWindow(first, starts), count, self._rng)
+        starts = RowWindow(first, np.maximum(first, window.stop - self.length + 1))
+        if self.priorities is None:
+            picks = draw(self._reader, starts, count, self._rng)
+        else:
+            picks = self.priorities.draw(count, starts, terms)
         return picks._replace(steps=picks.steps - self.burn_in)
 
     def __repr__(self) -> str:

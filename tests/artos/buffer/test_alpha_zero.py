@@ -59,4 +59,4 @@ def test_every_row_there_is_counts_the_same(moves: list[int], seed: int) -> None
             sample = sampler.sample()
             assert (sample["weights"] == 1).all()
             sampler.update(sample["index"], rng.exponential(size=16) * 10.0 ** (move - 5))
-            assert set(np.unique(sampler._tree.leaves)) == {0, 1}
+            assert set(np.unique(sampler.priorities._tree.leaves)) == {0, 1}

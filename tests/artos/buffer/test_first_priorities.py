@@ -93,7 +93,7 @@ def test_the_tree_is_that_of_a_plain_model(looks: list[list[Any]], seed: int) ->
                 continue
             index = sampler.sample()["index"]
             want = model.leaves()
-            np.testing.assert_allclose(sampler._tree.leaves[: len(want)], want)
+            np.testing.assert_allclose(sampler.priorities._tree.leaves[: len(want)], want)
             fresh = rng.uniform(0, 50, len(index))
             sampler.update(index, fresh)
             model.known |= dict(zip(map(tuple, index.tolist()), fresh.tolist(), strict=True))
@@ -139,7 +139,7 @@ def test_beta_goes_from_one_to_the_other_over_the_run(folder: ShmFolder) -> None
     )
     for progress, beta in ((0.0, 0.5), (0.5, 0.75), (1.0, 1.0)):
         batch = drawn(sampler, 0, progress)
-        assert sampler.beta == beta
+        assert sampler.priorities.beta == beta
         given = np.array([[1.0, 2.0], [4.0, 8.0]])[batch.index[:, 1], batch.index[:, 2]]
         expected = (given / given.min()) ** -beta
         np.testing.assert_allclose(batch.weights, expected, rtol=1e-5)
@@ -152,10 +152,10 @@ def test_a_pattern_makes_the_sampler_it_names(folder: ShmFolder) -> None:
     pattern = Prioritised(8, alpha=1.0, beta=(0.5, 1.0), initial="surprise")
     sampler = sampler_of(Draw("learner.update", ("rewards",), pattern), {0: block}, 1)
     assert isinstance(sampler, PrioritisedSampler)
-    sampler.anneal(0.5)
-    assert sampler.beta == 0.75
+    sampler.priorities.anneal(0.5)
+    assert sampler.priorities.beta == 0.75
     block.arrays["terminations"][:] = block.arrays["truncations"][:] = False
     block.arrays["valid"][:] = block.arrays["ages"][:] = 1
     write(block, [1.0, 8.0, 1.0])
     sampler.sample()
-    assert sampler._tree.leaves[:6].tolist() == [1.0, 2.0, 8.0, 16.0, 0.0, 0.0]
+    assert sampler.priorities._tree.leaves[:6].tolist() == [1.0, 2.0, 8.0, 16.0, 0.0, 0.0]

@@ -178,12 +178,12 @@ def test_new_rows_get_the_highest_priority(folder: ShmFolder) -> None:
     sampler.update(index, np.array([1.0, 7.0, 2.0, 0.0]))
     history.write(1)
     index = sampler.sample()["index"].copy()
-    assert sampler._tree.leaves[4] == 7.0
+    assert sampler.priorities._tree.leaves[4] == 7.0
     for later in (np.full(4, 0.5), np.zeros(4)):
         sampler.update(index, later)
         history.write(1)
         sampler.sample()
-        assert sampler._tree.leaves[history.block.written - 1] == 7.0, "ever, not last"
+        assert sampler.priorities._tree.leaves[history.block.written - 1] == 7.0, "ever, not last"
 
 
 def plain_block(folder: ShmFolder, rows: int, *keys: DataKey) -> ActorBlock:
@@ -195,7 +195,7 @@ def plain_block(folder: ShmFolder, rows: int, *keys: DataKey) -> ActorBlock:
 
 def test_left_out_exponents_are_those_of_schaul_et_al(folder: ShmFolder) -> None:
     sampler = PrioritisedSampler({0: plain_block(folder, 4)}, ("rewards",), 4)
-    assert (sampler.alpha, sampler.beta) == (0.6, 0.4)
+    assert (sampler.priorities.alpha, sampler.priorities.beta) == (0.6, 0.4)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -207,7 +207,7 @@ def test_priorities_of_any_shape_and_precision_are_kept_as_doubles(
     index = sampler.sample()["index"]
     given = np.array([0.1, 0.7, 1.3, 2.9], dtype)
     assert sampler.update(index, given.reshape(shape)) == 4
-    leaves = sampler._tree.leaves[index[:, 1]]
+    leaves = sampler.priorities._tree.leaves[index[:, 1]]
     np.testing.assert_array_equal(leaves, given.astype(np.float64) ** 0.6)
 
 
@@ -218,7 +218,7 @@ def test_rows_that_were_not_seen_yet_get_no_priority(folder: ShmFolder) -> None:
     sampler.sample()
     block.commit(block.allocate(1) + 1)
     assert sampler.update(np.array([(0, 8, 0), (0, 7, 0)]), np.array([5.0, 3.0])) == 1
-    assert sampler._tree.leaves[:8].tolist() == [1.0] * 7 + [3.0]
+    assert sampler.priorities._tree.leaves[:8].tolist() == [1.0] * 7 + [3.0]
 
 
 def test_new_rows_that_are_transitions_get_the_power_of_the_highest(folder: ShmFolder) -> None:
@@ -229,7 +229,7 @@ def test_new_rows_that_are_transitions_get_the_power_of_the_highest(folder: ShmF
     sampler.update(sampler.sample()["index"], np.array([9.0, 4.0]))
     block.commit(block.allocate(3) + 3)
     sampler.sample()
-    assert sampler._tree.leaves[:6].tolist() == [3.0, 2.0, 3.0, 0.0, 3.0, 0.0]
+    assert sampler.priorities._tree.leaves[:6].tolist() == [3.0, 2.0, 3.0, 0.0, 3.0, 0.0]
 
 
 def test_rows_overwritten_since_are_ignored(folder: ShmFolder) -> None:
@@ -240,9 +240,9 @@ def test_rows_overwritten_since_are_ignored(folder: ShmFolder) -> None:
     block.allocate(3)
     block.commit(11)
     sampler.sample()
-    before = sampler._tree.leaves.copy()
+    before = sampler.priorities._tree.leaves.copy()
     assert sampler.update(index, np.full(8, 0.5)) == 5
-    np.testing.assert_array_equal(before[:3], sampler._tree.leaves[:3])
+    np.testing.assert_array_equal(before[:3], sampler.priorities._tree.leaves[:3])
     assert sampler.update(index[:0], np.empty(0)) == 0
 
 
@@ -270,7 +270,7 @@ def test_the_tree_holds_exactly_the_rows_that_can_be_read(moves, seed):
                 want |= {a * 20 + step % 10 * 2 + env for step in steps for env in (0, 1)}
             with nullcontext() if want else pytest.raises(NothingToSample):
                 sampler.update(sampler.sample()["index"], np.full(6, 2.0))
-            assert set(np.flatnonzero(sampler._tree.leaves)) == want
+            assert set(np.flatnonzero(sampler.priorities._tree.leaves)) == want
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
@@ -278,13 +278,13 @@ def test_a_bad_priority_changes_nothing(folder: ShmFolder, bad: float) -> None:
     history = histories(folder.path, 1, 1, 8, 8)[0]
     sampler = PrioritisedSampler({0: history.block}, ("rewards",), 4, seed=0)
     index = sampler.sample()["index"]
-    before = sampler._tree.leaves.copy()
+    before = sampler.priorities._tree.leaves.copy()
     with pytest.raises(BadRow) as caught:
         sampler.update(index, np.array([1.0, 2.0, bad, 3.0]))
     fault = caught.value
     assert (fault.key, fault.actor, fault.step) == ("priorities", 0, index[2, 1])
     assert fault.why == f"{bad} is no priority"
-    np.testing.assert_array_equal(before, sampler._tree.leaves)
+    np.testing.assert_array_equal(before, sampler.priorities._tree.leaves)
 
 
 # -- n-step and sequences ----------------------------------------------------------------------
@@ -383,5 +383,5 @@ def test_a_lap_between_the_looks_at_two_counters_leaves_rows_to_pick(
     check(sampler.sample(), made)
     if kind is PrioritisedSampler:
         sampler.sample()
-        rows = np.flatnonzero(sampler._tree.leaves)
+        rows = np.flatnonzero(sampler.priorities._tree.leaves)
         assert len(rows) == 2 * 2 * (8 - 2)

@@ -140,7 +140,7 @@ def test_numbers_where_choices_are_wanted() -> None:
 
 def test_choices_where_numbers_are_wanted() -> None:
     said = refusal(spaces.Discrete(3), "TD3", "box")
-    assert said.endswith(f"takes one of 3 actions: run dqn, rainbow, apex, sac, {OTHER}")
+    assert said.endswith(f"takes one of 3 actions: run dqn, rainbow, apex, r2d2, sac, {OTHER}")
 
 
 def test_numbers_without_bounds() -> None:

@@ -63,7 +63,7 @@ def test_it_fires_is_read_by_policies_saved_and_restored(cluster: Cluster) -> No
     assert fired(cluster, "actors.sync") == [*range(0, len(updates), 2)]
     assert_bound_as_the_object_says(cluster)
     manifest = manifest_of(cluster)
-    assert manifest["objects"] == {"noise_scale": len(updates) - 1}
+    assert manifest["objects"] == {"noise_scale": len(updates) - 1, "told": len(updates)}
     assert manifest["scaling"]["memory"]["seen"] == [None, *updates]
 
     begin(cluster, steps + 64, resume=True)

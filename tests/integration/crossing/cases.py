@@ -31,6 +31,7 @@ TAKES = {
     "dqn": DISCRETE,
     "rainbow": DISCRETE,
     "apex": DISCRETE,
+    "r2d2": DISCRETE,
     "sac": (*DISCRETE, *BOUNDED),
     "td3": BOUNDED,
     "ddpg": BOUNDED,

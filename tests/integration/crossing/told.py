@@ -82,7 +82,7 @@ def workload(
 ) -> Workload:
     """A small run of a built-in algorithm."""
     settings: dict[str, Any] = {"envs": 2, "steps": 16, "hidden": (16, 16)}
-    if algorithm in ("dqn", "rainbow", "apex", "sac", "td3", "ddpg", "d4pg", "crossq"):
+    if algorithm in ("dqn", "rainbow", "apex", "r2d2", "sac", "td3", "ddpg", "d4pg", "crossq"):
         settings |= {"after": 96, "batch": 16, "steps": 8, "n_step": 2, "gamma": 0.9}
     if algorithm in ("ppo", "trpo", "appo", "rnd"):
         settings |= {"epochs": 1, "minibatches": 1}

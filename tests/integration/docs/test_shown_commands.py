@@ -172,6 +172,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         "artos/runtime/test_contracts.py::test_all_that_is_missing_is_said_at_once"
     ),
     "artos run my_actor.py:workload": Run("--total-steps 2048"),
+    "artos run my_self_play.py:workload": Run("--set total_updates=20"),
     "artos run my_reinforce.py:workload": Elsewhere(
         "integration/docs/test_tutorial.py::test_own_algorithms_learn_from_whole_episodes"
     ),

@@ -41,6 +41,7 @@ AS_TOLD = {
     "dqn": ("dqn", "--set", "replay=prioritised", "--set", "dueling=true", "--set", "spread=7"),
     "rainbow": ("rainbow",),
     "apex": ("apex",),
+    "r2d2": ("r2d2", "--set", "batch=8", "--set", "length=4"),
     "sac-discrete": ("sac", "--env", "CartPole-v1"),
     "sac": ("sac",),
     "td3": ("td3", "--set", "n_step=3"),

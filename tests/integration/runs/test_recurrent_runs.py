@@ -65,12 +65,16 @@ def test_single_transitions_are_nothing_for_a_recurrent_policy(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", ["1", "2"])
-def test_memory_is_learned_from_replay(seed: str, start: Callable[..., Artos], home: Path) -> None:
-    """As ``test_memory_is_learned``: by the page on recurrent Q-learning."""
+@pytest.mark.parametrize(
+    ("workload", "seed"), [("my_r2d2.py:workload", "1"), ("r2d2", "1"), ("r2d2", "2")]
+)
+def test_memory_is_learned_from_replay(
+    workload: str, seed: str, start: Callable[..., Artos], home: Path
+) -> None:
+    """As ``test_memory_is_learned``: by the page on recurrent Q-learning, and as it is built in."""
     shutil.copy(Path(__file__).with_name("recalling.py"), home)
     shutil.copy(ROOT / "docs" / "examples" / "my_r2d2.py", home)
-    run = ("run", "my_r2d2.py:workload", "--set", "env=recalling:make", "--json", "--seed", seed)
+    run = ("run", workload, "--set", "env=recalling:make", "--json", "--seed", seed)
     running = start(*run, "--total-steps", "16000", "--run-dir", "r")
     assert learned(running, home / "r", 100, 0.9)
 

@@ -20,7 +20,7 @@ OWN = {
     "values_of_continuous_actions": f"QNetwork {ONE}.*takes numbers.*: run sac, .*{OTHER}",
     "values_of_several_actions": f"QNetwork {ONE}.*choices at once: run {OTHER}",
     "softmax_of_continuous_actions": f"Softmax {ONE}.*takes numbers.*{OTHER}",
-    "squashed_choices": f"SquashedGaussian {NUMBERS}.*run dqn, rainbow, apex, sac, {OTHER}",
+    "squashed_choices": f"SquashedGaussian {NUMBERS}.*run dqn, rainbow, apex, r2d2, sac, {OTHER}",
     "squashed_without_bounds": f"SquashedGaussian {NUMBERS}.*without bounds: run {OTHER}, or",
     "deterministic_choices": f"Deterministic {NUMBERS}.*takes one of.*{OTHER}",
     "sequences_too_long": f"{UPDATE}sequences of 500 rows.*raise capacity, or lower length or burn",

@@ -13,7 +13,7 @@ import artos
 from triggers.algorithms import BUILT_IN
 
 ON_POLICY = ("ppo", "a2c", "impala", "trpo", "appo", "rnd")
-ENVS = dict.fromkeys((*ON_POLICY, "dqn", "rainbow", "apex"), "CartPole-v1")
+ENVS = dict.fromkeys((*ON_POLICY, "dqn", "rainbow", "apex", "r2d2"), "CartPole-v1")
 ENVS |= {"es": "CartPole-v1"}
 ENVS |= dict.fromkeys(("sac", "td3", "ddpg", "d4pg", "crossq"), "Pendulum-v1")
 ENVS |= {"grpo": "ReverseText-v0"}
@@ -25,7 +25,8 @@ def test_all_algorithms_are_here() -> None:
 
 @pytest.mark.parametrize("name", ENVS)
 def test_it_is_used(name: str, train: Any, tmp_path: Path) -> None:
-    steps = 2_500 if name == "apex" else 1_100  # its four actors sample while little is learned
+    # Four actors sample while little is learned.
+    steps = 2_500 if name in ("apex", "r2d2") else 1_100
     trained = artos.load(train(name, name, "--env", ENVS[name], steps=steps))
     rng, (part,) = np.random.default_rng(1), trained.spec.parts
     if part.sizes:
@@ -34,8 +35,14 @@ def test_it_is_used(name: str, train: Any, tmp_path: Path) -> None:
         obs = rng.normal(size=(40, *part.shape)).astype(np.float32)
     trained.export(tmp_path / "policy.pt2")
     program = torch.export.load(tmp_path / "policy.pt2").module()
-    found = trained.act(obs)
-    np.testing.assert_allclose(program(torch.from_numpy(obs)).numpy(), found, atol=1e-5)
+    seen = torch.from_numpy(obs)
+    state = {k.name: rng.normal(size=(40, *k.shape)).astype(k.dtype) for k in trained.memory}
+    if state:
+        told, _ = program(seen, {name: torch.from_numpy(each) for name, each in state.items()})
+        found = trained.act(obs, state=state)
+    else:
+        told, found = program(seen), trained.act(obs)
+    np.testing.assert_allclose(told.numpy(), found, atol=1e-5)
     assert found.std() > 0
     assert len(trained.evaluate(2).returns) == 2
     module = trained.module

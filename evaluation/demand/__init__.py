@@ -1,0 +1,1 @@
+"""Runs that come and go, on as many machines as they need."""
