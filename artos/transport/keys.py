@@ -248,7 +248,9 @@ class HeadKeys(Keys):
 
     def hear(self, runs: Mapping[str, str]) -> None:
         """From now on accept these public keys of runs, and no other run's; the names by key."""
-        self._runs = {key: Holder(KeyRole.RUN, name) for key, name in runs.items()}
+        holders = {key: Holder(KeyRole.RUN, name) for key, name in runs.items()}
+        if holders != self._runs:  # else what is known of them stays as it is
+            self._runs = holders
 
     def register(self) -> Register:
         """The holders of the keys that are in the folder now, and the runs that are heard."""

@@ -17,7 +17,7 @@ from artos.errors import MailboxFull, Refused
 from artos.pool.common import common_pool
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
-from artos.protocol.run_state import STARTING
+from artos.protocol.run_state import QUEUED, STARTING
 from artos.protocol.usage import flat
 from artos.protocol.views import RunFacts
 from artos.runs.exit_status import ExitStatus
@@ -283,6 +283,8 @@ class HeadDaemon(Closing):
     def _begin(self, name: str) -> None:
         with self._faults.contained(f"the start of run {name}", partial(self._give_up, name)):
             run = self._scheduler.runs[name]
+            if run.state == QUEUED or name in self._host.runs:
+                return  # its node was lost while this could not be saved: it begins elsewhere
             try:
                 if run.state == STARTING:
                     self._host.begin(run)
