@@ -84,7 +84,7 @@ class RolloutActor(Actor):
         self.policy = policy
         self.final_observations = final_observations
         self.reads = reads or self.reads  # a subclass may name them, too
-        self.history, self.every = history or self.history, max(every, self.every)
+        self.history, self.every = history or self.history, every if every != 1 else self.every
         self._spec: EnvSpec | None = None
         self._module: Any = None
         self._vector: AnyVectorEnv | None = None
@@ -190,7 +190,9 @@ class RolloutActor(Actor):
         """
         self._block: ActorBlock = context.block
         self._state = RecurrentState(self.declared.state, self.envs)
-        who = ActInfo(context.actor, context.plan.actors, state=self._state.arrays)
+        who = ActInfo(
+            context.actor, context.plan.actors, greedy=context.greedy, state=self._state.arrays
+        )
         self.version, self._info = -1, who
         module, self._module = self._module, None
         if module is None:

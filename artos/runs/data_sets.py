@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +22,14 @@ from artos.runs.checkpoint import SAVED, Manifest, read_manifest
 from artos.specs.data import SET_NAME, DataSet, Rows
 from artos.specs.keys import AGES_KEY, VALID_KEY, DataKey
 from artos.system.closest import closest
+from artos.system.durable import sync_folder
 from artos.system.regular_file import opened
 
 _UNREADABLE = (
     OSError, ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile, zlib.error,
     CheckpointFault, NotImplementedError,
 )  # fmt: skip
+_MOST_AGE = 255
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _NO_ROWS = (
     "the checkpoint of this run has no rows: those of a run that is done are in it with --set "
@@ -89,6 +92,53 @@ def filled(path: Path, spec: BlockSpec, data_set: DataSet) -> DataBlock:
     if faults:
         raise Refused([f"data[{data_set.name!r}] ({source.name}): {fault}" for fault in faults])
     return block
+
+
+def read(path: Path) -> dict[str, NDArray[Any]]:
+    """All arrays of a data set: of a file, or of a run, whose actors' rows follow one another.
+
+    Raises:
+        Refused: it cannot be read, or is not whole.
+    """
+    try:
+        with _parts(path, 0) as parts:
+            names = [*parts[0]] if parts else []
+            return {name: np.concatenate([part[name] for part in parts]) for name in names}
+    except _UNREADABLE as error:
+        raise Refused([_why(path, error)]) from error
+
+
+def see_free(path: Path) -> None:
+    """See that a data set can be written to ``path``.
+
+    Raises:
+        Refused: it is no .npz file, there is one already, or its folder is not there.
+    """
+    if path.suffix != ".npz":
+        raise Refused([f"{path}: a data set is written to FILE.npz"])
+    if path.exists():
+        raise Refused([f"{path} is there already: choose another file by -o, or remove it"])
+    if not path.parent.is_dir():
+        raise Refused([f"there is no folder {path.parent}: make it, or choose another by -o"])
+
+
+def write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write a data set; the file is whole, or not there.
+
+    Raises:
+        OSError: it cannot be written, e.g. as the disk is full; nothing is left behind.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with draft.open("xb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
 
 
 def _unusable(block: DataBlock, keys: Sequence[DataKey]) -> Iterator[str]:
@@ -204,9 +254,10 @@ def _kept(run: Path, back: int = 0) -> list[dict[str, NDArray[Any]]]:
     parts = rows_of(run / SAVED / manifest.rows_file.file, manifest.rows_file)
     for part in parts:
         if AGES_KEY in part and VALID_KEY in part:
-            # The row before is of another actor: an episode begins here, and that one was given up.
-            part[AGES_KEY] = part[AGES_KEY].copy()
-            part[AGES_KEY][:1] = 0
-            part[VALID_KEY] = part[VALID_KEY].copy()
-            part[VALID_KEY][:back] = False  # whose stacks are not all here
+            # The row before is of another actor: what is here of an episode begins with this row.
+            ages, valid = part[AGES_KEY].copy(), part[VALID_KEY].copy()
+            first = np.arange(min(len(ages), _MOST_AGE), dtype=ages.dtype)
+            np.minimum(ages[: len(first)], first[:, None], out=ages[: len(first)])
+            valid[:back] = False  # whose stacks are not all here
+            part |= {AGES_KEY: ages, VALID_KEY: valid}
     return parts

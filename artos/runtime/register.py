@@ -37,6 +37,7 @@ from artos.specs.data import DataSet
 from artos.specs.keys import (
     EVALUATION,
     MODEL_PARAM,
+    PARAMS,
     READS,
     VALUE,
     ArraySpec,
@@ -359,9 +360,11 @@ def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
         for name, array in learner.live().items()
     ]
     objects = _objects(workload, arrays, plan.actors + 1)
+    # Checkpoints hold weights by their names: without names, as the vector that they are.
+    layout = learner.layout() or tuple((a.name, a.shape) for a in arrays if a.name == PARAMS)
     seen = workload.actor.seen(module)
     return msgspec.structs.replace(
-        plan, objects=objects, layout=learner.layout(), threads=threads, threads_follow=follow,
+        plan, objects=objects, layout=layout, threads=threads, threads_follow=follow,
         device=device, networks=seen.networks, doubts=seen.doubts,
     )  # fmt: skip
 

@@ -172,7 +172,7 @@ class Learner:
         raise NotImplementedError
 
     def layout(self) -> Sequence[tuple[str, tuple[int, ...]]]:
-        """Names and shapes inside ``params``."""
+        """Names and shapes inside ``params``; empty for a vector without parts."""
         return ()
 
     def seconds(self) -> Mapping[str, float]:

@@ -81,15 +81,16 @@ class SystemAccount:
             return ()
         several = (",".join(map(str, each)) for each in (self.groups, self.rights))
         script = Path(user_namespace.__file__)
-        return (sys.executable, "-I", "-S", f"{script}", f"{self.uid}", f"{self.gid}", *several)
+        who = (str(self.uid), str(self.gid), *several, self.home)
+        return (sys.executable, "-I", "-S", str(script), *who)
 
     @property
     def switching(self) -> dict[str, Any]:
         """What makes ``subprocess.Popen`` start a process of this account, in its home or in /."""
+        if self.rights:
+            return {"cwd": "/"}  # it is its ``entry`` that switches
         with self.acting():
             cwd = self.home if _entered(self.home) else "/"
-        if self.rights:
-            return {"cwd": cwd}  # it is its ``entry`` that switches
         return {"user": self.uid, "group": self.gid, "extra_groups": self.groups, "cwd": cwd}
 
     @contextmanager

@@ -1,12 +1,13 @@
-"""``python -I -S FILE UID GID GROUPS RIGHTS COMMAND...``: root becomes an account that has rights.
+"""``python -I -S FILE UID GID GROUPS RIGHTS HOME COMMAND...``: root becomes an account with rights.
 
 The account has them in a user namespace of its own, in which nobody but the account exists: it may
 look into its own processes and bring them back, and root, other users and what is theirs are out of
 its reach, whatever an image says. Root owns the namespace, so no other process can enter it, and no
 program can raise its rights there. Where no such namespace can be made, the account has no rights.
 
-``GROUPS`` and ``RIGHTS`` are numbers with commas between them. Nothing of ours is imported, since
-root runs this with the account's variables.
+``GROUPS`` and ``RIGHTS`` are numbers with commas between them. The command begins in ``HOME``, or
+in / if the account cannot enter it. Nothing of ours is imported, since root runs this with the
+account's variables.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 _NEW_USER, _NEW_MOUNT = 0x10000000, 0x00020000
@@ -80,7 +82,10 @@ def main(arguments: Sequence[str]) -> None:
         print("there are no images: this machine makes no user namespaces", file=sys.stderr)  # noqa: T201 (the log)
         rights = []
     become(uid, gid, groups, rights)
-    os.execvp(arguments[4], [*arguments[4:]])
+    os.chdir("/")
+    with suppress(OSError):
+        os.chdir(arguments[4])  # only now: root is led nowhere by what the account made of it
+    os.execvp(arguments[5], [*arguments[5:]])
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class Waits:
             if failed:
                 return f"a worker that can run it: {'; '.join(failed)}"
             labels = f" and {_labels(run)}" if run.where else ""
-            if self._rooms.lack_memory(run):
+            if self.for_memory(run):
                 mb = math.ceil(run.bytes_on_a_node(1) / 2**20)
                 return f"a worker with {mb} MiB of shared memory left for an actor{labels}"
             return f"a worker with a free slot{labels}" if self._nodes.usable else _NO_WORKER
@@ -51,6 +51,11 @@ class Waits:
             usable = self._nodes.usable
             return "its registration" if usable else f"its registration, then {_NO_WORKER}"
         return run.waits_for
+
+    def for_memory(self, run: Run) -> int:
+        """How many actors of a run wait for a node's shared memory alone."""
+        waiting = run.up.actors - len(run.places) if run.up else 0
+        return waiting if waiting > 0 and self._rooms.lack_memory(run) else 0
 
     def _to_begin(self, run: Run) -> str:
         active, slots = len(self._runs.active), self._nodes.slots

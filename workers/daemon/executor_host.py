@@ -328,6 +328,11 @@ def with_images(account: SystemAccount) -> tuple[SystemAccount, str]:
     """
     if not (clone := probe()["clone"]).available:
         return account, f"there are no images on this node: {clone.reason}"
+    with account.acting():
+        home = Path(account.home)
+        own = home.is_dir() and home.stat().st_uid == account.uid
+    if not own:  # CRIU makes a folder where a process is, for a moment
+        return account, f"there are no images: {account.name} has no home of its own ({home})"
     criu = find_criu()
     try:
         account.require(criu)

@@ -60,6 +60,7 @@ HOSTS = Elsewhere(
     "::test_workers_run_on_hosts_with_a_key_of_theirs_and_leave_nothing"
 )
 RAY = Elsewhere("integration/engines/test_ray.py::test_a_run_goes_on_while_its_groups_come_and_go")
+DATA = Elsewhere("integration/runs/test_data_runs.py::test_from_an_expert_to_other_rewards")
 CONTAINER = "integration/engines/test_container.py"
 CARRIED = Elsewhere(
     "integration/daemons/test_carried_runs.py"
@@ -141,6 +142,12 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "sudo deploy/launchers/systemd/install.sh worker tcp://10.0.0.1:7700 keys --name w1": Elsewhere(
         "head/daemon/test_options.py::test_a_worker_is_installed_by_one_line"
     ),
+    "artos run ppo --total-steps 50000 --run-dir runs/expert": DATA,
+    "artos record runs/expert -o demos.npz --episodes 10 --greedy": DATA,
+    "artos run my_demos.py:workload": DATA,
+    "artos run my_demos.py:workload --actors 0 --total-updates 2000 --set evaluate_every=50": DATA,
+    "artos rescore demos.npz my_reward.py:upright -o upright.npz": DATA,
+    "artos run my_demos.py:workload --actors 0 --total-updates 2000 --set demos=upright.npz": DATA,
     # recipes
     "artos run reinforce": Elsewhere(
         "integration/recipes/test_recipes.py::test_an_algorithm_learns"

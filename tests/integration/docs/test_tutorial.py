@@ -19,6 +19,7 @@ SHOWN_IN = {
     "my_algo.py": "docs/tutorial.md",
     "my_trigger.py": "docs/tutorial.md",
     "my_demos.py": "docs/how-to/data.md",
+    "my_reward.py": "docs/how-to/data.md",
     "my_dqn.py": "docs/how-to/own-algorithm.md",
     "my_env.py": "docs/how-to/environments.md",
     "my_groups.py": "docs/how-to/whole-episodes.md",

@@ -23,7 +23,7 @@ ALONE = ("run", "my_demos.py:workload", "--actors", 0, "--run-dir", "run", "--js
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A user's folder with demonstrations."""
-    for name in ("my_dqn.py", "my_demos.py"):
+    for name in ("my_dqn.py", "my_demos.py", "my_reward.py"):
         shutil.copy(ROOT / "docs" / "examples" / name, tmp_path)
     demonstrate(tmp_path / "demos.npz")
     return tmp_path
@@ -94,6 +94,27 @@ def test_what_is_wrong_with_a_data_set_is_said_before_a_run(home: Path) -> None:
     ended = commanded(home, (*ALONE, "--inline", *flags))
     assert "'observations' is float64" in ended.err
     assert not (home / "run").exists()
+
+
+def test_from_an_expert_to_other_rewards(home: Path) -> None:
+    """The commands of the page, made shorter."""
+    (home / "demos.npz").unlink()
+    run = ("run", "my_demos.py:workload", "--inline", "--json")
+    alone = (*run, "--actors", 0, "--total-updates", 20)
+    commands = (
+        ("run", "ppo", "--total-steps", 2048, "--run-dir", "runs/expert", "--inline", "--json"),
+        ("record", "runs/expert", "-o", "demos.npz", "--episodes", 10, "--greedy", "--json"),
+        (*run, "--total-steps", 600),
+        (*alone, "--set", "evaluate_every=50"),
+        ("rescore", "demos.npz", "my_reward.py:upright", "-o", "upright.npz", "--json"),
+        (*alone, "--set", "demos=upright.npz"),
+    )
+    for command in commands:
+        ended = commanded(home, command)
+        assert ended.status == 0, ended.err
+    rewards = {name: np.load(home / f"{name}.npz")["rewards"] for name in ("demos", "upright")}
+    assert rewards["demos"].max() == 1.0
+    assert 0 < rewards["upright"].mean() < rewards["demos"].mean()
 
 
 def test_rows_of_a_run_are_data_for_another(home: Path) -> None:

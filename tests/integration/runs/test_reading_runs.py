@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers import SUPPORT
+from helpers import ROOT, SUPPORT
 from named import LEARNER, acting
 from real_runs import Artos, Outcome, book_of, shared_memory, updates
 
@@ -18,6 +19,32 @@ from artos import load
 from artos.specs.keys import READS
 
 Start = Callable[..., Artos]
+
+
+def test_the_example_goes_on_with_its_past(artos: Callable[..., Outcome], home: Path) -> None:
+    """Also with more of it, or none, or again; its learner names no parts of its weights."""
+    shutil.copy(ROOT / "docs" / "examples" / "my_self_play.py", home)
+    run = home / "run"
+    first = artos(
+        "run", "my_self_play.py:workload", "--inline", "--run-dir", run, "--set", "total_updates=60"
+    )
+    assert first.status == 0, first.err
+    assert past_in(run) == {*range(20, 60, 5)}
+    for total, history, every, past in (
+        (70, 12, 5, {*range(20, 70, 5)}),
+        (80, 0, 1, set()),
+        (90, 8, 5, {80, 85}),
+    ):
+        settings = f"total_updates={total}", f"history={history}", f"every={every}"
+        again = (word for each in settings for word in ("--set", each))
+        ended = artos("run", "--inline", "--resume", run, *again)
+        assert ended.status == 0, ended.err
+        assert past_in(run) == past
+
+
+def past_in(run: Path) -> set[int]:
+    found = (re.fullmatch(r"past\.(\d+)\.params", name) for name in saved(run))
+    return {int(each[1]) for each in found if each}
 
 
 @pytest.fixture

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -175,7 +178,9 @@ def test_a_daemon_that_may_not_switch_uses_the_runs_keys_and_has_the_log_say_so(
 def test_an_account_has_images_where_it_can_read_criu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    account = SystemAccount("nobody", 65_534, 65_534, (65_534,), "/")
+    home = str(tmp_path)
+    account = SystemAccount("me", os.geteuid(), os.getegid(), (os.getegid(),), home)
+    monkeypatch.setattr(SystemAccount, "acting", lambda _: nullcontext())
     tier = Tier(False, "no CRIU was found")
     monkeypatch.setattr(executor_host, "probe", lambda: {"clone": tier})
     given, why = executor_host.with_images(account)
@@ -189,8 +194,13 @@ def test_an_account_has_images_where_it_can_read_criu(
     assert (given.criu, len(given.rights), why) == (str(tmp_path / "criu"), 5, "")
     assert required == [tmp_path / "criu"]
 
+    homeless = replace(account, home=str(tmp_path / "none"))
+    given, why = executor_host.with_images(homeless)
+    assert given == homeless
+    assert "no home of its own" in why
+
     def out_of_reach(_: SystemAccount, path: Path) -> None:
-        raise Refused([f"the account nobody cannot read {path}"])
+        raise Refused([f"the account cannot read {path}"])
 
     monkeypatch.setattr(SystemAccount, "require", out_of_reach)
     given, why = executor_host.with_images(account)
