@@ -98,6 +98,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     placement: str = ""
     where: tuple[str, ...] = ()
     """Labels that its actors' nodes have."""
+    carrier: str = ""
+    """The node on which it is itself, with learner and replay; "": the head's machine."""
     restarts: int = 0
     actors: int = 0
     wants: int = 0
@@ -153,6 +155,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     shm_bytes: int = 0
     """Shared memory for its executors in all; 0: any amount."""
     labels: tuple[str, ...] = ()
+    devices: str = ""
+    """What learners there lease, as in ``--devices``."""
     faults: int = 0
     malformed: int = 0
     silent_seconds: float = 0.0

@@ -62,6 +62,10 @@ HOSTS = Elsewhere(
 RAY = Elsewhere("integration/engines/test_ray.py::test_a_run_goes_on_while_its_groups_come_and_go")
 DATA = Elsewhere("integration/runs/test_data_runs.py::test_from_an_expert_to_other_rewards")
 CONTAINER = "integration/engines/test_container.py"
+CARRIED = Elsewhere(
+    "integration/daemons/test_carried_runs.py"
+    "::test_it_goes_on_elsewhere_when_its_node_is_drained_or_killed"
+)
 DEVELOPERS = NotRun("what developers and CI run; this suite is part of it")
 TRAINED = "run ppo --inline --total-steps 2048 --run-dir runs/first"
 SEED_1 = "runs/ppo-CartPole-v1-seed1-1"
@@ -194,6 +198,8 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         "integration/runs/test_leasing_runs.py::test_two_runs_take_turns"
     ),
     "artos pool": Run(),
+    "artos worker --head tcp://10.0.0.1:7700 --keys keys --devices cuda:0,cuda:1": CARRIED,
+    "artos submit ppo --env PongNoFrameskip-v4 --device pool": CARRIED,
     "artos run ppo --device pool --weight 0 --priority 5000": REFUSED,
     "artos run ppo --actors 8 --set park=checkpoint": SHORT,
     "artos run my_scaling.py:patient --set goal=150": Elsewhere(
