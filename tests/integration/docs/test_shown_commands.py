@@ -61,6 +61,10 @@ HOSTS = Elsewhere(
 )
 RAY = Elsewhere("integration/engines/test_ray.py::test_a_run_goes_on_while_its_groups_come_and_go")
 CONTAINER = "integration/engines/test_container.py"
+OPENENV = Elsewhere(
+    "integration/openenv/test_openenv_server.py"
+    "::test_two_actors_train_on_a_server_and_leave_no_session"
+)
 DEVELOPERS = NotRun("what developers and CI run; this suite is part of it")
 TRAINED = "run ppo --inline --total-steps 2048 --run-dir runs/first"
 SEED_1 = "runs/ppo-CartPole-v1-seed1-1"
@@ -87,6 +91,10 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run ppo --env pettingzoo:classic.rps_v2 --set envs=8 --total-steps 20000": Run(
         "--total-steps 2048", needs="pygame"
     ),
+    "artos run ppo --env openenv:ws://127.0.0.1:8000": OPENENV,
+    "artos run ppo --env openenv:ws://127.0.0.1:8000 --set envs=2 --total-steps 8192": OPENENV,
+    "artos check openenv:ws://127.0.0.1:8000": NotRun("it needs a server; registration does alike"),
+    "python -m uvicorn signals_server:app --port 8000": OPENENV,
     "artos run ppo --env HalfCheetah-v5": Run("--total-steps 512", needs="mujoco"),
     "artos run dqn --env LunarLander-v3 --set replay=prioritised": Run(SHORT_REPLAY, needs="Box2D"),
     "artos run sac --env HalfCheetah-v5 --total-steps 1e6": Run(SHORT_REPLAY, needs="mujoco"),
