@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from artos.protocol.invocations import Claim, Invoke
     from artos.protocol.views import Status
     from artos.scaling.policy import Observation, ScalingPolicy
+    from artos.specs.configuration import Changeable
     from artos.specs.contracts import Actor, Learner, Wrote
     from artos.specs.data import Rows
     from artos.specs.keys import DataKey, ObjectKey
@@ -97,6 +98,7 @@ __all__ = [
     "ArtosError",
     "Batch",
     "ByPart",
+    "Changeable",
     "Claim",
     "Cluster",
     "CrossQ",
@@ -167,6 +169,7 @@ _MODULES = {
     "Learner": "artos.specs.contracts",
     "Rows": "artos.specs.data",
     "Wrote": "artos.specs.contracts",
+    "Changeable": "artos.specs.configuration",
     "ActorBlock": "artos.buffer.actor_block",
     "ActorContext": "artos.actors.context",
     "ArtosError": "artos.errors",

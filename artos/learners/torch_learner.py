@@ -26,6 +26,7 @@ from artos.learners.residency import Residency
 from artos.learners.sequences import Windows, windows
 from artos.policies.flat import Layout, layout
 from artos.runs.plan import Plan
+from artos.specs.configuration import Changeable
 from artos.specs.contracts import Learner
 from artos.specs.keys import MODEL_PARAM, ObjectKey, is_observation
 
@@ -96,6 +97,7 @@ class TorchLearner(Learner):
 
     publishing: ClassVar[Literal["update", "step", "itself"]] = "update"
     objects: ClassVar[tuple[ObjectKey, ...]] = ()
+    changeable: ClassVar[tuple[Changeable, ...]] = (Changeable("lr", gt=0),)
 
     def __init__(
         self,
@@ -190,6 +192,12 @@ class TorchLearner(Learner):
         if self.compile not in get_args(Switch):
             yield f"compile must be one of {', '.join(get_args(Switch))}, not {self.compile!r}"
         yield from bounds(optional=True, max_grad_norm=self.max_grad_norm)
+
+    def change(self, name: str, value: float) -> None:
+        """Go on with another value; ``lr`` is also that of the policy's optimiser."""
+        super().change(name, value)
+        if name == "lr":
+            self.network.optimiser.lr = value
 
     # -- learning ------------------------------------------------------------------------------
 

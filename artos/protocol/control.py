@@ -10,6 +10,7 @@ from msgspec import Meta, field
 from artos.protocol.message import Bulk, Message
 from artos.protocol.run_keys import RunKeys
 from artos.protocol.views import ClusterView, RunFacts, RunView
+from artos.specs.configuration import Settings
 from artos.specs.fields import (
     Count,
     Digest,
@@ -26,7 +27,7 @@ from artos.specs.fields import (
     check_plain,
 )
 
-PROTOCOL = 11
+PROTOCOL = 12
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -109,6 +110,16 @@ class ScaleRun(UserRequest, frozen=True, tag=True):
     actors: Number
 
 
+class SetRun(UserRequest, frozen=True, tag=True):
+    """User → head → run, or user → run on one machine: go on with these ``settings``.
+
+    They hold from the next invocation on. A run replies with ``RunSet``.
+    """
+
+    run: Line
+    settings: Settings
+
+
 class StopRun(UserRequest, frozen=True, tag=True):
     """User → head: have the run finish and save; sent again: end it at once."""
 
@@ -136,6 +147,22 @@ class RunScaled(Message, frozen=True, tag=True):
     actors: Small
     most: Small
     fault: Text = ""
+
+
+class RunSet(Message, frozen=True, tag=True):
+    """Run → head, or run → user on one machine: ``SetRun`` is carried out; else see ``fault``.
+
+    All ``settings`` that were changed so far hold now, as the run's configuration ``number``.
+    """
+
+    number: Small = 0
+    settings: Settings = field(default_factory=dict)
+    fault: Text = ""
+
+
+RunRequest = ScaleRun | SetRun
+"""What a live run is asked for; it replies in the order of the requests."""
+RunReply = RunScaled | RunSet
 
 
 class Answer(Message, frozen=True, tag=True):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from artos.protocol.unpacking import Unpacker
-from artos.specs.fields import Count, Line, Name, Seconds, Text, Version
+from artos.specs.fields import Count, Finite, Line, Name, Seconds, Text, Version
 
 ALL = -1
 """In place of an environment's number: all of them."""
@@ -33,7 +33,8 @@ class Invoke(msgspec.Struct, frozen=True, tag=True):
     ``stop`` is set for sampling: the round ends when the actor has written ``stop`` rows.
     ``progress`` is the share of the budget of steps or updates already used (for annealing),
     ``steps`` how many environment steps were made by then. ``idle`` is how many seconds the actor
-    is expected to wait for its next invocation after this one, 0 if that is not known.
+    is expected to wait for its next invocation after this one, 0 if that is not known. ``settings``
+    are those of the learner that were changed since the run began, all of them each time.
     """
 
     firing: Count
@@ -45,6 +46,7 @@ class Invoke(msgspec.Struct, frozen=True, tag=True):
     progress: float = 0.0
     steps: Count = 0
     idle: Seconds = 0.0
+    settings: dict[Line, Finite] = {}
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):

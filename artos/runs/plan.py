@@ -13,6 +13,7 @@ from artos.buffer.model_block import ObjectSpec
 from artos.buffer.samplers.patterns import Draw
 from artos.buffer.shm_folder import PREFIX
 from artos.specs.actor_count import Actors, Manual
+from artos.specs.configuration import Changeable
 from artos.specs.data import DataSet
 from artos.specs.elastic import Elastic
 from artos.specs.keys import EVALUATION, CheckpointSetting, DataKey, OnFull
@@ -92,6 +93,8 @@ class Plan(msgspec.Struct, frozen=True):
     """What is odd about the observations."""
     data: tuple[DataSet, ...] = ()
     """Rows that are there from the start."""
+    changeable: tuple[Changeable, ...] = ()
+    """Settings of the learner that may change while the run goes."""
 
     @property
     def leases_device(self) -> bool:

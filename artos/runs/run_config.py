@@ -10,13 +10,15 @@ from msgspec import Meta
 
 from artos.clock import LONGEST
 from artos.errors import CheckpointFault
+from artos.specs.configuration import Configuration
 from artos.specs.fields import Count, PathText, check_plain
 from artos.specs.reference import RecordedFolder
 from artos.specs.unreadable import UNREADABLE
 from artos.system.regular_file import contents
 from artos.system.seal import is_sealed, seal
 
-CONFIG = "config.json"
+CONFIG, CONFIGURATION = "config.json", "configuration"
+"""The file, and its field with what ``artos set`` has changed."""
 _SEAL = "seal"
 
 
@@ -33,6 +35,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     env: str = ""
     resumed: tuple[dict[str, Any], ...] = ()
     versions: dict[str, str] = {}
+    configuration: Configuration = Configuration()
 
     def __post_init__(self) -> None:
         check_plain(self.settings)

@@ -1,11 +1,12 @@
-"""Changing a run while it runs: ``artos scale RUN N``, through the board of its node."""
+"""Changing a run while it runs, through the board of its node: ``artos scale``, ``artos set``."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -14,6 +15,7 @@ from artos.errors import BadMessage, DeadlineExceeded, MailboxFull, NotRunning, 
 from artos.protocol import codec, control
 from artos.protocol.run_state import RUNNING
 from artos.runs.plan import Site
+from artos.specs.configuration import sendable
 from artos.specs.members import CONTROL, Member, Members
 from artos.specs.unreadable import UNREADABLE
 from artos.system.durable import write_durably
@@ -24,6 +26,8 @@ from artos.version import VERSION
 _log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 10.0
 _CONTROL = Member(CONTROL)
+_COMMANDS = {control.ScaleRun: "artos scale", control.SetRun: "artos set"}
+R = TypeVar("R", control.RunScaled, control.RunSet)
 
 
 class BoardAddress(msgspec.Struct, frozen=True):
@@ -63,7 +67,11 @@ def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
             write_durably(file, msgspec.json.encode(address))
         except OSError as error:
             why = error.strerror
-            _log.warning("%s cannot be written (%s): `artos scale` cannot find this run", file, why)
+            _log.warning(
+                "%s cannot be written (%s): `artos scale` and `artos set` cannot find this run",
+                file,
+                why,
+            )
 
     tell(RUNNING)
     try:
@@ -81,20 +89,20 @@ def state_told(run: Path) -> str:
 
 
 class ControlServer:
-    """The run's end: answers the requests of ``artos scale``."""
+    """The run's end: answers the requests of ``artos scale`` and ``artos set``."""
 
     def __init__(self, board: Board) -> None:
         self.member = _CONTROL
         self._asked, self._answers = board.up(_CONTROL), board.down(_CONTROL)
 
-    def serve(self, scale: Callable[[control.ScaleRun], control.RunScaled]) -> int:
+    def serve(self, change: Callable[[control.RunRequest], control.RunReply]) -> int:
         """Answer every request there is; returns how many were malformed and dropped."""
         malformed = 0
         while (data := self._asked.take()) is not None:
             try:
                 asked = codec.decode(data)
-                if isinstance(asked, control.ScaleRun):
-                    self._answers.put(codec.encode(scale(asked)))
+                if isinstance(asked, control.RunRequest):
+                    self._answers.put(codec.encode(change(asked)))
                 else:
                     malformed += 1
             except (BadMessage, MailboxFull):  # or nobody reads the answers
@@ -103,7 +111,19 @@ class ControlServer:
 
 
 def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.RunScaled:
-    """Ask a live run to continue with ``actors`` actors.
+    """Ask a live run to continue with ``actors`` actors; raises what ``_answered`` raises."""
+    return _answered(run, control.ScaleRun(run.name, actors), control.RunScaled, seconds)
+
+
+def set_settings(
+    run: Path, settings: Mapping[str, float], seconds: float = _ANSWER_SECONDS
+) -> control.RunSet:
+    """Ask a live run to continue with other settings; raises what ``_answered`` raises."""
+    return _answered(run, control.SetRun(run.name, sendable(settings)), control.RunSet, seconds)
+
+
+def _answered(run: Path, request: control.RunRequest, reply: type[R], seconds: float) -> R:
+    """Ask a live run.
 
     Raises:
         NotRunning: there is no live run in that folder.
@@ -111,10 +131,11 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.R
         DeadlineExceeded: the run did not answer within ``seconds``, or was busy with others.
         BadMessage: the answer of the run cannot be read.
     """
+    command = _COMMANDS[type(request)]
     try:
         lock = FileLock.take(address_file(run), create=False, seconds=seconds)
         if lock is None:
-            raise DeadlineExceeded("another `artos scale` of this run", seconds)
+            raise DeadlineExceeded("another `artos scale` or `artos set` of this run", seconds)
         with lock:  # one process asks at a time
             address = msgspec.json.decode(contents(address_file(run)), type=BoardAddress)
             if address.state != RUNNING:
@@ -128,24 +149,24 @@ def scale(run: Path, actors: int, seconds: float = _ANSWER_SECONDS) -> control.R
                         f" and this command is of {ours}: use the `artos` that started the run"
                     ]
                 )
-            answer = _asked(address, control.ScaleRun(run.name, actors), seconds)
+            data = _asked(address, request, seconds)
     except (FileNotFoundError, *UNREADABLE):
         raise NotRunning(str(run)) from None
+    if data is None:
+        raise DeadlineExceeded(f"the run's answer to `{command}`", seconds)
+    answer = codec.decode(data)
+    if not isinstance(answer, reply):
+        asked, got = type(request).__name__, type(answer).__name__
+        raise BadMessage(f"a run answers {asked} with {reply.__name__}, not {got}")
     if answer.fault:
-        raise Refused([answer.fault])
+        raise Refused(answer.fault.split("\n"))
     return answer
 
 
-def _asked(address: BoardAddress, request: control.ScaleRun, seconds: float) -> control.RunScaled:
+def _asked(address: BoardAddress, request: control.RunRequest, seconds: float) -> bytes | None:
     board = Board.attach(Path(address.board), address.table)
     answers = board.down(_CONTROL)
     answers.clear()  # of a process that gave up waiting
     board.up(_CONTROL).put(codec.encode(request))
     board.notify(_CONTROL)
-    data = answers.get(seconds)
-    if data is None:
-        raise DeadlineExceeded("the run's answer to `artos scale`", seconds)
-    answer = codec.decode(data)
-    if not isinstance(answer, control.RunScaled):
-        raise BadMessage(f"a run answers ScaleRun with RunScaled, not {type(answer).__name__}")
-    return answer
+    return answers.get(seconds)

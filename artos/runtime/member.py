@@ -217,6 +217,7 @@ class LearnerRole:
         self._learner, self._model, self._blocks = learner, model, blocks
         self._samplers = samplers
         self._store, self._drawn = BatchStore(), Drawn()
+        self._changed: dict[str, float] = {}
         for block in blocks.values():
             block.drawn = self._drawn
         self._non_publishing = frozenset(learner.non_publishing)
@@ -272,6 +273,9 @@ class LearnerRole:
         if self._cores is not None:
             self._cores.begin()
         self._enter()
+        for name, value in call.settings.items() - self._changed.items():
+            self._learner.change(name, value)
+            self._changed[name] = value
         self._drawn.begin(self._model.version)
         batch: Batch | EpisodeBatch | DrawnBatch | None = None
         try:

@@ -292,6 +292,7 @@ def _draft(
         weight=workload.weight,
         priority=workload.priority,
         data=data,
+        changeable=tuple(workload.learner.changeable),
     )
 
 
@@ -322,6 +323,11 @@ def _learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
         "data_keys must not leave it out"
         for name in learner.reads
         if name not in there
+    ]
+    found += [
+        f"{who}.changeable names {each.name!r}, which is no attribute of it: set it in __init__"
+        for each in learner.changeable
+        if not hasattr(learner, each.name)
     ]
     if not learner.takes_episodes:
         found += [

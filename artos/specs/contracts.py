@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from artos.policies.acting import BoundPolicy, Declared, Seen
     from artos.protocol.invocations import Invoke
     from artos.runs.plan import Plan
+    from artos.specs.configuration import Changeable
     from artos.specs.keys import DataKey, ObjectKey
 
 _ON_CPU = ("auto", "cpu")
@@ -149,6 +150,8 @@ class Learner:
     """Methods that the policy's network must have."""
     reads: ClassVar[tuple[str, ...]] = ()
     """Data keys that rows must have."""
+    changeable: ClassVar[tuple[Changeable, ...]] = ()
+    """Numbers among its attributes that ``artos set`` may change while the run goes."""
     takes_episodes: ClassVar[bool] = True
     """Whether its methods can learn from whole episodes, as an ``EpisodeBatch`` has them."""
     residency: Residency | None = None
@@ -170,6 +173,13 @@ class Learner:
     def update(self, batch: Any, call: Invoke) -> Mapping[str, float] | None:
         """Learn from the rows that a trigger claimed or drew; returns metrics."""
         raise NotImplementedError
+
+    def change(self, name: str, value: float) -> None:
+        """Go on with another value of what ``changeable`` names; called between two invocations.
+
+        A learner's process that is begun later is told so again. By default the attribute is set.
+        """
+        setattr(self, name, value)
 
     def layout(self) -> Sequence[tuple[str, tuple[int, ...]]]:
         """Names and shapes inside ``params``; empty for a vector without parts."""

@@ -61,6 +61,7 @@ SAYS: Mapping[KeyRole, frozenset[Kind]] = {
             control.ListFiles,
             control.ReadFile,
             control.ScaleRun,
+            control.SetRun,
             control.StopRun,
             control.DrainNode,
             control.UndrainNode,
@@ -92,7 +93,7 @@ SAYS: Mapping[KeyRole, frozenset[Kind]] = {
             Pull,
         }
     ),
-    KeyRole.RUN: frozenset({control.RunUp, control.RunNews, control.RunScaled}),
+    KeyRole.RUN: frozenset({control.RunUp, control.RunNews, control.RunScaled, control.RunSet}),
 }
 """What each role may send to a head, a run or a replay process. All else is forbidden."""
 _BOTH_MAY = frozenset({Refusal})

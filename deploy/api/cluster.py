@@ -109,6 +109,10 @@ class Cluster(Closing):
         """Change the number of a run's actors; returns how many take part from now on."""
         return int(self._client.scale(run, actors)["actors"])
 
+    def set(self, run: str, settings: Mapping[str, float]) -> Mapping[str, float]:
+        """Change settings of a live run, as ``{"learner.lr": 1e-4}``; returns all that were."""
+        return dict(self._client.set(run, settings)["settings"])
+
     def stop(self, run: str) -> RunView:
         """Have a run finish and save; asked again, it ends at once."""
         return self._client.stop(run)

@@ -19,6 +19,7 @@ from artos.system.printable import printable
 from deploy.cli.common import (
     add_json,
     add_workload,
+    pairs,
     print_json,
     settings_of,
     workload_of,
@@ -111,12 +112,20 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     get.add_argument("--what", default="all", choices=("all", "checkpoint", "curve"))
     get.add_argument("-f", "--follow", action="store_true", help="go on until the run is over")
     _towards_head(get, get_run)
+    _add_changes(commands)
+
+
+def _add_changes(commands: argparse._SubParsersAction[Parser]) -> None:
     scale = commands.add_parser("scale", help="change how many actors a live run has")
     scale.add_argument("run", metavar="RUN", help=_RUN)
     scale.add_argument(
         "actors", type=whole, metavar="N", help="number of actors from the next version on"
     )
     _towards_runs(scale, scale_run)
+    change = commands.add_parser("set", help="change settings of a live run")
+    change.add_argument("run", metavar="RUN", help=_RUN)
+    change.add_argument("settings", nargs="+", metavar="NAME=VALUE", help="such as learner.lr=1e-4")
+    _towards_runs(change, set_run)
 
 
 def _towards_runs(parser: Parser, command: Any) -> None:
@@ -323,6 +332,20 @@ def scale_run(options: argparse.Namespace) -> int:
         answer = client.scale(options.run, options.actors)
     text = f"{answer['actors']} of {answer['most']} registered actors from the next version on"
     _show(options, answer, text)
+    return ExitStatus.DONE
+
+
+def set_run(options: argparse.Namespace) -> int:
+    """``artos set``: change settings of a live run."""
+    from artos.specs.settings import convert  # noqa: PLC0415
+
+    given = pairs("artos set", options.settings)
+    settings = {name: convert(name, value, float) for name, value in given.items()}
+    with _runs(options, options.run) as client:
+        answer = client.set(options.run, settings)
+    now = ", ".join(f"{name}={value:g}" for name, value in answer["settings"].items())
+    number = answer["configuration"]
+    _show(options, answer, f"configuration {number}, from the next invocation on: {now}")
     return ExitStatus.DONE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.protocol.views import ClusterView, RunView
 from artos.runtime.loop import Waker
+from artos.specs.configuration import sendable
 from artos.system.closing import Closing
 from artos.transport.keys import Keys
 from artos.transport.link_faults import unreachable
@@ -87,6 +89,10 @@ class HeadClient(Closing):
     def scale(self, run: str, actors: int) -> dict[str, Any]:
         """Change a run's number of actors; raises what ``request`` raises."""
         return self.request(control.ScaleRun(run, actors))
+
+    def set(self, run: str, settings: Mapping[str, float]) -> dict[str, Any]:
+        """Change settings of a run; returns all that were; raises what ``request`` raises."""
+        return self.request(control.SetRun(run, sendable(settings)))
 
     def stop(self, run: str) -> RunView:
         """Have a run finish and save; returns it in short; raises what ``request`` raises."""

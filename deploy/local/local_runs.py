@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,11 @@ class LocalRuns(Closing):
         """
         scaled = control.scale(self._find(run), actors)
         return {"actors": scaled.actors, "most": scaled.most}
+
+    def set(self, run: str, settings: Mapping[str, float]) -> dict[str, Any]:
+        """Change settings of a run; returns all that were; raises what ``scale`` raises."""
+        told = control.set_settings(self._find(run), settings)
+        return {"configuration": told.number, "settings": told.settings}
 
     def stop(self, run: str) -> RunView:
         """Have a run finish and save; a second call has it end at once. Returns it in short.

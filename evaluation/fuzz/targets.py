@@ -231,9 +231,8 @@ class RunPlace:
 
     def commanded(self) -> Target:
         """The run process, attacked by its head; orders that a head may give are left out."""
-        kinds = tuple(
-            kind for kind in codec.TYPES if kind not in (control.Placed, control.ScaleRun)
-        )
+        meant = (control.Placed, control.ScaleRun, control.SetRun)
+        kinds = tuple(kind for kind in codec.TYPES if kind not in meant)
         say = lambda body: self.head.say(body, _RUN)  # noqa: E731
         return Target("run (by its head)", self.process, kinds, say, self.head.settle, self._news)
 

@@ -1,4 +1,4 @@
-"""Answers users' requests to the head: submit, list, status, logs, scale, stop, drain."""
+"""Answers users' requests to the head: submit, list, status, logs, scale, set, stop, drain."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from head.daemon.submissions import admitted, find, request_of
 from head.daemon.unsaved import Table
 from head.daemon.user_accounts import UserAccounts
 
-_SCALE_SECONDS = 10.0
+_ANSWER_SECONDS = 10.0
 _MOST_QUEUED = 10_000
 """Most runs of one user that may wait to begin."""
 _DRAINED = "it is drained"
@@ -50,8 +50,8 @@ Data = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Scaling:
-    """A request to scale a run that the run has not answered yet."""
+class _Asked:
+    """A request to change a run that the run has not answered yet."""
 
     user: str
     """Who waits for the answer; "": the head itself asked."""
@@ -60,11 +60,11 @@ class _Scaling:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scaled:
-    """A run has answered a request to scale it."""
+class _Told:
+    """A run has answered a request to change it."""
 
     run: Run
-    told: control.RunScaled
+    told: control.RunReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class _Change:
     """What a user is told if the change cannot be saved."""
 
 
-Request = control.UserRequest | control.Archive | _Scaled
+Request = control.UserRequest | control.Archive | _Told
 
 
 class ClientApi:
@@ -99,7 +99,7 @@ class ClientApi:
         self._archives, self._options, self._clock = archives, options, clock
         self._messenger, self._inside, self._faults = messenger, inside, faults
         self._accounts, self._lines = accounts, lines
-        self._scalings: dict[str, deque[_Scaling]] = {}  # by run, in the order of the requests
+        self._asked: dict[str, deque[_Asked]] = {}  # by run, in the order of the requests
         self._requests: list[tuple[str, Request]] = []
         self._shown: dict[type[Message], control.Answer] = {}  # the same for all who ask in a turn
         self.logs = RemoteLogs(messenger, clock)
@@ -167,15 +167,8 @@ class ClientApi:
                 case control.DrainNode(node=name) | control.UndrainNode(node=name):
                     drains = isinstance(message, control.DrainNode)
                     return self._drain(name) if drains else self._undrain(name)
-                case _Scaled():
-                    told, run = message.told, message.run
-                    if told.fault:
-                        return _Change(control.Answer(fault=told.fault))
-                    self._scheduler.scaled(run, told.actors)
-                    answer = control.Answer({"actors": told.actors, "most": told.most})
-                    until = "actors until it is started again"
-                    unsaved = f"run {run.name} goes on with {told.actors} {until}"
-                    return _Change(answer, lambda: None, unsaved)
+                case _Told():
+                    return self._told(message.run, message.told)
         except (Refused, OSError) as error:
             return _Change(_fault(error))
         raise TypeError(type(message).__name__)
@@ -225,8 +218,9 @@ class ClientApi:
                 run = self._own(user, name, "read the files of")
                 with as_owner(Path(run.folder)):
                     return run_files.piece(Path(run.folder), file, offset)
-            case control.ScaleRun(run=name, actors=actors):
-                self._scale(user, self._own(user, name, "scale"), actors)
+            case control.ScaleRun(run=name) | control.SetRun(run=name):
+                act = "scale" if isinstance(message, control.ScaleRun) else "set settings of"
+                self._ask(user, self._own(user, name, act), message)
             case _:
                 raise Refused([f"this head does not serve {type(message).__name__}"])
         return control.Answer(answer) if isinstance(answer, dict) else answer
@@ -341,38 +335,51 @@ class ClientApi:
         self._roster.leave(node, why)
         self._scheduler.leaves(node, why and f"node {node} is drained")
 
-    def _scale(self, user: str, run: Run, actors: int) -> None:
+    def _ask(self, user: str, run: Run, request: control.RunRequest) -> None:
         if run.up is None:
-            raise Refused([f"run {run.name} is {run.state}: only running runs can be scaled"])
-        due = self._clock.now() + _SCALE_SECONDS
-        self._scalings.setdefault(run.name, deque()).append(_Scaling(user, due))
-        self._lines.send(run, control.ScaleRun(run.name, actors))
+            act = "scaled" if isinstance(request, control.ScaleRun) else "set"
+            raise Refused([f"run {run.name} is {run.state}: only running runs can be {act}"])
+        due = self._clock.now() + _ANSWER_SECONDS
+        self._asked.setdefault(run.name, deque()).append(_Asked(user, due))
+        self._lines.send(run, msgspec.structs.replace(request, run=run.name))
 
     def scale_again(self, run: Run) -> None:
         """A run that was scaled is up again, from a checkpoint that may be older than that."""
         if run.by_hand:
-            self._scale("", run, run.by_hand)
+            self._ask("", run, control.ScaleRun(run.name, run.by_hand))
 
-    def scaled(self, run: str, told: control.RunScaled) -> None:
-        """Take a run's answer to the oldest unanswered request to scale it."""
-        waiting, found = self._scalings.get(run), self._scheduler.runs.get(run)
+    def changed(self, run: str, told: control.RunReply) -> None:
+        """Take a run's answer to the oldest unanswered request to change it."""
+        waiting, found = self._asked.get(run), self._scheduler.runs.get(run)
         if waiting and found and (user := waiting.popleft().user):
-            self._requests.append((user, _Scaled(found, told)))
+            self._requests.append((user, _Told(found, told)))
+
+    def _told(self, run: Run, told: control.RunReply) -> _Change:
+        if told.fault:
+            return _Change(control.Answer(fault=told.fault))
+        if isinstance(told, control.RunSet):  # the run has written that down itself
+            return _Change(
+                control.Answer({"configuration": told.number, "settings": told.settings})
+            )
+        self._scheduler.scaled(run, told.actors)
+        answer = control.Answer({"actors": told.actors, "most": told.most})
+        unsaved = f"run {run.name} goes on with {told.actors} actors until it is started again"
+        return _Change(answer, lambda: None, unsaved)
 
     def drop_overdue(self) -> None:
         """Tell users whose run or worker has not answered in time."""
         self.logs.drop_overdue()
         now = self._clock.now()
-        for run, waiting in [*self._scalings.items()]:
+        for run, waiting in [*self._asked.items()]:
             while waiting and waiting[0].due <= now:
-                why = f"run {run} did not answer within {_SCALE_SECONDS:g} s; ask again"
+                why = f"run {run} did not answer within {_ANSWER_SECONDS:g} s; ask again"
                 if user := waiting.popleft().user:
                     self._messenger.send(user, control.Answer(fault=why))
             if not waiting:
-                del self._scalings[run]
+                del self._asked[run]
 
 
-_CHANGING = (control.Submit, control.StopRun, control.DrainNode, control.UndrainNode, _Scaled)
+_CHANGING = (control.Submit, control.StopRun, control.DrainNode, control.UndrainNode, _Told)
 
 
 def _user(peer: str) -> str:

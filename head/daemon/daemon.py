@@ -427,8 +427,8 @@ class HeadDaemon(Closing):
                 elif is_new:
                     self._client_api.scale_again(self._scheduler.runs[message.run])
                 self._dirty = True
-            case control.RunScaled():
-                self._client_api.scaled(name, message)
+            case control.RunScaled() | control.RunSet():
+                self._client_api.changed(name, message)
             case Refusal(why=why):
                 self._seldom.warning("run %s refused a message: %s", name, why)
             case Restarted():

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import convert, to_builtins
 
 from artos.errors import CheckpointFault, Refused, RunExists
 from artos.runs import run_config
 from artos.runs.checkpoint import BEST, MANIFEST, SAVED
-from artos.runs.run_config import CONFIG, RunConfig
+from artos.runs.run_config import CONFIG, CONFIGURATION, RunConfig
+from artos.specs.configuration import Configuration
 from artos.system.closing import Closing
 from artos.system.durable import remove_drafts, write_durably
 from artos.system.locks import FileLock
@@ -120,6 +122,24 @@ class RunFolder(Closing):
         own = not self.resumed or run_config.is_own(self.path)
         self.config = run_config.sealed(config) if own else config
         write_durably(self.config_file, _pretty(self.config))
+
+    @property
+    def configuration(self) -> Configuration:
+        """The settings that were changed while the run went."""
+        return convert(self.config.get(CONFIGURATION, {}), Configuration)
+
+    def keep(self, configuration: Configuration) -> None:
+        """Have the run go on with these settings when it is resumed.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        before = self.config
+        try:
+            self.write_config(before | {CONFIGURATION: to_builtins(configuration)})
+        except OSError:
+            self.config = before
+            raise
 
     def write_summary(self, summary: Summary) -> None:
         """Write ``summary.json`` in one step."""

@@ -171,8 +171,8 @@ class ClusterRun(Supervisor):
                         self._remote.placed(message)
                         for node in message.gone:
                             self._steering.forget(node)
-                    case control.ScaleRun():
-                        self._head.send(HEAD, self._scale(message))
+                    case control.ScaleRun() | control.SetRun():
+                        self._head.send(HEAD, self._change(message))
                     case Restarted():
                         self._announce()
                     case control.FinishRun():  # the head has given up this node

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import to_builtins
 
 from artos.errors import CheckpointFault, Refused
 from artos.runs import checkpoint
@@ -17,10 +18,11 @@ from artos.runs.checkpoint import Manifest, check_workload
 from artos.runs.cleanup import remove_images
 from artos.runs.left_rows import LeftRows
 from artos.runs.plan import Plan
-from artos.runs.run_config import RunConfig
+from artos.runs.run_config import CONFIGURATION, RunConfig
 from artos.runs.run_memory import RunMemory, check_space
 from artos.runtime.preload import Preloaded
 from artos.specs.keys import ArraySpec
+from artos.specs.members import LEARNER
 from artos.system.signals import StopRequests
 from head.records import provenance
 from head.records.run_folder import RunFolder, writing
@@ -109,6 +111,8 @@ def resumed(
             # Settings that were changed on resuming also hold the next time.
             resolved = _resolved(request, registration)
             settings = {"settings": resolved.pop("settings")}
+            anew = [f"{LEARNER}.{name}" for name in request.anew]
+            settings |= {CONFIGURATION: to_builtins(folder.configuration.without(anew))}
             parts = [*folder.config.get("resumed", ()), resolved]
             with writing(folder.path):
                 folder.write_config(folder.config | settings | {"resumed": parts})
@@ -133,7 +137,7 @@ def _new_folder(request: Request, registration: Registration) -> RunFolder:
     plan = registration.plan
     config = {**request.config(), "algorithm": plan.name, "env": plan.env}
     config["env_spec"] = plan.env_spec  # so that the policy can be loaded without the environment
-    config["plan"] = msgspec.to_builtins(Shape.of(plan))
+    config["plan"] = to_builtins(Shape.of(plan))
     config |= _resolved(request, registration)
     if request.run_dir is not None:
         return RunFolder.create(request.run_dir, config)
@@ -162,7 +166,7 @@ def stored_request(folder: RunFolder, settings: dict[str, Any], quiet: bool) -> 
     stored = msgspec.convert(folder.config, RunConfig)
     return Request(
         stored.workload, stored.settings | settings, stored.seed, folder.path, stored.inline,
-        quiet, Path(stored.folder), stored.deadline,
+        quiet, Path(stored.folder), stored.deadline, anew=tuple(settings),
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from artos.runs.plan import Plan
+from artos.specs.configuration import Configuration
 from head.run.coordination.concern import Concern
 from head.run.coordination.coordinator import Coordinator
 from head.run.coordination.outline import Outline
@@ -27,6 +28,8 @@ class Run(Coordinator):
         self.first_version = max(0, ports.model.version)
         self.idle = 0.0
         """Seconds for which an actor will about wait for its next round."""
+        self.configuration = Configuration()
+        """The settings that users have changed since the run began."""
 
     def concern(self, kind: type[Kind]) -> Kind:
         """The concern of this kind."""

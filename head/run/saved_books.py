@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from artos.system.snapshot import NotKept
+from head.run.concerns.configured import Configured
 from head.run.concerns.evaluation import Evaluation
 from head.run.concerns.leases import Leases
 from head.run.concerns.prewarming import Prewarming
@@ -42,7 +43,8 @@ NOT_KEPT: Mapping[type, Mapping[str, str]] = {
         "ending": _ENDED, "roster": _TIME, "moved": _TIME, "vain": _TIME,
         "non_publishing": _SETTING, "members": _SETTING,
     },
-    Run: {"idle": _TIME},
+    Run: {"idle": _TIME, "configuration": _ELSEWHERE},
+    Configured: {"_known": _SETTING, "_keep": _ELSEWHERE},
     Claims: {"_uncounted": _SETTING, "_envs": _SETTING},
     Engine: {"_now": _TIME},
     Monitor: {"first_step": _TIME, "device": _TIME, "_finished": _ELSEWHERE},

@@ -113,6 +113,8 @@ class Session:
                 Ports.of(node, self._members, clock, self._journal, row_source),
                 base_steps=before.steps if before else 0,
                 scaler=Scaler(plan, registration.policy, before.scaling if before else None),
+                configuration=folder.configuration,
+                keep=folder.keep,
             )
             self._gaps = Gaps()
             self._recorder = Recorder(
@@ -181,3 +183,5 @@ class Session:
         self._view.note(f"resumed at step {self._before.steps}; {what}")
         for each in lacks:
             self._view.note(f"  - {each}")
+        for name, value in self._coordinator.configuration.settings.items():
+            self._view.note(f"as it was set while the run went: {name}={value:g}")

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from artos.clock import Clock
+from artos.errors import Refused
 from artos.protocol import control
 from artos.protocol.invocations import FromMember, Invoke, Stop
 from artos.protocol.usage import Usage
@@ -20,6 +21,7 @@ from artos.specs.members import ACTORS, Member
 from artos.system.child import start
 from artos.system.exit_report import ExitReport
 from artos.system.snapshot import Snapshot
+from head.run.concerns.configured import Configured
 from head.run.concerns.scaling import Scaling
 from head.run.member_host import hosts
 from head.run.run import Run
@@ -149,7 +151,7 @@ class Supervisor(Loop):
 
     def _changed(self, member: Member) -> None:
         if member == self._control.member:
-            self._mail.malformed += self._control.serve(self._scale)
+            self._mail.malformed += self._control.serve(self._change)
         elif member in self._hosts:
             self._beside_changed(member)
         else:
@@ -174,7 +176,13 @@ class Supervisor(Loop):
     def _due(self) -> float | None:
         return self._coordinator.engine.due()
 
-    def _scale(self, request: control.ScaleRun) -> control.RunScaled:
+    def _change(self, request: control.RunRequest) -> control.RunReply:
+        if isinstance(request, control.SetRun):
+            try:
+                now = self._coordinator.concern(Configured).set(request.settings)
+            except Refused as refused:
+                return control.RunSet(fault=str(refused))
+            return control.RunSet(now.number, now.settings)
         most = self._coordinator.plan.actors
         try:
             self._coordinator.concern(Scaling).scale(request.actors)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from artos.runs.plan import Plan
+from artos.specs.configuration import Configuration
 from artos.specs.members import ACTORS, EVALUATOR, LEARNER
 from head.run.concerns.budget import Budget
+from head.run.concerns.configured import Configured, Keep
 from head.run.concerns.episodes import EpisodesOver
 from head.run.concerns.evaluation import Evaluation
 from head.run.concerns.failures import FailureLimits
@@ -34,6 +36,8 @@ def connect(
     base_steps: int = 0,
     limits: FailureLimits | None = None,
     scaler: Scaler | None = None,
+    configuration: Configuration | None = None,
+    keep: Keep | None = None,
 ) -> Run:
     """Draw the workload: which firing goes where, and what else a run has.
 
@@ -54,6 +58,7 @@ def connect(
     limits = limits or FailureLimits.within(plan.deadline)
     concerns = (
         Records(run),
+        Configured(run, configuration or Configuration(), keep),
         Leases(run),
         Lag(run),
         Budget(run),

@@ -46,7 +46,7 @@ HERE: dict[str, tuple[str, ...]] = {
     "usage": (),
 }
 """Commands that are to be had without a cluster."""
-OF_A_CLUSTER = {"submit", "drain", "undrain", "scale", "get", "sweep", "up", "down"}
+OF_A_CLUSTER = {"submit", "drain", "undrain", "scale", "set", "get", "sweep", "up", "down"}
 """What these print is parsed in the tests of daemons, sweeps and engines, and there only."""
 DAEMONS = {"head", "worker"}
 OTHERS = {"setup", "completion"}

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from artos import Learner, RolloutActor, Workload
+from artos import Changeable, Learner, RolloutActor, Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 STEPS, MOST = 16, 40_000
@@ -84,6 +84,10 @@ class Bookkeeper(Learner):
     """Learns nothing of use; ``live`` carries the book, so it is published with the weights."""
 
     parameters = 2
+    changeable = (Changeable("shown", ge=0),)
+
+    def __init__(self) -> None:
+        self.shown = 0.0
 
     def setup(self, context: Any) -> None:
         self.params = np.zeros(self.parameters, np.float32)
@@ -96,7 +100,7 @@ class Bookkeeper(Learner):
                 self.book[self.count[0]] = (claim.actor, step, *row[0][:2])
                 self.count += 1
         self.fresh = True
-        return {"rows": float(self.count[0])}
+        return {"rows": float(self.count[0]), "shown": self.shown}
 
     def live(self) -> Any:
         return {"params": self.params, "learner.book": self.book, "learner.count": self.count}

@@ -83,6 +83,12 @@ class RND(PPO):
         scale = RewardScale(plan.actors, plan.envs, s.novelty_gamma)
         self.novelty_scale = self.own("novelty_scale", scale)
 
+    def change(self, name: str, value: float) -> None:
+        """Go on with another value; ``lr`` is also that of the value of novelty."""
+        super().change(name, value)
+        if name == "lr":
+            self.worth.optimiser.lr = value
+
     def _unmeasured(self) -> bool:
         """Whether there are statistics that count no rows yet."""
         return super()._unmeasured() or self._newborn()

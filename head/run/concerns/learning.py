@@ -43,7 +43,9 @@ class Learning(Concern[Run]):
         elif run.admits(firing):
             used, steps = run.progress.used, run.progress.consumed
             number, (role, method), claims = firing.number, parsed(target), firing.claims
-            run.invoke(Member(role), Invoke(number, target, method, claims, 0, True, used, steps))
+            call = Invoke(number, target, method, claims, progress=used, steps=steps,
+                          settings=run.configuration.of(role))  # fmt: skip
+            run.invoke(Member(role), call)
             run.claims.claim(target, claims)
         else:
             run.ports.journal.take_back(firing.number)

@@ -174,6 +174,14 @@ def rounds(spec: EnvSpec, seed: int = 0, far: float = 0.0) -> Any:
     return batch
 
 
+def test_another_step_size_of_rnd_is_that_of_both_values() -> None:
+    learner = made(artos.RND, **FEW)
+    predictor = learner.predictor.optimiser.lr
+    learner.change("lr", 0.5)
+    found = [each.optimiser.lr for each in (learner.network, learner.worth, learner.predictor)]
+    assert found == [0.5, 0.5, predictor]
+
+
 def test_rnd_adds_what_is_new_to_what_is_paid() -> None:
     """Once statistics count the rows: in units of both, and beyond the end of an episode."""
     learner, batch = made(artos.RND, **FEW, novelty_weight=3.0), rounds(SPEC, far=40.0)

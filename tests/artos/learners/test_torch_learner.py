@@ -118,6 +118,17 @@ def test_another_process_goes_on_with_everything(tmp_path: Path) -> None:
     assert wanted["learner.count.params"] == 4
 
 
+def test_another_step_size_holds_from_the_next_step_on(tmp_path: Path) -> None:
+    stage = Stage(Owner(), tmp_path)
+    assert [each.name for each in stage.learner.changeable] == ["lr"]
+    rates = [stage.learner.network.optimiser.lr]
+    for settings in ({"lr": 0.5}, {"lr": 0.0625}):
+        stage.role.run(Invoke(7, "learner.update", "update", settings=settings))
+        rates.append(stage.learner.network.optimiser.lr)
+    assert rates[1:] == [0.5, 0.0625]
+    assert stage.learner.lr == 0.0625, "what a learner anneals from"
+
+
 def test_an_update_in_which_anything_stepped_is_a_version(tmp_path: Path) -> None:
     stage = Stage(Owner(), tmp_path)
     assert [stage.call(), stage.call("prepare"), stage.call()] == [1, 2, 3]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import SUPPORT
 
 from artos import Actor, Learner, RolloutActor
 from artos.runtime.register import register
@@ -135,3 +137,25 @@ def test_defaults_that_a_default_learner_has() -> None:
     assert "SoundLearner computes on the CPU only" in said
     with pytest.raises(NotImplementedError):
         Learner().update(None, None)  # type: ignore[arg-type]
+
+
+MISNAMED = """
+from dataclasses import replace
+from artos import Changeable
+from counting import Bookkeeper, workload as made
+
+class Misnamed(Bookkeeper):
+    changeable = (Changeable("shown"), Changeable("showm", ge=0))
+
+def workload():
+    return replace(made(), learner=Misnamed())
+"""
+
+
+def test_what_may_be_set_must_be_there_to_be_set(tmp_path: Path) -> None:
+    shutil.copy(SUPPORT / "counting.py", tmp_path)
+    (tmp_path / "my_misnamed_setting.py").write_text(MISNAMED)
+    reference = Reference(f"{tmp_path}/my_misnamed_setting.py:workload", {}, str(tmp_path))
+    assert register(reference, 1).faults == (
+        "Misnamed.changeable names 'showm', which is no attribute of it: set it in __init__",
+    )

@@ -13,9 +13,18 @@ from artos.buffer.mailbox import Board
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import DeadlineExceeded, NotRunning, Refused
 from artos.protocol.codec import encode
-from artos.protocol.control import PROTOCOL, RunScaled, ScaleRun, StopRun
+from artos.protocol.control import (
+    PROTOCOL,
+    RunReply,
+    RunRequest,
+    RunScaled,
+    RunSet,
+    ScaleRun,
+    SetRun,
+    StopRun,
+)
 from artos.runs.plan import Site
-from artos.runtime.control import ControlServer, address_file, announced, scale
+from artos.runtime.control import ControlServer, address_file, announced, scale, set_settings
 from artos.specs.members import CONTROL, Member, Members
 from artos.version import VERSION
 
@@ -37,7 +46,8 @@ def served(
     """Serve the server as a node does until the control has its answer; what was asked for."""
     wanted: list[int] = []
 
-    def decide(request: ScaleRun) -> RunScaled:
+    def decide(request: RunRequest) -> RunReply:
+        assert isinstance(request, ScaleRun)
         wanted.append(request.actors)
         return answer
 
@@ -59,6 +69,38 @@ def test_a_control_is_answered(fault: str, site: Site, tmp_path: Path) -> None:
             asked.result()
     else:
         assert asked.result() == RunScaled(12, 16)
+
+
+def test_settings_are_answered_with_all_that_hold_or_with_all_faults(
+    site: Site, tmp_path: Path
+) -> None:
+    board = Board.create(site.board_path, MEMBERS)
+    server, asked = ControlServer(board), list[RunRequest]()
+
+    def decide(request: RunRequest) -> RunReply:
+        asked.append(request)
+        return RunSet(2, {"learner.lr": 0.5}) if len(asked) == 1 else RunSet(fault="one\ntwo")
+
+    with announced(tmp_path, site), ThreadPoolExecutor(1) as pool:
+        for settings in ({"learner.lr": 0.5}, {"lr": 1.0}):
+            told = pool.submit(set_settings, tmp_path, settings, 20.0)
+            while not told.done():
+                if board.doorbell.wait(0.5) and server.member in board.changed():
+                    server.serve(decide)
+            if len(asked) == 1:
+                assert told.result() == RunSet(2, {"learner.lr": 0.5})
+        with pytest.raises(Refused) as refused:
+            told.result()
+    assert refused.value.faults == ("one", "two")
+    assert asked == [SetRun(tmp_path.name, {"learner.lr": 0.5}), SetRun(tmp_path.name, {"lr": 1.0})]
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_what_no_message_can_carry_is_refused_before_anybody_is_asked(
+    value: float, tmp_path: Path
+) -> None:
+    with pytest.raises(Refused, match=r"learner\.lr=.*: write a finite number"):
+        set_settings(tmp_path, {"learner.lr": value})
 
 
 def test_nothing_is_found_where_nothing_runs(site: Site, tmp_path: Path) -> None:

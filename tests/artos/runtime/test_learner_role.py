@@ -113,6 +113,23 @@ def test_metrics_are_plain_numbers_whatever_a_learner_has_computed_them_with(sta
     encode(done)
 
 
+def test_what_was_set_is_changed_once_before_the_invocation_and_again_in_another_process(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, float]] = []
+    monkeypatch.setattr(Toy, "change", lambda self, name, value: told.append((name, value)))
+    stage.learner.act = lambda batch: told.append(("update", 0.0))
+    first = Invoke(1, "learner.update", "update", settings={"lr": 0.5})
+    second = Invoke(2, "learner.update", "update", settings={"lr": 0.5, "clip": 0.1})
+    for call in (first, first, second):
+        stage.role.run(call)
+    update = ("update", 0.0)
+    assert told == [("lr", 0.5), update, update, ("clip", 0.1), update]
+    told.clear()
+    LearnerRole(stage.learner, stage.model["model_param"], stage.blocks).run(second)
+    assert sorted(told[:2]) == [("clip", 0.1), ("lr", 0.5)]
+
+
 class Meter(DeviceMeter):
     """Finds a quarter of each update idle."""
 

@@ -24,8 +24,8 @@ R1 = Holder(KeyRole.RUN, "r1")
 KEYS = {"ann": ANN, "w1": W1, "any": ANY, "r1": R1}
 
 USERS = {
-    "Submit", "Archive", "ListRuns", "ReadStatus", "ReadLogs", "ReadLimits", "ScaleRun", "StopRun",
-    "DrainNode", "UndrainNode", "ListFiles", "ReadFile",
+    "Submit", "Archive", "ListRuns", "ReadStatus", "ReadLogs", "ReadLimits", "ScaleRun", "SetRun",
+    "StopRun", "DrainNode", "UndrainNode", "ListFiles", "ReadFile",
 }  # fmt: skip
 NODES = {
     "Hello", "Load", "ExecutorEnded", "Leaving", "Bye", "FetchArchive", "LogPiece",
@@ -33,7 +33,7 @@ NODES = {
     "ExecutorUp", "ActorReport", "Died", "Packed", "ReadPiece", "BundlePiece", "BundleRejected",
     "ExecutorNews", "ExecutorLog", "ExecutorClosed", "Greet", "Chunk", "Pull",
 }  # fmt: skip
-RUNS = {"RunUp", "RunNews", "RunScaled"}
+RUNS = {"RunUp", "RunNews", "RunScaled", "RunSet"}
 EVERYBODY = {"Refusal"}
 KINDS = {kind.__name__: kind for kind in codec.TYPES}
 

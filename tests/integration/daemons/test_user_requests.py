@@ -25,7 +25,9 @@ from head.daemon.quotas import Quota, Quotas
 from head.daemon.run import Run, Seconds
 from head.daemon.run_host import Ended, RunHost
 
-FIELDS = {"run": "r9", "file": "f", "node": "w9", "actors": 3, "request": {"ticket": "1"}}
+FIELDS = {
+    "run": "r9", "file": "f", "node": "w9", "actors": 3, "request": {"ticket": "1"}, "settings": {},
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -76,6 +78,7 @@ def test_a_run_is_that_of_the_user_whose_key_submits_it(
     [
         (control.StopRun, "stop"),
         (lambda run: control.ScaleRun(run, 3), "scale"),
+        (lambda run: control.SetRun(run, {"learner.lr": 0.1}), "set settings of"),
         (control.ReadLogs, "read the logs of"),
         (lambda run: control.Submit({"ticket": run, "resume": run}), "resume"),
     ],
@@ -119,10 +122,27 @@ def test_a_run_is_scaled_and_answers_in_the_order_of_the_requests(
     assert second.heard == [control.Answer(fault="4 are registered")]
 
 
+def test_settings_are_passed_on_to_the_run_and_answered_between_other_requests(
+    head: Head, process: Peer
+) -> None:
+    user, other = head.peer("user:owner/1"), head.peer("user:owner/2")
+    wanted = control.SetRun("r1", {"learner.lr": 0.5})
+    user.say(wanted)
+    head.until(lambda: wanted in process.heard, process)
+    other.say(control.ScaleRun("r1", 3))
+    head.until(lambda: scalings(process), process)
+    process.say(control.RunSet(2, {"learner.lr": 0.5, "learner.clip": 0.1}))
+    process.say(control.RunScaled(3, 4))
+    head.until(lambda: user.heard and other.heard, user, other)
+    now = {"learner.lr": 0.5, "learner.clip": 0.1}
+    assert user.heard == [control.Answer({"configuration": 2, "settings": now})]
+    assert other.heard == [control.Answer({"actors": 3, "most": 4})]
+
+
 def test_a_run_that_does_not_answer_is_given_up(
     head: Head, process: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("head.daemon.client_api._SCALE_SECONDS", 0.0)
+    monkeypatch.setattr("head.daemon.client_api._ANSWER_SECONDS", 0.0)
     answer = head.ask(head.peer("user:owner/1"), control.ScaleRun("r1", 3))
     assert "run r1 did not answer" in answer.fault
 

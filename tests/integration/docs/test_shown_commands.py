@@ -52,6 +52,7 @@ TEXTS = "--total-steps 8000 --set width=16"
 DAEMONS = Elsewhere(
     "integration/daemons/test_cluster_life.py::test_a_run_of_the_users_code_on_two_workers"
 )
+SET_LIVE = Elsewhere("integration/runs/test_set_live.py::test_it_outlives_the_learner_and_the_run")
 SLURM = Elsewhere(
     "integration/engines/test_slurm.py::test_a_run_goes_on_while_its_nodes_come_and_go"
 )
@@ -233,6 +234,8 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos top": DAEMONS,
     "artos logs -f ppo-Pong-seed1-1": DAEMONS,
     "artos stop ppo-Pong-seed1-1": DAEMONS,
+    "artos set ppo-Pong-seed1-1 learner.lr=1e-4": SET_LIVE,
+    "artos set ppo-Pong-seed1-1 learner.clip=0.1": SET_LIVE,
     "artos run my_algo.py:workload --total-steps 150000 --run-dir runs/stopped": Elsewhere(
         "integration/runs/test_stopping.py::test_once"
     ),

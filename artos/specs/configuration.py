@@ -1,0 +1,92 @@
+"""What ``artos set`` may change while a run goes, and what it has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Annotated
+
+import msgspec
+
+from artos.errors import Refused
+from artos.specs.fields import Finite, Line, Small
+from artos.system.closest import closest
+
+MOST_SETTINGS = 100
+"""Settings that a message may name; they also travel with each invocation of the learner."""
+Settings = Annotated[dict[Line, Finite], msgspec.Meta(max_length=MOST_SETTINGS)]
+"""Values by name, as ``artos set`` takes them: ``learner.lr``."""
+
+
+class Changeable(msgspec.Struct, frozen=True):
+    """A number among a role's settings that may change while a run goes.
+
+    It must be above ``gt``, at least ``ge`` and at most ``le``, as far as these are given.
+    """
+
+    name: str
+    gt: float | None = None
+    ge: float | None = None
+    le: float | None = None
+
+    def faults(self, shown: str, value: float) -> Iterator[str]:
+        """What is wrong with a value of the setting, which users know by the name ``shown``."""
+        if self.gt is not None and not value > self.gt:
+            yield f"{shown} must be above {self.gt:g}, not {value:g}"
+        if self.ge is not None and not value >= self.ge:
+            yield f"{shown} must be at least {self.ge:g}, not {value:g}"
+        if self.le is not None and not value <= self.le:
+            yield f"{shown} must be at most {self.le:g}, not {value:g}"
+
+
+class Configuration(msgspec.Struct, frozen=True):
+    """The settings of a run that were changed; ``number`` grows with every change."""
+
+    number: Small = 0
+    settings: Settings = {}
+
+    def changed(
+        self, settings: Mapping[str, float], known: Mapping[str, Changeable]
+    ) -> Configuration:
+        """With these settings changed, too, of those that are ``known`` by name.
+
+        Raises:
+            Refused: no such setting may change, or it may not have that value; all faults at once.
+        """
+        if wrong := [*_faults(settings, known)]:
+            raise Refused(wrong)
+        return Configuration(self.number + 1, {**self.settings, **settings})
+
+    def of(self, role: str) -> dict[str, float]:
+        """Those of a role, by the names that it knows."""
+        front = f"{role}."
+        found = self.settings.items()
+        return {name.removeprefix(front): each for name, each in found if name.startswith(front)}
+
+    def without(self, names: Sequence[str]) -> Configuration:
+        """Without the settings of these names."""
+        kept = {name: value for name, value in self.settings.items() if name not in names}
+        return self if kept == self.settings else Configuration(self.number + 1, kept)
+
+
+def sendable(settings: Mapping[str, float]) -> dict[str, float]:
+    """The settings, as they may be part of a message.
+
+    Raises:
+        Refused: they may not.
+    """
+    wrong = [f"{n}={v}: write a finite number" for n, v in settings.items() if not isfinite(v)]
+    if len(settings) > MOST_SETTINGS:
+        wrong.append(f"{len(settings)} settings are more than {MOST_SETTINGS}: set fewer at once")
+    if wrong:
+        raise Refused(wrong)
+    return {**settings}
+
+
+def _faults(settings: Mapping[str, float], known: Mapping[str, Changeable]) -> Iterator[str]:
+    can = ", ".join(known) or "nothing"
+    for name, value in settings.items():
+        if (setting := known.get(name)) is not None:
+            yield from setting.faults(name, value)
+        else:
+            yield f"{name} cannot be set while the run goes{closest(name, [*known])}; can be: {can}"

@@ -1,0 +1,53 @@
+"""`artos set`: a live run goes on with another value, also its next learner, also when resumed."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from helpers import PATIENCE
+from named import LEARNER
+from real_runs import Artos, journal, updates
+
+pytestmark = [pytest.mark.processes, pytest.mark.long]
+
+Start = Callable[..., Artos]
+
+
+def test_it_outlives_the_learner_and_the_run(start: Start, home: Path) -> None:
+    slow, run = home / "slow", home / "run"
+    slow.touch()
+    begun = ("run", "counting.py:workload", "--run-dir", run, "--total-steps", 3200, "--json")
+    artos = start(*begun)
+    artos.until(lambda: updates(run) and (run / "checkpoint" / "manifest.json").exists())
+    assert asked(home, run, "learner.shown=2") == (0, {"learner.shown": 2.0})
+    assert asked(home, run, "learner.shown=-1", "shown=2") == (2, {})
+    learner = artos.member(LEARNER)
+    assert learner is not None
+    learner.kill()
+    artos.until(lambda: [line for line in journal(run) if "died" in line])
+    before = updates(run)
+    artos.until(lambda: updates(run) > before)
+    artos.children()
+    artos.signal(signal.SIGKILL)
+    artos.process.wait()
+    psutil.wait_procs(artos.survivors(), timeout=PATIENCE)
+    slow.unlink()
+    outcome = start("run", "--resume", run, "--json").wait()
+    assert outcome.status == 0, outcome.err
+    assert "as it was set while the run went: learner.shown=2" in outcome.err
+    assert outcome.summary["progress"]["metrics/shown"] == 2.0
+    assert [line["set"] for line in journal(run) if "set" in line] == [{"learner.shown": 2.0}] * 2
+
+
+def asked(home: Path, run: Path, *settings: str) -> tuple[int, dict[str, Any]]:
+    """The exit status of `artos set`, and what it says holds now."""
+    folder = home / "asking"
+    folder.mkdir(exist_ok=True)
+    outcome = Artos(folder, ("set", run, *settings, "--json")).wait()
+    return outcome.status, json.loads(outcome.out)["settings"] if outcome.status == 0 else {}
