@@ -123,10 +123,12 @@ class ReplayTrigger(Trigger):
         many = f"{self.sample.batch} {type(self.sample).__name__.lower()}"
         initial = getattr(self.sample, "initial", "")
         first = f" (first by {initial})" if initial else ""
+        her = getattr(self.sample, "her", 0)
+        goals = f", {her:g} of them with a goal that was reached later" if her else ""
         bound = "" if self.max_lag is None else f", at most {self.max_lag} versions old"
         return (
-            f"{many} draws{first} of {short(self.keys)}{bound}; each row {self.ratio:g} times, "
-            f"within {self.limit.slack:g} draws, once {self.after} are there"
+            f"{many} draws{first} of {short(self.keys)}{goals}{bound}; each row {self.ratio:g} "
+            f"times, within {self.limit.slack:g} draws, once {self.after} are there"
         )
 
     def faults(self, plan: Plan) -> Iterator[str]:

@@ -49,6 +49,7 @@ from artos.system import child
 from artos.system.regular_file import contents
 
 if TYPE_CHECKING:
+    from artos.buffer.samplers.hindsight import Goals
     from artos.runtime.leased import LeasedRole
 
 MODEL = "model_param"
@@ -125,10 +126,21 @@ def learner_role(
 
         device_of(device).pin(model.segment.memory)
     samplers = {
-        draw.target: sampler_of(draw, blocks, seed_of(plan.seed, number, plan.resumes))
+        draw.target: sampler_of(
+            draw, blocks, seed_of(plan.seed, number, plan.resumes), partial(_goals, plan)
+        )
         for number, draw in enumerate(plan.draws)
     }
     return LearnerRole(learner, model[MODEL], blocks, samplers, meter_of(device), cores)
+
+
+def _goals(plan: Plan) -> Goals:
+    """What the environment says of goals: one of the learner's own is asked."""
+    from artos.envs.goal_rewards import GoalRewards  # noqa: PLC0415  # others need no environment
+    from artos.envs.spec import EnvSpec  # noqa: PLC0415
+
+    spec = msgspec.convert(plan.env_spec, EnvSpec, strict=False)
+    return GoalRewards(plan.env, spec, plan.seed)
 
 
 def any_learner_role(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.samplers.hindsight import Goals, Hindsight
 from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.patterns import Draw, Prioritised, Sequences, Uniform
 from artos.buffer.samplers.priorities import WEIGHTS
@@ -73,8 +74,19 @@ def drawn(sampler: Sampler, version: int, progress: float) -> DrawnBatch:
     return DrawnBatch(sampler.sample(version), sampler)
 
 
-def sampler_of(draw: Draw, blocks: Mapping[int, ActorBlock], seed: int) -> Sampler:
-    """The sampler that draws like that from these blocks."""
+def sampler_of(
+    draw: Draw,
+    blocks: Mapping[int, ActorBlock],
+    seed: int,
+    goals: Callable[[], Goals] | None = None,
+) -> Sampler:
+    """The sampler that draws like that from these blocks.
+
+    ``goals`` is asked for what the environment says of goals, if any are to be relabelled.
+
+    Raises:
+        ValueError: they are, and there is nobody to ask.
+    """
     keys, max_lag = draw.keys, draw.max_lag
     match pattern := draw.pattern:
         case Sequences(batch, length, burn_in, alpha, beta):
@@ -83,9 +95,15 @@ def sampler_of(draw: Draw, blocks: Mapping[int, ActorBlock], seed: int) -> Sampl
                 max_lag=max_lag,
             )  # fmt: skip
         case Uniform(batch):
+            hindsight = None
+            if pattern.her:
+                if goals is None:
+                    raise ValueError(f"{pattern} relabels goals: say what the environment pays")
+                hindsight = Hindsight(pattern.her, goals(), pattern.gamma, seed)
             return UniformSampler(
-                blocks, keys, batch, seed=seed, max_lag=max_lag, **_ahead(pattern, keys)
-            )
+                blocks, keys, batch, seed=seed, max_lag=max_lag, hindsight=hindsight,
+                **_ahead(pattern, keys),
+            )  # fmt: skip
         case Prioritised(batch, alpha, beta):
             return PrioritisedSampler(
                 blocks,
