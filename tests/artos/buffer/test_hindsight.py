@@ -85,7 +85,7 @@ class Episodes:
 
     def sampler(self, her: float, goals: Told | None = None, batch: int = 256) -> UniformSampler:
         draw = Draw("learner.update", DRAWN, Uniform(batch, gamma=GAMMA, her=her))
-        made = sampler_of(draw, {0: self.block}, 1, lambda: goals or Told())
+        made = sampler_of(draw, {0: self.block}, 1, goals=lambda: goals or Told())
         assert isinstance(made, UniformSampler)
         return made
 
