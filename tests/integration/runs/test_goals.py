@@ -29,7 +29,7 @@ def goals(home: Path) -> Path:
 @pytest.mark.processes
 @pytest.mark.parametrize(
     ("run", "steps", "bar", "bad"),
-    [(FLIP, 4_000, -6.5, -9.0), (REACH, 2_500, -9.0, -16.0)],
+    [(FLIP, 4_000, -6.5, -9.0), (REACH, 2_200, -9.0, -16.0)],
     ids=["dqn", "td3"],
 )
 def test_goals_are_learned(
