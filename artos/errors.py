@@ -253,6 +253,14 @@ class LearnerFailed(MemberFailed):
         super().__init__(f"the learner failed after version {version}", trace, restarts)
 
 
+class EnvServerFailed(ArtosError):
+    """The server of an environment, at ``url``, failed as ``why`` says; ``then`` is what to do."""
+
+    def __init__(self, url: str, why: str, then: str) -> None:
+        self.url, self.why, self.then = url, why, then
+        super().__init__(f"the OpenEnv server at {url} {why}: {then}")
+
+
 class DataPathFailed(ArtosError):
     """A process that moves experience or weights between nodes ended again and again."""
 

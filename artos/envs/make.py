@@ -25,7 +25,7 @@ from artos.envs.games import GameRows, is_game
 from artos.envs.serial import SerialVectorEnv
 from artos.envs.spec import CHOSEN, STACK, EnvSpec, spec_of
 from artos.envs.trial import try_out
-from artos.errors import Refused
+from artos.errors import ArtosError, Refused
 from artos.system.closest import closest
 from artos.system.importing import users_module
 from artos.system.under_way import under_way
@@ -36,6 +36,7 @@ _FACTORY = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 _VECTOR = "vector:"
 _ALE = "ale_py:"
 _GAMES = "pettingzoo"
+_SERVERS = "openenv:"
 _FRAMES = 4
 _MADE_BY = ("gymnasium", "ale_py")
 """Packages whose ids others use for environments of their own, which they do not register."""
@@ -73,6 +74,7 @@ def make_vector(
     - an Atari id (``PongNoFrameskip-v4``, ``ALE/Pong-v5``): the standard preprocessing;
     - ``pettingzoo:MODULE`` (``pettingzoo:classic.rps_v2``, or a module of your own with a function
       ``parallel_env``): a row for each agent of the game;
+    - ``openenv:URL`` (``openenv:ws://127.0.0.1:8000``): a session of an OpenEnv server;
     - ``module:factory``, which returns an Env or a VectorEnv and gets ``seed`` and ``num_envs`` if
       it accepts them. ``seed`` matters only there: ``Stepper.reset`` seeds the episodes.
 
@@ -121,6 +123,8 @@ def describe(env: str) -> EnvSpec:
         return spec if masks is None else spec.masked_by_info(masks)
     except Refused:
         raise
+    except ArtosError as error:
+        raise Refused([f"environment {env}: {error}"]) from error
     except Exception as error:
         raise Refused([f"environment {env} fails: {_tail(error)}"]) from error
     finally:
@@ -139,8 +143,8 @@ def open_vector(
 
 
 def is_factory(env: str) -> bool:
-    """Whether an address is ``module:factory`` of the user's own, or a game of PettingZoo's."""
-    if env.startswith(f"{_GAMES}:"):
+    """Whether an address is ``module:factory`` of the user's own, or a game or server of others."""
+    if env.startswith((f"{_GAMES}:", _SERVERS)):
         return True
     return bool(_FACTORY.match(parted(env)[0])) and not env.startswith(_VECTOR)
 
@@ -326,8 +330,16 @@ def factory_of(env: str) -> Callable[..., Any]:
     """The factory that an address names, imported.
 
     Raises:
-        Refused: it cannot be imported, or is not a function.
+        Refused: it cannot be imported, or is not a function, or names no server.
     """
+    if env.startswith(_SERVERS):
+        try:
+            from artos.envs.openenv import opening  # noqa: PLC0415 (an extra)
+        except ImportError as error:
+            raise Refused(
+                [f"environment {env} needs the OpenEnv extra: pip install 'artos[openenv]'"]
+            ) from error
+        return opening(parted(env)[0].removeprefix(_SERVERS))
     module, _, name = parted(env)[0].partition(":")
     if module == _GAMES:
         module, name = name, "parallel_env"
@@ -371,6 +383,10 @@ def _call(env: str, factory: Callable[..., Any], envs: int, seed: int) -> Any:
     offered = accepted(factory, {"seed": seed, "num_envs": envs})
     try:
         return factory(**(offered | arguments))
+    except Refused:
+        raise
+    except ArtosError as error:
+        raise Refused([f"environment {env}: {error}"]) from error
     except Exception as error:
         why = hints.lacking(error) or f"the factory failed: {_tail(error)}"
         raise Refused([f"environment {env}: {why}"]) from error

@@ -17,7 +17,7 @@ def python_with(folder: Path, *packages: str) -> Path:
     Raises:
         LayerFailed: they cannot be installed.
     """
-    _run(sys.executable, "-m", "venv", str(folder))
+    _run(sys.executable, "-m", "venv", "--without-pip", str(folder))  # it has that of this one
     found = next(folder.glob("lib/python*/site-packages"))
     beside = f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
     (found / "beside.pth").write_text(beside)

@@ -66,6 +66,10 @@ CARRIED = Elsewhere(
     "integration/daemons/test_carried_runs.py"
     "::test_it_goes_on_elsewhere_when_its_node_is_drained_or_killed"
 )
+OPENENV = Elsewhere(
+    "integration/openenv/test_openenv_server.py"
+    "::test_two_actors_train_on_a_server_and_leave_no_session"
+)
 DEVELOPERS = NotRun("what developers and CI run; this suite is part of it")
 TRAINED = "run ppo --inline --total-steps 2048 --run-dir runs/first"
 SEED_1 = "runs/ppo-CartPole-v1-seed1-1"
@@ -92,6 +96,10 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run ppo --env pettingzoo:classic.rps_v2 --set envs=8 --total-steps 20000": Run(
         "--total-steps 2048", needs="pygame"
     ),
+    "artos run ppo --env openenv:ws://127.0.0.1:8000": OPENENV,
+    "artos run ppo --env openenv:ws://127.0.0.1:8000 --set envs=2 --total-steps 8192": OPENENV,
+    "artos check openenv:ws://127.0.0.1:8000": NotRun("it needs a server; registration does alike"),
+    "python -m uvicorn signals_server:app --port 8000": OPENENV,
     "artos run ppo --env HalfCheetah-v5": Run("--total-steps 512", needs="mujoco"),
     "artos run dqn --env LunarLander-v3 --set replay=prioritised": Run(SHORT_REPLAY, needs="Box2D"),
     "artos run sac --env HalfCheetah-v5 --total-steps 1e6": Run(SHORT_REPLAY, needs="mujoco"),
