@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from artos.learners.advantage_cache import AdvantageCache
     from artos.learners.context import LearnerContext
     from artos.learners.network import Network
-    from artos.learners.optimisers import Adam, RMSprop, TorchOptimiser
+    from artos.learners.optimisers import Adam, ByPart, RMSprop, TorchOptimiser
     from artos.learners.torch_learner import TorchLearner
     from artos.losses.gae import advantages, discounted
     from artos.losses.vtrace import vtrace
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from artos.protocol.views import Status
     from artos.scaling.policy import Observation, ScalingPolicy
     from artos.specs.contracts import Actor, Learner, Wrote
+    from artos.specs.data import Rows
     from artos.specs.keys import DataKey, ObjectKey
     from artos.specs.workload import Workload
     from artos.trained.evaluation import Evaluation
@@ -95,6 +96,7 @@ __all__ = [
     "ApeX",
     "ArtosError",
     "Batch",
+    "ByPart",
     "Claim",
     "Cluster",
     "CrossQ",
@@ -120,6 +122,7 @@ __all__ = [
     "Rainbow",
     "Result",
     "RolloutActor",
+    "Rows",
     "RunFailed",
     "ScalingPolicy",
     "SequenceSampler",
@@ -162,6 +165,7 @@ _MODULES = {
     "TRPO": "triggers.algorithms.trpo",
     "Actor": "artos.specs.contracts",
     "Learner": "artos.specs.contracts",
+    "Rows": "artos.specs.data",
     "Wrote": "artos.specs.contracts",
     "ActorBlock": "artos.buffer.actor_block",
     "ActorContext": "artos.actors.context",
@@ -175,6 +179,7 @@ _MODULES = {
     "ObjectKey": "artos.specs.keys",
     "ActInfo": "artos.policies.acting",
     "Adam": "artos.learners.optimisers",
+    "ByPart": "artos.learners.optimisers",
     "LearnerContext": "artos.learners.context",
     "Network": "artos.learners.network",
     "TorchOptimiser": "artos.learners.optimisers",

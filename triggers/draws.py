@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,17 +12,19 @@ import msgspec
 from artos.buffer.samplers.patterns import Sequences
 from artos.runs.plan import Plan
 from artos.specs.keys import AGES_KEY, VALID_KEY
+from artos.system.closest import closest
 
 if TYPE_CHECKING:
     from triggers.replay import ReplayTrigger
 
 _READ = ("rewards", "terminations", "truncations")
 """Keys that looking ahead, or the ends of sequences, read."""
+_OF_LIVE_ROWS = ("ratio", "after", "slack", "max_lag")
 
 
 def ample_slack(plan: Plan, replay: ReplayTrigger) -> float:
     """Draws of a round and a batch: with that learner and actors both work; half is the least."""
-    return replay.ratio * plan.steps * plan.envs + replay.sample.rows
+    return replay.ratio * plan.steps * plan.envs + replay.live_rows
 
 
 def draw_faults(replay: ReplayTrigger, plan: Plan) -> list[str]:
@@ -33,7 +36,59 @@ def draw_faults(replay: ReplayTrigger, plan: Plan) -> list[str]:
         found.append(f"after must be a whole number of at least 0, not {replay.after!r}")
     if replay.slack is not None and not _positive(replay.slack):
         found.append(f"slack must be a positive number, not {replay.slack!r}")
-    return [*found, *_pattern(replay, plan)] or [*_reach(replay, plan)]
+    found += [*_pattern(replay, plan), *_data(replay, plan)]
+    return found or [*_reach(replay, plan), *_held(replay, plan)]
+
+
+def _data(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
+    """What is wrong with ``source``."""
+    known, batch = [each.name for each in plan.data], replay.sample.batch
+    for name in replay.data:
+        if name not in known:
+            have = f" (have {', '.join(known)})" if known else ""
+            yield (
+                f"source: the workload has no data set {name!r}{closest(str(name), known)}{have}: "
+                f'give it data={{"{name}": Rows("FILE.npz")}}'
+            )
+    picks = [*replay.data.values()]
+    if not all(isinstance(each, int) and each > 0 for each in picks):
+        yield f"source={replay.source!r}: numbers of picks are whole and at least 1"
+    elif sum(picks) > batch:
+        yield f"source={replay.source!r}: {sum(picks)} picks of a batch of {batch}: lower them"
+    elif replay.live_rows and not plan.actors:
+        yield (
+            f"{replay.live_rows} rows of each batch are live, and actors=0 brings none: write "
+            f'source="{next(iter(replay.data), next(iter(known), "demos"))}", or raise actors'
+        )
+    elif not replay.live_rows:
+        defaults = {field.name: field.default for field in fields(replay)}
+        given = [n for n in _OF_LIVE_ROWS if getattr(replay, n) != defaults[n]]
+        if given:
+            yield (
+                f"{', '.join(given)}: about live rows, of which this batch has none; leave it out, "
+                "or say by source={NAME: PICKS} that only some rows are of a data set"
+            )
+
+
+def _held(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
+    """Data sets that lack what is drawn from them."""
+    pattern, written = replay.sample, {key.name for key in plan.data_keys}
+    initial = getattr(pattern, "initial", "")
+    needed = (*replay.keys, *_READ, VALID_KEY, AGES_KEY, *((initial,) if initial else ()))
+    window = pattern.window if isinstance(pattern, Sequences) else 1
+    for each in (each for each in plan.data if each.name in replay.data and each.rows):
+        have, where = {key.name for key in each.keys}, f"{each.name!r} ({each.path})"
+        lacks = [name for name in dict.fromkeys(needed) if name in written and name not in have]
+        if lacks:
+            yield (
+                f"data set {where} lacks {', '.join(map(repr, lacks))}: store an array of that "
+                "name, or draw other keys"
+            )
+        if each.rows <= window:
+            yield (
+                f"data set {where} has {each.rows} rows, and a draw takes {window} and the next "
+                "one: give it more"
+            )
 
 
 def _pattern(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
@@ -75,6 +130,8 @@ def _pattern(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
 
 
 def _reach(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
+    if not replay.live_rows:
+        return
     held = plan.capacity * plan.envs * plan.at_work.least
     if replay.after > held:
         yield (
@@ -97,7 +154,7 @@ def _reach(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
     if replay.limit.slack < least:
         yield (
             f"slack={replay.limit.slack:g} can never be kept: a round is {rows} transitions, drawn "
-            f"{replay.ratio:g} times each, and a batch draws {replay.sample.rows}, so learner and "
+            f"{replay.ratio:g} times each, and a batch draws {replay.live_rows}, so learner and "
             f"actors would wait for each other; give at least {math.ceil(least)}, or leave it out"
         )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from artos.buffer.model_block import ObjectSpec
 from artos.envs.goals import goal_words
 from artos.runs.plan import Plan
-from artos.specs.keys import EVALUATION, MODEL_PARAM
+from artos.specs.keys import EVALUATION, MODEL_PARAM, READS
 from artos.specs.settings import Setting
 from triggers.pacing import non_publishing_targets
 from triggers.table import Table
@@ -40,8 +41,11 @@ def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
         f"sampling: rounds of {plan.steps} steps ({_span(plan, each)} over all actors and "
         f"environments), {budget} in all",
         f"buffer: {plan.capacity} rows and {size:.2f} MB per actor, when full: {plan.on_full}",
-        f"model: {model.slots} slots of {model.slot_bytes / 1e6:.2f} MB",
+        f"model: {model.slots} slots of {model.slot_bytes / 1e6:.2f} MB{_past(model)}",
     ]
+    for data in plan.data:
+        wide = f" of {data.envs} environments" * (data.envs > 1)
+        lines.append(f"data: {data.name}, {data.rows} rows{wide} in {data.path}")
     if plan.threads_follow:
         lines.append(f"learner: {_FOLLOWS}")
     rows = [(target, trigger.name, trigger.words()) for target, trigger in table.items()]
@@ -53,6 +57,13 @@ def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
         options = _aligned([("--set NAME=VALUE", "type", "what it does"), *rows])
         parts.append("\n".join(line.rstrip() for line in options.splitlines()))
     return "\n\n".join(part for part in parts if part)
+
+
+def _past(model: ObjectSpec) -> str:
+    if not model.history:
+        return ""
+    kept = f"{model.history} past versions" if model.history > 1 else "a past version"
+    return f", for {kept} too" + f", one of each {model.every}" * (model.every > 1)
 
 
 def _span(plan: Plan, each: int = 1) -> str:
@@ -83,6 +94,8 @@ def _objects(plan: Plan, table: Table) -> str:
             (value,) = spec.arrays
             shape = "x".join(map(str, value.shape)) or "1"
             readers = [target for target, t in table.items() if spec.name in t.objects_read()]
+            if any(each.name == READS + spec.name for each in plan.objects[0].arrays):
+                readers.append("actors, with the weights")
             if spec.name in getattr(plan.scaling, "objects", ()):
                 readers.append("scaling")
             if not readers and spec.name in plan.wanted:

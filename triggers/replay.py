@@ -53,7 +53,9 @@ class RateLimit:
     starved: bool = False
 
     def may_sample(self, count: int) -> bool:
-        """Whether ``count`` transitions may be drawn now."""
+        """Whether ``count`` transitions may be drawn now; none always may."""
+        if not count:
+            return True
         enough = self.inserted >= max(1, self.after)
         return enough and self._due(self.inserted) - self.sampled - count >= -self.slack
 
@@ -83,6 +85,11 @@ class ReplayTrigger(Trigger):
     ``on_full="overwrite"`` and say by ``capacity`` how many the buffer holds.
 
     A draw that finds no transition is given back, and the next one waits for new rows.
+
+    With ``source="demos"`` all rows of a batch are of the data set that the workload calls so, and
+    with ``source={"demos": 64}`` 64 of its ``batch`` picks are, the others live rows. ``ratio``,
+    ``after``, ``slack`` and ``max_lag`` are about live rows. A batch that has none is drawn as soon
+    as the learner is free: say by the run's ``total_updates`` how often.
     """
 
     keys: tuple[str, ...]
@@ -91,6 +98,8 @@ class ReplayTrigger(Trigger):
     after: int = 1_000
     slack: float | None = None
     max_lag: int | None = None
+    source: str | Mapping[str, int] = ""
+    data: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
     limit: RateLimit = field(init=False, repr=False, compare=False)
     target: str = field(init=False, repr=False, compare=False, default="")
     envs: int = field(init=False, repr=False, compare=False, default=1)
@@ -111,7 +120,27 @@ class ReplayTrigger(Trigger):
             if isinstance(self.sample, Claiming):
                 wanted += ", which is for a DataKeyTrigger"
             raise TypeError(f"{wanted}: {error}") from error
+        self.data = self._picks()
         self.limit = RateLimit(self.ratio, self.after, self.slack or 0.0)
+        if not self.live_rows:  # none of them has to be there, and none paces anybody
+            self.limit = RateLimit(0.0, 0, 0.0)
+
+    def _picks(self) -> dict[str, int]:
+        """How many picks of a batch are of each data set."""
+        if isinstance(self.source, str):
+            return {self.source: self.sample.batch} if self.source else {}
+        if isinstance(self.source, Mapping):
+            return dict(self.source)
+        raise TypeError(
+            f'source={self.source!r}: name a data set, source="demos", or say how many picks of a '
+            f'batch are of it, source={{"demos": {max(1, int(self.sample.batch) // 4)}}}'
+        )
+
+    @property
+    def live_rows(self) -> int:
+        """Live transitions in a batch."""
+        picks = sum(self.data.values())
+        return self.sample.rows - picks * (self.sample.rows // max(1, self.sample.batch))
 
     @property
     def successors(self) -> bool:
@@ -124,9 +153,13 @@ class ReplayTrigger(Trigger):
         initial = getattr(self.sample, "initial", "")
         first = f" (first by {initial})" if initial else ""
         bound = "" if self.max_lag is None else f", at most {self.max_lag} versions old"
+        of = "".join(f", {picks} of them of {name}" for name, picks in self.data.items())
+        what = f"{many} draws{first} of {short(self.keys)}{of}{bound}"
+        if not self.live_rows:
+            return f"{what}; as soon as the learner is free"
         return (
-            f"{many} draws{first} of {short(self.keys)}{bound}; each row {self.ratio:g} times, "
-            f"within {self.limit.slack:g} draws, once {self.after} are there"
+            f"{what}; each {'live ' * bool(of)}row {self.ratio:g} times, within "
+            f"{self.limit.slack:g} draws, once {self.after} are there"
         )
 
     def faults(self, plan: Plan) -> Iterator[str]:
@@ -144,13 +177,13 @@ class ReplayTrigger(Trigger):
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """Its target, and as much slack as lets learner and actors both work."""
         self.target, self.envs = target, plan.envs
-        if self.slack is None and isinstance(self.ratio, int | float):
+        if self.live_rows and self.slack is None and isinstance(self.ratio, int | float):
             self.limit.slack = ample_slack(plan, self)
 
     @property
     def draw(self) -> Draw:
         """For the learner's method."""
-        return Draw(self.target, self.keys, self.sample, self.max_lag)
+        return Draw(self.target, self.keys, self.sample, self.max_lag, self.data)
 
     def check(self, event: Event, now: float) -> Firing | None:
         """At most two updates at a time: one is made, the next one waits for its end."""
@@ -169,18 +202,18 @@ class ReplayTrigger(Trigger):
                 # The oldest draw under way has ended; what it found is as old as its firing.
                 news = self._under_way.popleft()
                 if not event.drew:
-                    self.limit.sampled -= self.sample.rows
+                    self.limit.sampled -= self.live_rows
                     self._in_vain = max(self._in_vain, news)
         self.limit.starved = self._news <= self._in_vain
         if (
             self._version < 0
             or self.limit.starved
             or len(self._under_way) >= _UNDER_WAY
-            or not self.limit.may_sample(self.sample.rows)
+            or not self.limit.may_sample(self.live_rows)
         ):
             return None
         self._under_way.append(self._news)
-        self.limit.sampled += self.sample.rows
+        self.limit.sampled += self.live_rows
         return Firing(keys=self.keys, version=self._version)
 
     def _count(self, actor: int, arrived: Mapping[str, int]) -> None:

@@ -92,15 +92,16 @@ def transfers(table: Table) -> Table:
 def cache_plan(plan: Plan, table: Table) -> Plan:
     """The plan of the workers: blocks wait for transfers, and weights are the only object.
 
-    The evaluator does not live there.
+    The evaluator does not live there, nor are data sets read there.
     """
     return msgspec.structs.replace(
         plan,
         triggers={target: t for target, t in plan.triggers.items() if target != EVALUATION},
         on_full="wait",
+        data=(),
         consumers=stage_consumers(plan, table),
         objects=tuple(
-            ObjectSpec.sized(o.name, o.public, o.readers)
+            ObjectSpec.sized(o.name, o.public, o.readers, o.history, o.every)
             for o in plan.objects
             if o.name == MODEL_PARAM
         ),

@@ -20,3 +20,5 @@ class ActorContext:
     incarnation: int
     block: ActorBlock
     seed: int
+    greedy: bool = False
+    """Whether its policy is to act for the best, as where a data set is recorded."""

@@ -49,6 +49,9 @@ class RolloutActor(Actor):
     ``Policy``, or a class or function that makes a ``PolicyModule`` of an ``EnvSpec``.
     ``clip_rewards`` stores rewards clipped to -1 … 1 (None: on Atari only); ``terminal_lives`` lets
     a lost life terminate. Reported returns are always those of whole games with raw rewards.
+    ``reads`` names objects that the learner publishes; the policy finds them in
+    ``info.bound.objects``. With ``history`` the ``every``-th versions of the past are kept, as
+    ``info.bound.past(k)``.
 
     With ``final_observations`` the last observation of an episode, from which a truncated one is
     bootstrapped, is in a row of its own, whose key ``valid`` is False. Not so by default; a
@@ -71,12 +74,17 @@ class RolloutActor(Actor):
         terminal_lives: bool = False,
         final_observations: bool = False,
         env_args: Mapping[str, Any] | None = None,
+        reads: Sequence[str] = (),
+        history: int = 0,
+        every: int = 1,
     ) -> None:
         self.env, self.envs = address(env, env_args or {}), envs
         self.asked = self.env
         self.clip_rewards, self.terminal_lives = clip_rewards, terminal_lives
         self.policy = policy
         self.final_observations = final_observations
+        self.reads = reads or self.reads  # a subclass may name them, too
+        self.history, self.every = history or self.history, every if every != 1 else self.every
         self._spec: EnvSpec | None = None
         self._module: Any = None
         self._vector: AnyVectorEnv | None = None
@@ -149,7 +157,7 @@ class RolloutActor(Actor):
         ours = type(self).build_module is RolloutActor.build_module
         if ours and (self.policy is None or type(self.policy) is Policy):
             return []
-        return check_policy(module, self.spec, self.declared)
+        return check_policy(module, self.spec, self.declared, self.bound)
 
     def seen(self, module: Any) -> Seen:
         """How ``build_module``'s network takes observations, and what is odd about it."""
@@ -182,7 +190,9 @@ class RolloutActor(Actor):
         """
         self._block: ActorBlock = context.block
         self._state = RecurrentState(self.declared.state, self.envs)
-        who = ActInfo(context.actor, context.plan.actors, state=self._state.arrays)
+        who = ActInfo(
+            context.actor, context.plan.actors, greedy=context.greedy, state=self._state.arrays
+        )
         self.version, self._info = -1, who
         module, self._module = self._module, None
         if module is None:
@@ -217,7 +227,7 @@ class RolloutActor(Actor):
     def bind(self, params: NDArray[np.float32], version: int) -> None:
         """Use these parameters from now on; they may be a view into the model block."""
         self._policy.bind(params)
-        self.version = version
+        self.version, self._info.bound = version, self.bound
 
     @property
     def step_number(self) -> int:  # type: ignore[override]  # environments that raise tell it, too

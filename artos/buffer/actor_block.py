@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +76,7 @@ class ActorBlock:
         }
 
     @classmethod
-    def create(cls, path: Path, spec: BlockSpec, *, base: int = 0, term: int = 1) -> ActorBlock:
+    def create(cls, path: Path, spec: BlockSpec, *, base: int = 0, term: int = 1) -> Self:
         """Create the file at full size, every page present and every row poisoned.
 
         ``base`` is the step of the first row it will hold. ``term`` counts the places that the
@@ -104,7 +104,7 @@ class ActorBlock:
         return block
 
     @classmethod
-    def attach(cls, path: Path) -> ActorBlock:
+    def attach(cls, path: Path) -> Self:
         """Map an existing block.
 
         Raises:

@@ -18,6 +18,9 @@ from artos.specs.keys import ArraySpec
 MAGIC = 0x4152544F_534D444C  # "ARTOSMDL"
 _CHEAP = 64 << 20
 _MOST_SLOTS = 256  # the slot's number is the lowest byte of the version word
+_FEWEST = 4
+MOST_PAST = (_MOST_SLOTS - _FEWEST) // 2 - 1
+"""Past versions for which there are slots enough."""
 _MAGIC = 0
 _PRIVATE = "learner."
 
@@ -27,20 +30,41 @@ class ObjectSpec(msgspec.Struct, frozen=True):
 
     Arrays whose name begins with ``learner.`` are the learner's private state (optimiser moments);
     they share the slot and the version with the weights, so a crash never separates the two.
+    ``history`` versions, each ``every``-th, are kept beside the newest one.
     """
 
     name: str
     arrays: tuple[ArraySpec, ...]
     readers: int
     slots: int
+    history: int = 0
+    every: int = 1
 
     @classmethod
-    def sized(cls, name: str, arrays: Sequence[ArraySpec], readers: int) -> ObjectSpec:
-        """Choose the slots: one per reader and two more if that is cheap, else four."""
+    def sized(
+        cls,
+        name: str,
+        arrays: Sequence[ArraySpec],
+        readers: int,
+        history: int = 0,
+        every: int = 1,
+    ) -> ObjectSpec:
+        """Choose the slots: one per reader and two more if that is cheap, else four.
+
+        Past versions have slots of their own, twice: some readers may still have the old ones.
+        """
         size = sum(array.nbytes for array in arrays)
-        wanted = readers + 2
+        past = 2 * (history + 1) if history else 0
+        wanted = readers + 2 + past
         cheap = wanted <= _MOST_SLOTS and wanted * size <= _CHEAP
-        return cls(name, tuple(arrays), readers, wanted if cheap else 4)
+        slots = wanted if cheap else _FEWEST + past
+        return cls(name, tuple(arrays), readers, slots, history, every)
+
+    @property
+    def pins(self) -> int:
+        """Pins of the readers, each of one version and its past, and of the versions kept."""
+        kept = self.history + 1 if self.history else 0
+        return self.readers * (1 + self.history) + kept
 
     @property
     def public(self) -> tuple[ArraySpec, ...]:
@@ -55,7 +79,7 @@ class ObjectSpec(msgspec.Struct, frozen=True):
     @property
     def header_bytes(self) -> int:
         """Bytes of the version word, the slot table and the pins."""
-        return align(LINE * (1 + self.slots + self.readers), PAGE)
+        return align(LINE * (1 + self.slots + self.pins), PAGE)
 
 
 class ModelBlock:
@@ -66,7 +90,7 @@ class ModelBlock:
         self.objects: dict[str, ObjectRegion] = {}
         offset = start
         for spec in specs:
-            self.objects[spec.name] = ObjectRegion(segment.memory, offset, spec)
+            self.objects[spec.name] = _kind_of(spec)(segment.memory, offset, spec)
             offset += spec.header_bytes + spec.slots * spec.slot_bytes
 
     @classmethod
@@ -109,6 +133,14 @@ class ModelBlock:
             return self.objects[name]
         except KeyError:
             raise UnknownKey(name, tuple(self.objects)) from None
+
+
+def _kind_of(spec: ObjectSpec) -> type[ObjectRegion]:
+    if not spec.history:
+        return ObjectRegion
+    from artos.buffer.past_versions import KeepingRegion  # noqa: PLC0415  # few runs keep any
+
+    return KeepingRegion
 
 
 def block_bytes(specs: Sequence[ObjectSpec]) -> int:

@@ -69,7 +69,7 @@ class ObjectRegion:
         words = np.ndarray(spec.header_bytes // WORD, np.int64, memory, offset)
         self._words = words
         pins = _SLOT_WORDS * (1 + spec.slots)
-        self._pins = words[pins : pins + _SLOT_WORDS * spec.readers : _SLOT_WORDS]
+        self._pins = words[pins : pins + _SLOT_WORDS * spec.pins : _SLOT_WORDS]
         self.slots: list[ObjectSlot] = []
         for number in range(spec.slots):
             start = _SLOT_WORDS * (1 + number)

@@ -28,6 +28,7 @@ _DTYPES = {
     "int32": "I32", "uint64": "U64", "int64": "I64", "float16": "F16", "float32": "F32",
     "float64": "F64",
 }  # fmt: skip
+_NUMPY = {ours: theirs for theirs, ours in _DTYPES.items()}
 _MOST_VIEWS = 512
 
 Bytes = NDArray[np.uint8]
@@ -111,19 +112,51 @@ def read_rows(path: Path, rows: RowsFile, blocks: Mapping[int, ActorBlock]) -> N
     """
     data = _mapped(path)
     try:
-        size = int(data[:8].view(np.int64)[0])
-        tensors = json.loads(data[8 : 8 + size].tobytes())
+        tensors, body = _tensors(data)
         there = [each for each in rows.blocks if each.actor in blocks]
         for each in there:
             _check_fit(blocks[each.actor], each, tensors)
         for each in there:
-            _fill(blocks[each.actor], each, tensors, data[8 + size :])
+            _fill(blocks[each.actor], each, tensors, body)
     except (ValueError, LookupError, TypeError) as error:
         why = (
             f"its rows do not fit ({error}): resume with the same settings, or leave them out by "
             "--set checkpoint=model"
         )
         raise CheckpointFault(str(path.parent), why) from error
+
+
+def rows_of(path: Path, rows: RowsFile) -> list[dict[str, NDArray[Any]]]:
+    """The rows of each actor that are whole, by data key, mapped for reading: (rows, ...), oldest
+    first, where the actor has any.
+
+    Raises:
+        OSError, ValueError, LookupError, TypeError: it is missing, or damaged.
+    """
+    data = _mapped(path)
+    tensors, body = _tensors(data)
+    found = []
+    for block in rows.blocks:
+        oldest = max(key.whole for key in block.keys.values())
+        there = {
+            name: _values(tensors[f"actor-{block.actor}.{name}"], body)[oldest - key.first :]
+            for name, key in block.keys.items()
+        }
+        if oldest < block.written:
+            found.append(there)
+    return found
+
+
+def _tensors(data: Bytes) -> tuple[dict[str, Any], Bytes]:
+    """What the file's header says of its tensors, and the bytes that these lie in."""
+    size = int(data[:8].view(np.int64)[0])
+    return json.loads(data[8 : 8 + size].tobytes()), data[8 + size :]
+
+
+def _values(facts: Mapping[str, Any], body: Bytes) -> NDArray[Any]:
+    """A tensor in place."""
+    start, stop = facts["data_offsets"]
+    return body[start:stop].view(_NUMPY[facts["dtype"]]).reshape(facts["shape"])
 
 
 def _mapped(path: Path) -> Bytes:
@@ -195,9 +228,7 @@ def _check_fit(block: ActorBlock, rows: BlockRows, tensors: Any) -> None:
 
 def _fill(block: ActorBlock, rows: BlockRows, tensors: Any, body: Bytes) -> None:
     for name, key in rows.keys.items():
-        facts, array = tensors[f"actor-{rows.actor}.{name}"], block.arrays[name]
-        start, stop = facts["data_offsets"]
-        there: NDArray[Any] = body[start:stop].view(array.dtype).reshape(facts["shape"])
+        there = _values(tensors[f"actor-{rows.actor}.{name}"], body)
         capacity, header = block.spec.capacity, block.headers[name]
         oldest = max(key.whole, rows.written - capacity)
         at = oldest - key.first

@@ -14,7 +14,9 @@ from artos.system import private_folder
 from artos.system.account import file_user
 from artos.system.child_modules import ChildModule
 from artos.system.locks import FileLock, is_held
+from artos.system.machine import memory_id
 from artos.system.pidfd import PidFd
+from artos.system.regular_file import contents
 from artos.system.shm import shm_root
 
 PREFIX = "artos."
@@ -28,6 +30,8 @@ _STAYS = re.compile(rf"owner|{KEPT_FOR}|actor-\d+")
 """In a folder that is kept, what has rows, and whose they are."""
 _SAVED = "checkpoint/manifest.json"
 """In a run's own folder, what it is resumed from."""
+_MEMORY = ".memory"
+"""In a run's own folder, the file that says which machine's memory is kept for it."""
 _END_SECONDS = 5.0
 """For a member that was killed to be gone."""
 _NAME_BYTES = 100
@@ -63,7 +67,11 @@ class ShmFolder:
 
     @classmethod
     def left_by(cls, run: Path) -> list[ShmFolder]:
-        """The folders, locked, that killed processes of the run in the folder ``run`` left."""
+        """The folders, locked, that killed processes of the run in the folder ``run`` left.
+
+        If the run has gone on in another machine's memory since, what they have is outdated: they
+        are removed.
+        """
         found = []
         for link in shm_root().glob(f"{PREFIX}*/{KEPT_FOR}"):
             path = link.parent
@@ -73,11 +81,15 @@ class ShmFolder:
                 if lock is not None:
                     _end_members(path, _END_SECONDS)
                     found.append(cls(path, lock))
+        if not _was_last_here(run):
+            while found:
+                found.pop().remove()
         return found
 
     def keep_for(self, run: Path) -> None:
         """Have it kept, should its owner be killed, until the run in the folder ``run`` goes on."""
         (self.path / KEPT_FOR).symlink_to(run.resolve())
+        (run / _MEMORY).write_text(memory_id())
 
     def leave(self) -> None:
         """Leave it as if its owner were killed."""
@@ -125,9 +137,18 @@ def reap_orphans(*, kept: bool = False) -> list[Path]:
 def is_kept(folder: Path) -> bool:
     """Whether the rows in a folder in shared memory are kept for a run that can be resumed."""
     try:
-        return ((folder / KEPT_FOR).readlink() / _SAVED).exists()
+        run = (folder / KEPT_FOR).readlink()
+        return (run / _SAVED).exists() and _was_last_here(run)
     except OSError:  # no link, no such folder, or one of another user
         return False
+
+
+def _was_last_here(run: Path) -> bool:
+    """Whether the run's memory was this machine's when it was last kept."""
+    try:
+        return contents(run / _MEMORY).decode() == memory_id()
+    except FileNotFoundError:  # it was kept by a version that knew of one machine only
+        return True
 
 
 def _orphans() -> Iterator[Path]:

@@ -40,6 +40,8 @@ class LearnerContext:
     to answer begins again."""
     stepped: Callable[[], None] = lambda: None
     """Is to be called after each step of an update that takes long."""
+    data: Mapping[str, ActorBlock] = field(default_factory=dict)
+    """The blocks of data sets, by name; they are full, and nobody writes them."""
 
     @property
     def spec(self) -> EnvSpec:

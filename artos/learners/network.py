@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from artos.learners.optimisers import Optimiser
+from artos.learners.optimisers import ByPart, Optimiser
 from artos.policies.flat import float_buffers
 
 
@@ -77,6 +77,8 @@ class Network:
             span = self._gradient[at : at + parameter.numel()]
             parameter.grad = span.view(parameter.shape)
             at += parameter.numel()
+        if isinstance(optimiser, ByPart):
+            optimiser.divide({name: p.numel() for name, p in module.named_parameters()})
         optimiser.bind(self.weights)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

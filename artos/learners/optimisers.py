@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Protocol
 
 import torch
@@ -183,3 +185,82 @@ class TorchOptimiser:
             self._optimizer.state[self._weights] |= {
                 name: value for name, value in self.state().items() if name != "count"
             }
+
+
+class ByPart:
+    """An optimiser of its own for each part of a network, and one for what is in no part.
+
+    A part is named by how the names of its parameters begin: ``ByPart(Adam(1e-3), encoder=
+    Adam(1e-4))`` steps ``encoder.0.weight`` with the smaller steps. Gradients are still clipped by
+    the length of all of them.
+    """
+
+    def __init__(self, otherwise: Optimiser, **parts: Optimiser) -> None:
+        self._given: dict[str, Optimiser] = {"": otherwise, **parts}
+        self._lr, self._first = otherwise.lr, {name: each.lr for name, each in self._given.items()}
+
+    def divide(self, sizes: Mapping[str, int]) -> None:
+        """Say which numbers of the vector are what: parameters' sizes by name, in order.
+
+        Raises:
+            ValueError: no parameter's name begins like a part's.
+        """
+        names = [*sizes]
+        found = [self._part(name) for name in names]
+        if lacking := sorted(self._given.keys() - {"", *found}):
+            beginnings = ", ".join(dict.fromkeys(name.partition(".")[0] for name in names))
+            raise ValueError(f"no part is named {lacking[0]!r}: this network has {beginnings}")
+        each = zip(found, sizes.values(), strict=True)
+        runs = [(part, sum(size for _, size in run)) for part, run in groupby(each, lambda p: p[0])]
+        self._runs: Sequence[tuple[str, int]] = runs
+
+    def _part(self, name: str) -> str:
+        fitting = [part for part in self._given if part and f"{name}.".startswith(f"{part}.")]
+        return max(fitting, key=len, default="")
+
+    def bind(self, weights: nn.Parameter) -> None:
+        """Have each part optimised by a copy of its optimiser; parts that are apart by several."""
+        assert weights.grad is not None
+        self._each: list[tuple[str, Optimiser]] = []
+        at = 0
+        for part, size in self._runs:
+            span = nn.Parameter(weights.data[at : at + size])
+            span.grad = weights.grad[at : at + size]
+            optimiser = copy.deepcopy(self._given[part])
+            optimiser.bind(span)
+            self._each.append((part, optimiser))
+            at += size
+
+    @property
+    def lr(self) -> float:
+        """That of what is in no part; setting it changes all others in proportion."""
+        return self._lr
+
+    @lr.setter
+    def lr(self, lr: float) -> None:
+        self._lr = lr
+        for part, optimiser in self._each:
+            optimiser.lr = lr * self._first[part] / self._first[""]
+
+    def step(self) -> None:
+        """One step of each."""
+        for _, optimiser in self._each:
+            optimiser.step()
+
+    @property
+    def steps(self) -> int:
+        """Steps taken since training began."""
+        return self._each[0][1].steps
+
+    def state(self) -> dict[str, Tensor]:
+        """What each keeps, by its place."""
+        return {
+            f"{place}.{name}": tensor
+            for place, (_, optimiser) in enumerate(self._each)
+            for name, tensor in optimiser.state().items()
+        }
+
+    def restored(self) -> None:
+        """The tensors of ``state`` were filled with those of another process."""
+        for _, optimiser in self._each:
+            optimiser.restored()

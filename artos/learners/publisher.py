@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from artos.buffer.object_region import ObjectRegion
 from artos.errors import BadObject
-from artos.specs.keys import VALUE, ObjectKey
+from artos.specs.keys import READS, VALUE, ObjectKey
 from artos.specs.workload import Workload
+
+UNSAID = "actors read it with the first version of the weights: publish a first value in setup"
 
 
 def published(workload: Workload) -> tuple[ObjectKey, ...]:
@@ -37,6 +39,8 @@ class Publisher:
         self._keys = {key.name: key for key in keys}
         self._regions = regions
         self._weights = weights
+        self.made: set[str] = set()
+        """Names of the objects of which there was a value."""
 
     def __call__(self, name: str, value: ArrayLike) -> None:
         """Publish ``value``, of the shape that was declared.
@@ -53,17 +57,27 @@ class Publisher:
         array = np.asarray(value, key.dtype)
         if array.shape != key.shape:
             raise BadObject(name, f"its shape is {array.shape}, but {key.shape} is declared")
+        self.made.add(name)
         if (region := self._regions.get(name)) is not None:
             region.publish({VALUE: array})
 
-    def weights(self, live: Mapping[str, Any]) -> None:
-        """Make a version in the midst of an invocation; a crash repeats all of the invocation.
+    def weights(self, live: Mapping[str, Any], firing: int = 0) -> None:
+        """Make a version, in which the newest values of objects that actors read are copied.
+
+        Without a ``firing`` it is one in the midst of an invocation, all of which a crash repeats.
 
         Raises:
+            BadObject: there is no value yet of an object that actors read.
             NotFinite: a weight is NaN or infinite; nothing was published.
         """
-        if self._weights is not None:
-            self._weights.publish(live)
+        if self._weights is None:
+            return
+        read = [a.name for a in self._weights.spec.arrays if a.name.startswith(READS)]
+        values = {name: self.newest(name.removeprefix(READS)) for name in read}
+        for name, value in values.items():
+            if value is None:
+                raise BadObject(name.removeprefix(READS), UNSAID)
+        self._weights.publish({**live, **values}, firing)
 
     def newest(self, name: str) -> NDArray[Any] | None:
         """A copy of the last value, even from a learner that died or a saved run; None if none."""

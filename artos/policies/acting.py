@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.specs.bound import Bound
 from artos.specs.keys import DataKey
 
 Array = NDArray[Any]
@@ -46,6 +47,8 @@ class ActInfo:
 
     Zeros where an episode begins, else what the last ``act`` returned under that name.
     """
+    bound: Bound = field(default_factory=Bound)
+    """The version of the weights, and the objects that the actor ``reads`` as arrays by name."""
 
 
 class PolicyModule(Protocol):

@@ -18,6 +18,7 @@ from artos.policies.actor_critic import ActorCritic
 from artos.policies.encoders import Encoder, normalizers
 from artos.policies.inputs import can_be_scaled, doubt, picture, words
 from artos.policies.twin_mlp import TwinMlp
+from artos.specs.bound import Bound
 from artos.specs.keys import MASK_KEY, DataKey
 
 _BATCH = 3
@@ -109,10 +110,12 @@ def fake_observations(spec: EnvSpec, batch: int) -> dict[str, Tensor]:
     return found
 
 
-def check_policy(module: Any, spec: EnvSpec, declared: Declared = _CRITIC) -> list[str]:
+def check_policy(
+    module: Any, spec: EnvSpec, declared: Declared = _CRITIC, bound: Bound | None = None
+) -> list[str]:
     """Act, and evaluate if it can, on a fake batch; returns what does not fit and what to change.
 
-    ``declared`` is what ``act`` must return besides ``actions``.
+    ``declared`` is what ``act`` must return besides ``actions``, ``bound`` what it may read.
     """
     if not isinstance(module, nn.Module):
         return [f"the policy is a {type(module).__name__}; it must be a torch.nn.Module"]
@@ -125,7 +128,7 @@ def check_policy(module: Any, spec: EnvSpec, declared: Declared = _CRITIC) -> li
     }
     try:
         with torch.no_grad():
-            acted = module.act(obs, ActInfo(state=state))  # type: ignore[operator]
+            acted = module.act(obs, ActInfo(state=state, bound=bound or Bound()))  # type: ignore[operator]
     except Exception as error:
         has = ", ".join(f"{name} {tuple(each.shape)} {each.dtype}" for name, each in obs.items())
         return [f"act(obs, info) raised {type(error).__name__}: {error}; obs has {has}"]

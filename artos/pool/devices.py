@@ -83,7 +83,12 @@ def own_devices() -> str:
 
 def places(text: str) -> int:
     """How many learners can have one of the devices that a user lists at the same time."""
-    return sum(int(share) for _, share in _listed(text) if share.isdecimal())
+    return sum(seats(text).values())
+
+
+def seats(text: str) -> dict[str, int]:
+    """For each device that a user lists, how many learners can have it at the same time."""
+    return {name: int(share) for name, share in _listed(text) if share.isdecimal()}
 
 
 def _listed(text: str) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from artos.errors import NotOurs
 from artos.system import private_folder
+from artos.system.account import root_user
 from artos.system.closing import Closing
 from artos.system.shm import named_root, shm_root
 
@@ -126,7 +127,7 @@ class PoolFolder(Closing):
             return "" if owner == os.geteuid() else f"it belongs to user {owner}"
         if rights & stat.S_IRWXO:
             return f"everybody may enter it, not just its group (chmod o= {self.path})"
-        if owner not in (0, os.geteuid()):
+        if owner not in (root_user(), os.geteuid()):
             return f"it belongs to user {owner}, and a group's pool must be root's"
         if not rights & stat.S_ISGID:
             return f"its group may write to it, and it is no pool for that (chmod 2770 {self.path})"

@@ -26,7 +26,7 @@ from artos.specs.fields import (
     check_plain,
 )
 
-PROTOCOL = 10
+PROTOCOL = 11
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -196,7 +196,8 @@ class Hello(Message, frozen=True, tag=True):
 
     For each slot there may be ``runs_per_slot`` runs, whose actors take turns on all slots.
     ``replaces`` is the peer name of an earlier daemon of this node that is known to be dead.
-    Its executors may take ``shm_bytes`` of shared memory in all; 0: any number.
+    Its executors may take ``shm_bytes`` of shared memory in all; 0: any number. Learners here lease
+    ``devices``, written as in ``--devices``; run processes of ``carries`` are here (run → epoch).
     """
 
     node: Name
@@ -209,18 +210,73 @@ class Hello(Message, frozen=True, tag=True):
     runs_per_slot: Some = 1
     labels: Labels = ()
     shm_bytes: Count = 0
+    devices: Line = ""
+    carries: Named = field(default_factory=dict)
 
 
 class Welcome(Message, frozen=True, tag=True):
     """Head → worker: admitted. A node that is silent for ``deadline`` seconds counts as gone.
 
-    ``accounts``: runs may have system accounts of their own, which share CPUs all the same.
+    ``accounts``: runs may have system accounts of their own, which share CPUs all the same. The
+    head's runs are in the folder ``runs``.
     """
 
     protocol: Number
     version: Line
     deadline: Seconds
     accounts: bool = False
+    runs: Line = ""
+
+
+class Shares(Message, frozen=True, tag=True):
+    """Worker → head: ``token`` is what you wrote into your folder of runs; "": it is not here.
+
+    A node with that folder can carry run processes.
+    """
+
+    token: Line = ""
+
+
+class CarryRun(Message, frozen=True, tag=True):
+    """Head → worker: be the machine of this run's process (``RunOrder``).
+
+    Its ``folder`` is the same here. With ``keys`` of its own it talks to the head as the peer
+    ``run:RUN/EPOCH``, and to its executors. The worker reports its end with ``RunEnded``.
+    """
+
+    run: Name
+    epoch: Count
+    request: dict[str, Any]
+    archive: Digest
+    folder: Line
+    keys: RunKeys
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        check_plain(self.request)
+
+
+class FinishRun(Message, frozen=True, tag=True):
+    """Head → worker: have the run process finish and save, or end it ``at_once``.
+
+    As with a signal, asking for the second time ends the run without waiting for its members.
+    """
+
+    run: Name
+    epoch: Count
+    at_once: bool = False
+
+
+class RunEnded(Message, frozen=True, tag=True):
+    """Worker → head: a run process has ended with ``status``: negative for a signal.
+
+    None: it could not be started. ``why`` explains it.
+    """
+
+    run: Name
+    epoch: Count
+    status: Number | None = None
+    why: Text = ""
 
 
 class Load(Message, frozen=True, tag=True):
@@ -322,7 +378,7 @@ class LogPiece(Bulk, frozen=True, tag=True):
     content: bytes = b""
 
 
-# -- run process <-> head daemon (ipc) -------------------------------------------------------------
+# -- run process <-> head daemon (ipc; TCP from a worker node) -------------------------------------
 
 
 class RunUp(Message, frozen=True, tag=True):
@@ -338,7 +394,7 @@ class RunUp(Message, frozen=True, tag=True):
     folder: Line
     steering: Line
     experience: Line
-    actors: Some
+    actors: Few
     executor_bytes: Count = 0
     actor_bytes: Count = 0
 

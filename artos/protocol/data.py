@@ -9,6 +9,7 @@ from msgspec import field
 
 from artos.protocol.message import NOTHING, Bulk, Message
 from artos.specs.fields import Count, Line, Name, Seconds, Small, Version, Word
+from artos.specs.keys import PARAMS
 
 # -- transfer agent <-> replay buffer: experience and weights --------------------------------------
 
@@ -61,16 +62,21 @@ class RowsTaken(Message, frozen=True, tag=True):
 
 
 class Pull(Message, frozen=True, tag=True):
-    """Agent → replay: I have weights of version ``have``; answered once there are newer ones."""
+    """Agent → replay: I have weights of version ``have``; answered once there are newer ones.
+
+    ``past`` are the past versions that are kept here.
+    """
 
     have: Version
+    past: tuple[Count, ...] = ()
 
 
 class Weights(Bulk, frozen=True, tag=True):
-    """Replay → agent: a piece of the weights of a version, numbers of type ``dtype``.
+    """Replay → agent: a piece of an array of a version, numbers of type ``dtype``.
 
     It begins at byte ``start`` of ``total``; ``checksum`` is the XXH3 of ``content``. The pieces of
-    a version come in order, with nothing between them.
+    a version come in order, array by array, with nothing between them. The versions of the
+    ``past`` that belong to it have come before, as pieces that are ``kept``.
     """
 
     version: Count
@@ -79,6 +85,9 @@ class Weights(Bulk, frozen=True, tag=True):
     start: Count
     total: Count
     content: memoryview = NOTHING
+    array: Line = PARAMS
+    kept: bool = False
+    past: tuple[Count, ...] = ()
 
 
 # -- run process or executor -> its data process (ipc, same machine) -------------------------------

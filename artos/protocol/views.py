@@ -98,10 +98,17 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     placement: str = ""
     where: tuple[str, ...] = ()
     """Labels that its actors' nodes have."""
+    carrier: str = ""
+    """The node on which it is itself, with learner and replay; "": the head's machine."""
     restarts: int = 0
     actors: int = 0
     wants: int = 0
     """Slots that its actors would use: those registered or, before it begins, asked for."""
+    lacks_memory: int = 0
+    """How many of its actors wait for a node's shared memory alone."""
+    executor_bytes: int = 0
+    """Shared memory that it takes on a node, besides ``actor_bytes`` for each actor."""
+    actor_bytes: int = 0
     nodes: dict[str, int] = {}
     facts: RunFacts | UnsetType | None = UNSET
     """Its newest report; None before the first one, unset in a list of runs."""
@@ -145,7 +152,11 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     cpu: float = 0.0
     memory: float = 0.0
     memory_mb: int = 0
+    shm_bytes: int = 0
+    """Shared memory for its executors in all; 0: any amount."""
     labels: tuple[str, ...] = ()
+    devices: str = ""
+    """What learners there lease, as in ``--devices``."""
     faults: int = 0
     malformed: int = 0
     silent_seconds: float = 0.0

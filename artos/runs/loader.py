@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +33,8 @@ ENV_ARGS = "env_args"
 """The setting that holds arguments of the environment, text or plain data by name."""
 _ELSEWHERE = ("seed", "deadline")
 """Arguments of a run that are not settings of its workload."""
-_COUNTS = ("actors", "envs", "steps")
+_COUNTS = ("envs", "steps")
+"""Settings that are at least 1."""
 EVERY = (
     "total_updates", "checkpoint", "evaluate_every", "evaluation_episodes", "device", "weight",
     "priority",
@@ -249,22 +250,32 @@ def fit_settings(
     """
     parameters, hints = inspect.signature(builder).parameters, get_type_hints(builder)
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    # No algorithm of ours has data to learn from without actors, as a user's may have.
+    ours = builder.__module__.startswith("triggers.")
+    counted = (*_COUNTS, "actors") if ours else _COUNTS
     fitted: dict[str, Any] = {}
     for name, value in settings.items():
         if name in parameters or open_ended:
-            _fit(fitted, name, value, hints.get(name, Any), faults)
+            _fit(fitted, name, value, hints.get(name, Any), faults, counted)
         else:
             faults.append(_unknown(name, list(parameters)))
     return fitted
 
 
-def _fit(fitted: dict[str, Any], name: str, value: Any, kind: Any, faults: list[str]) -> None:
+def _fit(
+    fitted: dict[str, Any],
+    name: str,
+    value: Any,
+    kind: Any,
+    faults: list[str],
+    counted: Collection[str] = _COUNTS,
+) -> None:
     try:
         converted = convert(name, value, kind)
     except Refused as refused:
         faults += refused.faults
         return
-    if name in _COUNTS and isinstance(converted, int) and converted < 1:
+    if name in counted and isinstance(converted, int) and converted < 1:
         faults.append(f"{name} must be at least 1, not {converted}")
         return
     fitted[name] = converted

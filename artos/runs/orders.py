@@ -33,9 +33,10 @@ class RunOrder(msgspec.Struct, frozen=True):
 
     ``request`` holds the flags of ``artos run``: workload, settings, seed, deadline; the workload
     is looked up in ``code``. ``folder`` is the run's folder: new, or continued with ``resume``. The
-    process connects to ``head`` (ipc) as the peer ``run``; TCP sockets are bound on ``host`` with
-    the keys in ``keys``. Its last message is ``RunNews`` with the state done, interrupted, failed
-    or refused and the reasons in ``waits_for``; its exit status is that of ``artos run``.
+    process connects to ``head`` as ``peer``; TCP sockets are bound on ``host`` with the keys in
+    ``keys``. Its last message is ``RunNews`` with the state done, interrupted, failed or refused
+    and the reasons in ``waits_for``; its exit status is that of ``artos run``. On a worker node it
+    is the worker daemon that writes the order, by ``CarryRun``.
     """
 
     run: str
@@ -50,6 +51,14 @@ class RunOrder(msgspec.Struct, frozen=True):
     resume: bool = False
     note: str = ""
     """What its log is to say first."""
+    call_keys: str = ""
+    """The folder of keys with which it calls the head from a worker node, where it ends with the
+    worker's daemon; "": it is on the head's machine, calls by ipc, and outlives the daemon."""
+
+    @property
+    def peer(self) -> str:
+        """Its name for the head."""
+        return f"run:{self.run}/{self.epoch}" if self.call_keys else self.run
 
 
 class ExecutorOrder(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from artos.buffer.model_block import ObjectSpec
 from artos.buffer.samplers.patterns import Draw
 from artos.buffer.shm_folder import PREFIX
 from artos.specs.actor_count import Actors, Manual
+from artos.specs.data import DataSet
 from artos.specs.elastic import Elastic
 from artos.specs.keys import EVALUATION, CheckpointSetting, DataKey, OnFull
 from artos.specs.members import Member, Members
@@ -89,6 +90,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Which network of a built-in policy takes an observation, by data key, for people."""
     doubts: tuple[str, ...] = ()
     """What is odd about the observations."""
+    data: tuple[DataSet, ...] = ()
+    """Rows that are there from the start."""
 
     @property
     def leases_device(self) -> bool:
@@ -121,7 +124,7 @@ class Plan(msgspec.Struct, frozen=True):
         """Checksums of the parts that what a member holds depends on, by name."""
         return {
             name: xxh3_64_hexdigest(msgspec.json.encode(getattr(self, name)))
-            for name in _HELD_BY_MEMBERS
+            for name in (*_HELD_BY_MEMBERS, *(("data",) if self.data else ()))
         }
 
     def block(self, actor: int) -> BlockSpec:
@@ -129,6 +132,13 @@ class Plan(msgspec.Struct, frozen=True):
         return BlockSpec(
             actor, self.data_keys, self.capacity, self.envs, self.consumers, self.on_full
         )
+
+    def data_blocks(self) -> dict[str, BlockSpec]:
+        """The layouts of the blocks of data sets, which are numbered after those of the actors."""
+        return {
+            each.name: BlockSpec(number, each.keys, each.rows, each.envs, (), "overwrite")
+            for number, each in enumerate(self.data, self.actors)
+        }
 
 
 class Site(msgspec.Struct, frozen=True):
@@ -147,6 +157,10 @@ class Site(msgspec.Struct, frozen=True):
     def block_path(self, actor: int) -> Path:
         """File of an actor's data block."""
         return Path(self.folder) / f"actor-{actor}"
+
+    def data_path(self, name: str) -> Path:
+        """File of the block of a data set."""
+        return Path(self.folder) / f"data-{name}"
 
     @property
     def model_path(self) -> Path:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -18,9 +19,11 @@ from artos.buffer.layout import Layout
 from artos.buffer.mailbox import Board, board_bytes
 from artos.buffer.model_block import ModelBlock, block_bytes
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
+from artos.buffer.past_versions import KeepingRegion, past_of, pinned
 from artos.buffer.segment import free_bytes
 from artos.buffer.shm_folder import PREFIX, ShmFolder, reap_orphans
 from artos.errors import MemoryTooSmall, ShmTooSmall
+from artos.runs.data_sets import filled
 from artos.runs.plan import Plan, Site
 from artos.specs.keys import VALUE
 from artos.system.closing import Closing
@@ -35,8 +38,14 @@ _log = logging.getLogger(__name__)
 class RunMemory(Closing):
     """Owns every segment of a run; leaving the context removes them all.
 
+    The blocks of data sets are filled here.
+
     With the run's own folder ``run``, rows that learners draw are kept if this process is killed,
     until ``LeftRows`` finds them. The blocks that it found (``left``, by actor) are taken over.
+
+    Raises:
+        Refused: a data set cannot be read; nothing is left behind.
+        ShmTooSmall: there is not enough shared memory; nothing is left behind.
     """
 
     def __init__(
@@ -56,6 +65,7 @@ class RunMemory(Closing):
             self.board = Board.create(self.site.board_path, self.site.members)
             self.model = ModelBlock.create(self.site.model_path, plan.objects)
             self.blocks = self._blocks()
+            self._fill_data()
             if plan.evaluated:
                 self._evaluated = ModelBlock.create(self.site.evaluated_path, plan.evaluated)
             self.plan_file = self._folder.path / "plan.json"
@@ -73,6 +83,10 @@ class RunMemory(Closing):
             else ActorBlock.create(self.site.block_path(actor), self.plan.block(actor))
             for actor in range(self.plan.actors)
         }
+
+    def _fill_data(self) -> None:
+        for each, spec in zip(self.plan.data, self.plan.data_blocks().values(), strict=True):
+            filled(self.site.data_path(each.name), spec, each)
 
     @property
     def lock(self) -> int:
@@ -95,16 +109,34 @@ class RunMemory(Closing):
         return self._evaluated[MODEL] if self.plan.evaluated else None
 
     @contextmanager
-    def newest(self) -> Iterator[ObjectSlot]:
-        """The newest version, pinned: it does not change while the learner keeps publishing."""
+    def newest(self) -> Iterator[list[ObjectSlot]]:
+        """The newest version and the past ones that are kept, pinned.
+
+        They do not change while the learner keeps publishing.
+        """
         reader = self.plan.actors  # the one pin that belongs to no actor
         try:
-            yield self.weights.pin(reader)
+            yield pinned(self.weights, reader)
         finally:
             self.weights.unpin(reader)
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], version: int) -> None:
-        """Publish saved arrays as the newest version, before the learner starts."""
+    def restore(
+        self,
+        arrays: Mapping[str, NDArray[Any]],
+        version: int,
+        past: Mapping[int, Mapping[str, NDArray[Any]]] = MappingProxyType({}),
+    ) -> None:
+        """Publish saved arrays as the newest version, before the learner starts.
+
+        ``past`` has the public arrays of past versions, of which those are kept that the plan says.
+        """
+        if isinstance(self.weights, KeepingRegion):
+            spec = self.weights.spec
+            for kept in sorted(past.keys() & {*past_of(version, spec.history, spec.every)}):
+                slot = self.weights.allocate()
+                for part in spec.public:
+                    np.copyto(slot.arrays[part.name], past[kept][part.name])
+                self.weights.keep(slot, kept)
         slot = self.weights.allocate()
         for name, array in slot.arrays.items():
             np.copyto(array, arrays[name])
@@ -154,6 +186,7 @@ class CacheMemory(RunMemory):
 def needed_bytes(plan: Plan) -> int:
     """Bytes of shared memory that a run of this plan takes."""
     blocks = sum(Layout(plan.block(actor)).size for actor in range(plan.actors))
+    blocks += sum(Layout(spec).size for spec in plan.data_blocks().values())
     models = block_bytes(plan.objects) + (block_bytes(plan.evaluated) if plan.evaluated else 0)
     return blocks + models + board_bytes(plan.members)
 
@@ -163,7 +196,7 @@ def cached_bytes(plan: Plan) -> tuple[int, int]:
 
     Those of the node's ``CacheMemory`` without actors, and those that each actor there adds.
     """
-    actor = max(Layout(plan.block(actor)).size for actor in range(plan.actors))
+    actor = max((Layout(plan.block(each)).size for each in range(plan.actors)), default=0)
     return block_bytes(plan.objects) + board_bytes(plan.members), actor
 
 

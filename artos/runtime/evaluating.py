@@ -14,8 +14,10 @@ from artos.policies.acting import BoundPolicy
 from artos.protocol.invocations import Done, Invoke
 from artos.runs.loader import user_imports
 from artos.runs.plan import Plan
+from artos.runtime.member import bound_of
+from artos.specs.bound import Bound
 from artos.specs.contracts import Actor
-from artos.specs.keys import DataKey
+from artos.specs.keys import PARAMS, DataKey
 from artos.trained.evaluation import SEED
 from artos.trained.playing import Wanted, evaluate
 
@@ -51,10 +53,15 @@ class EvaluatorRole:
         declared = self._actor.declared
         return declared.state if declared else ()
 
+    @property
+    def bound(self) -> Bound:
+        """The weights that were handed over, and the objects that actors read with them."""
+        return bound_of(self._handed.newest)
+
     def policy(self, seed: int) -> BoundPolicy:
         """What actors act with, with the weights that were handed over."""
         policy = self._actor.make_policy(self._module, seed)
-        policy.bind(np.copy(self._handed.newest.arrays["params"]))
+        policy.bind(np.copy(self._handed.newest.arrays[PARAMS]))
         return policy
 
     def step(self) -> int:

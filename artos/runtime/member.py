@@ -10,6 +10,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,10 +23,12 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.copying import copy_into
 from artos.buffer.mailbox import Board
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
+from artos.buffer.past_versions import KeepingRegion
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, drawn
 from artos.buffer.samplers.episode_batch import EpisodeBatch
 from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample
+from artos.learners.publisher import Publisher
 from artos.pool.faults import DeviceTooSmall
 from artos.protocol.invocations import (
     ALL,
@@ -39,8 +42,9 @@ from artos.protocol.invocations import (
     encode,
 )
 from artos.protocol.lag import Drawn
+from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, Learner, Wrote, fired_method
-from artos.specs.keys import VERSION_KEY
+from artos.specs.keys import PARAMS, READS, VERSION_KEY
 from artos.specs.members import Member
 from artos.system.snapshot import put_back, taken, taken_whole
 
@@ -75,7 +79,8 @@ class ActorRole:
         self._actor, self._block, self._model = actor, context.block, model
         self._reader = context.actor
         self._private: dict[str, NDArray[Any]] = {}
-        self._slot: ObjectSlot | None = None
+        self._copies: dict[int, ObjectSlot] = {}
+        self._slots: list[ObjectSlot] = []
         # Long enough for every restart of the learner, which may hold the rows.
         self._patience = 5 * context.plan.deadline
         # Rounds of which fewer rows are left were ended early, where that may be.
@@ -99,18 +104,31 @@ class ActorRole:
         return {
             "own": taken_whole(self._actor),
             "incarnation": self._block.incarnation,
-            "version": self._slot and self._slot.version,
-            "params": self._slot and self._slot.arrays["params"].copy(),
+            "bound": [(slot.version, self._copied(slot)) for slot in self._slots],
         }
 
     def go_on(self, found: dict[str, Any]) -> None:
         """Sample on from a snapshot, as the process would that it is of."""
         put_back(self._actor, found["own"])
         self._block.incarnation = found["incarnation"]  # nobody can tell it from that writer
-        if (version := found["version"]) is not None:
-            arrays = {"params": found["params"]}
-            self._slot = ObjectSlot(0, np.array([version, 0]), arrays)
-            self._actor.bind(arrays["params"], version)
+        if bound := found["bound"]:
+            self._bind([ObjectSlot(0, np.array([version, 0]), held) for version, held in bound])
+
+    def _copied(self, slot: ObjectSlot) -> dict[str, NDArray[Any]]:
+        return {array.name: slot.arrays[array.name].copy() for array in self._model.spec.public}
+
+    def _bind(self, slots: list[ObjectSlot]) -> None:
+        """Have the actor act with the first of these versions; the others are its past."""
+        self._slots = slots
+        newest, *pasts = map(bound_of, slots)
+        history = self._model.spec.history
+        self._actor.bound = replace(newest, pasts=tuple(pasts), history=history)
+        self._actor.bind(slots[0].arrays[PARAMS], slots[0].version)
+
+    def _newest(self) -> list[ObjectSlot]:
+        if isinstance(self._model, KeepingRegion):
+            return self._model.bind_all(self._reader, self._private, self._copies)
+        return [self._model.bind(self._reader, self._private)]
 
     def run(self, call: Invoke) -> Done:
         """Bind if asked to, then sample up to row ``call.stop`` if the call is about rows."""
@@ -123,9 +141,8 @@ class ActorRole:
         if rows:
             self._block.allocate(rows, self._patience)
             began = _until_now(times, "wait_for_room", began)
-        if call.bind or self._slot is None:
-            self._slot = slot = self._model.bind(self._reader, self._private)
-            self._actor.bind(slot.arrays["params"], slot.version)
+        if call.bind or not self._slots:
+            self._bind(self._newest())
             began = _until_now(times, "bind", began)
         if rows:
             for versions in self._block.views(VERSION_KEY, start, start + rows):
@@ -153,6 +170,16 @@ class ActorRole:
             tuple(lengths[newest]),
             seconds,
         )
+
+
+def bound_of(slot: ObjectSlot) -> Bound:
+    """A version as actors see it."""
+    objects = {
+        name.removeprefix(READS): array.copy()
+        for name, array in slot.arrays.items()
+        if name.startswith(READS)
+    }
+    return Bound(slot.version, slot.arrays[PARAMS], objects)
 
 
 def complete_times(told: Mapping[str, float], seconds: float, rest: str) -> dict[str, float]:
@@ -183,8 +210,10 @@ class LearnerRole:
         samplers: Mapping[str, Sampler] = MappingProxyType({}),
         meter: DeviceMeter | None = None,
         cores: SharedCores | None = None,
+        publisher: Publisher | None = None,
     ) -> None:
         self._meter, self._cores = meter, cores
+        self._publisher = publisher or Publisher(weights=model)
         self._learner, self._model, self._blocks = learner, model, blocks
         self._samplers = samplers
         self._store, self._drawn = BatchStore(), Drawn()
@@ -193,7 +222,7 @@ class LearnerRole:
         self._non_publishing = frozenset(learner.non_publishing)
         self.residency = learner.residency
         if model.version < 0:
-            model.publish(learner.live())
+            self._publisher.weights(learner.live())
             return
         model.restore(learner.live())
         learner.restored()
@@ -205,8 +234,9 @@ class LearnerRole:
     def snapshot(self) -> dict[str, Any]:
         """What the learner holds between two invocations; to be pickled at once."""
         self._enter()
-        live = {name: np.empty_like(part) for name, part in self._model.newest.arrays.items()}
-        copy_into(live, self._learner.live())
+        now, arrays = self._learner.live(), self._model.newest.arrays
+        live = {name: np.empty_like(arrays[name]) for name in now}
+        copy_into(live, now)
         samplers = {name: taken(sampler) for name, sampler in self._samplers.items()}
         own, fresh = self._learner.snapshot(), self._learner.fresh
         return {"live": live, "samplers": samplers, "own": own, "fresh": fresh}
@@ -265,7 +295,7 @@ class LearnerRole:
         times = complete_times(self._learner.seconds(), ended - began, "learn")
         if self._learner.fresh and call.method not in self._non_publishing:
             self._learner.fresh = False
-            self._model.publish(self._learner.live(), call.firing)
+            self._publisher.weights(self._learner.live(), call.firing)
             ended = _until_now(times, "publish", ended)
         seconds = ended - began
         if self._cores is not None:

@@ -11,15 +11,17 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
 import msgspec
+import numpy as np
 
-from artos.buffer.model_block import ObjectSpec
-from artos.errors import Refused
+from artos.buffer.model_block import MOST_PAST, ObjectSpec
+from artos.errors import BadObject, Refused
 from artos.learners.context import LearnerContext
-from artos.learners.publisher import Publisher, published
+from artos.learners.publisher import UNSAID, Publisher, published
+from artos.runs.data_sets import examined
 from artos.runs.loader import (
     UNLIMITED,
     build_workload,
@@ -29,10 +31,14 @@ from artos.runs.loader import (
 from artos.runs.plan import CPU, POOL, Plan
 from artos.runtime.member import MOST_EPISODES
 from artos.runtime.resolved import resolved_settings, versions
+from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, Learner, broken, methods, own
+from artos.specs.data import DataSet
 from artos.specs.keys import (
     EVALUATION,
     MODEL_PARAM,
+    PARAMS,
+    READS,
     VALUE,
     ArraySpec,
     CheckpointSetting,
@@ -100,7 +106,8 @@ def register(reference: Reference, seed: int) -> Registered:
     module = _attempt(faults, "the policy", lambda: _module(workload, seed, faults))
     if unusable or keys is None:
         return Registered(faults=tuple(faults))
-    plan = _draft(workload, reference, seed, keys)
+    data = examined(workload.data, reference.folder, keys, faults)
+    plan = _draft(workload, reference, seed, keys, data)
     faults += _attempt(faults, "the learner", lambda: _learner_faults(workload, plan, module)) or []
     if not faults:
         done = _attempt(faults, "the learner", lambda: _with_learner(plan, workload, module))
@@ -133,6 +140,10 @@ def _declaration_faults(workload: Workload) -> list[str]:
     ]
     if workload.total_steps == workload.total_updates == 0:
         faults.append(UNLIMITED)
+    if not isinstance(workload.data, Mapping):
+        faults.append(f'data={workload.data!r}: name each data set: data={{"demos": Rows(...)}}')
+    elif not faults and workload.scaling.most == 0:
+        faults += _without_actors(workload)
     faults += [
         f"{name} must not be negative, but is {value}"
         for name in ("capacity", "total_steps", "total_updates", "evaluate_every")
@@ -160,12 +171,56 @@ def _declaration_faults(workload: Workload) -> list[str]:
         hint = closest(workload.checkpoint, known) or f": use {' or '.join(known)}"
         faults.append(f"checkpoint is {workload.checkpoint!r}{hint}")
     faults += [fault for key in published(workload) for fault in key.faults()]
+    faults += _reading_faults(workload)
     faults += [
         f"triggers[{target!r}] is a {type(trigger).__name__}, not a Trigger"
         for target, trigger in workload.triggers.items()
         if not hasattr(trigger, "encode")
     ]
     return faults
+
+
+def _reading_faults(workload: Workload) -> Iterator[str]:
+    """What is wrong with the objects that the actor reads."""
+    who, reads = type(workload.actor).__name__, workload.actor.reads
+    if isinstance(reads, str):
+        yield f"{who} reads a text, not names: write reads=({reads!r},)"
+        return
+    known = [key.name for key in published(workload)]
+    for name in reads:
+        if name == MODEL_PARAM:
+            yield f"{who} reads {name!r}, the weights, which it has anyway: leave it out of reads"
+        elif name not in known:
+            learner = type(workload.learner).__name__
+            yield (
+                f"{who} reads {name!r}, which {learner} does not publish{closest(name, known)}: "
+                f"add ObjectKey({name!r}) to its objects, and publish a first value in setup"
+            )
+    if len(set(reads)) < len(reads):
+        yield f"{who} reads an object twice ({', '.join(reads)}): name each once"
+    history, every = workload.actor.history, workload.actor.every
+    if not 0 <= history <= MOST_PAST:
+        yield (
+            f"{who}.history must be within 0 and {MOST_PAST}, as many past versions as the model "
+            f"block holds, not {history}: keep fewer of them, with a larger every"
+        )
+    if every < 1:
+        yield f"{who}.every must be at least 1, not {every}"
+    elif every > 1 and not history:
+        yield f"{who}.every is {every}, but no past version is kept: set history, or leave it out"
+
+
+def _without_actors(workload: Workload) -> Iterator[str]:
+    if not workload.data:
+        yield (
+            "actors=0, and there is no data to learn from: raise actors, or give the workload "
+            'data={"demos": Rows("demos.npz")}'
+        )
+    if not workload.total_updates:
+        yield (
+            "actors=0 makes no environment steps, so total_steps never ends the run: say "
+            "total_updates, the number of updates"
+        )
 
 
 def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
@@ -187,12 +242,22 @@ def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
 
 
 def _module(workload: Workload, seed: int, faults: list[str]) -> Any:
-    module = workload.actor.build_module(seed)
-    faults += workload.actor.faults(module)
+    actor, known = workload.actor, {key.name: key for key in published(workload)}
+    module = actor.build_module(seed)
+    # What it reads has no value yet. Ones divide where zeros would not.
+    objects = {n: np.ones(known[n].shape, known[n].dtype) for n in actor.reads if n in known}
+    actor.bound = Bound(objects=objects)
+    faults += actor.faults(module)
     return module
 
 
-def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[DataKey]) -> Plan:
+def _draft(
+    workload: Workload,
+    reference: Reference,
+    seed: int,
+    keys: Sequence[DataKey],
+    data: tuple[DataSet, ...],
+) -> Plan:
     actor, declared = workload.actor, workload.actor.declared
     # Objects that the workload, its triggers or its scaling policy read.
     wanted = [key.name for key in workload.object_keys]
@@ -208,7 +273,7 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         steps=workload.steps,
         capacity=workload.capacity,
         on_full=workload.on_full,
-        total_steps=workload.total_steps,
+        total_steps=workload.total_steps if workload.scaling.most else 0,
         total_updates=workload.total_updates,
         checkpoint=workload.checkpoint,
         data_keys=tuple(keys),
@@ -226,18 +291,22 @@ def _draft(workload: Workload, reference: Reference, seed: int, keys: Sequence[D
         scaling=workload.scaling,
         weight=workload.weight,
         priority=workload.priority,
+        data=data,
     )
 
 
 def _objects(
     workload: Workload, weights: Sequence[ArraySpec], readers: int
 ) -> tuple[ObjectSpec, ...]:
-    """The weights, and the learner's other objects, which only the supervisor reads."""
-    others = [
-        ObjectSpec.sized(key.name, (ArraySpec(VALUE, key.shape, key.dtype),), 1)
-        for key in published(workload)
-    ]
-    return (ObjectSpec.sized(MODEL_PARAM, weights, readers), *others)
+    """The weights with what actors read, and the learner's objects as the supervisor reads them."""
+    others, reads = published(workload), workload.actor.reads
+    # A value that actors read has the slot and the version of the weights, so they never mix.
+    read = [ArraySpec(READS + k.name, k.shape, k.dtype) for k in others if k.name in reads]
+    actor = workload.actor
+    return (
+        ObjectSpec.sized(MODEL_PARAM, (*weights, *read), readers, actor.history, actor.every),
+        *(ObjectSpec.sized(k.name, (ArraySpec(VALUE, k.shape, k.dtype),), 1) for k in others),
+    )
 
 
 def _learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
@@ -283,15 +352,19 @@ def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
     follow = threads > 1 and learner.threads_follow
     publish = Publisher(published(workload))
     learner.setup(LearnerContext(plan, module, plan.seed, threads, publish=publish))
+    if unsaid := [name for name in workload.actor.reads if name not in publish.made]:
+        raise Refused([str(BadObject(name, UNSAID)) for name in unsaid])
     arrays = [
         # Tensors have dtypes of torch; a spec has NumPy's name.
         ArraySpec(name, tuple(array.shape), str(array.dtype).removeprefix("torch."))
         for name, array in learner.live().items()
     ]
     objects = _objects(workload, arrays, plan.actors + 1)
+    # Checkpoints hold weights by their names: without names, as the vector that they are.
+    layout = learner.layout() or tuple((a.name, a.shape) for a in arrays if a.name == PARAMS)
     seen = workload.actor.seen(module)
     return msgspec.structs.replace(
-        plan, objects=objects, layout=learner.layout(), threads=threads, threads_follow=follow,
+        plan, objects=objects, layout=layout, threads=threads, threads_follow=follow,
         device=device, networks=seen.networks, doubts=seen.doubts,
     )  # fmt: skip
 

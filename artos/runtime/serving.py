@@ -20,6 +20,7 @@ import numpy as np
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.data_block import DataBlock
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
 from artos.buffer.samplers.drawn_batch import sampler_of
@@ -105,6 +106,7 @@ def learner_role(
     workload = _workload(plan)
     actor, learner = workload.actor, workload.learner
     blocks = {a: ActorBlock.attach(site.block_path(a)) for a in range(plan.actors)}
+    data = {each.name: DataBlock.attach(site.data_path(each.name)) for each in plan.data}
     # Actors are set up at the same time: more threads here would spin while they wait for CPUs.
     _settle_torch(plan, 1)
     module = actor.build_module(plan.seed)
@@ -117,7 +119,7 @@ def learner_role(
     learner.setup(
         LearnerContext(
             plan, module, plan.seed, plan.threads, blocks, publish, device,
-            lambda what: report(Waits(what)), cores.look if cores else lambda: None,
+            lambda what: report(Waits(what)), cores.look if cores else lambda: None, data,
         )
     )  # fmt: skip
     if device != "cpu":
@@ -125,10 +127,11 @@ def learner_role(
 
         device_of(device).pin(model.segment.memory)
     samplers = {
-        draw.target: sampler_of(draw, blocks, seed_of(plan.seed, number, plan.resumes))
+        draw.target: sampler_of(draw, blocks, seed_of(plan.seed, number, plan.resumes), data)
         for number, draw in enumerate(plan.draws)
     }
-    return LearnerRole(learner, model[MODEL], blocks, samplers, meter_of(device), cores)
+    meter = meter_of(device)
+    return LearnerRole(learner, model[MODEL], blocks, samplers, meter, cores, publish)
 
 
 def any_learner_role(

@@ -11,7 +11,7 @@ import msgspec
 from artos.errors import Refused
 from artos.scaling.policy import Custom, Observation, ScalingPolicy, range_faults
 from artos.specs.counts import count
-from artos.specs.fields import Some, Version
+from artos.specs.fields import Few, Some, Version
 
 MOST_ACTORS = 2**16
 """The most actors of a run, since every actor costs something."""
@@ -41,8 +41,8 @@ class Manual(msgspec.Struct, frozen=True, tag="by_hand"):
 
     def faults(self) -> list[str]:
         """Everything wrong with it."""
-        if self.first == self.most < 1:
-            return [f"actors must be at least 1, not {self.first}"]
+        if self.first == self.most < 1:  # a run may have none, if it has data
+            return [f"actors must be at least 1, not {self.first}"] if self.first else []
         return range_faults("actors", self.first, self.most)
 
 
@@ -264,7 +264,7 @@ class Kept(msgspec.Struct, frozen=True):
     """What a checkpoint keeps of the decisions so far; only valid for the same ``scaling``."""
 
     scaling: Actors
-    actors: Some
+    actors: Few
     """The number that was decided last."""
     update: Version = -1
     """For which update it was decided."""

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from artos.specs.bound import Bound
+
 if TYPE_CHECKING:
     from artos.actors.context import ActorContext
     from artos.envs.spec import EnvSpec
@@ -63,6 +65,14 @@ class Actor:
     """The version of the weights that ``bind`` was given last."""
     step_number: int = 0
     """The step being sampled, for reports of what went wrong in it."""
+    reads: Sequence[str] = ()
+    """Objects that it reads: the learner publishes them from its ``setup`` on."""
+    history: int = 0
+    """Past versions that are kept for it, weights and what it reads: ``bound.past(k)``."""
+    every: int = 1
+    """A past version is kept of each so many."""
+    bound: Bound = Bound()
+    """The version of ``bind``, with what it reads; set before ``bind`` is called."""
 
     def data_keys(self) -> Sequence[DataKey]:
         """The keys that it writes; may build an environment once to find out."""
@@ -162,7 +172,7 @@ class Learner:
         raise NotImplementedError
 
     def layout(self) -> Sequence[tuple[str, tuple[int, ...]]]:
-        """Names and shapes inside ``params``."""
+        """Names and shapes inside ``params``; empty for a vector without parts."""
         return ()
 
     def seconds(self) -> Mapping[str, float]:

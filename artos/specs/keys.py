@@ -36,6 +36,10 @@ MODEL_PARAM = "model_param"
 """The object that every workload has: the policy's weights."""
 VALUE = "value"
 """Name of the one array of every other object."""
+PARAMS = "params"
+"""Name of the array of the weights themselves, in a version of them."""
+READS = "reads."
+"""Begins the names of a version's arrays that are objects which actors read."""
 
 
 def is_observation(key: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from artos.specs.actor_count import Actors, ActorsSetting, actors_of
 from artos.specs.contracts import Actor, Learner
+from artos.specs.data import Rows
 from artos.specs.elastic import Elastic
 from artos.specs.keys import CheckpointSetting, DataKey, ObjectKey, OnFull
 
@@ -22,6 +23,10 @@ class Workload:
     left empty means all that the actor can write. A run ends after ``total_steps`` environment
     steps or ``total_updates`` updates, whichever comes first. ``settings`` are the values that the
     builder chose itself for settings it was not given; they go into the run's configuration.
+
+    ``data`` are data sets by name, from which a ``ReplayTrigger(source=NAME)`` draws. With them
+    there may be no actors at all (``actors=0``): then there are no environment steps, so
+    ``total_steps`` limits nothing, and the run ends after ``total_updates``.
 
     ``object_keys`` names further objects that the learner must publish, in addition to the weights
     and to the objects that triggers and scaling policies name.
@@ -41,6 +46,7 @@ class Workload:
     triggers: Mapping[str, Any]
     data_keys: Sequence[DataKey] = ()
     object_keys: Sequence[ObjectKey] = ()
+    data: Mapping[str, Rows] = field(default_factory=dict)
     actors: Annotated[ActorsSetting, "how many processes sample, and when that changes"] = 2
     steps: Annotated[int, "steps of each environment in a round"] = 128
     capacity: Annotated[int, "rows kept per actor; 0: just enough for the triggers"] = 0

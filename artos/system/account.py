@@ -8,17 +8,19 @@ at a time: the others of a daemon go on as root, but for those that it begins me
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import pwd
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from artos.errors import Refused
+from artos.system import user_namespace
 
 _libc = ctypes.CDLL(None, use_errno=True)
 for _change in (_libc.setfsuid, _libc.setfsgid):
@@ -42,6 +44,10 @@ class SystemAccount:
     gid: int
     groups: tuple[int, ...]
     home: str
+    criu: str = ""
+    """The CRIU by which its processes make images; "": they make none."""
+    rights: tuple[int, ...] = ()
+    """The capabilities that they have for it, in a user namespace of their own and nowhere else."""
 
     @classmethod
     def named(cls, name: str) -> SystemAccount:
@@ -62,11 +68,27 @@ class SystemAccount:
     def environment(self, daemon: Mapping[str, str]) -> Mapping[str, str]:
         """The variables of a process of this account that a daemon with those variables starts."""
         kept = {name: text for name, text in daemon.items() if not name.startswith(_OF_ANOTHER)}
-        return {**kept, "HOME": self.home, "USER": self.name, "LOGNAME": self.name}
+        criu = {"ARTOS_CRIU": self.criu} if self.criu else {}
+        return {**kept, **criu, "HOME": self.home, "USER": self.name, "LOGNAME": self.name}
+
+    @property
+    def entry(self) -> Sequence[str]:
+        """What runs a command that root starts, so that it becomes this account's; () if nothing.
+
+        Root keeps off what the account could have it import: no variable, folder or site counts.
+        """
+        if not self.rights:
+            return ()
+        several = (",".join(map(str, each)) for each in (self.groups, self.rights))
+        script = Path(user_namespace.__file__)
+        who = (str(self.uid), str(self.gid), *several, self.home)
+        return (sys.executable, "-I", "-S", str(script), *who)
 
     @property
     def switching(self) -> dict[str, Any]:
         """What makes ``subprocess.Popen`` start a process of this account, in its home or in /."""
+        if self.rights:
+            return {"cwd": "/"}  # it is its ``entry`` that switches
         with self.acting():
             cwd = self.home if _entered(self.home) else "/"
         return {"user": self.uid, "group": self.gid, "extra_groups": self.groups, "cwd": cwd}
@@ -117,6 +139,18 @@ def may_switch() -> bool:
     found = _EFFECTIVE.search(Path("/proc/thread-self/status").read_text())
     rights = int(found[1], 16) if found else 0
     return os.geteuid() == 0 and all(rights >> number & 1 for number in _NEEDED.values())
+
+
+@functools.cache
+def root_user() -> int:
+    """The number that root's files have here.
+
+    In the user namespace of an account that is the number of all whom it does not know.
+    """
+    known = Path("/proc/self/uid_map").read_text().splitlines()
+    if any(line.split()[0] == "0" for line in known):
+        return 0
+    return int(Path("/proc/sys/kernel/overflowuid").read_text())
 
 
 def file_user() -> int:

@@ -190,8 +190,9 @@ def spawn(
     """
     stdin, stdout, stderr = streams
     variables = environment(spec.threads, keeps_heap=spec.keeps_heap)
+    entry = () if account is None else account.entry
     return subprocess.Popen(
-        [*prefix, *(_APART if spec.apart else ()), *command(spec.module, *spec.arguments)],
+        [*entry, *prefix, *(_APART if spec.apart else ()), *command(spec.module, *spec.arguments)],
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from artos.errors import NotOurs
-from artos.system.account import file_user
+from artos.system.account import file_user, root_user
 
 _RANDOM = 8
 """Bytes of a name that cannot be guessed."""
@@ -144,8 +144,8 @@ def planted(path: Path) -> str:
     lexical = Path(os.path.abspath(path))  # noqa: PTH100 (a link must be seen, not followed)
     for each in (lexical, *lexical.parents):
         with suppress(OSError):
-            owner = each.lstat().st_uid
-            if owner not in (0, file_user()) and each.parent.stat().st_mode & stat.S_IWOTH:
+            owner, trusted = each.lstat().st_uid, (root_user(), file_user())
+            if owner not in trusted and each.parent.stat().st_mode & stat.S_IWOTH:
                 return f"{each} belongs to user {owner}, and {each.parent} is open to everyone"
     return ""
 

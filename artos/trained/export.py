@@ -18,6 +18,7 @@ from artos.envs.spec import ActionSpec, EnvSpec
 from artos.errors import Refused
 from artos.policies.acting import ActInfo
 from artos.policies.build import fake_observations
+from artos.specs.bound import Bound
 from artos.specs.keys import OBSERVATIONS, DataKey
 
 _BATCH = 3
@@ -31,9 +32,11 @@ class GreedyPolicy(nn.Module):
     where ``info`` masks actions, a dict of ``observations`` and ``action_mask``.
     """
 
-    def __init__(self, module: nn.Module, spec: EnvSpec) -> None:
+    def __init__(self, module: nn.Module, spec: EnvSpec, bound: Bound) -> None:
         super().__init__()
-        self.module, self._spec = module, spec
+        self.module, self._spec, self._version = module, spec, bound.version
+        # As tensors, which torch keeps in the program; arrays it would take as arguments.
+        self._objects = {name: torch.from_numpy(each) for name, each in bound.objects.items()}
         actions = spec.actions  # the layers do what ``action_writer`` does
         self._to_env = _Clipped(actions) if actions.kind == "box" else _Shifted(actions)
 
@@ -48,7 +51,9 @@ class GreedyPolicy(nn.Module):
             }
         else:
             obs = {OBSERVATIONS: observations}
-        info = ActInfo(greedy=True, state=state or {})
+        objects: Any = self._objects
+        bound = Bound(self._version, None, objects)
+        info = ActInfo(greedy=True, state=state or {}, bound=bound)
         acted = self.module.act(obs, info)  # type: ignore[operator]
         actions: Tensor = self._to_env(acted["actions"]).detach()
         if state is None:
@@ -93,10 +98,16 @@ class _Clipped(nn.Module):
         return inside.to(self._dtype)
 
 
-def export(module: nn.Module, spec: EnvSpec, path: Path, memory: Sequence[DataKey] = ()) -> None:
+def export(
+    module: nn.Module,
+    spec: EnvSpec,
+    path: Path,
+    memory: Sequence[DataKey] = (),
+    bound: Bound | None = None,
+) -> None:
     """Write ``module`` as a program for batches of any size (``Trained.export``).
 
-    ``memory`` is the policy's recurrent state.
+    ``memory`` is the policy's recurrent state, ``bound`` what it reads, which stays as it is.
 
     Raises:
         Refused: the ending of ``path`` is unknown, a package is missing, or the module cannot be
@@ -120,7 +131,7 @@ def export(module: nn.Module, spec: EnvSpec, path: Path, memory: Sequence[DataKe
         key.name: torch.from_numpy(np.zeros((_BATCH, *key.shape), key.dtype)) for key in memory
     }
     example = (obs, state) if state else (obs,)
-    program = _program(GreedyPolicy(module.eval(), spec), example)
+    program = _program(GreedyPolicy(module.eval(), spec, bound or Bound()), example)
     with _quietly():
         write(program, path)
 

@@ -17,6 +17,7 @@ from artos.envs.spec import EnvSpec
 from artos.envs.stepper import Parts, Stepper
 from artos.errors import Refused
 from artos.policies.acting import ActInfo, BoundPolicy
+from artos.specs.bound import Bound
 from artos.specs.keys import DataKey
 from artos.trained.evaluation import Evaluation, Note, See, misfits, play
 
@@ -44,6 +45,10 @@ class Player(Protocol):
     @property
     def steps(self) -> int:
         """Environment steps that its weights are made of."""
+
+    @property
+    def bound(self) -> Bound:
+        """Its weights, and the objects that actors read with them."""
 
     def policy(self, seed: int) -> BoundPolicy:
         """The policy with these weights; ``seed`` is for sampling."""
@@ -91,6 +96,7 @@ def evaluate(player: Player, wanted: Wanted, note: Note) -> Evaluation:
             steps=player.steps,
             greedy=wanted.greedy,
             state=memory.arrays,
+            bound=player.bound,
         )
 
         def act(obs: Parts) -> NDArray[Any]:

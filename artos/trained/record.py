@@ -20,6 +20,7 @@ from artos.runs.loader import built_in, load_workload
 from artos.runs.run_config import CONFIG, RunConfig
 from artos.specs.contracts import Actor, broken, own
 from artos.specs.elastic import NAMES as ELASTIC
+from artos.specs.keys import READS
 from artos.specs.reference import Reference
 from artos.specs.workload import Workload
 from artos.system.closest import closest
@@ -40,6 +41,8 @@ class Record(msgspec.Struct, frozen=True):
     manifest: Manifest
     state: dict[str, Floats]
     """The policy's parameters by name."""
+    objects: dict[str, NDArray[Any]] = {}
+    """What actors read with these weights, by name."""
 
     def workload(self) -> Workload:
         """The workload, built from the run's own code; its environment is not made for this.
@@ -109,7 +112,8 @@ def read(
         raise CheckpointFault(str(path), why)
     arrays, manifest = checkpoint.load(path / (BEST if best else SAVED))
     state = {n.removeprefix(_PARAMETER): a for n, a in arrays.items() if n.startswith(_PARAMETER)}
-    return Record(str(path), config, reference, manifest, state)
+    objects = {n.removeprefix(READS): a for n, a in arrays.items() if n.startswith(READS)}
+    return Record(str(path), config, reference, manifest, state, objects)
 
 
 @contextmanager

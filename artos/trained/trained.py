@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from artos.envs.spec import EnvSpec
 from artos.envs.stepper import action_writer
 from artos.errors import ArtosError, CheckpointFault, Refused
 from artos.policies.acting import ActInfo, BoundPolicy, Declared
 from artos.runs.loader import user_imports
+from artos.specs.bound import Bound
 from artos.specs.keys import DataKey
 from artos.trained.observations import batch_of, state_of
 from artos.trained.record import Record, read
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from artos.trained.evaluation import Evaluation, Note
+    from artos.trained.recording import Recorded
 
 
 def load(
@@ -125,7 +128,13 @@ class Trained:
         parts, single = batch_of(obs, self.spec, mask)
         count = len(next(iter(parts.values())))
         memory = state_of(self.memory, state, count)
-        info = ActInfo(progress=self.progress, steps=self.steps, greedy=greedy, state=memory)
+        info = ActInfo(
+            progress=self.progress,
+            steps=self.steps,
+            greedy=greedy,
+            state=memory,
+            bound=self.bound,
+        )
         acted = self._policy.act(parts, info)
         if state is not None:
             state.update({name: np.array(acted[name]) for name in memory})
@@ -161,7 +170,7 @@ class Trained:
         """
         from artos.trained.export import export  # noqa: PLC0415
 
-        export(self.module, self.spec, Path(path), self.memory)
+        export(self.module, self.spec, Path(path), self.memory, self.bound)
 
     def evaluate(
         self,
@@ -191,10 +200,42 @@ class Trained:
         with user_imports(self._record.reference.folder):
             return evaluate(self, wanted, note)
 
+    def record(
+        self,
+        path: str | Path,
+        episodes: int = 10,
+        *,
+        greedy: bool = False,
+        seed: int = 1,
+        deadline: float = 300.0,
+        note: Note = lambda episodes, steps: None,
+    ) -> Recorded:
+        """Play whole episodes as the run's actors do, and write their rows as a data set.
+
+        It has all that these actors write, one episode after the other, so a workload with
+        ``data={"demos": Rows(path)}`` and the same data keys can draw from it. Environments are
+        seeded as by ``evaluate``.
+
+        Raises:
+            Refused: the file is no .npz file or exists, or the actor cannot store an episode's
+                last observation.
+            DeadlineExceeded: no episode ended for ``deadline`` seconds.
+        """
+        from artos.trained.recording import Asked, record  # noqa: PLC0415
+
+        asked = Asked(Path(path), episodes, greedy, seed, deadline)
+        with user_imports(self._record.reference.folder):
+            return record(self, self._record, asked, note)
+
     @property
     def environments(self) -> int:
         """How many environments each of the run's actors had."""
         return int(self._actor.envs)
+
+    @property
+    def bound(self) -> Bound:
+        """The version of the weights, and the objects that actors read with it."""
+        return Bound(self._record.manifest.version, None, self._record.objects)
 
     def policy(self, seed: int) -> BoundPolicy:
         """The policy of the run's actors, with the trained weights; ``seed`` is for sampling.
@@ -203,8 +244,17 @@ class Trained:
         """
         module = self._build()
         policy: BoundPolicy = self._actor.make_policy(module, seed)
-        policy.bind(np.concatenate([self._record.state[n].reshape(-1) for n, _ in _layout(module)]))
+        policy.bind(self._flat(module))
         return policy
+
+    @property
+    def params(self) -> NDArray[np.float32]:
+        """The trained weights as an actor binds them, (N,)."""
+        return self._flat(self._build())
+
+    def _flat(self, module: Any) -> NDArray[np.float32]:
+        parts = [self._record.state[name].reshape(-1) for name, _ in _layout(module)]
+        return np.concatenate(parts)
 
     def _build(self) -> Any:
         """The run's own module with the trained weights."""

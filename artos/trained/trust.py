@@ -18,6 +18,7 @@ from pathlib import Path
 from artos.errors import Refused
 from artos.runs import checkpoint, run_config
 from artos.specs.reference import Reference, names_object, package_of
+from artos.system.account import root_user
 from artos.system.archives import holds_just_its_archive
 
 _log = logging.getLogger(__name__)
@@ -108,7 +109,7 @@ def _strangers(path: Path, *, imported: bool) -> Iterator[str]:
         there = path.lstat()
     except OSError:
         return
-    if there.st_uid not in (os.geteuid(), 0):
+    if there.st_uid not in (os.geteuid(), root_user()):
         yield f"and {path} belongs to another user"
     # In a sticky folder others may make something new, but not replace what is there.
     if stat.S_ISLNK(there.st_mode) or (there.st_mode & stat.S_ISVTX and not imported):

@@ -93,6 +93,22 @@ def reachable(endpoint: str) -> str:
     return endpoint
 
 
+def address_towards(endpoint: str) -> str:
+    """This machine's address on the way to tcp://IP:PORT, as a part of an endpoint.
+
+    Nothing is sent.
+
+    Raises:
+        OSError: there is no way to it.
+    """
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((host.strip("[]"), int(port)))
+        found = str(probe.getsockname()[0])
+    return f"[{found}]" if family == socket.AF_INET6 else found
+
+
 def _own_address() -> str:
     """That of this machine's name, unless it is a loopback one; else that of the default route."""
     with suppress(OSError):

@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 import zmq
 from zmq.utils import z85
@@ -20,9 +22,9 @@ from artos.errors import Refused
 from artos.protocol.run_keys import RunKeys
 from artos.system.durable import sync_folder, write_durably
 from artos.system.regular_file import contents
-from artos.transport.roles import ANY, OWNER, Holder, KeyRole, Register, holder_of
+from artos.transport.roles import ANY, BY_HAND, OWNER, Holder, KeyRole, Register, holder_of
 
-FOLDERS = {KeyRole.USER: "users", KeyRole.NODE: "nodes"}
+FOLDERS = {KeyRole.USER: "users", KeyRole.NODE: "nodes", KeyRole.RUN: "runs"}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _OLD = "cluster"  # the only key of versions without roles
@@ -45,7 +47,7 @@ def make_keys(folder: Path, *holders: Holder) -> list[Path]:
         raise Refused([_new_ones(folder)])
     new: list[Path] = []
     try:
-        for each in (folder, *(folder / name for name in FOLDERS.values())):
+        for each in (folder, *(folder / FOLDERS[role] for role in BY_HAND)):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
         bases = [folder / "head", *(_base(folder, holder) for holder in holders or (OWNER, ANY))]
         for base in bases:
@@ -76,17 +78,35 @@ def write_run_keys(folder: Path, keys: RunKeys) -> Path:
         OSError: it cannot be written.
     """
     base = _base(folder, ANY)
-    for each in (folder, *(folder / name for name in FOLDERS.values())):
+    for each in (folder, *(folder / FOLDERS[role] for role in BY_HAND)):
         each.mkdir(mode=0o700, exist_ok=True)
     files = {
         folder / "head.key": keys.head, folder / "head.key_secret": keys.head_secret,
         base.with_name(f"{ANY.name}.key"): keys.executor,
         base.with_name(f"{ANY.name}.key_secret"): keys.executor_secret,
     }  # fmt: skip
+    _write(files)
+    return folder
+
+
+def write_call_keys(folder: Path, head: bytes, run: str, keys: RunKeys) -> Path:
+    """Write a folder as ``Keys`` reads it: with it a run calls the head whose public key that is.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    base = _base(folder, Holder(KeyRole.RUN, run))
+    for each in (folder, base.parent):
+        each.mkdir(mode=0o700, exist_ok=True)
+    secret = base.with_name(f"{base.name}.key_secret")
+    _write({folder / "head.key": head.decode(), secret: keys.head_secret})
+    return folder
+
+
+def _write(files: Mapping[Path, str]) -> None:
     for path, key in files.items():
         if key:
             write_durably(path, key.encode() + b"\n", 0o600)
-    return folder
 
 
 def revoke(folder: Path, holder: Holder) -> None:
@@ -117,10 +137,10 @@ class Keys:
         self.folder = folder
         self._register = Register()
         self._changed: tuple[int, ...] = ()
-        self._paths = [str(self._of(role)) for role in KeyRole]
+        self._paths = [str(self._of(role)) for role in BY_HAND]
 
     @classmethod
-    def load(cls, folder: Path) -> Keys:
+    def load(cls, folder: Path) -> Self:
         """The keys in ``folder``.
 
         Raises:
@@ -189,7 +209,7 @@ class Keys:
             self._register = Register(
                 {
                     key.decode(): Holder(role, path.stem)
-                    for role in KeyRole
+                    for role in BY_HAND
                     for path in self._of(role).glob("*.key")
                     if (key := _key_in(path))
                 }
@@ -215,6 +235,31 @@ class Keys:
             for path in secrets
             if path.stat().st_mode & 0o077
         ]
+
+
+class HeadKeys(Keys):
+    """The keys of a head, which also hears the runs that worker nodes carry."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._runs: Mapping[str, Holder] = {}
+        self._all: tuple[Register, Mapping[str, Holder], Register]
+        self._all = (Register(), self._runs, Register())
+
+    def hear(self, runs: Mapping[str, str]) -> None:
+        """From now on accept these public keys of runs, and no other run's; the names by key."""
+        holders = {key: Holder(KeyRole.RUN, name) for key, name in runs.items()}
+        if holders != self._runs:  # else what is known of them stays as it is
+            self._runs = holders
+
+    def register(self) -> Register:
+        """The holders of the keys that are in the folder now, and the runs that are heard."""
+        by_hand, runs = super().register(), self._runs  # another thread may replace the latter
+        of, with_runs, found = self._all
+        if of is not by_hand or with_runs is not runs:
+            found = Register({**runs, **by_hand.holders})
+            self._all = by_hand, runs, found
+        return found
 
 
 def _is_old(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The holders of keys, and which messages they may send: users and nodes differ. Pure."""
+"""The holders of keys, and which messages each may send: users, nodes and runs differ. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from artos.specs.fields import NAME
 Kind = type[Message]
 
 _PEER = rf"({NAME.pattern})(?:/[A-Za-z0-9._-]{{1,64}})?"
-_NODE, _USER = re.compile(_PEER), re.compile(f"user:{_PEER}")
+_NODE, _USER, _RUN = (re.compile(f"{front}{_PEER}") for front in ("", "user:", "run:"))
 
 
 class KeyRole(Enum):
@@ -23,11 +23,12 @@ class KeyRole(Enum):
 
     USER = "user"
     NODE = "node"
+    RUN = "run"
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The holder of a key: a user or a node of that name."""
+    """The holder of a key: a user, a node, or a run that a node carries, of that name."""
 
     role: KeyRole
     name: str
@@ -38,9 +39,11 @@ class Holder:
     @property
     def peer(self) -> str:
         """The holder's name on a socket; a ``/`` and the name of a connection may follow."""
-        return f"user:{self.name}" if self.role is KeyRole.USER else self.name
+        return self.name if self.role is KeyRole.NODE else f"{self.role.value}:{self.name}"
 
 
+BY_HAND = (KeyRole.USER, KeyRole.NODE)
+"""Those whose keys are in the folder of a cluster; a run's are made with it."""
 OWNER = Holder(KeyRole.USER, "owner")
 """The user whose key is made when no holder is named."""
 ANY = Holder(KeyRole.NODE, "any")
@@ -67,6 +70,8 @@ SAYS: Mapping[KeyRole, frozenset[Kind]] = {
         {
             control.Hello,
             control.Load,
+            control.Shares,
+            control.RunEnded,
             control.ExecutorEnded,
             control.Leaving,
             control.Bye,
@@ -87,6 +92,7 @@ SAYS: Mapping[KeyRole, frozenset[Kind]] = {
             Pull,
         }
     ),
+    KeyRole.RUN: frozenset({control.RunUp, control.RunNews, control.RunScaled}),
 }
 """What each role may send to a head, a run or a replay process. All else is forbidden."""
 _BOTH_MAY = frozenset({Refusal})
@@ -97,14 +103,14 @@ def forbidden(role: KeyRole, kind: Kind) -> str:
     """Why a holder with this role may not send such a message; "" if it may."""
     if kind in _MAY[role]:
         return ""
-    others = [other.value for other in KeyRole if kind in SAYS[other]]
+    others = [other.value for other in BY_HAND if kind in SAYS[other]]
     way = f": use the key of a {others[0]} (artos keys DIR --{others[0]} NAME)" if others else ""
     return f"a {role.value} may not send {kind.__name__}{way}"
 
 
 def holder_of(peer: str) -> Holder | None:
     """The holder whose name a peer uses; None if the name is invalid."""
-    for role, pattern in ((KeyRole.USER, _USER), (KeyRole.NODE, _NODE)):
+    for role, pattern in ((KeyRole.USER, _USER), (KeyRole.NODE, _NODE), (KeyRole.RUN, _RUN)):
         if match := pattern.fullmatch(peer):
             return Holder(role, match[1])
     return None

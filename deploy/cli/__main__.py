@@ -28,6 +28,7 @@ from deploy.cli import (
     engines,
     evaluate,
     pool,
+    record,
     setup,
     simulate,
     sweep,
@@ -109,6 +110,8 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     explain.set_defaults(command=explain_workload)
     check.add_to(commands.add_parser("check", help="try an environment out; trains nothing"))
     evaluate.add_to(commands.add_parser("eval", help="play episodes with what a run has learned"))
+    record.add_record(commands.add_parser("record", help="write episodes of a run as a data set"))
+    record.add_rescore(commands.add_parser("rescore", help="compute a data set's rewards anew"))
     clean = commands.add_parser("clean", help="remove shared memory and images of killed runs")
     clean.add_argument(
         "runs",

@@ -63,8 +63,8 @@ def _faults(run: RunView) -> tuple[int, int]:
 def nodes(found: Iterable[NodeView]) -> RenderableType:
     """A line per node."""
     found = [*found]
-    labels = any(node.labels for node in found)
-    words = ("labels",) if labels else ()
+    labels, devices = any(n.labels for n in found), any(n.devices for n in found)
+    words = (*(("devices",) if devices else ()), *(("labels",) if labels else ()))
     table = table_of("node", "state", "slots", "actors", "CPU", "memory", "runs", *words)
     for node in found:
         state = "alive" if node.alive else f"gone for {node.silent_seconds:.0f} s"
@@ -72,7 +72,8 @@ def nodes(found: Iterable[NodeView]) -> RenderableType:
             state = node.leaves
         shares = (f"{node.cpu:.0%}", f"{node.memory:.0%}") if node.alive else ("", "")
         counts = ", ".join(f"{run} {count}" for run, count in node.runs.items())
-        shown = (", ".join(node.labels),) if labels else ()
+        more = {"devices": node.devices, "labels": ", ".join(node.labels)}
+        shown = [more[word] for word in words]
         _add(table, node.name, state, _slots(node), node.actors, *shares, counts, *shown)
     return table if table.row_count else Text("there are no workers")
 
@@ -93,7 +94,10 @@ def runs(found: Iterable[RunView], nothing: str = _NOTHING) -> RenderableType:
             each.user,
             state,
             each.actors or "",
-            ", ".join(each.nodes),
+            ", ".join(
+                f"{node} (learner)" if node == each.carrier else node
+                for node in sorted({*each.nodes, *filter(None, [each.carrier])})
+            ),
             each.restarts or "",
             _about(each),
         )
@@ -130,6 +134,8 @@ def run(found: RunView) -> RenderableType:
     if where or not found.outcome:
         where = where or str(found.actors or "nowhere")
         table.add_row(Text("actors", "dim"), Text(one_line(where)))
+    if found.carrier:
+        table.add_row(Text("learner", "dim"), Text(one_line(f"on {found.carrier}")))
     if found.progress:
         said = progress(found.progress, over=bool(found.outcome))
         table.add_row(Text("progress", "dim"), Text(one_line(said)))

@@ -62,7 +62,7 @@ def start(name: str, notes: Sequence[str] = ()) -> RenderableType:
 
 
 def phase(status: Status) -> str:
-    """The stage of the start; "" once there are rows."""
+    """The stage of the start; "" once there are rows, or weights where nobody samples."""
     if status.steps_per_second > 0:
         return ""
     actors = [what for who, what in status.waits.items() if who.startswith(_ACTOR)]
@@ -71,6 +71,8 @@ def phase(status: Status) -> str:
         return "the learner"
     if status.version < 0:
         return "first weights"
+    if not actors:
+        return ""
     return f"actors, {ready} of {len(actors)} are ready" if ready < len(actors) else "first rows"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import ceil
 
 from artos.protocol.views import ClusterView, NodeView
@@ -44,6 +45,8 @@ class Scaling:
     """The id of the unit of each node that leaves."""
     _stopped: set[str] = field(default_factory=set)
     """Ids of units that were told to end: each is told once."""
+    _for_memory: tuple[int, int] = (0, 0)
+    """How many workers memory asked for, and how many slots runs wanted then."""
 
     def step(
         self, view: ClusterView, units: Sequence[Unit], notices: Mapping[int, float], now: float
@@ -76,7 +79,7 @@ class Scaling:
             and index not in leaving
             and index not in taken
         }
-        wanted = self._wanted(view, [node.slots for node in nodes.values()])
+        wanted = self._wanted(view, [node for node in nodes.values() if not node.leaves])
         if len(there) <= wanted:
             self._idle_since = None
             most = len(cluster.hosts) or 2 * cluster.most  # an index may turn out not to live
@@ -108,15 +111,25 @@ class Scaling:
             return (-unit.index,)
         return (unit.state != "waits", node.actors if node else 0, -unit.index)
 
-    def _wanted(self, view: ClusterView, slots: Sequence[int]) -> int:
-        """Workers for all actors of living and waiting runs, a slot each; within the bounds."""
-        each = max(1, sum(slots) // len(slots) if slots else self.cluster.slots)
+    def _wanted(self, view: ClusterView, nodes: Sequence[NodeView]) -> int:
+        """Workers for all actors of living and waiting runs, a slot each; within the bounds.
+
+        More, if actors wait for memory that these have not: as long as runs want as many slots, for
+        with fewer workers the same actors would wait again.
+        """
+        slots = sum(node.slots for node in nodes)
+        each = max(1, slots // len(nodes) if nodes else self.cluster.slots)
         has = [{*self.cluster.labels}, *({*node.labels} for node in view.nodes if node.alive)]
         wants = sum(
             run.wants for run in view.runs
             if not run.where or any({*run.where} <= labels for labels in has)
         )  # fmt: skip
-        return min(self.cluster.most, max(self.cluster.least, ceil(wants / each)))
+        if more := _more_for_memory(view, nodes):
+            self._for_memory = (len(nodes) + more, wants)
+        elif wants < self._for_memory[1]:
+            self._for_memory = (0, 0)
+        least = max(self.cluster.least, self._for_memory[0])
+        return min(self.cluster.most, max(least, ceil(wants / each)))
 
     def _told(self, units: Sequence[Unit]) -> tuple[Unit, ...]:
         fresh = tuple(unit for unit in units if unit.id not in self._stopped)
@@ -149,3 +162,17 @@ class Scaling:
                     f"not started again: {log} says why"
                 )
         return said
+
+
+def _more_for_memory(view: ClusterView, nodes: Sequence[NodeView]) -> int:
+    """Workers like these that hold the actors which wait for memory alone.
+
+    A run whose actors an empty one would not hold either asks for none.
+    """
+    share = Fraction(0)
+    for run in view.runs:
+        like = [node.shm_bytes for node in nodes if {*run.where} <= {*node.labels}]
+        if run.lacks_memory and like:
+            fits = (max(like) - run.executor_bytes) // max(1, run.actor_bytes)
+            share += Fraction(run.lacks_memory, fits) if fits > 0 else 0
+    return ceil(share)

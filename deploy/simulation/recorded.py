@@ -55,6 +55,8 @@ def _recorded(folder: Path) -> Workload:
     if shape is None:
         why = "config.json has no plan, as an earlier version of ARTOS wrote it: run it again"
         raise Refused([f"{folder}: {why}"])
+    if not shape.actors:
+        raise Refused([f"{folder}: it has no actors, and slots are what runs share: leave it out"])
     rounds = [each for name, each in course.members.items() if name.startswith(_ACTOR)]
     learned = course.members.get(LEARNER, ())
     silent = {f"{LEARNER}.{method}" for method in shape.non_publishing}

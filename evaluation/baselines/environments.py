@@ -63,7 +63,7 @@ BASELINES = {
     for environment in (
         Environment(
             "sb3",
-            ("stable-baselines3==2.9.2", "gymnasium==1.4.0", *_ATARI),
+            ("stable-baselines3==2.9.2", "sb3-contrib==2.9.2", "gymnasium==1.4.0", *_ATARI),
             "import stable_baselines3",
         ),
         Environment(

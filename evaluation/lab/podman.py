@@ -79,7 +79,8 @@ class Podman:
         base, wheels, secret = (self.folder / name for name in ("base.tar", "wheels", "pip.conf"))
         without = (f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _SLIM)
         suite = _BASE.partition(":")[2].partition("-")[0]
-        self.there.run("mmdebstrap", "--quiet", "--variant=minbase", *without, suite, str(base))
+        bootstrap = ("mmdebstrap", "--quiet", "--variant=minbase", *without, suite, str(base))
+        printed("mmdebstrap", self.there.tried(*bootstrap, seconds=_SECONDS))
         self.run("import", "--quiet", str(base), _BASE)
         base.unlink()
         secret.write_text(_PIP)

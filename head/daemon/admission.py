@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
+from head.daemon.carriers import Carriers
 from head.daemon.nodes import Nodes
 from head.daemon.quota_books import QuotaBooks
 from head.daemon.run import Run
@@ -16,16 +17,19 @@ class Admission:
     """Takes runs from the queue while the cluster has room and the head may start processes."""
 
     def __init__(
-        self, runs: Runs, nodes: Nodes, queue: RunQueue, books: QuotaBooks, at_once: float = inf
-    ) -> None:
+        self, runs: Runs, nodes: Nodes, queue: RunQueue, books: QuotaBooks, carriers: Carriers,
+        at_once: float = inf,
+    ) -> None:  # fmt: skip
         self._runs, self._nodes, self._queue, self._books = runs, nodes, queue, books
+        self._carriers, self._wait = carriers, dict[str, bool]()
         self._at_once = at_once  # at most so many runs have a process
 
     def take_runs(self) -> Iterator[Run]:
         """The runs that begin now, in order; their state says so."""
         # A run whose process was killed still has its place, and does not wait for another.
         for run in self._runs.in_order(self._runs.again):
-            yield self._begun(run)
+            if not self._carriers.why_waits(run):
+                yield self._begun(run)
         if self._queue.waits:
             active = len(self._runs.active)
             # Without any worker one run may begin: its faults then show before a worker is there.
@@ -34,13 +38,15 @@ class Admission:
                 # One that waits for a label takes no room from those that need none.
                 where = (self._runs.by_name[name].where for name in self._runs.unplaced)
                 unplaced = sum(not labels or self._nodes.have_room(labels) for labels in where)
-                room = int(min(self._nodes.free - unplaced, self._at_once - active))
+                here = active - len(self._runs.carried)
+                room = int(min(self._nodes.free - unplaced, self._at_once - here))
             for name in self._next_in_queue(room):
                 yield self._begun(self._runs.by_name[name])
 
     def _next_in_queue(self, room: int) -> list[str]:
         if self._runs.labelled:
             self._queue.hold_back(self._runs.labelled, self._is_held_back)
+        self._hold_back_seekers()
         if not self._books:
             return self._queue.next(room)
         names: list[str] = []
@@ -52,14 +58,25 @@ class Admission:
             names += begins
             self._books.admit(self._runs.by_name[begins[0]])
 
+    def _hold_back_seekers(self) -> None:
+        """Hold back runs whose device may be about to come; all that want the same wait alike."""
+        for wants, names in self._runs.seekers.items():
+            wait = bool(self._carriers.why_wait(wants))
+            doubtful = names if wait != self._wait.get(wants) else names & self._runs.new_seekers
+            self._wait[wants] = wait
+            self._queue.hold_back(doubtful, self._is_held_back)
+        self._runs.new_seekers.clear()
+
     def _is_held_back(self, queued: QueuedRun) -> bool:
         run = self._runs.by_name[queued.name]
         if run.where and not self._nodes.have_room(run.where):
             return True
+        if self._carriers.why_waits(run):
+            return True
         return bool(self._books) and bool(self._books.why_not_begun(run))
 
     def _begun(self, run: Run) -> Run:
-        run.begin()
+        run.begin(self._carriers.choose(run))
         self._runs.changed(run)
         return run
 

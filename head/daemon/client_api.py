@@ -34,6 +34,7 @@ from head.daemon.remote_logs import RemoteLogs
 from head.daemon.roster import Node, Roster
 from head.daemon.run import Run
 from head.daemon.run_host import RunHost
+from head.daemon.run_lines import RunLines
 from head.daemon.scheduler import Scheduler
 from head.daemon.submissions import admitted, find, request_of
 from head.daemon.unsaved import Table
@@ -91,13 +92,13 @@ class ClientApi:
 
     def __init__(
         self, scheduler: Scheduler, roster: Roster, host: RunHost, archives: Archives,
-        options: HeadOptions, clock: Clock, messenger: Messenger, inside: Messenger, faults: Faults,
-        accounts: UserAccounts,
+        options: HeadOptions, clock: Clock, messenger: Messenger, inside: Messenger,
+        lines: RunLines, faults: Faults, accounts: UserAccounts,
     ) -> None:  # fmt: skip
         self._scheduler, self._roster, self._host = scheduler, roster, host
         self._archives, self._options, self._clock = archives, options, clock
         self._messenger, self._inside, self._faults = messenger, inside, faults
-        self._accounts = accounts
+        self._accounts, self._lines = accounts, lines
         self._scalings: dict[str, deque[_Scaling]] = {}  # by run, in the order of the requests
         self._requests: list[tuple[str, Request]] = []
         self._shown: dict[type[Message], control.Answer] = {}  # the same for all who ask in a turn
@@ -262,7 +263,9 @@ class ClientApi:
             raise Refused([f"{_MOST_QUEUED} runs of user {user} wait already: stop some of them"])
         run = admitted(request, submit, self._scheduler, root, user)
         if account := self._accounts.named_for(user):
-            run.account, run.keys = account, new_run_keys()
+            run.account = account
+        if account or run.asks_device:  # its processes may be where the cluster's keys are not
+            run.keys = new_run_keys()
         self._accounts.require(Path(run.folder), self._accounts.of(run.account))
         old = self._scheduler.runs.get(run.name)
         self._scheduler.submit(run)
@@ -343,7 +346,7 @@ class ClientApi:
             raise Refused([f"run {run.name} is {run.state}: only running runs can be scaled"])
         due = self._clock.now() + _SCALE_SECONDS
         self._scalings.setdefault(run.name, deque()).append(_Scaling(user, due))
-        self._inside.send(run.name, control.ScaleRun(run.name, actors))
+        self._lines.send(run, control.ScaleRun(run.name, actors))
 
     def scale_again(self, run: Run) -> None:
         """A run that was scaled is up again, from a checkpoint that may be older than that."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,11 @@ from artos.errors import MailboxFull, Refused
 from artos.pool.common import common_pool
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
-from artos.protocol.run_state import STARTING
+from artos.protocol.run_state import QUEUED, STARTING
 from artos.protocol.usage import flat
 from artos.protocol.views import RunFacts
 from artos.runs.exit_status import ExitStatus
+from artos.runs.shared_runs import write_token
 from artos.runtime.loop import Waker
 from artos.system.account import as_owner, may_switch
 from artos.system.archives import Archives
@@ -28,15 +29,16 @@ from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
 from artos.system.faults import Faults, Seldom
 from artos.system.signals import CLOSE, StopRequests
-from artos.transport.keys import Keys
+from artos.transport.keys import HeadKeys
 from artos.transport.messenger import Messenger
 from artos.transport.roles import foreign
 from artos.version import VERSION
 from head.daemon.client_api import ClientApi
 from head.daemon.effects import Begin, Effect, Finish, Order, Tell
 from head.daemon.options import HeadOptions, see_quotas
-from head.daemon.roster import Roster
+from head.daemon.roster import Node, Roster
 from head.daemon.run_host import Ended, RunHost
+from head.daemon.run_lines import RunLines, of_run, process_of
 from head.daemon.scheduler import Scheduler
 from head.daemon.state import HeadState
 from head.daemon.store import Store
@@ -52,6 +54,17 @@ _ONE_REQUEST = 1.0
 _MOST_A_TURN = 100
 """Most messages handled before their changes are saved: many share one commit, none waits long."""
 
+_OF_WORKERS = (
+    control.LogPiece,
+    control.ExecutorEnded,
+    control.RunEnded,
+    control.Shares,
+    control.Leaving,
+    control.Bye,
+    Restarted,
+)
+"""What is taken from worker daemons only, while their node is there."""
+
 
 class HeadDaemon(Closing):
     """The head of a cluster. It sleeps until a worker, a run, a user or a signal wakes it.
@@ -65,7 +78,7 @@ class HeadDaemon(Closing):
     ) -> None:
         self._options, self._clock = options, clock or SystemClock()
         self._faults, self._seldom = Faults(), Seldom(_log)
-        keys = Keys.load(options.keys)
+        self._keys = keys = HeadKeys.load(options.keys)
         with ExitStack() as stack:
             self._head_state = head_state = stack.enter_context(HeadState(options.runs.resolve()))
             self._waker = stack.enter_context(Waker())
@@ -76,9 +89,10 @@ class HeadDaemon(Closing):
             self._roster = Roster(VERSION, self._clock, options.deadline, self._unsaved)
             self._roster.expect(state.nodes)
             see_quotas(options, state)
+            self._token = write_token(head_state.runs)
             self._scheduler = Scheduler(
                 state.runs, state.queue, self._clock.now(), options.quotas, state.spent,
-                self._unsaved, options.at_once,
+                self._unsaved, options.at_once, options.devices_here,
             )  # fmt: skip
             self._scheduler.expect(self._roster)
             others = {run.account for run in state.runs if run.account and not run.over}
@@ -95,12 +109,13 @@ class HeadDaemon(Closing):
             self._host = opened(
                 RunHost(
                     orders, self._archives, head_state.socket, options.host, where, run_process,
-                    self._accounts,
+                    self._accounts, self._to_node,
                 )
             )  # fmt: skip
+            self._lines = RunLines(self._inside, self._messenger)
             self._client_api = ClientApi(
                 self._scheduler, self._roster, self._host, self._archives, options, self._clock,
-                self._messenger, self._inside, self._faults, self._accounts,
+                self._messenger, self._inside, self._lines, self._faults, self._accounts,
             )  # fmt: skip
             self._dirty, self._next_tick = True, self._clock.now()
             self._due: list[Effect] = []
@@ -115,6 +130,7 @@ class HeadDaemon(Closing):
                         _log.info("run %s goes on", run.name)
                     else:
                         self._run_ended(self._host.ended(run))
+            self._hear_carried()
             self._owned = stack.pop_all()
 
     def close(self) -> None:
@@ -180,8 +196,7 @@ class HeadDaemon(Closing):
                 names = [node.name for node in late]
                 why = f"not heard for {self._options.deadline:g} s"
                 _log.warning("gone (%s): %s", why, ", ".join(names))
-                self._scheduler.gone(names, why)
-                self._dirty = True
+                self._nodes_gone(names, why)
                 for node in late:
                     self._messenger.forget(node.peer)  # a node that comes back says Hello
         elif not self._dirty:
@@ -189,7 +204,10 @@ class HeadDaemon(Closing):
         self._decide(now)
 
     def _take(self, messenger: Messenger, handle: Callable[[str, Message], None]) -> None:
-        came = messenger.take(_MOST_A_TURN)
+        # What a run process on a node said before its end is another peer's: it comes first.
+        came = sorted(
+            messenger.take(_MOST_A_TURN), key=lambda each: isinstance(each[1], control.RunEnded)
+        )
         if len(came) == _MOST_A_TURN:  # more may wait; what these changed is saved first
             self._waker.ring()
         for peer, message in came:
@@ -223,7 +241,7 @@ class HeadDaemon(Closing):
                         self._begin(run.name)
                     case Tell(run=run, message=message):
                         with self._faults.contained(f"a message to run {run.name}"):
-                            self._inside.send(run.name, message)
+                            self._lines.send(run, message)
                     case Finish(run=run):
                         _log.info(
                             "run %s is to save%s",
@@ -233,6 +251,13 @@ class HeadDaemon(Closing):
                         self._host.signal(run.name, CLOSE)
                     case Order(node=node, message=message):
                         self._to(node.peer, message)
+            self._hear_carried()
+
+    def _hear_carried(self) -> None:
+        """Accept the keys of runs that worker nodes carry, or carried until they were given up."""
+        runs = self._scheduler.all_runs
+        active = [runs.by_name[name] for name in runs.active]
+        self._keys.hear({run.keys.head: run.name for run in active if run.keys})
 
     def _give_up(self, run: str, why: str) -> None:
         """Record that a run has failed, as its process cannot be started or followed."""
@@ -258,6 +283,8 @@ class HeadDaemon(Closing):
     def _begin(self, name: str) -> None:
         with self._faults.contained(f"the start of run {name}", partial(self._give_up, name)):
             run = self._scheduler.runs[name]
+            if run.state == QUEUED or name in self._host.runs:
+                return  # its node was lost while this could not be saved: it begins elsewhere
             try:
                 if run.state == STARTING:
                     self._host.begin(run)
@@ -268,6 +295,11 @@ class HeadDaemon(Closing):
             self._run_ended(ended)
             self._waker.ring()
 
+    def _to_node(self, name: str, message: Message) -> None:
+        """Send a message to the daemon of a node, if it is there."""
+        if (node := self._roster.get(name)) and node.peer:
+            self._to(node.peer, message)
+
     def _to(self, peer: str, message: Message) -> None:
         with suppress(MailboxFull):  # the peer has long been silent, and is gone soon
             self._messenger.send(peer, message)
@@ -275,8 +307,9 @@ class HeadDaemon(Closing):
     # -- workers and users ---------------------------------------------------------------------
 
     def _from_outside(self, peer: str, message: Message) -> None:
-        node = self._roster.of(peer)
         match message:
+            case _ if of_run(peer):
+                self._from_carried(peer, message)
             case control.Load():
                 self._roster.load(peer, message)
             case control.Hello():
@@ -285,37 +318,42 @@ class HeadDaemon(Closing):
                 self._client_api.take_request(peer, message)
             case control.FetchArchive(archive=name):
                 self._to(peer, control.Archive(name, self._archives.content(name)))
-            case control.LogPiece() if node is not None:
-                self._client_api.logs.take_piece(node.name, message)
-            case control.ExecutorEnded(run=run, why=why) if node is not None:
-                self._dirty = True
-                if why:
-                    _log.warning("the executor of %s on %s ended: %s", run, node.name, why)
-                self._scheduler.executor_ended(node, message, self._clock.now())
-            case control.Leaving(why=why) if node is not None:
-                self._dirty = True
-                _log.info("worker %s leaves: %s", node.name, why)
-                self._roster.leave(node.name, why)
-                self._scheduler.leaves(node.name, f"node {node.name} leaves: {why}")
-            case control.Bye() if node is not None:
-                self._dirty = True
-                _log.info("worker %s said goodbye", node.name)
-                self._scheduler.gone([node.name], "it said goodbye")
-                self._roster.remove(node.name)
-                self._due.append(Order(node, control.Bye()))
             case Refusal(why=why):
                 self._seldom.warning("%s refused a message: %s", peer, why)
-            case (
-                Restarted()
-                | control.ExecutorEnded()
-                | control.Leaving()
-                | control.Bye()
-                | control.LogPiece()
-            ):
-                pass  # from a worker that is gone; if it is alive it says Hello again
+            case _ if isinstance(message, _OF_WORKERS):
+                if node := self._roster.of(peer):
+                    self._from_worker(node, message)
+                # Else from a worker that is gone; if it is alive it says Hello again.
             case _:
                 why = f"the head takes no {type(message).__name__} from users or workers"
                 self._to(peer, Refusal(why))
+
+    def _from_worker(self, node: Node, message: Message) -> None:
+        """Take what a worker daemon says about its node and what is there."""
+        match message:
+            case control.LogPiece():
+                self._client_api.logs.take_piece(node.name, message)
+                return
+            case control.ExecutorEnded(run=run, why=why):
+                if why:
+                    _log.warning("the executor of %s on %s ended: %s", run, node.name, why)
+                self._scheduler.executor_ended(node, message, self._clock.now())
+            case control.RunEnded(run=run, epoch=epoch):
+                found = self._host.carried.get(run)
+                if found and (found.carrier, found.epoch) == (node.name, epoch):
+                    self._run_ended(self._host.ended(found, message))
+            case control.Shares(token=token):
+                self._scheduler.carriers.said(node, shares=token == self._token)
+            case control.Leaving(why=why):
+                _log.info("worker %s leaves: %s", node.name, why)
+                self._roster.leave(node.name, why)
+                self._scheduler.leaves(node.name, f"node {node.name} leaves: {why}")
+            case control.Bye():
+                _log.info("worker %s said goodbye", node.name)
+                self._nodes_gone([node.name], "it said goodbye")
+                self._roster.remove(node.name)
+                self._due.append(Order(node, control.Bye()))
+        self._dirty = True
 
     def _admit(self, peer: str, hello: control.Hello) -> None:
         old = self._roster.get(hello.node)
@@ -332,19 +370,52 @@ class HeadDaemon(Closing):
             return
         if before not in ("", peer):
             why = f"the worker daemon of {node.name} was restarted"
-            self._scheduler.gone([node.name], why)
+            self._nodes_gone([node.name], why)
             self._messenger.forget(before)
         most = (node.slots, node.most_runs)
         _log.info("worker %s joined with %d slots for at most %d runs", node.name, *most)
         welcome = control.Welcome(
-            control.PROTOCOL, VERSION, self._options.deadline, bool(self._accounts)
-        )
+            control.PROTOCOL, VERSION, self._options.deadline, bool(self._accounts),
+            str(self._head_state.runs),
+        )  # fmt: skip
         self._due += [Order(node, welcome), *self._scheduler.joined(node, hello)]
+        there = {r.name: r for r in self._host.carried.values() if r.carrier == node.name}
+        for name, epoch in hello.carries.items():
+            if name not in there or there.pop(name).epoch != epoch:
+                self._due.append(Order(node, control.FinishRun(name, epoch, at_once=True)))
+        for run in there.values():
+            self._run_ended(self._host.ended(run))
         self._dirty = True
+
+    def _nodes_gone(self, names: Sequence[str], why: str) -> None:
+        """What lived on these nodes goes on elsewhere."""
+        self._dirty = True
+        for run in [run for run in self._host.carried.values() if run.carrier in names]:
+            _log.warning("run %s goes on elsewhere: node %s is gone", run.name, run.carrier)
+            del self._host.carried[run.name]
+            self._lines.forget(run)
+        self._scheduler.gone(names, why)
 
     # -- runs ----------------------------------------------------------------------------------
 
+    def _from_carried(self, peer: str, message: Message) -> None:
+        """Take a message of a run process on a worker node, whose key vouches for its run only."""
+        name, epoch = process_of(peer)
+        run = self._host.carried.get(name)
+        about = message.run if isinstance(message, control.RunUp | control.RunNews) else name
+        if run and run.epoch == epoch and about == name:
+            self._from_run(name, message)
+        elif isinstance(message, control.RunUp | control.RunNews):
+            # Its node was given up, but it lives: it is in the way of the process that goes on.
+            self._to(peer, control.FinishRun(name, epoch, at_once=True))
+
     def _from_run(self, name: str, message: Message) -> None:
+        def refuse(why: str) -> None:
+            if run := self._scheduler.runs.get(name):
+                self._lines.send(run, Refusal(why))
+            else:
+                self._inside.send(name, Refusal(why))
+
         match message:
             case control.RunNews():
                 self._dirty |= self._scheduler.run_news(message)
@@ -352,8 +423,7 @@ class HeadDaemon(Closing):
                 run = self._scheduler.runs.get(message.run)
                 is_new = run is not None and run.up is None  # this process was not up before
                 if not self._scheduler.run_up(message):
-                    why = f"the head knows of no run {message.run} of epoch {message.epoch}"
-                    self._inside.send(name, Refusal(why))
+                    refuse(f"the head knows of no run {message.run} of epoch {message.epoch}")
                 elif is_new:
                     self._client_api.scale_again(self._scheduler.runs[message.run])
                 self._dirty = True
@@ -364,8 +434,7 @@ class HeadDaemon(Closing):
             case Restarted():
                 pass  # the run will send RunUp
             case _:
-                why = f"the head takes no {type(message).__name__} from a run"
-                self._inside.send(name, Refusal(why))
+                refuse(f"the head takes no {type(message).__name__} from a run")
 
     def _account_of(self, run: str) -> str:
         """The account of a run; a messenger asks, in its own thread."""
@@ -381,7 +450,7 @@ class HeadDaemon(Closing):
                 known = run.facts or RunFacts()
                 run.facts = msgspec.structs.replace(known, usage=flat(found[1].usage))
         self._scheduler.run_ended(ended.run, ended.status, ended.words)
-        self._inside.forget(ended.run)
+        self._lines.forget(run)
         if ended.status is None or ended.status < 0:
             self._tidy_at = self._clock.now() + _SETTLED
         outcome = run.outcome or "to be started again"

@@ -37,7 +37,9 @@ class NodeOrders:
                 orders += self._for_executors(node, now)
                 if self._executors.closing(node.name):
                     self._doubtful.add(node.name)
-                if node.leaves and self._executors.dismiss(node.name):
+                carriers = {self._runs.by_name[name].carrier for name in self._runs.carried}
+                busy = node.name in carriers
+                if node.leaves and not busy and self._executors.dismiss(node.name):
                     orders.append(Order(node, Leave(node.leaves)))
         return orders
 

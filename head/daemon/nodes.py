@@ -69,6 +69,8 @@ class Nodes:
         self._actors: dict[str, dict[str, int]] = {}  # by node and run
         self._orders = Orders()
         self._room: dict[tuple[str, ...], int] = {}  # by labels, until a node changes
+        self._with_devices: set[str] = set()
+        self.device_changes = 0  # of nodes with devices
         self._crowded = Ranking()  # nodes with more actors than slots, the most crowded first
         self._count = 0
 
@@ -84,6 +86,11 @@ class Nodes:
         """The living nodes among ``names``."""
         found = [entry for name in names if (entry := self._entries.get(name))]
         return [entry.node for entry in sorted(found, key=lambda entry: entry.number)]
+
+    @property
+    def with_devices(self) -> list[Node]:
+        """The living nodes that learners may lease devices of, in the order in which they came."""
+        return self.in_order(self._with_devices)
 
     def actors_on(self, node: str) -> dict[str, int]:
         """How many actors of each run live on a node."""
@@ -101,12 +108,16 @@ class Nodes:
         self.drop(node.name)
         self._count += 1
         self._entries[node.name] = _Entry(node, self._count)
+        if node.devices:
+            self._with_devices.add(node.name)
         self.changed(node.name)
 
     def drop(self, name: str) -> None:
         """Remove a node, if it is there."""
         if entry := self._entries.pop(name, None):
             self._book(entry, 0, 0)
+            self.device_changes += name in self._with_devices
+            self._with_devices.discard(name)
             self._orders.drop(name)
             self._crowded.drop(name)
 
@@ -128,6 +139,7 @@ class Nodes:
         """Count a node again: it has other actors, or may be used no longer."""
         if (entry := self._entries.get(name)) is None:
             return
+        self.device_changes += name in self._with_devices
         node, there = entry.node, self.actors_on(name)
         slots, runs = (node.slots, node.most_runs) if node.usable else (0, 0)
         self._book(entry, max(0, runs - len(there)), slots)

@@ -14,19 +14,17 @@ import psutil
 from artos.clock import LONGEST
 from artos.errors import Refused
 from artos.pool.devices import device_faults, places
+from artos.system import gpus
 from artos.system.archives import LIMIT_MB
 from artos.system.closest import closest
 from artos.system.memory_limit import memory_left
 from artos.system.regular_file import contents
 from artos.transport.roles import OWNER
 from head.daemon.quotas import Quotas, quotas_of
+from head.daemon.roster import most_runs
 from head.daemon.run import State
 from head.daemon.user_accounts import account_faults
 
-_RUN_BYTES = 512 << 20
-"""What a run takes on the head: its process, learner, evaluator and replay process."""
-_RUNS_A_CORE = 16
-_FEWEST_RUNS = 2
 _POSITIVE = ("deadline", "archive_mb", "stop_seconds")
 
 
@@ -65,13 +63,17 @@ class HeadOptions(msgspec.Struct, frozen=True):
         return self.listen.removeprefix("tcp://").rpartition(":")[0]
 
     @property
+    def devices_here(self) -> str:
+        """What learners on this machine may use: as told, or all GPUs."""
+        return self.devices or ",".join(f"cuda:{gpu}" for gpu in range(gpus.count() or 0))
+
+    @property
     def at_once(self) -> int:
         """How many runs this head carries: as told, or as many as its machine can."""
         allowed = memory_left()
         memory = psutil.virtual_memory().total
         memory = memory if allowed is None else min(memory, allowed)
-        carried = min(_RUNS_A_CORE * (os.cpu_count() or 1), memory // _RUN_BYTES)
-        return self.runs_at_once or max(_FEWEST_RUNS, carried)
+        return self.runs_at_once or most_runs(os.cpu_count() or 1, memory)
 
 
 def head_options(config: Path | None, flags: Mapping[str, Any]) -> HeadOptions:

@@ -12,6 +12,7 @@ import msgspec
 
 from artos.clock import Clock
 from artos.errors import Refused
+from artos.pool.devices import places
 from artos.protocol.control import (
     MOST_SHARING,
     MOST_SLOTS,
@@ -24,6 +25,15 @@ from head.daemon.unsaved import Table, Unsaved
 _MOST_GONE = 100
 """Nodes that are gone and still listed; a node with the same name replaces its entry."""
 POLICIES = ("spread", "pack")
+_RUN_BYTES = 512 << 20
+"""What a run takes where it lives: its process, learner, evaluator and replay process."""
+_RUNS_A_CORE = 16
+_FEWEST_RUNS = 2
+
+
+def most_runs(cores: int, memory: int) -> int:
+    """How many runs a machine with so many cores and bytes of memory can carry."""
+    return max(_FEWEST_RUNS, min(_RUNS_A_CORE * cores, memory // _RUN_BYTES))
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -35,6 +45,7 @@ class Known(msgspec.Struct, frozen=True):
     runs_per_slot: int = 1
     labels: tuple[str, ...] = ()
     shm_bytes: int = 0
+    devices: str = ""
 
 
 @dataclass(slots=True)
@@ -56,6 +67,25 @@ class Node:
     labels: tuple[str, ...] = ()
     shm_bytes: int = 0
     """Shared memory for executors; 0: any number of bytes."""
+    devices: str = ""
+    """What learners there lease, as in ``--devices``."""
+    shares: bool | None = None
+    """Whether it has the head's folder of runs; None: it has not said so yet."""
+
+    @property
+    def carries(self) -> bool:
+        """Whether run processes may be placed here."""
+        return self.usable and bool(self.shares)
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether it may be about to say that run processes may be placed here."""
+        return self.usable and self.shares is None
+
+    @property
+    def most_carried(self) -> int:
+        """How many run processes may be here, by its cores and memory."""
+        return most_runs(self.slots, self.memory_mb << 20)
 
     @property
     def usable(self) -> bool:
@@ -70,8 +100,9 @@ class Node:
     def known(self) -> Known:
         """What a restarted head must know of the node."""
         return Known(
-            self.name, self.slots, self.leaves, self.runs_per_slot, self.labels, self.shm_bytes
-        )
+            self.name, self.slots, self.leaves, self.runs_per_slot, self.labels, self.shm_bytes,
+            self.devices,
+        )  # fmt: skip
 
     @property
     def most_runs(self) -> int:
@@ -136,6 +167,7 @@ class Roster:
         node = Node(
             hello.node, hello.slots, self._clock.now(), peer, hello.memory_mb, leaves=leaves,
             runs_per_slot=hello.runs_per_slot, labels=hello.labels, shm_bytes=hello.shm_bytes,
+            devices=hello.devices,
         )  # fmt: skip
         self._by_peer[peer] = node
         self._put(node)
@@ -189,7 +221,7 @@ class Roster:
             self._put(
                 Node(
                     k.name, k.slots, now, leaves=k.leaves, runs_per_slot=k.runs_per_slot,
-                    labels=k.labels, shm_bytes=k.shm_bytes,
+                    labels=k.labels, shm_bytes=k.shm_bytes, devices=k.devices,
                 )
             )  # fmt: skip
 
@@ -198,6 +230,8 @@ def _implausible(hello: Hello) -> Iterator[str]:
     """Claims that no machine can meet. Without a bound, one node would begin all waiting runs."""
     if hello.slots > MOST_SLOTS:
         yield f"worker {hello.node} claims {hello.slots} slots: at most {MOST_SLOTS} are believed"
+    if (learners := places(hello.devices)) > MOST_SLOTS:
+        yield f"worker {hello.node} claims devices for {learners} learners: at most {MOST_SLOTS}"
     if hello.runs_per_slot > 1 and hello.slots * hello.runs_per_slot > MOST_SHARING:
         runs = f"{hello.runs_per_slot} runs for each of {hello.slots} slots"
         yield f"worker {hello.node} claims {runs}: at most {MOST_SHARING} runs share slots"

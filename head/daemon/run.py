@@ -94,6 +94,8 @@ class Run(msgspec.Struct):
     """How many of its processes ended so."""
     billed: Seconds = Seconds()
     """What its ended processes held: the books have it already."""
+    carrier: str = ""
+    """The node that carries its process, or carried the last one; "": the head's machine."""
     by_hand: int = 0
     """The number of actors that a user last asked for while it ran; 0: no one has."""
 
@@ -151,7 +153,17 @@ class Run(msgspec.Struct):
     @property
     def asks_device(self) -> bool:
         """Whether its submission says that its learner computes on a device other than the CPU."""
-        return str(self._settings.get("device", CPU)) != CPU
+        return self.asks_for != CPU
+
+    @property
+    def asks_for(self) -> str:
+        """The device that its submission names, as ``cuda:0`` or ``pool``."""
+        return str(self._settings.get("device", CPU))
+
+    @property
+    def seeks_device(self) -> bool:
+        """Whether a node may carry it, for a device there: it has keys that are enough there."""
+        return self.asks_device and self.keys is not None and not self.account
 
     @property
     def has_device(self) -> bool:
@@ -188,9 +200,9 @@ class Run(msgspec.Struct):
         """Whether the run has ended; it may still be submitted again to be resumed."""
         return self.state in OVER
 
-    def begin(self) -> None:
-        """Enter the next epoch: a process of the run is about to start."""
-        self.state, self.epoch = STARTING, self.epoch + 1
+    def begin(self, carrier: str = "") -> None:
+        """Enter the next epoch: a process of the run is about to start, on that node."""
+        self.state, self.epoch, self.carrier = STARTING, self.epoch + 1, carrier
         self.outcome = self.why = self.waits_for = ""
         self.goes_on = self.no_room = False
 
@@ -203,7 +215,7 @@ class Run(msgspec.Struct):
         """Record that the run is over."""
         self.state = at_the_end(outcome)
         self.outcome, self.why, self.waits_for, self.up = outcome, why, "", None
-        self.admitted = False
+        self.admitted = self.goes_on = False
 
 
 class State(msgspec.Struct, frozen=True):

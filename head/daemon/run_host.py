@@ -1,15 +1,19 @@
-"""Starts and reaps the head's run processes, and finds them again after the head was killed."""
+"""Starts run processes, here or on worker nodes, and finds those here again after a crash."""
 
 from __future__ import annotations
 
 import select
 import shutil
 import signal
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from artos.errors import Refused
+from artos.protocol.control import CarryRun, FinishRun, RunEnded
+from artos.protocol.message import Message
+from artos.protocol.run_keys import RunKeys
 from artos.runs.checkpoint import BEST, MANIFEST, SAVED
 from artos.runs.exit_status import OUTCOMES, ExitStatus
 from artos.runs.orders import RunOrder, write_order
@@ -59,7 +63,8 @@ class RunHost(Closing):
     """One process per run, each in a session of its own, so that it outlives the head.
 
     ``folder`` holds the processes' orders. Run processes reach the head at ``head`` (ipc) and
-    listen on ``host``; ``process`` is the module that they run.
+    listen on ``host``; ``process`` is the module that they run. Those that worker nodes carry are
+    theirs to start and reap: ``tell`` sends a node a message.
     """
 
     def __init__(
@@ -71,11 +76,15 @@ class RunHost(Closing):
         keys: Path,
         process: str = ChildModule.RUN,
         accounts: UserAccounts | None = None,
+        tell: Callable[[str, Message], None] = lambda node, message: None,
     ) -> None:
         self._folder, self._archives, self._process = folder, archives, process
         self._head, self._host, self._keys = head, host, keys
         self._accounts = accounts or UserAccounts({}, folder)
         self._processes: dict[str, _Process] = {}
+        self._tell = tell
+        self.carried: dict[str, Run] = {}
+        """Runs by name that have a process on a worker node, as far as is known here."""
         self._names: dict[int, str] = {}  # of runs, by the descriptor of their process
         self._ends = select.epoll()  # so that living processes are not looked at
 
@@ -85,7 +94,7 @@ class RunHost(Closing):
     @property
     def runs(self) -> list[str]:
         """Runs that have a process."""
-        return [*self._processes]
+        return [*self._processes, *self.carried]
 
     def fileno(self) -> int:
         """A descriptor that is readable from the end of a process until ``ended`` is called."""
@@ -120,6 +129,9 @@ class RunHost(Closing):
             with acting():
                 (folder / summary_file.FILE).unlink(missing_ok=True)
                 resume = run.resume and _can_go_on(folder)
+            if run.carrier and run.keys:
+                self._have_carried(run, run.keys, resume)
+                return
             archives = self._archives if account is None else Archives(place / "code")
             content = b"" if run.archive in archives else self._archives.content(run.archive)
             with acting():
@@ -145,8 +157,23 @@ class RunHost(Closing):
             raise Refused([f"the run cannot begin: {error}"]) from error
         self._follow(run.name, _Process(PidFd(child.pid), child, child.log))
 
+    def _have_carried(self, run: Run, keys: RunKeys, resume: bool) -> None:
+        if run.archive and run.archive not in self._archives:
+            raise Refused([f"the code of run {run.name} is gone: submit it again"])
+        self.carried[run.name] = run
+        carry = CarryRun(
+            run.name, run.epoch, run.request, run.archive, run.folder, keys, resume=resume
+        )
+        self._tell(run.carrier, carry)
+
     def adopt(self, run: Run) -> bool:
-        """Follow the run's process that an earlier head started; False if there is none."""
+        """Follow the run's process that an earlier head started; False if there is none.
+
+        Of one on a worker node nothing is known until that says which it carries, or is gone.
+        """
+        if run.carrier:
+            self.carried[run.name] = run
+            return True
         file = str(self._file(run))
         account = self._accounts.of(run.account)
         user = None if account is None else account.uid
@@ -158,11 +185,15 @@ class RunHost(Closing):
     def drop(self, run: str) -> None:
         """Kill the process of a run, if it has one, and forget it."""
         self.signal(run, signal.SIGKILL)
+        self.carried.pop(run, None)
         if child := self._forget(run):
             child.kill()
 
     def signal(self, run: str, number: signal.Signals) -> None:
-        """Send the process of a run a signal, if it has one."""
+        """Send the process of a run a signal, if it has one: ``CLOSE`` or SIGKILL."""
+        if there := self.carried.get(run):
+            at_once = number == signal.SIGKILL
+            self._tell(there.carrier, FinishRun(run, there.epoch, at_once=at_once))
         if found := self._processes.get(run):
             found.process.signal(number)
 
@@ -176,8 +207,14 @@ class RunHost(Closing):
         """Runs whose process is gone; call ``ended`` once for each."""
         return [self._names[descriptor] for descriptor, _ in self._ends.poll(0)]
 
-    def ended(self, run: Run) -> Ended:
-        """How a run's process ended; if it is not our child, by the summary in its folder."""
+    def ended(self, run: Run, told: RunEnded | None = None) -> Ended:
+        """How a run's process ended, as its node ``told``; else, if not our child, by its summary.
+
+        From then on it has none.
+        """
+        self.carried.pop(run.name, None)
+        if told is not None:
+            return Ended(run.name, told.status, told.why)
         child, folder = self._forget(run.name), Path(run.folder)
         with as_owner(folder):
             if child is not None and (status := child.died()) is not None:

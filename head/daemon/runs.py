@@ -32,6 +32,9 @@ class Runs:
         self.unplaced: set[str] = set()  # active, without an actor anywhere
         self.again: set[str] = set()  # queued again, as their process was killed
         self.no_room: set[str] = set()  # queued again, until the head's memory has room for them
+        self.carried: set[str] = set()  # active, by a worker node
+        self.seekers: dict[str, set[str]] = {}  # queued, by the device that a node may have
+        self.new_seekers: set[str] = set()  # those that nobody has looked at yet
         self.labelled: set[str] = set()  # queued, and their nodes must have labels
         self._short = Ranking()  # up, with fewer places than actors
         self._numbers: dict[str, int] = {}
@@ -84,6 +87,7 @@ class Runs:
         run = self.by_name.pop(name)
         self._over.discard((self._numbers.pop(name), name))
         self.labelled.discard(name)
+        self._seek(run, there=False)
         self._wait(run, there=False)
         if self._tickets.get(run.ticket) is run:
             del self._tickets[run.ticket]
@@ -99,7 +103,10 @@ class Runs:
         again = run.state == QUEUED and run.admitted
         _put(self.again, name, again and not run.no_room)
         _put(self.no_room, name, again and run.no_room)
-        _put(self.labelled, name, bool(run.where) and run.state == QUEUED and not run.admitted)
+        waits = run.state == QUEUED and not run.admitted
+        _put(self.labelled, name, bool(run.where) and waits)
+        self._seek(run, there=run.seeks_device and waits)
+        _put(self.carried, name, run.active and bool(run.carrier))
         if short:
             self._short.put(name, (0, self._numbers[name]))
         else:
@@ -114,6 +121,16 @@ class Runs:
         for name in [*self.no_room]:
             self.by_name[name].no_room = False
             self.changed(self.by_name[name])
+
+    def _seek(self, run: Run, there: bool) -> None:
+        names = self.seekers.setdefault(run.asks_for, set())
+        if there and run.name not in names:
+            self.new_seekers.add(run.name)
+        elif not there:
+            self.new_seekers.discard(run.name)
+        _put(names, run.name, there)
+        if not names:
+            del self.seekers[run.asks_for]
 
     def _wait(self, run: Run, there: bool) -> None:
         waiting = self._queued.setdefault(run.user, set())

@@ -15,6 +15,7 @@ from artos.protocol.control import ExecutorEnded, Hello, Placed, RunNews, RunUp
 from artos.protocol.run_state import QUEUED, RUNNING, STOPPING
 from artos.runs.exit_status import OUTCOMES, ExitStatus
 from head.daemon.admission import Admission
+from head.daemon.carriers import Carriers
 from head.daemon.effects import Begin, Effect, Finish, Order, Tell
 from head.daemon.endings import Endings
 from head.daemon.executors import Executors
@@ -47,7 +48,8 @@ class Scheduler:
     """All runs of a cluster, in the order they were submitted, and its nodes.
 
     ``queue`` and ``spent`` are what an earlier head saved of them, ``now`` is the time, and
-    ``at_once`` how many runs may have a process. What is to be saved next is named in ``unsaved``.
+    ``at_once`` how many runs may have a process on the head's machine, which has ``devices``. What
+    is to be saved next is named in ``unsaved``.
 
     A turn looks only at runs and nodes that an event has named, so that a decision takes as long
     with ten thousand nodes as with ten, except for a logarithm. Only runs that share a quota are
@@ -57,7 +59,7 @@ class Scheduler:
     def __init__(
         self, runs: Iterable[Run] = (), queue: QueueState | None = None, now: float = 0.0,
         quotas: Quotas | None = None, spent: Mapping[str, Seconds] | None = None,
-        unsaved: Unsaved | None = None, at_once: float = inf,
+        unsaved: Unsaved | None = None, at_once: float = inf, devices: str = "",
     ) -> None:  # fmt: skip
         self.unsaved = unsaved = Unsaved() if unsaved is None else unsaved
         accounts = queue.accounts if queue else ()
@@ -67,6 +69,7 @@ class Scheduler:
         self._endings = Endings()
         self.executors = Executors()
         self._rooms = Rooms(self._nodes, self.executors, self.books, self.runs)
+        self.carriers = Carriers(self.all_runs, self._nodes, devices)
         self.waits = Waits(
             self.all_runs,
             self._nodes,
@@ -74,11 +77,14 @@ class Scheduler:
             self.books,
             self.executors,
             self._rooms,
+            self.carriers,
             at_once,
         )
         self._moves: dict[str, Moves] = {}
         self._held, self._look_for_room_at = HeldSlots(), now + _ROOM_SECONDS
-        self._admission = Admission(self.all_runs, self._nodes, self._queue, self.books, at_once)
+        self._admission = Admission(
+            self.all_runs, self._nodes, self._queue, self.books, self.carriers, at_once
+        )
         self._node_orders = NodeOrders(self.all_runs, self._nodes, self.executors, self.books)
         for run in runs:
             run.admitted |= run.active  # also if an earlier version saved it
@@ -161,7 +167,8 @@ class Scheduler:
             run.outcome, run.why = news.state, news.waits_for or run.why
         if news.state == STOPPING or run.outcome:
             run.state = STOPPING
-        untold = run.state == STOPPING and news.state == RUNNING and not self._endings.was_told(run)
+        to_end = run.state == STOPPING or run.goes_on
+        untold = to_end and news.state == RUNNING and not self._endings.was_told(run)
         if untold:  # an earlier head saved that the run is to end, and was killed before it told it
             self._endings.tell(run)
         self._changed(run)
@@ -187,10 +194,11 @@ class Scheduler:
         no_room = outcome == _NO_ROOM
         outcome = "" if no_room else outcome
         if no_room and not told:
-            run.again(f"room in the head's memory: {run.why or words}")
+            where = f"node {run.carrier}'s" if run.carrier else "the head's"
+            run.again(f"room in {where} memory: {run.why or words}")
             run.no_room, run.never_began = True, run.never_began + 1
         elif run.goes_on and outcome not in ("done", "failed"):
-            run.again("the next start of the head")
+            run.again("a machine to go on with" if run.carrier else "the next start of the head")
         elif outcome:
             as_asked = {"done": "", "interrupted": run.why}
             self._over(run, outcome, as_asked.get(outcome, run.why or words))
@@ -214,12 +222,15 @@ class Scheduler:
         self._changed(run)
 
     def stop_all(self, names: Iterable[str], *, later: bool = False) -> None:
-        """Have these runs finish and save, as the head ends; none of them is told twice.
+        """Have these runs finish and save, as head or node end; none of them is told twice.
 
-        ``later``: they go on with the next head.
+        ``later``: they go on with the next head, or on another machine.
         """
         for run in self.all_runs.in_order(names):
             if run.state == STOPPING or self._endings.was_told(run):
+                if run.goes_on and not later:  # it is stopping as an earlier head told it
+                    run.goes_on = False
+                    self._changed(run)
                 continue
             if later and run.active:
                 run.goes_on = True
@@ -230,7 +241,7 @@ class Scheduler:
 
     def _changed(self, run: Run) -> None:
         self.all_runs.changed(run)
-        self._node_orders.recheck(run.places.values())
+        self._node_orders.recheck([*run.places.values(), run.carrier])
 
     def _over(self, run: Run, outcome: str, why: str) -> None:
         self._settle(run, {})
@@ -265,7 +276,13 @@ class Scheduler:
                     self._moves.setdefault(run, Moves()).relief = True
 
     def gone(self, nodes: Collection[str], why: str) -> None:
-        """Take their places from the actors of these nodes, which are gone for good."""
+        """Take their places from the actors of these nodes, which are gone for good.
+
+        Runs that they carried have lost their process.
+        """
+        for run in self.all_runs.in_order(self.all_runs.carried):
+            if run.carrier in nodes:
+                self.run_ended(run.name, None, f"node {run.carrier}, which carried it: {why}")
         for name in {run for node in nodes for run in self.actors_on(node)}:
             run = self.runs[name]
             moves = self._moves.setdefault(name, Moves())
@@ -279,12 +296,15 @@ class Scheduler:
     def leaves(self, node: str, why: str) -> None:
         """Move all actors off a node; rows that they have committed are still shipped.
 
-        ``why`` is "" if the node may have actors after all.
+        Runs that it carries save, and go on elsewhere. ``why`` is "" if the node may have actors
+        after all.
         """
         self._nodes.changed(node)
         self._look_at(node)
         for run in self.actors_on(node) if why else ():
             self._moves.setdefault(run, Moves()).why = why
+        carried = self.all_runs.in_order(self.all_runs.carried if why else ())
+        self.stop_all([run.name for run in carried if run.carrier == node], later=True)
         if not why and (back := self._nodes.get(node)):
             self._relieve_others(back)
 

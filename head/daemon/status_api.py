@@ -53,9 +53,13 @@ def line(run: Run, scheduler: Scheduler) -> RunView:
         folder=run.folder,
         placement=run.placement,
         where=run.where,
+        carrier=run.carrier if run.active else "",
         restarts=run.restarts,
         actors=registered if take_part is UNSET or not run.up else take_part,
         wants=0 if run.over else registered or run.asks_actors,
+        lacks_memory=scheduler.waits.for_memory(run),
+        executor_bytes=run.up.executor_bytes if run.up else 0,
+        actor_bytes=run.up.actor_bytes if run.up else 0,
         nodes={node: places.count(node) for node in sorted(set(places))},
     )
 
@@ -73,7 +77,9 @@ def _node(node: Node, scheduler: Scheduler, now: float) -> NodeView:
         cpu=node.load.cpu,
         memory=node.load.memory,
         memory_mb=node.memory_mb,
+        shm_bytes=node.shm_bytes,
         labels=node.labels,
+        devices=node.devices,
         faults=node.load.faults,
         malformed=node.load.malformed,
         silent_seconds=round(now - node.heard, 1),

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from artos.runs.plan import Plan
 from artos.specs.actor_count import Schedule
-from artos.specs.fields import MOST, Count, Some
+from artos.specs.fields import MOST, Count, Few
 from artos.specs.keys import EVALUATION
 from artos.specs.reference import Reference
 
@@ -18,7 +18,7 @@ from artos.specs.reference import Reference
 class Shape(msgspec.Struct, frozen=True):
     """The part of a plan that a run's course depends on; the names mean the same as in ``Plan``."""
 
-    actors: Some
+    actors: Few
     envs: Annotated[int, Meta(ge=1, le=MOST)]
     steps: Annotated[int, Meta(ge=1, le=MOST)]
     triggers: dict[str, dict[str, Any]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,15 @@ from typing import Any
 import msgspec
 import numpy as np
 import zmq
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
-from artos.buffer.object_region import ObjectRegion
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
+from artos.buffer.past_versions import pinned
 from artos.clock import SystemClock
 from artos.errors import BadMessage, DeadlineExceeded
 from artos.protocol import codec
@@ -24,6 +26,7 @@ from artos.protocol.data import Chunk, Greet, Pull, ReplayUp, Terms, Weights
 from artos.protocol.message import Message, Refusal
 from artos.runs.orders import REPLAY_COUNTS, ReplayOrders
 from artos.runs.plan import Plan
+from artos.specs.keys import PARAMS
 from artos.specs.members import ACTORS, Member
 from artos.system.closing import Closing
 from artos.system.exit_report import START_SECONDS
@@ -41,8 +44,7 @@ from artos.transport.roles import foreign
 from artos.transport.sidecar import ControlPipe
 from head.replay.receiver import ActorState, Receiver
 
-PARAMS = "params"
-_PIECE = 128 << 10  # parameters; while one piece is under way the next is made
+_PIECE = 128 << 10  # numbers; while one piece is under way the next is made
 MODEL = "model_param"
 _READER = 0
 """Actors, whose numbers these are, read in the memory of their own nodes."""
@@ -53,6 +55,10 @@ _UNREAD = 256
 _UNSENT = 20_000
 """Most unsent messages to one node: a version of 10 GB. A node that does not read gets no more."""
 _BURST = 8 << 20  # bytes received before any agent is answered
+
+
+def _keeps_none(version: int, messages: Iterator[bytes]) -> None:
+    """The default of ``WeightStore.newest``: past versions are not asked for."""
 
 
 class WeightStore:
@@ -72,29 +78,45 @@ class WeightStore:
         """The newest version; -1 before the first."""
         return self._region.version
 
-    def newest(self) -> Iterator[bytes]:
-        """A message for every piece of the newest version; a version must exist."""
-        if self._version == self.version:
+    def newest(self, keep: Callable[[int, Iterator[bytes]], None] = _keeps_none) -> Iterator[bytes]:
+        """A message for every piece of the newest version's arrays; a version must exist.
+
+        ``keep`` is given the messages of each of its past versions before that.
+        """
+        if self._version == self.version and not self._region.spec.history:
             yield from self._messages
             return
-        self._messages = []
-        slot = self._region.pin(_READER)
+        slot, *pasts = pinned(self._region, _READER)
         try:
-            params = slot.arrays[PARAMS].reshape(-1)
-            short = self._dtype == BFLOAT16 and params.dtype == np.float32
-            dtype, size = (BFLOAT16, 2) if short else (params.dtype.name, params.itemsize)
-            for start in range(0, params.size, _PIECE):
-                part = params[start : start + _PIECE]
-                values: NDArray[Any] = narrow(part) if short else part
-                content = values.data.cast("B")
-                total, checksum = size * params.size, xxh3_64_intdigest(content)
-                weights = Weights(slot.version, dtype, checksum, size * start, total, content)
-                message = codec.encode(weights)
-                self._messages.append(message)
-                yield message
+            for past in reversed(pasts):
+                keep(past.version, self._all_pieces(past, kept=True))
+            if self._version != slot.version:
+                self._version, self._messages = -1, []
+                with_it = tuple(past.version for past in pasts)
+                for message in self._all_pieces(slot, past=with_it):
+                    self._messages.append(message)
+                    yield message
+                self._version = slot.version
+                return
         finally:
             self._region.unpin(_READER)
-        self._version = slot.version
+        yield from self._messages
+
+    def _all_pieces(self, slot: ObjectSlot, **facts: Any) -> Iterator[bytes]:
+        for array in self._region.spec.public:
+            for piece in self._pieces(slot, array.name):
+                yield codec.encode(replace(piece, **facts))
+
+    def _pieces(self, slot: ObjectSlot, name: str) -> Iterator[Weights]:
+        array = slot.arrays[name].reshape(-1)
+        short = self._dtype == BFLOAT16 and name == PARAMS and array.dtype == np.float32
+        dtype, size = (BFLOAT16, 2) if short else (array.dtype.name, array.itemsize)
+        for start in range(0, array.size, _PIECE):
+            part = array[start : start + _PIECE]
+            values: NDArray[Any] = narrow(part) if short else part
+            content = values.data.cast("B")
+            total, checksum = size * array.size, xxh3_64_intdigest(content)
+            yield Weights(slot.version, dtype, checksum, size * start, total, content, name)
 
 
 def serve(orders: str, control_pipe: int) -> int:
@@ -122,11 +144,11 @@ class Replay(Closing):
         self._weights = WeightStore(region, orders.weights_dtype)
         self._counters = Counters(orders.counters_path, REPLAY_COUNTS)
         self._faults = Faults(counted=partial(self._counters.add, "faults"))
-        self._row_bytes = next(iter(self._rings.values())).row_bytes
+        self._row_bytes = {key.name: key.row_bytes(plan.envs) for key in plan.block(0).all_keys}
         self._receiver = Receiver(orders.epoch, self._row_bytes, self._state_of, self._counters.add)
         self._unreported: set[int] = set()
         self._unreported_bytes = 0
-        self._pulls: dict[str, int] = {}
+        self._pulls: dict[str, Pull] = {}
         self._routes: dict[str, bytes] = {}
         self._keys = Keys.load(Path(orders.keys)) if orders.keys else None
         self._authorizer = Authorizer(self._keys.register if self._keys else None)
@@ -278,7 +300,7 @@ class Replay(Closing):
                 for known in self._receiver.greet(who, message):
                     self._send(who, known)
             case Pull():
-                self._pulls[who] = message.have
+                self._pulls[who] = message
                 self._send_weights([who])
             case _:
                 raise BadMessage(f"a replay process takes no {type(message).__name__}")
@@ -308,11 +330,19 @@ class Replay(Closing):
     def _send_weights(self, waiting: Sequence[str]) -> None:
         """Send weights to the agents whose pull asks for newer ones, piece by piece to all."""
         newest = self._weights.version
-        waited = [who for who in waiting if self._pulls[who] < newest]
-        for who in waited:
-            del self._pulls[who]
-        routes = [self._routes[who] for who in waited if self._is_reachable(who)]
-        for message in self._weights.newest() if routes else ():
-            for route in routes:
-                if sockets.push(self._socket, [route, message], copy=False):
-                    self._counters.add("weights", len(message))
+        waited = [who for who in waiting if self._pulls[who].have < newest]
+        pulls = {who: self._pulls.pop(who) for who in waited}
+        routes = {self._routes[who]: pull for who, pull in pulls.items() if self._is_reachable(who)}
+
+        def keep(version: int, messages: Iterator[bytes]) -> None:
+            lacking = [r for r, p in routes.items() if version not in (p.have, *p.past)]
+            for message in messages if lacking else ():
+                self._push_weights(lacking, message)
+
+        for message in self._weights.newest(keep) if routes else ():
+            self._push_weights(routes, message)
+
+    def _push_weights(self, routes: Iterable[bytes], message: bytes) -> None:
+        for route in routes:
+            if sockets.push(self._socket, [route, message], copy=False):
+                self._counters.add("weights", len(message))

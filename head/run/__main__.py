@@ -11,6 +11,7 @@ import logging
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,8 @@ from pathlib import Path
 import msgspec
 
 from artos.buffer.shm_folder import MOVING
-from artos.clock import Clock, SystemClock, WakingClock
-from artos.errors import ArtosError, DeadlineExceeded, Refused, ShmTooSmall
+from artos.clock import Clock, Deadline, SystemClock, WakingClock
+from artos.errors import ArtosError, DeadlineExceeded, Refused, RunExists, ShmTooSmall
 from artos.protocol import control
 from artos.protocol.run_state import RUNNING, STOPPING
 from artos.protocol.views import RunFacts, Status
@@ -27,10 +28,11 @@ from artos.runs import packages
 from artos.runs.exit_status import REFUSALS, ExitStatus
 from artos.runs.orders import RunOrder, read_order
 from artos.runs.plan import Plan
-from artos.system.child import ignore_sigterm
+from artos.system.child import end_with_parent, ignore_sigterm
 from artos.system.child_modules import ChildModule
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.signals import CLOSE, StopRequests
+from artos.transport.keys import Keys
 from artos.transport.messenger import HEAD, Messenger
 from head.records.run_folder import RunFolder
 from head.records.status import Summary
@@ -46,6 +48,8 @@ _log = logging.getLogger(__name__)
 _REPORT_SECONDS = 0.5
 _AWAY_SECONDS = 5.0
 _CLOSE_SECONDS = 5.0
+_LEAVE_SECONDS, _LOOK_SECONDS = 120.0, 0.5
+"""How long, and how often, it is looked whether an earlier process has left the run's folder."""
 
 
 class HeadView:
@@ -116,7 +120,7 @@ class RunProcess:
             if not self._order.resume:
                 with asked.preload() as preloaded, begun(asked, requests, preloaded) as prepared:
                     return self._session(prepared, requests).run()
-            with RunFolder.resume(path) as folder:
+            with left_folder(path) as folder:
                 stored = stored_request(folder, asked.settings, quiet=True)
                 request = replace(stored, folder=self._code, origin=asked.origin)
                 with (
@@ -138,6 +142,30 @@ class RunProcess:
         view = HeadView(order.run, self._head, cluster, SystemClock())
         prepared = replace(prepared, registration=here)
         return Session(prepared, requests, view, cluster, clock, Arrivals(node.blocks))
+
+
+def left_folder(path: Path, clock: Clock | None = None) -> RunFolder:
+    """The folder of a run that is resumed, once an earlier process of the run has left it.
+
+    The head may have given a node up on which that one still runs, or a file system of several
+    machines may not have noticed yet that it has ended.
+
+    Raises:
+        RunExists: it has not left it in time.
+        CheckpointFault, NotOurs: as ``RunFolder.resume``.
+    """
+    deadline = Deadline(_LEAVE_SECONDS, clock or SystemClock())
+    told = False
+    while True:
+        try:
+            return RunFolder.resume(path)
+        except RunExists:
+            if deadline.passed:
+                raise
+            if not told:
+                told = True
+                _log.warning("an earlier process of the run still has its folder: waiting for it")
+            time.sleep(min(_LOOK_SECONDS, deadline.left))
 
 
 def apart(registration: Registration) -> tuple[Registration, Plan]:
@@ -171,6 +199,8 @@ def main(arguments: Sequence[str]) -> int:
     faulthandler.enable()
     ignore_sigterm()
     order, waker = read_order(Path(arguments[0]), RunOrder), RunWaker()
+    if order.call_keys:  # the head goes on with it elsewhere once this worker's daemon is gone
+        end_with_parent()
     with logging_to(to_stderr):
         if order.note:
             _log.warning("%s", order.note)
@@ -178,8 +208,9 @@ def main(arguments: Sequence[str]) -> int:
         try:
             packages.enter(Path(order.code or order.folder), ChildModule.RUN, arguments)
         except (Refused, DeadlineExceeded, OSError) as error:
-            unmet = f"the run's packages cannot be installed on the head: {error}"
-        with Messenger.connect(order.head, None, order.run, waker) as head:
+            unmet = f"the run's packages cannot be installed for it: {error}"
+        keys = Keys.load(Path(order.call_keys)) if order.call_keys else None
+        with Messenger.connect(order.head, keys, order.peer, waker) as head:
             status, why = ExitStatus.REFUSED, unmet
             if not unmet:
                 status, why = outcome(RunProcess(order, head, waker).run)

@@ -175,6 +175,8 @@ class ClusterRun(Supervisor):
                         self._head.send(HEAD, self._scale(message))
                     case Restarted():
                         self._announce()
+                    case control.FinishRun():  # the head has given up this node
+                        raise KeyboardInterrupt
                     case Refusal(why=why):
                         self._seldom.warning("the head refused a message of ours: %s", why)
         self._take_executor_mail()

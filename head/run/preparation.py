@@ -25,7 +25,7 @@ from artos.system.signals import StopRequests
 from head.records import provenance
 from head.records.run_folder import RunFolder, writing
 from head.records.shape import Shape
-from head.run.recorder import OBJECT, flattened, lacking_rows, named, with_rows
+from head.run.recorder import OBJECT, PAST, flattened, lacking_rows, named, past_in, with_rows
 from head.run.request import Request
 from triggers.registration import Registration, prepare
 
@@ -185,9 +185,12 @@ def _restore(folder: RunFolder, node: RunMemory, left: Collection[int]) -> Manif
     empty = {a.name: _blank(a) for a in node.plan.objects[0].arrays}
     saved = checkpoint.read_manifest(folder.checkpoint).objects.keys() & node.objects.keys()
     values = {f"{OBJECT}{name}": _blank(node.objects[name].spec.arrays[0]) for name in saved}
+    # How many past versions were there depends on when it was saved.
+    layout = checkpoint.read_manifest(folder.checkpoint).layout
+    past = [each for each in layout if PAST.fullmatch(each.name)]
     expected = checkpoint.layout_of(named(empty, node.plan) | values)
-    arrays, manifest = checkpoint.load(folder.checkpoint, expected)
-    node.restore(flattened(arrays, node.plan), manifest.version)
+    arrays, manifest = checkpoint.load(folder.checkpoint, (*expected, *past))
+    node.restore(flattened(arrays, node.plan), manifest.version, past_in(arrays))
     for name in saved:
         node.restore_object(name, arrays[f"{OBJECT}{name}"], manifest.objects[name])
     for actor in left:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -49,6 +50,8 @@ RESTORED = (
 )
 OBJECT = "object."
 """Prefix of a checkpoint's arrays that were published beside the weights."""
+PAST = re.compile(r"past\.(\d{1,18})\.(.+)")
+"""Name of an array of a past version in a checkpoint."""
 _NOT_RESTORED = (
     "environment states: every environment starts a new episode",
     "random streams: actors draw from new streams derived from seed, actor and resume count",
@@ -234,14 +237,16 @@ class Recorder:
         rows = (rows or self._whole) and self._plan.keeps_rows
         moment = self._node.weights.version, self._coordinator.steps if self._whole or rows else 0
         if moment > self._saved:
-            with self._node.newest() as slot:
+            with self._node.newest() as (slot, *pasts):
                 if not self._coordinator.progress.has_booked(slot.firing):
                     return
                 arrays = {name: array.copy() for name, array in slot.arrays.items()}
+                public = [array.name for array in self._node.weights.spec.public]
+                past = {f"past.{v.version}.{n}": v.arrays[n].copy() for v in pasts for n in public}
             with self._gaps.allowed(_CHECKPOINT, _SINCE):
                 objects = self._coordinator.objects.newest()
                 values = {f"{OBJECT}{name}": found.value for name, found in objects.items()}
-                saved = named(arrays, self._plan) | values
+                saved = named(arrays, self._plan) | values | past
                 self._save(saved, self._manifest(slot.version, objects, rows), rows)
                 self._saved = moment
         cost = self._clock.now() - began
@@ -379,3 +384,12 @@ def flattened(saved: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[A
     parts = [saved[f"model.{name}"].reshape(-1) for name, _ in plan.layout]
     arrays = {n: array for n, array in saved.items() if not n.startswith(("model.", OBJECT))}
     return arrays | {"params": np.concatenate(parts)}
+
+
+def past_in(saved: dict[str, NDArray[Any]]) -> dict[int, dict[str, NDArray[Any]]]:
+    """The arrays of past versions, by version."""
+    found: dict[int, dict[str, NDArray[Any]]] = {}
+    for name, array in saved.items():
+        if (part := PAST.fullmatch(name)) is not None:
+            found.setdefault(int(part[1]), {})[part[2]] = array
+    return found

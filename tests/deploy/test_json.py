@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from helpers import ROOT, SUPPORT
 
@@ -27,6 +28,8 @@ LEARNED = ("--total-steps", "1024", "--run-dir", "runs/learned", "--inline", "--
 HERE: dict[str, tuple[str, ...]] = {
     "run": (*WORKLOAD, "--inline"),
     "eval": ("learned", "--episodes", "2"),
+    "record": ("learned", "--episodes", "1"),
+    "rescore": ("demos.npz", "rewards.py:none"),
     "explain": WORKLOAD,
     "check": ("CartPole-v1",),
     "doctor": (),
@@ -89,7 +92,11 @@ def test_what_is_printed_is_json(
     monkeypatch.setitem(registry.BENCHMARKS, "toy", Benchmark(toy))
     # The command becomes this program; a test must not.
     monkeypatch.setattr(os, "execv", lambda _, words: sys.exit(registry.main(words[4:])))
-    if command == "eval":
+    if command == "rescore":
+        (home / "rewards.py").write_text("def none(rows):\n    return 0 * rows['rewards']\n")
+        rows = {"rewards": np.ones(2), "valid": np.ones(2, bool), "ages": np.arange(2)}
+        np.savez(home / "demos.npz", **rows)
+    if command in ("eval", "record"):
         assert main(["run", "ppo", *LEARNED]) == 0
         capsys.readouterr()
     try:

@@ -62,19 +62,30 @@ def _targets(plan: Plan, table: Table) -> Iterator[str]:
 
 
 def _edges(plan: Plan, table: Table) -> Iterator[str]:
-    if not any(parsed(target).samples for target in table):
+    if plan.actors and not any(parsed(target).samples for target in table):
         yield 'nothing fires sampling: add e.g. "actors.sample": ObjectKeyTrigger("model_param")'
     if not any(parsed(target).learns for target in table):
         yield 'nothing fires the learner: add e.g. "learner.update": DataKeyTrigger(keys, n, size)'
-    if plan.on_full == "wait" and not plan.consumers:
+    if plan.actors and plan.on_full == "wait" and not plan.consumers:
         yield (
             "nothing consumes data keys, so blocks fill up and actors wait forever: set "
             'on_full="overwrite"'
         )
     if len(plan.consumers) > MAX_CONSUMERS:
         yield f"{len(plan.consumers)} targets consume rows: a block has room for {MAX_CONSUMERS}"
+    drawn = {name for part in parts_of(table) if part.draw for name in part.draw.data}
+    for name in (each.name for each in plan.data if each.name not in drawn):
+        yield (
+            f"data[{name!r}]: no trigger draws from it: name it in one, ReplayTrigger(KEYS, "
+            f'PATTERN, source="{name}"), or leave it out'
+        )
     for target, trigger in table.items():
         where = f"triggers[{target!r}]"
+        if not plan.actors and parsed(target).learns and any(p.awaits for p in trigger.parts()):
+            yield (
+                f"{where}: waits for rows of actors, and actors=0 brings none: draw from a data "
+                "set, ReplayTrigger(KEYS, PATTERN, source=NAME), or raise actors"
+            )
         misfits = dict.fromkeys(why for part in trigger.parts() if (why := part.misfit(target)))
         yield from (f"{where}: {why}" for why in misfits)
         claims = [part.demand for part in trigger.parts() if part.demand is not None]

@@ -8,6 +8,7 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
+from artos.buffer.past_versions import KeepingRegion, past_versions
 from artos.clock import Clock
 from artos.errors import BadMessage
 from artos.protocol import codec
@@ -20,8 +21,6 @@ from artos.transport.counters import Counters
 from artos.transport.sockets import Socket
 from workers.agent.experience import Link
 
-PARAMS = "params"
-
 
 class Assembly:
     """Puts the pieces of a version together, one version after the other.
@@ -32,32 +31,55 @@ class Assembly:
 
     def __init__(self, region: ObjectRegion) -> None:
         self._region = region
+        self._arrays = [array.name for array in region.spec.public]
         self._slot: ObjectSlot | None = None
-        self._version, self._next = -1, 0
+        self._version, self._at, self._next = -1, 0, 0
 
     @property
     def have(self) -> int:
         """The version that is published here."""
         return self._region.version
 
+    @property
+    def past(self) -> tuple[int, ...]:
+        """The past versions that are kept here."""
+        return past_versions(self._region)
+
     def add(self, piece: Weights) -> bool:
-        """Add a piece; True if its version is now published, or was dropped as damaged."""
-        if piece.start == 0:
-            self._next = 0
-            self._version = piece.version if piece.version > self.have else -1
-        if piece.version != self._version or piece.start != self._next:
+        """Add a piece; True if its version is now published, or was dropped as damaged.
+
+        So is one whose past is not here: a past version was damaged.
+        """
+        if begins := (piece.array, piece.start) == (self._arrays[0], 0):
+            self._at = self._next = 0
+            self._version = piece.version if self._wants(piece) else -1
+        expected = self._version, self._arrays[self._at], self._next
+        if (piece.version, piece.array, piece.start) != expected:
             return False  # a piece of a version that is not wanted or was dropped
-        if not self._fits(piece):
+        lacks = begins and not {*piece.past} <= {self.have, *self.past}
+        if lacks or not self._fits(piece):
             self.drop()
             return True
         self._next += len(piece.content)
         if self._next < piece.total:
             return False
+        if self._at + 1 < len(self._arrays):
+            self._at, self._next = self._at + 1, 0
+            return False
         assert self._slot is not None
-        self._region.commit(self._slot, piece.version)
-        self._slot = None
+        slot, self._slot = self._slot, None
         self.drop()
+        if piece.kept:
+            assert isinstance(self._region, KeepingRegion)
+            self._region.keep(slot, piece.version)
+            return False
+        self._region.commit(slot, piece.version)
         return True
+
+    def _wants(self, piece: Weights) -> bool:
+        if piece.kept:
+            return piece.version not in self.past and isinstance(self._region, KeepingRegion)
+        return piece.version > self.have
 
     def drop(self) -> None:
         """Forget the pieces of an incomplete version: the rest will not come."""
@@ -69,7 +91,7 @@ class Assembly:
             return False
         if self._slot is None:
             self._slot = self._region.allocate()
-        target = self._slot.arrays[PARAMS].reshape(-1)
+        target = self._slot.arrays[piece.array].reshape(-1)
         size = 2 if piece.dtype == BFLOAT16 else target.itemsize
         first, count = piece.start // size, len(content) // size
         whole = piece.total == target.size * size and len(content) == count * size
@@ -103,7 +125,7 @@ class Pulling(Closing):
 
     def _pull(self) -> None:
         self._assembly.drop()
-        self.link.send(codec.encode(Pull(self._assembly.have)))
+        self.link.send(codec.encode(Pull(self._assembly.have, self._assembly.past)))
 
     def turn(self, ready: Container[object]) -> None:
         """Read the messages that came. Silence means only that the learner is at work."""

@@ -19,6 +19,7 @@ from artos.pool.devices import device_faults
 from artos.protocol import control
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.runs.run_memory import held_bytes, shm_left
+from artos.runs.shared_runs import read_token
 from artos.runtime.loop import Waker
 from artos.specs.fields import NAME, label_faults
 from artos.system.account import may_switch
@@ -29,7 +30,7 @@ from artos.system.own_cpus import OwnCpus
 from artos.system.signals import STOPPING, StopRequests
 from artos.system.usable_cpus import usable_cpus
 from artos.system.user_cache import user_cache
-from artos.transport.address import FILE, endpoint_of
+from artos.transport.address import FILE, address_towards, endpoint_of
 from artos.transport.handshakes import LinkFault
 from artos.transport.keys import Keys
 from artos.transport.link_faults import unreachable
@@ -37,6 +38,7 @@ from artos.transport.messenger import HEAD, Messenger
 from artos.version import VERSION
 from workers.daemon import notices
 from workers.daemon.executor_host import NO_SWITCH, ExecutorHost
+from workers.daemon.run_carrier import RunCarrier
 from workers.daemon.state import WorkerState
 
 _log = logging.getLogger(__name__)
@@ -45,6 +47,8 @@ _FIRST_ANSWER = 60.0
 """Seconds for the head's first answer; a head that answered once may be away for any time."""
 _HANDOVER = 1 / 3
 """Share of the time for leaving in which the head closes the executors; then this daemon does."""
+_CARRIED = ".runs"
+"""What the name of the folder ends with in which run processes have their orders."""
 _CLOSING = 30.0
 """Seconds for an executor to close: end its actors, send their rows, tell the run."""
 _FAREWELL = 2.0
@@ -127,23 +131,27 @@ class WorkerDaemon(Closing):
                 numbers = ", ".join(map(str, cpus.shared))
                 _log.warning("other workers of this machine have CPU %s, too: use --slots", numbers)
             self._executors = ExecutorHost(
-                options.name, cpus.now, options.keys.resolve(), Archives(cache / "code"),
+                options.name, cpus.now, options.keys.resolve(),
+                archives := Archives(cache / "code"),
                 home.folder, self._clock, _CLOSING, self._faults,
             )  # fmt: skip
+            orders = home.folder.with_name(f"{home.folder.name}{_CARRIED}")
+            self._carrier = RunCarrier(options.head, keys, archives, orders, self._faults)
             self._messenger = stack.enter_context(
                 Messenger.connect(options.head, keys, home.peer, self._waker.ring, self._clock)
             )
             stack.callback(self._executors.kill)
+            stack.callback(self._carrier.kill)
             self._hello = control.Hello(
                 options.name, control.PROTOCOL, VERSION, slots, memory_mb, {}, home.before,
-                options.runs_per_slot, options.labels, _shm_bytes(options.name),
+                options.runs_per_slot, options.labels, _shm_bytes(options.name), options.devices,
             )  # fmt: skip
             if options.notice:
                 stack.enter_context(notices.Notices(options.notice, self._told))
             self._owned = stack.pop_all()
         self._greeted_at = self._next_load = self._clock.now()
         self._welcome = self._over = False
-        self._stopping = False
+        self._stopping = self._runs_told = False
         self._link_fault: LinkFault | None = None
         self._leaving_since = self._bye_since = _NEVER
         self._why = "its worker was told to stop"
@@ -168,7 +176,8 @@ class WorkerDaemon(Closing):
                     seconds = _LAST_TICK
                 elif self._welcome:
                     seconds = max(0.0, self._next_load - self._clock.now())
-                self._waker.wait(seconds, self._executors.descriptors)
+                children = [*self._executors.descriptors, *self._carrier.descriptors]
+                self._waker.wait(seconds, children)
                 with requests.undisturbed():
                     self.turn()
 
@@ -183,7 +192,7 @@ class WorkerDaemon(Closing):
                 self._handle(message)
         if self._stopping:
             self._leave(now)
-        for report in self._executors.step():
+        for report in [*self._executors.step(), *self._carrier.step()]:
             self._send(report)
         if self._welcome and now >= self._next_load:
             self._next_load = now + _LOAD_PERIOD
@@ -216,11 +225,8 @@ class WorkerDaemon(Closing):
 
     def _handle(self, message: Message) -> None:
         match message:
-            case control.Welcome(accounts=accounts):
-                _log.info("%s belongs to %s", self._options.name, self._options.head)
-                self._welcome = True
-                if accounts:
-                    self._expect_accounts()
+            case control.Welcome(accounts=accounts, runs=runs):
+                self._belong(accounts, runs)
             case Refusal(why=why):
                 if not self._welcome:
                     raise _NotWanted([why])
@@ -239,10 +245,13 @@ class WorkerDaemon(Closing):
             case control.Unassign(run=run):
                 self._executors.unassign(run)
             case control.Archive():
+                self._carrier.archive_came(message.archive)
                 try:
                     self._executors.take_archive(message)
                 except (Refused, OSError) as error:
                     _log.warning("a run's code cannot be stored: %s; asking for it again", error)
+            case control.CarryRun() | control.FinishRun():
+                self._handle_run(message)
             case control.ReadNodeLog():
                 self._send(self._executors.log(message))
             case control.Leave(why=why) if not self._stopping:
@@ -258,11 +267,41 @@ class WorkerDaemon(Closing):
         elif self._executors.group is None:
             self._executors.group = self._owned.enter_context(common_pool())
 
+    def _handle_run(self, message: control.CarryRun | control.FinishRun) -> None:
+        if isinstance(message, control.FinishRun):
+            for told in self._carrier.finish(message):
+                self._send(told)
+        elif self._stopping:
+            why = f"its node leaves: {self._why}"
+            self._send(control.RunEnded(message.run, message.epoch, None, why))
+        else:
+            self._carrier.carry(message)
+
+    def _belong(self, accounts: bool, runs: str) -> None:
+        """The head has admitted this node."""
+        _log.info("%s belongs to %s", self._options.name, self._options.head)
+        self._welcome = True
+        if accounts:
+            self._expect_accounts()
+        if self._options.devices:
+            self._look_for(runs)
+
+    def _look_for(self, runs: str) -> None:
+        """Say whether the head's folder of runs is here, too, so that runs may be carried here."""
+        token = ""
+        try:
+            token = read_token(Path(runs), address_towards(endpoint_of(self._options.head)))
+        except (Refused, OSError) as error:
+            _log.warning("learners of runs do not come to the devices of this node: %s", error)
+        self._send(control.Shares(token))
+
     def _greet(self) -> None:
         """Say hello to a head that does not know this node, or no longer does."""
         self._welcome, self._greeted_at = False, self._clock.now()
         self._executors.forget_requests()
-        self._send(msgspec.structs.replace(self._hello, runs=self._executors.runs))
+        self._carrier.forget_requests()
+        here = {"runs": self._executors.runs, "carries": self._carrier.runs}
+        self._send(msgspec.structs.replace(self._hello, **here))
         if self._leaving_since < _NEVER:
             self._send(control.Leaving(self._why))
 
@@ -288,9 +327,13 @@ class WorkerDaemon(Closing):
         since, most = now - self._leaving_since, self._options.stop_seconds
         if not self._welcome or since > _HANDOVER * most:
             self._executors.unassign_all()
+        if not self._welcome and not self._runs_told:  # else the head tells them
+            self._runs_told = True
+            self._carrier.finish_all()
         if since > most:
             self._executors.kill()
-        if not self._executors.runs and self._executors.empty:
+            self._carrier.kill()
+        if not self._executors.runs and self._executors.empty and not self._carrier.runs:
             if self._bye_since == _NEVER:
                 self._bye_since = now
                 self._send(control.Bye())

@@ -35,6 +35,8 @@ from artos.system.pidfd import PidFd
 from artos.system.private_folder import keep
 from artos.system.signals import CLOSE
 from artos.transport.keys import write_run_keys
+from workers.checkpoint.criu.find import find_criu
+from workers.checkpoint.tiers import OF_A_USER, probe
 from workers.daemon.orphans import Orphans
 
 _SETTLED = 1.0
@@ -230,7 +232,11 @@ class ExecutorHost:
                     shutil.rmtree(path, ignore_errors=True)
                 folder, account = self._folder / assign.run, self._account(assign)
                 self._give(folder, account)
-                note = f"its account {assign.account} is not used: {NO_SWITCH}"
+                note = ""
+                if account is not None:
+                    account, note = with_images(account)
+                elif assign.account:
+                    note = f"its account {assign.account} is not used: {NO_SWITCH}"
                 archives = self._archives if account is None else Archives(folder / "code")
                 content = b"" if name in archives else self._archives.content(name)
                 with as_owner(folder):
@@ -248,7 +254,7 @@ class ExecutorHost:
                         str(folder / "logs"),
                         str(folder / "images"),
                         self._here,
-                        note if assign.account and account is None else "",
+                        note,
                     )
                     write_order(self._file(assign.run), order)
                     spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))
@@ -313,3 +319,24 @@ class ExecutorHost:
         for orphans in self._orphans.values():
             orphans.close()
         self._orphans.clear()
+
+
+def with_images(account: SystemAccount) -> tuple[SystemAccount, str]:
+    """The account with what its actors need to have images, and why they have none ("": they do).
+
+    They need a CRIU that the account can read, and rights in a user namespace of its own.
+    """
+    if not (clone := probe()["clone"]).available:
+        return account, f"there are no images on this node: {clone.reason}"
+    with account.acting():
+        home = Path(account.home)
+        own = home.is_dir() and home.stat().st_uid == account.uid
+    if not own:  # CRIU makes a folder where a process is, for a moment
+        return account, f"there are no images: {account.name} has no home of its own ({home})"
+    criu = find_criu()
+    try:
+        account.require(criu)
+    except Refused as refused:
+        faults = "; ".join(refused.faults)
+        return account, f"there are no images, CRIU is out of reach: {faults}, or set ARTOS_CRIU"
+    return replace(account, criu=str(criu), rights=(*OF_A_USER.values(),)), ""

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.samplers.mixed import MixedSampler, One
 from artos.buffer.samplers.n_step import NStep
-from artos.buffer.samplers.patterns import Draw, Prioritised, Sequences, Uniform
+from artos.buffer.samplers.patterns import Draw, Pattern, Prioritised, Sequences, Uniform
 from artos.buffer.samplers.priorities import WEIGHTS
 from artos.buffer.samplers.prioritised import PrioritisedSampler
 from artos.buffer.samplers.sequences import SequenceSampler
 from artos.buffer.samplers.transitions import INDEX, Sample
 from artos.buffer.samplers.uniform import UniformSampler
+from artos.errors import UnknownKey
 from artos.specs.keys import is_observation
 
-Sampler = UniformSampler | PrioritisedSampler | SequenceSampler
+Sampler = One | MixedSampler
 
 
 class DrawnBatch(Mapping[str, NDArray[Any]]):
@@ -61,6 +65,18 @@ class DrawnBatch(Mapping[str, NDArray[Any]]):
         if not isinstance(self._sampler, UniformSampler):
             self._sampler.update(self.index, priorities)
 
+    def of(self, data: str) -> NDArray[np.bool_]:
+        """Which rows, (n,), or windows are of a data set that the trigger draws from.
+
+        Raises:
+            UnknownKey: it draws from no such data set.
+        """
+        known = self._sampler.numbers if isinstance(self._sampler, MixedSampler) else {}
+        if data not in known:
+            raise UnknownKey(data, tuple(known))
+        found: NDArray[np.bool_] = self.index[:, 0] == known[data]
+        return found
+
 
 def drawn(sampler: Sampler, version: int, progress: float) -> DrawnBatch:
     """The batch of a learner at ``version``, when this share of its run is over.
@@ -68,15 +84,34 @@ def drawn(sampler: Sampler, version: int, progress: float) -> DrawnBatch:
     Raises:
         NothingToSample: no row qualifies.
     """
-    if not isinstance(sampler, UniformSampler) and sampler.priorities is not None:
-        sampler.priorities.anneal(progress)
+    if not isinstance(sampler, UniformSampler):
+        sampler.anneal(progress)
     return DrawnBatch(sampler.sample(version), sampler)
 
 
-def sampler_of(draw: Draw, blocks: Mapping[int, ActorBlock], seed: int) -> Sampler:
-    """The sampler that draws like that from these blocks."""
+def sampler_of(
+    draw: Draw,
+    blocks: Mapping[int, ActorBlock],
+    seed: int,
+    data: Mapping[str, ActorBlock] = MappingProxyType({}),
+) -> Sampler:
+    """The sampler that draws like that from these blocks, and from those of data sets."""
+    if not draw.data:
+        return _sampler(draw, draw.pattern, blocks, seed)
+    parts, bare = {}, msgspec.structs.replace(draw, max_lag=None)  # data sets have no versions
+    if draw.live:
+        parts[""] = _sampler(draw, draw.pattern.of(draw.live), blocks, seed)
+    for name, picks in draw.data.items():
+        block = data[name]
+        # Of its own place in the plan, so that no two parts draw alike.
+        own = seed ^ block.spec.actor + 1
+        parts[name] = _sampler(bare, draw.pattern.of(picks), {block.spec.actor: block}, own)
+    return MixedSampler(parts, {name: data[name].spec.actor for name in draw.data})
+
+
+def _sampler(draw: Draw, pattern: Pattern, blocks: Mapping[int, ActorBlock], seed: int) -> One:
     keys, max_lag = draw.keys, draw.max_lag
-    match pattern := draw.pattern:
+    match pattern:
         case Sequences(batch, length, burn_in, alpha, beta):
             return SequenceSampler(
                 blocks, keys, batch, length, burn_in=burn_in, alpha=alpha, beta=beta, seed=seed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import msgspec
 
@@ -21,6 +21,10 @@ class Picked(msgspec.Struct, frozen=True):
     def rows(self) -> int:
         """Transitions in a batch."""
         return self.batch
+
+    def of(self, batch: int) -> Self:
+        """The same for another number of picks."""
+        return msgspec.structs.replace(self, batch=batch)
 
 
 class Uniform(Picked, frozen=True, tag="uniform"):
@@ -100,9 +104,18 @@ Claiming = FullBatch | FIFO | Episodes
 
 
 class Draw(msgspec.Struct, frozen=True):
-    """What the learner's method of a target is given: ``keys`` drawn by a pattern."""
+    """What the learner's method of a target is given: ``keys`` drawn by a pattern.
+
+    ``data`` says how many of the ``batch`` picks are of which data set; the others are live rows.
+    """
 
     target: str
     keys: tuple[str, ...]
     pattern: Pattern
     max_lag: int | None = None
+    data: dict[str, int] = {}
+
+    @property
+    def live(self) -> int:
+        """Picks of live rows."""
+        return self.pattern.batch - sum(self.data.values())

@@ -65,6 +65,10 @@ class PrioritisedSampler:
         """Set the priorities (n,) of the rows ``index`` (n, 3): ``Priorities.update``."""
         return self.priorities.update(index, priorities)
 
+    def anneal(self, progress: float) -> None:
+        """Set the exponent of weights for this share of the run, 0 to 1."""
+        self.priorities.anneal(progress)
+
     @property
     def stale(self) -> int:
         """Rows that ``max_lag`` left out of the last sample."""

@@ -113,6 +113,11 @@ class SequenceSampler:
             return 0
         return self.priorities.update(self._counting(index), priorities)
 
+    def anneal(self, progress: float) -> None:
+        """Set the exponent of weights for this share of the run, 0 to 1, if there are any."""
+        if self.priorities is not None:
+            self.priorities.anneal(progress)
+
     def _counting(self, index: Ints) -> Ints:
         """The first row that counts of each window."""
         first: Ints = index + np.array([0, self.burn_in, 0])

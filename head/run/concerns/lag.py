@@ -28,7 +28,7 @@ class Lag(Concern[Run]):
         if (ended := event.version - 1) >= run.first_version:
             held = [run.held[actor] for actor in run.actors]
             run.monitor.took_part(len(held))
-            if min(held) >= 0:
+            if min(held, default=-1) >= 0:
                 run.monitor.round_ended(ended, held)
 
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:

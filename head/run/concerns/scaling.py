@@ -136,7 +136,7 @@ class Scaling(Concern[Run]):
 
     def happened(self, event: Event) -> None:
         """Before triggers see a version, actors join and leave, so that its round is theirs."""
-        if not self.run.is_version(event):
+        if not (self.run.is_version(event) and self.run.plan.actors):
             return
         run, before = self.run, len(self.run.actors)
         monitor, objects = run.monitor, run.objects.values()

@@ -218,6 +218,13 @@ def test_the_rows_of_a_killed_run_are_kept_until_it_goes_on_or_is_given_up(
     path = killed().path
     assert reap_orphans(kept=True) == [path]
     path = killed().path
+    (run / ".memory").write_text("another machine's")
+    assert ShmFolder.left_by(run) == [], "it has gone on elsewhere since"
+    assert not path.exists()
+    path = killed().path
+    (run / ".memory").write_text("another machine's")
+    assert reap_orphans() == [path]
+    path = killed().path
     shutil.rmtree(run)
     assert reap_orphans() == [path], "its run is gone"
     assert list(shm.iterdir()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from artos.learners.network import Network, Value
-from artos.learners.optimisers import Adam, Optimiser, RMSprop, TorchOptimiser
+from artos.learners.optimisers import Adam, ByPart, Optimiser, RMSprop, TorchOptimiser
 from artos.policies.flat import layout, views
 
 SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
@@ -23,6 +24,7 @@ OPTIMISERS: dict[str, Callable[[], Optimiser]] = {
     "sgd": lambda: TorchOptimiser(SGD),
     "rmsprop": lambda: RMSprop(0.01),
     "torch's rmsprop": lambda: TorchOptimiser(RMSPROP),
+    "by part": lambda: ByPart(RMSprop(0.01), bias=Adam(0.1)),
 }
 
 
@@ -184,3 +186,57 @@ def test_what_a_version_holds_is_counted_in_one_way(dtype: torch.dtype) -> None:
     assert found.keys() == {"weight", "bias", "scale"}
     network.values[-4:] = 0.25
     assert module.get_buffer("scale").tolist() == found["scale"].tolist() == [0.25] * 4
+
+
+class Joined(nn.Module):
+    """Two parts, of which one is in two places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.head = nn.Linear(3, 2), nn.Linear(2, 1)
+        self.inside_norm = nn.LayerNorm(2)
+        self.more = nn.ModuleDict({"inside": nn.Linear(2, 1)})
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Numbers of rows."""
+        hidden = self.inside_norm(self.inside(x))
+        found: Tensor = self.head(hidden) + self.more["inside"](hidden)
+        return found
+
+
+def test_each_part_has_an_optimiser_of_its_own() -> None:
+    """As torch steps groups of parameters; a part's name is no beginning of a longer word."""
+    torch.manual_seed(1)
+    module = Joined()
+    theirs = copy.deepcopy(module)
+    network = Network(
+        module, ByPart(Adam(0.1), inside=Adam(0.01), **{"more.inside": RMSprop(0.02)}), None
+    )
+    adam = torch.optim.Adam(
+        [
+            {"params": theirs.inside.parameters(), "lr": 0.01},
+            {"params": [*theirs.head.parameters(), *theirs.inside_norm.parameters()]},
+        ],
+        lr=0.1,
+        eps=1e-5,
+    )
+    x = torch.randn(8, 3)
+    for step in range(3):
+        if step == 2:
+            network.optimiser.lr = 0.05
+            for group in adam.param_groups:
+                group["lr"] /= 2
+        network.step(network(x).square().mean())
+        adam.zero_grad()
+        loss: Any = theirs(x).square().mean()
+        loss.backward()
+        adam.step()
+        theirs.more.load_state_dict(module.more.state_dict())
+    for name, found in module.named_parameters():
+        torch.testing.assert_close(found, theirs.get_parameter(name), rtol=1e-4, atol=1e-6)
+    assert network.steps == 3
+
+
+def test_a_part_that_is_not_there_is_told() -> None:
+    with pytest.raises(ValueError, match="no part is named 'insde': this network has inside, head"):
+        Network(Joined(), ByPart(Adam(0.1), insde=Adam(0.01)), None)

@@ -20,7 +20,8 @@ from artos.transport.roles import (
 )
 
 ANN, W1, W2 = Holder(KeyRole.USER, "ann"), Holder(KeyRole.NODE, "w1"), Holder(KeyRole.NODE, "w2")
-KEYS = {"ann": ANN, "w1": W1, "any": ANY}
+R1 = Holder(KeyRole.RUN, "r1")
+KEYS = {"ann": ANN, "w1": W1, "any": ANY, "r1": R1}
 
 USERS = {
     "Submit", "Archive", "ListRuns", "ReadStatus", "ReadLogs", "ReadLimits", "ScaleRun", "StopRun",
@@ -28,9 +29,11 @@ USERS = {
 }  # fmt: skip
 NODES = {
     "Hello", "Load", "ExecutorEnded", "Leaving", "Bye", "FetchArchive", "LogPiece",
+    "Shares", "RunEnded",
     "ExecutorUp", "ActorReport", "Died", "Packed", "ReadPiece", "BundlePiece", "BundleRejected",
     "ExecutorNews", "ExecutorLog", "ExecutorClosed", "Greet", "Chunk", "Pull",
 }  # fmt: skip
+RUNS = {"RunUp", "RunNews", "RunScaled"}
 EVERYBODY = {"Refusal"}
 KINDS = {kind.__name__: kind for kind in codec.TYPES}
 
@@ -38,7 +41,7 @@ KINDS = {kind.__name__: kind for kind in codec.TYPES}
 @pytest.mark.parametrize("name", KINDS)
 def test_every_message_by_every_role(name: str) -> None:
     """Spelled out a second time: a message that is new is nobody's until somebody decides."""
-    for role, may in ((KeyRole.USER, USERS), (KeyRole.NODE, NODES)):
+    for role, may in ((KeyRole.USER, USERS), (KeyRole.NODE, NODES), (KeyRole.RUN, RUNS)):
         why = forbidden(role, KINDS[name])
         assert (why == "") == (name in may | EVERYBODY)
         if why:
@@ -46,7 +49,7 @@ def test_every_message_by_every_role(name: str) -> None:
 
 
 def test_roles_share_nothing_and_who_may_is_named() -> None:
-    assert not SAYS[KeyRole.USER] & SAYS[KeyRole.NODE]
+    assert len(frozenset().union(*SAYS.values())) == sum(map(len, SAYS.values()))
     assert "--user NAME" in forbidden(KeyRole.NODE, control.Submit)
     assert "--node NAME" in forbidden(KeyRole.USER, control.Hello)
     assert "artos keys" not in forbidden(KeyRole.USER, control.RunUp)
@@ -55,6 +58,7 @@ def test_roles_share_nothing_and_who_may_is_named() -> None:
 @pytest.mark.parametrize(
     ("peer", "holder"),
     [("w1", W1), ("w1/weights", W1), ("w1/4f2a", W1), ("user:ann", ANN), ("user:ann/1", ANN),
+     ("run:r1", R1), ("run:r1/3", R1), ("run:", None),
      ("w1.a", Holder(KeyRole.NODE, "w1.a")), ("user", Holder(KeyRole.NODE, "user")), ("", None),
      ("/x", None), ("w1/", None), ("w1/a/b", None), ("user:", None), ("ann:x", None),
      ("w1\n", None), ("w1#a", None), ("../w1", None), ("w" * 129, None)],
@@ -72,7 +76,9 @@ def test_whom_a_name_is_of(peer: str, holder: Holder | None) -> None:
      ("ann", "user:ann/1", True), ("ann", "ann", False), ("ann", "user:bob", False),
      ("any", "w2", True), ("any", "w2/weights", True), ("any", "any", True),
      ("any", "w1", False), ("any", "w1/weights", False), ("any", "user:ann", False),
-     ("any", "user:bob", False), ("gone", "w2", False), ("w1", "", False)],
+     ("any", "user:bob", False), ("r1", "run:r1/2", True), ("r1", "run:r2/2", False),
+     ("r1", "r1", False), ("any", "run:r1/1", False), ("w1", "run:w1", False),
+     ("gone", "w2", False), ("w1", "", False)],
 )  # fmt: skip
 def test_a_key_carries_its_name(key: str, peer: str, may: bool) -> None:
     assert (Register(KEYS).misnamed(key, peer) == "") == may

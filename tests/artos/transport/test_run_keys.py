@@ -8,7 +8,14 @@ from pathlib import Path
 import zmq
 
 from artos.transport import sockets
-from artos.transport.keys import Keys, make_keys, new_run_keys, write_run_keys
+from artos.transport.keys import (
+    HeadKeys,
+    Keys,
+    make_keys,
+    new_run_keys,
+    write_call_keys,
+    write_run_keys,
+)
 
 
 def test_an_executor_of_the_run_is_let_in_and_a_node_of_the_cluster_is_not(tmp_path: Path) -> None:
@@ -24,6 +31,26 @@ def test_an_executor_of_the_run_is_let_in_and_a_node_of_the_cluster_is_not(tmp_p
     stranger = zmq.curve_public(cluster.secret_of("w1")).decode()
     assert "no longer valid" in register.misnamed(stranger, "w1")
     assert keys.head_secret not in repr(keys)
+
+
+def test_a_head_hears_the_runs_that_nodes_carry_as_long_as_they_are_named(tmp_path: Path) -> None:
+    keys = new_run_keys()
+    make_keys(tmp_path / "cluster")
+    head = HeadKeys.load(tmp_path / "cluster")
+    folder = write_call_keys(tmp_path / "call", head.head, "r.1", keys)
+    run = Keys.load(folder)
+    assert run.head == head.head
+    assert {path.name for path in folder.rglob("*.key*")} == {"head.key", "r.1.key_secret"}
+    public = zmq.curve_public(run.secret_of("run:r.1/7")).decode()
+    assert "no longer valid" in head.register().misnamed(public, "run:r.1/7")
+    head.hear({keys.head: "r.1"})
+    assert public == keys.head
+    for peer, may in (("run:r.1/7", True), ("run:r.2/7", False), ("w1", False)):
+        assert (head.register().misnamed(public, peer) == "") == may
+    w1 = zmq.curve_public(head.secret_of("w1")).decode()
+    assert head.register().misnamed(w1, "w1") == "", "nodes are heard as before"
+    head.hear({})
+    assert "no longer valid" in head.register().misnamed(public, "run:r.1/7")
 
 
 def test_the_kernel_says_whose_process_is_at_the_other_end(tmp_path: Path) -> None:

@@ -33,6 +33,21 @@ def run(wants: int) -> RunView:
     return RunView(name=f"run-{wants}", state="running", wants=wants)
 
 
+def roomy(index: int) -> NodeView:
+    """A worker that holds three actors of ``waits``."""
+    return msgspec.structs.replace(node(index), shm_bytes=100)
+
+
+def waits(
+    actors: int, wants: int = 2, where: tuple[str, ...] = (), actor_bytes: int = 30
+) -> RunView:
+    """A run so many of whose actors wait for shared memory."""
+    return RunView(
+        name="r", state="running", wants=wants, where=where, lacks_memory=actors,
+        executor_bytes=10, actor_bytes=actor_bytes,
+    )  # fmt: skip
+
+
 def view(*there: NodeView | RunView) -> ClusterView:
     return ClusterView(
         nodes=tuple(each for each in there if isinstance(each, NodeView)),
@@ -58,6 +73,37 @@ def test_runs_that_no_worker_here_suits_are_not_counted() -> None:
     assert Scaling(cluster(1, 4)).step(unfit, [unit(HEAD)], {}, 0.0).start == (0,)
     labelled = msgspec.structs.replace(cluster(1, 4), labels=("gpu",))
     assert Scaling(labelled).step(unfit, [unit(HEAD)], {}, 0.0).start == (0, 1, 2, 3)
+
+
+def test_actors_that_wait_for_memory_alone_have_workers_started_that_hold_them() -> None:
+    scaling = Scaling(cluster(1, 9))
+    two = [unit(0), unit(1)]
+    assert scaling.step(view(roomy(0), roomy(1), waits(5)), two, {}, 0.0).start == (2, 3)
+    four = [*two, unit(2, "waits"), unit(3, "waits")]
+    assert scaling.step(view(roomy(0), roomy(1), waits(5)), four, {}, 3.0) == Step()
+    # Several runs that wait share a worker.
+    shared = view(roomy(0), waits(1), waits(2))
+    assert Scaling(cluster(1, 9)).step(shared, [unit(0)], {}, 0.0).start == (1,)
+    assert Scaling(cluster(1, 1)).step(shared, [unit(0)], {}, 0.0).start == ()
+
+
+def test_an_actor_that_an_empty_worker_would_not_hold_has_none_started() -> None:
+    for unfit in (waits(1, actor_bytes=91), waits(1, where=("gpu",)), waits(0)):
+        assert Scaling(cluster(1, 4)).step(view(roomy(0), unfit), [unit(0)], {}, 0.0) == Step()
+    assert Scaling(cluster(1, 4)).step(
+        view(roomy(0), waits(1, actor_bytes=90)), [unit(0)], {}, 0.0
+    ).start == (1,)
+
+
+def test_workers_that_memory_asked_for_stay_as_long_as_runs_want_as_much() -> None:
+    scaling, units = Scaling(cluster(1, 9)), [unit(0), unit(1)]
+    assert scaling.step(view(roomy(0), waits(1)), units[:1], {}, 0.0).start == (1,)
+    placed = view(roomy(0), roomy(1), waits(0))
+    for now in (3.0, PATIENCE + 3.0, 2 * PATIENCE + 3.0):
+        assert scaling.step(placed, units, {}, now) == Step()
+    over = view(roomy(0), roomy(1))
+    assert scaling.step(over, units, {}, 200.0) == Step()
+    assert scaling.step(over, units, {}, 200.0 + PATIENCE).stop == (unit(1),)
 
 
 def test_before_any_worker_has_joined_each_is_expected_to_have_a_slot() -> None:

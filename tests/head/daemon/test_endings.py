@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from worlds import World
 
 from head.daemon.effects import Begin, Finish
@@ -72,3 +75,63 @@ def test_who_died_before_it_was_told_is_not_told(world: World) -> None:
     world.scheduler.run_ended("r1", -9, "killed")
     assert told(world) == []
     assert world.scheduler.runs["r1"].outcome == "interrupted"
+
+
+@pytest.mark.parametrize("killed_after", range(4))
+def test_a_user_who_stops_a_run_is_heard_whenever_its_head_is_killed(killed_after: int) -> None:
+    """Here the head's machine had been taken back before; each step is saved."""
+    world = World()
+    world.begin("r1")
+    steps: list[Callable[[], object]] = [
+        lambda: world.scheduler.stop_all(["r1"], later=True),
+        lambda: world.news("r1", "stopping"),
+        lambda: world.scheduler.stop(world.scheduler.runs["r1"]),
+    ]
+    for number, step in enumerate(steps):
+        if number == killed_after:
+            world = successor(world)
+        step()
+        told(world)
+    if killed_after == len(steps):
+        world = successor(world)
+    world.scheduler.run_ended("r1", 130, "")
+    run = world.scheduler.runs["r1"]
+    assert (run.state, run.outcome, run.goes_on) == ("done", "interrupted", False)
+
+
+def test_a_head_that_was_killed_before_it_told_a_run_to_save_leaves_it_to_the_next(
+    world: World,
+) -> None:
+    world.begin("r1")
+    world.scheduler.stop_all(["r1"], later=True)
+    world = successor(world)
+    assert world.scheduler.runs["r1"].goes_on
+    assert told(world) == []
+    world.news("r1", "running")
+    assert told(world) == ["r1"]
+    world.news("r1", "running")
+    assert told(world) == []
+    world.scheduler.run_ended("r1", 130, "")
+    assert world.scheduler.runs["r1"].state == "queued"
+
+
+def test_a_cluster_that_is_stopped_has_no_run_go_on(world: World) -> None:
+    """Also if an earlier head had told them to save for the next one, and was killed meanwhile."""
+    world.begin("r1")
+    world.scheduler.stop_all(["r1"], later=True)
+    assert told(world) == ["r1"]
+    world = successor(world)
+    world.news("r1", "stopping")
+    world.scheduler.stop_all(["r1"])
+    assert told(world) == []
+    world = successor(world)
+    world.scheduler.run_ended("r1", 130, "")
+    run = world.scheduler.runs["r1"]
+    assert (run.state, run.outcome) == ("done", "interrupted")
+
+
+def successor(world: World) -> World:
+    """What the next head finds after this one was killed."""
+    state = world.saved()
+    scheduler = Scheduler(state.runs, state.queue, world.clock.now())
+    return World(world.clock, scheduler, executors=world.executors, processes=world.processes)

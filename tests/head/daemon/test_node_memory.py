@@ -11,6 +11,7 @@ from worlds import World
 from artos.protocol.control import Load, RunUp
 from head.daemon.roster import Room, place, relieved
 from head.daemon.run import Run
+from head.daemon.status_api import everything
 
 MB = 2**20
 
@@ -41,11 +42,16 @@ def test_those_that_fit_nowhere_wait_and_are_told_why() -> None:
     world.join("w1", slots=4, shm_bytes=11 * MB)
     world.begin("r1")
     assert counts(world, "r1") == {"w1": 2}
-    waits = world.scheduler.waits.of(world.scheduler.runs["r1"])
+    run = world.scheduler.runs["r1"]
+    waits = world.scheduler.waits.of(run)
     assert waits == "a worker with 6 MiB of shared memory left for an actor"
+    seen = everything(world.scheduler, world.roster, 0.0)
+    assert seen.nodes[0].shm_bytes == 11 * MB
+    assert (seen.runs[0].lacks_memory, seen.runs[0].actor_bytes) == (2, 4 * MB)
     world.join("w2", slots=4)
     assert counts(world, "r1") == {"w1": 2, "w2": 2}
-    assert not world.scheduler.waits.of(world.scheduler.runs["r1"])
+    assert not world.scheduler.waits.of(run)
+    assert world.scheduler.waits.for_memory(run) == 0
 
 
 def test_memory_of_a_run_that_is_over_goes_to_the_next() -> None:

@@ -49,6 +49,13 @@ def test_another_version_is_refused_and_both_are_named(change, roster: Roster) -
     assert names(roster) == []
 
 
+def test_more_devices_than_a_machine_can_have_are_not_believed(roster: Roster) -> None:
+    """A node that claims any number would carry all runs."""
+    with pytest.raises(Refused, match="devices for 99999 learners"):
+        roster.admit("w1.a", hello("w1", devices="cpu:a=99999"))
+    assert roster.admit("w1.a", hello("w1", devices="cpu:a=2,cuda:0,?=x")).devices
+
+
 def test_silence_for_longer_than_the_deadline_is_death(roster: Roster, clock: ManualClock) -> None:
     roster.admit("w1.a", hello("w1"))
     roster.admit("w2.a", hello("w2"))

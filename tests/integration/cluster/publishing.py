@@ -9,32 +9,53 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from witness import Clerk, Watched
+import numpy as np
+from witness import Clerk, Watched, told_by
 
 from artos import ObjectKey, ScalingPolicy, Workload
+from artos.buffer.past_versions import past_of
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 STEPS, ENOUGH = 8, 24
 
 
 class Teller(Clerk):
-    """Publishes the number of rows as ``noise_scale``, before the weights of the same update."""
+    """Publishes the number of rows as ``noise_scale``, before the weights of the same update.
 
-    objects = (ObjectKey("noise_scale"),)
+    Actors read ``told``, which has the value of the weights of its version.
+    """
+
+    objects = (ObjectKey("noise_scale"), ObjectKey("told", (), "float32"))
     non_publishing = ("noticed",)
 
     def setup(self, context: Any) -> None:
         super().setup(context)
         self.publish = context.publish
+        if self.publish.newest("told") is None:
+            self.publish("told", told_by(0))
 
     def update(self, batch: Any, call: Any) -> dict[str, float]:
         metrics = super().update(batch, call)
         self.publish("noise_scale", metrics["rows"])
+        self.publish("told", self.params[0])
         return metrics
 
     def noticed(self, batch: Any, call: Any) -> dict[str, float]:
         assert batch is None
         return {"noticed": float(self.publish.newest("noise_scale"))}
+
+
+class Reader(Watched):
+    """Fails where what it reads is not of the version that it binds, or a past version lacks."""
+
+    def bind(self, params: Any, version: int) -> None:
+        assert self.bound.version == version
+        wanted = past_of(version, self.history, self.every)
+        assert [past.version for past in self.bound.pasts] == wanted
+        for bound in (self.bound, *self.bound.pasts):
+            assert bound.objects["told"] == told_by(bound.version), bound
+            assert (bound.params == np.float32(told_by(bound.version))).all(), bound
+        super().bind(params, version)
 
 
 @dataclass
@@ -54,7 +75,7 @@ class MoreAfterEnough(ScalingPolicy):
 def workload(total_steps: int = 72) -> Workload:
     return Workload(
         name="publishing",
-        actor=Watched("counting:make", envs=1),
+        actor=Reader("counting:make", envs=1, reads=("told",), history=2, every=2),
         learner=Teller(),
         triggers={
             "learner.update": DataKeyTrigger(("values",), size=STEPS),

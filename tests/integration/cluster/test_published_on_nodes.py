@@ -63,7 +63,7 @@ def test_it_fires_is_read_by_policies_saved_and_restored(cluster: Cluster) -> No
     assert fired(cluster, "actors.sync") == [*range(0, len(updates), 2)]
     assert_bound_as_the_object_says(cluster)
     manifest = manifest_of(cluster)
-    assert manifest["objects"] == {"noise_scale": len(updates) - 1}
+    assert manifest["objects"] == {"noise_scale": len(updates) - 1, "told": len(updates)}
     assert manifest["scaling"]["memory"]["seen"] == [None, *updates]
 
     begin(cluster, steps + 64, resume=True)
@@ -73,3 +73,22 @@ def test_it_fires_is_read_by_policies_saved_and_restored(cluster: Cluster) -> No
     again = fired(cluster, "learner.noticed")[len(updates) :]
     assert again == [*range(len(updates) - 1, len(updates) - 1 + len(again))]
     assert manifest_of(cluster)["scaling"]["memory"]["seen"][-1] == steps + 64
+
+
+def test_a_node_that_comes_late_gets_the_past_too(cluster: Cluster) -> None:
+    """Actors fail where a past version is missing; the learner and their first node are killed."""
+    with cluster.slowly():
+        cluster.begin(PUBLISHING, total_steps=400)
+        cluster.open("w1")
+        cluster.place({0: "w1", 1: "w1"})
+        cluster.until_update(7)
+        cluster.kill_learner()
+        cluster.until_update(9)
+        cluster.open("w2")
+        cluster.kill_node("w1")
+        cluster.place({0: "w2", 1: "w2"}, "w1", why="w1 is gone")
+        cluster.until_update(cluster.updates() + 4)
+    summary = cluster.finish()
+    assert summary["outcome"] == "done"
+    assert summary["steps"] >= 400
+    assert summary["restarts"] == 3, "the learner, and both actors, once each"

@@ -1,4 +1,4 @@
-"""Two users share a cluster whose daemons are root: each has processes and files of their own."""
+"""Two users share a cluster whose daemons are root: what they have there is their own."""
 
 from __future__ import annotations
 
@@ -9,27 +9,33 @@ import signal
 import stat
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from helpers import SUPPORT
+from elastic import why_not
+from helpers import PATIENCE, SUPPORT
 from other_users import readable_by_all, why_no_user
 from real_cluster import Cluster, Command, end_all
 
 from artos.buffer.shm_folder import PREFIX
 from artos.pool.view import read_pool
+from artos.system.account import SystemAccount
 from artos.transport.keys import make_keys
 from artos.transport.roles import Holder, KeyRole
+from workers.checkpoint.criu.find import find_criu
+from workers.checkpoint.tiers import OF_A_USER
 
 pytestmark = [
     pytest.mark.processes,
     pytest.mark.long,
     pytest.mark.skipif(bool(why_no_user()), reason=why_no_user()),
 ]
+IMAGES = not why_not()
 USERS = {"ann": 64_311, "ben": 64_312}
 ACCOUNTS = '[accounts]\nann = "artos-ann"\nben = "artos-ben"\n'
-ROWS = 4000
+ROWS = {"ann": 20_000, "ben": 3200}
 MODULES = ("head.run ", "head.replay ", "artos.runtime.", "workers.executor ", "workers.agent ")
 
 
@@ -43,6 +49,8 @@ class Place:
         for each in (self.code, folder / "interpreter"):
             each.mkdir()
         shutil.copy(SUPPORT / "counting.py", self.code)
+        if IMAGES:
+            shutil.copy(find_criu(), folder / "criu")
         self.secret = folder / "secret"
         self.secret.write_text("of root")
         self.secret.chmod(0o600)
@@ -70,7 +78,9 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         tempfile.TemporaryDirectory(prefix="artos-accounts-", dir="/dev/shm") as shm,
     ):
         monkeypatch.setenv("ARTOS_SHM", shm)
-        yield Place(Path(folder), Path(shm))
+        there = Place(Path(folder), Path(shm))
+        monkeypatch.setenv("ARTOS_CRIU", f"{folder}/criu")
+        yield there
 
 
 @pytest.fixture
@@ -99,7 +109,7 @@ def start(cluster: Cluster, user: str, *arguments: object) -> Command:
 
 
 def submit(cluster: Cluster, user: str, run: str, *flags: object) -> Command:
-    wanted = ("counting.py:workload", "--total-steps", ROWS, "--run-dir", run, "--wait")
+    wanted = ("counting.py:workload", "--total-steps", ROWS[user], "--run-dir", run, "--wait")
     return start(cluster, user, "submit", *wanted, *flags)
 
 
@@ -124,10 +134,55 @@ def users_of(cluster: Cluster, run: str) -> dict[str, set[int]]:
     return found
 
 
+def assert_done(cluster: Cluster, user: str, waits: Command) -> None:
+    """The run of a user, which may be as fast as it can from here on, learned from all rows."""
+    (cluster.folder / user / "slow").unlink()
+    assert waits.wait() == 0, cluster.story()
+    assert json.loads(waits.out)["steps"] == ROWS[user]
+
+
+def starts_of(cluster: Cluster, run: str) -> Counter[str]:
+    """How often the processes of a run's actors were begun, by kind."""
+    lines = (cluster.runs / run / "journal.jsonl").read_text().splitlines()
+    found = [line for line in map(json.loads, lines) if line.get("ready", "").startswith("actor")]
+    return Counter(line["start"] for line in found)
+
+
+def assert_images_are_the_accounts_own(cluster: Cluster) -> None:
+    """Ben can neither dump an actor of ann's nor bring back an image of hers that he has got."""
+    (facts,) = cluster.folder.glob("w1/artos/nodes/*/of-ann/**/facts.json")
+    about = facts.parent.stat()
+    assert (about.st_uid, stat.S_IMODE(about.st_mode)) == (USERS["ann"], 0o700)
+    got = cluster.folder / "ben" / "got"
+    shutil.copytree(facts.parent, got)
+    for path in (got, *got.iterdir()):
+        os.chown(path, USERS["ben"], USERS["ben"])
+    assert "Permission denied" in criu_of("ben", "restore", "-D", got)
+    actor = next(p for p in cluster.processes(MODULES[2]) if p.uids().real == USERS["ann"])
+    said = criu_of("ben", "dump", "-D", got, "-t", actor.pid)
+    assert f"Unable to interrupt task: {actor.pid} (Operation not permitted)" in said
+
+
+def criu_of(user: str, *arguments: object) -> str:
+    """What CRIU says when it fails with the rights that a worker gives to executors of a user."""
+    uid, binary, rights = USERS[user], os.environ["ARTOS_CRIU"], tuple(OF_A_USER.values())
+    account = SystemAccount(f"artos-{user}", uid, uid, (uid,), "/", binary, rights)
+    done = subprocess.run(
+        [*account.entry, binary, *map(str, arguments), "--unprivileged"], **account.switching,
+        capture_output=True, text=True, check=False, timeout=PATIENCE,
+    )  # fmt: skip
+    assert done.returncode != 0
+    return str(done.stderr)
+
+
 def test_users_have_processes_and_files_of_their_own(cluster: Cluster, place: Place) -> None:
     cluster.start_worker("w1")
     cluster.alive("w1")
-    waits = {user: submit(cluster, user, f"of-{user}") for user in USERS}
+    start_by = {"ann": "clone", "ben": "fork"}
+    waits = {
+        user: submit(cluster, user, f"of-{user}", "--set", f"start={start_by[user]}")
+        for user in USERS
+    }
     for user in USERS:
         cluster.until_under_way(f"of-{user}")
     for user, uid in USERS.items():
@@ -146,6 +201,9 @@ def test_users_have_processes_and_files_of_their_own(cluster: Cluster, place: Pl
     shared = read_pool(place.shm / "artos-pool-accounts").workloads
     assert {each.workload.partition(".")[0] for each in shared} == {"of-ann", "of-ben"}
 
+    if IMAGES:
+        assert_images_are_the_accounts_own(cluster)
+
     # What a user puts into the folder of a run leads root nowhere.
     (log := cluster.runs / "of-ann" / "logs" / "mine.log").symlink_to(place.secret)
     said = start(cluster, "ann", "logs", "of-ann", "--log", "mine")
@@ -155,14 +213,23 @@ def test_users_have_processes_and_files_of_their_own(cluster: Cluster, place: Pl
 
     # A head that is started again finds both; a run process that was killed goes on.
     cluster.head.kill()
-    (killed,) = [p for p in cluster.processes("head.run ") if "of-ann" in " ".join(p.cmdline())]
+    (killed,) = [p for p in cluster.processes("head.run ") if "of-ben" in " ".join(p.cmdline())]
     cluster.start_head()
     killed.send_signal(signal.SIGKILL)
-    cluster.until(lambda: cluster.status()[1]["of-ann"]["restarts"] == 1)
-    for user in USERS:
-        (cluster.folder / user / "slow").unlink()
-        assert waits[user].wait() == 0, cluster.story()
-        assert json.loads(waits[user].out)["steps"] == ROWS
+    cluster.until(lambda: cluster.status()[1]["of-ben"]["restarts"] == 1)
+    assert_done(cluster, "ben", waits["ben"])
+
+    # A node that is drained hands actors on in mid-episode.
+    cluster.start_worker("w2")
+    cluster.alive("w1", "w2")
+    cluster.ask("drain", "w1")
+    cluster.until(lambda: cluster.status()[1]["of-ann"]["facts"]["nodes"] == {"w2": [0, 1]})
+    if IMAGES:
+        cluster.until(lambda: starts_of(cluster, "of-ann") == {"clone": 2, "moved": 2})
+    cluster.until(
+        lambda: all(whose == {USERS["ann"]} for whose in users_of(cluster, "of-ann").values())
+    )
+    assert_done(cluster, "ann", waits["ann"])
 
     got = cluster.folder / "got"
     assert start(cluster, "ann", "get", "of-ann", got).wait() == 0, cluster.story()
@@ -171,7 +238,7 @@ def test_users_have_processes_and_files_of_their_own(cluster: Cluster, place: Pl
     assert f"belongs to user {USERS['ann']}" in said, "also to an admin"
     assert cluster.status()[1]["of-ann"]["user"] == "ann"
     cluster.until(lambda: cluster.left() == [])
-    assert cluster.stop() == {"w1": 0, "head": 0}
+    assert cluster.stop() == {"w2": 0, "head": 0}
     assert [*place.shm.iterdir()] == []
     for user in USERS:
         left = {path.name for path in (cluster.runs / ".accounts" / f"artos-{user}").iterdir()}

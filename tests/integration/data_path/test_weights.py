@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.buffer.object_region import ObjectRegion
+from artos.buffer.past_versions import KeepingRegion, past_of
 from artos.buffer.shm_folder import ShmFolder
 from artos.protocol import codec
-from artos.protocol.data import Weights
+from artos.protocol.data import Pull, Weights
 from artos.specs.keys import ArraySpec
 from artos.transport.bfloat16 import BFLOAT16, narrow, widen
 from head.replay.replay import WeightStore
@@ -162,6 +163,75 @@ def test_a_version_is_copied_once_and_pins_nothing(
     assert [*store.newest()] != first
     for version in range(2, 10):
         publish(head, version)  # as many as there are slots: none is held
+
+
+READ = (ArraySpec("params", (PARAMS,)), ArraySpec("learner.count", ()), ArraySpec("reads.told", ()))
+
+
+@pytest.fixture
+def keeping() -> Iterator[tuple[KeepingRegion, KeepingRegion]]:
+    """The same with an object that actors read, and two past versions, of each third."""
+    folder = ShmFolder.create("test")
+    head = ObjectSpec.sized("model_param", READ, 3, 2, 3)
+    node = ObjectSpec.sized("model_param", head.public, 3, 2, 3)
+    yield tuple(
+        ModelBlock.create(folder.path / name, [spec])["model_param"]
+        for name, spec in (("head", head), ("node", node))
+    )
+    folder.remove()
+
+
+def answer(region: KeepingRegion, pull: Pull) -> list[Weights]:
+    """What a replay process sends to a node that asks for weights."""
+    store, kept = WeightStore(region, "float32"), []
+
+    def keep(version: int, messages: Iterator[bytes]) -> None:
+        if version not in (pull.have, *pull.past):
+            kept.extend(messages)
+
+    newest = [*store.newest(keep)]
+    return [codec.decode(message) for message in (*kept, *newest)]
+
+
+def assert_whole(region: KeepingRegion, version: int) -> None:
+    slots = region.pin_all(0)
+    assert [slot.version for slot in slots] == [version, *past_of(version, 2, 3)]
+    for slot in slots:
+        assert (slot.arrays["params"] == slot.version).all()
+        assert slot.arrays["reads.told"] == slot.version
+    region.unpin(0)
+
+
+def told(region: KeepingRegion, versions: range) -> None:
+    for version in versions:
+        slot = region.allocate()
+        slot.arrays["params"][:] = slot.arrays["reads.told"][...] = version
+        region.commit(slot, version)
+
+
+def test_what_a_node_lacks_of_the_past_comes_before_a_version(keeping) -> None:
+    head, node = keeping
+    told(head, range(9))
+    assembly = Assembly(node)
+    for have, more in ((-1, range(9, 10)), (8, range(10, 17)), (9, range(17, 18)), (16, range(0))):
+        assert assembly.have == have
+        *_, last = [assembly.add(each) for each in answer(head, Pull(have, assembly.past))]
+        assert last
+        assert_whole(node, assembly.have)
+        told(head, more)
+
+
+def test_a_version_whose_past_was_damaged_is_dropped_too(keeping) -> None:
+    head, node = keeping
+    told(head, range(9))
+    assembly = Assembly(node)
+    sent = answer(head, Pull(-1))
+    spoilt = msgspec.structs.replace(sent[0], checksum=sent[0].checksum ^ 1)
+    added = [assembly.add(each) for each in (spoilt, *sent[1:])]
+    assert added.count(True) == 2, "given up twice: ask again"
+    assert (assembly.have, assembly.past) == (-1, (6,))
+    assert [assembly.add(each) for each in answer(head, Pull(-1, assembly.past))][-1]
+    assert_whole(node, 8)
 
 
 def test_halfway_between_two_bfloat16_the_even_one_is_taken() -> None:

@@ -60,10 +60,15 @@ HOSTS = Elsewhere(
     "::test_workers_run_on_hosts_with_a_key_of_theirs_and_leave_nothing"
 )
 RAY = Elsewhere("integration/engines/test_ray.py::test_a_run_goes_on_while_its_groups_come_and_go")
+DATA = Elsewhere("integration/runs/test_data_runs.py::test_from_an_expert_to_other_rewards")
 CONTAINER = "integration/engines/test_container.py"
 OPENENV = Elsewhere(
     "integration/openenv/test_openenv_server.py"
     "::test_two_actors_train_on_a_server_and_leave_no_session"
+)
+CARRIED = Elsewhere(
+    "integration/daemons/test_carried_runs.py"
+    "::test_it_goes_on_elsewhere_when_its_node_is_drained_or_killed"
 )
 DEVELOPERS = NotRun("what developers and CI run; this suite is part of it")
 TRAINED = "run ppo --inline --total-steps 2048 --run-dir runs/first"
@@ -145,6 +150,12 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "sudo deploy/launchers/systemd/install.sh worker tcp://10.0.0.1:7700 keys --name w1": Elsewhere(
         "head/daemon/test_options.py::test_a_worker_is_installed_by_one_line"
     ),
+    "artos run ppo --total-steps 50000 --run-dir runs/expert": DATA,
+    "artos record runs/expert -o demos.npz --episodes 10 --greedy": DATA,
+    "artos run my_demos.py:workload": DATA,
+    "artos run my_demos.py:workload --actors 0 --total-updates 2000 --set evaluate_every=50": DATA,
+    "artos rescore demos.npz my_reward.py:upright -o upright.npz": DATA,
+    "artos run my_demos.py:workload --actors 0 --total-updates 2000 --set demos=upright.npz": DATA,
     # recipes
     "artos run reinforce": Elsewhere(
         "integration/recipes/test_recipes.py::test_an_algorithm_learns"
@@ -176,6 +187,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         "artos/runtime/test_contracts.py::test_all_that_is_missing_is_said_at_once"
     ),
     "artos run my_actor.py:workload": Run("--total-steps 2048"),
+    "artos run my_self_play.py:workload": Run("--set total_updates=20"),
     "artos run my_reinforce.py:workload": Elsewhere(
         "integration/docs/test_tutorial.py::test_own_algorithms_learn_from_whole_episodes"
     ),
@@ -194,6 +206,8 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         "integration/runs/test_leasing_runs.py::test_two_runs_take_turns"
     ),
     "artos pool": Run(),
+    "artos worker --head tcp://10.0.0.1:7700 --keys keys --devices cuda:0,cuda:1": CARRIED,
+    "artos submit ppo --env PongNoFrameskip-v4 --device pool": CARRIED,
     "artos run ppo --device pool --weight 0 --priority 5000": REFUSED,
     "artos run ppo --actors 8 --set park=checkpoint": SHORT,
     "artos run my_scaling.py:patient --set goal=150": Elsewhere(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -23,8 +26,10 @@ from artos.protocol.control import (
 )
 from artos.protocol.message import Message
 from artos.runtime.loop import Waker
+from artos.system.account import SystemAccount
 from artos.system.archives import Archives, name_of, pack
 from artos.transport.keys import Keys, new_run_keys
+from workers.checkpoint.tiers import Tier
 from workers.daemon import executor_host
 from workers.daemon.executor_host import ExecutorHost
 from workers.daemon.orphans import Orphans
@@ -168,3 +173,37 @@ def test_a_daemon_that_may_not_switch_uses_the_runs_keys_and_has_the_log_say_so(
     assert Keys.load(folder / "keys").head == keys.head.encode()
     said = (folder / "logs" / "executor.log").read_text()
     assert "its account artos-none is not used: the worker's daemon may not switch" in said
+
+
+def test_an_account_has_images_where_it_can_read_criu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = str(tmp_path)
+    account = SystemAccount("me", os.geteuid(), os.getegid(), (os.getegid(),), home)
+    monkeypatch.setattr(SystemAccount, "acting", lambda _: nullcontext())
+    tier = Tier(False, "no CRIU was found")
+    monkeypatch.setattr(executor_host, "probe", lambda: {"clone": tier})
+    given, why = executor_host.with_images(account)
+    assert (given, why) == (account, "there are no images on this node: no CRIU was found")
+
+    monkeypatch.setattr(executor_host, "probe", lambda: {"clone": Tier(True, "by CRIU")})
+    monkeypatch.setattr(executor_host, "find_criu", lambda: tmp_path / "criu")
+    required: list[Path] = []
+    monkeypatch.setattr(SystemAccount, "require", lambda _, path: required.append(path))
+    given, why = executor_host.with_images(account)
+    assert (given.criu, len(given.rights), why) == (str(tmp_path / "criu"), 5, "")
+    assert required == [tmp_path / "criu"]
+
+    homeless = replace(account, home=str(tmp_path / "none"))
+    given, why = executor_host.with_images(homeless)
+    assert given == homeless
+    assert "no home of its own" in why
+
+    def out_of_reach(_: SystemAccount, path: Path) -> None:
+        raise Refused([f"the account cannot read {path}"])
+
+    monkeypatch.setattr(SystemAccount, "require", out_of_reach)
+    given, why = executor_host.with_images(account)
+    assert given == account
+    assert "cannot read" in why
+    assert "ARTOS_CRIU" in why

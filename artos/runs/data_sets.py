@@ -1,0 +1,263 @@
+"""Reads the data sets of a workload: what they hold, before a run, and their rows, as it begins."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from artos.buffer.data_block import Columns, DataBlock
+from artos.buffer.layout import BlockSpec
+from artos.buffer.rows_file import check_rows, rows_of
+from artos.errors import CheckpointFault, Refused
+from artos.runs.checkpoint import SAVED, Manifest, read_manifest
+from artos.specs.data import SET_NAME, DataSet, Rows
+from artos.specs.keys import AGES_KEY, VALID_KEY, DataKey
+from artos.system.closest import closest
+from artos.system.durable import sync_folder
+from artos.system.regular_file import opened
+
+_UNREADABLE = (
+    OSError, ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile, zlib.error,
+    CheckpointFault, NotImplementedError,
+)  # fmt: skip
+_MOST_AGE = 255
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_NO_ROWS = (
+    "the checkpoint of this run has no rows: those of a run that is done are in it with --set "
+    "checkpoint=all, if its learner draws rows; or write some by `artos record {}`"
+)
+
+
+class _Form(NamedTuple):
+    """Shape and dtype of an array of a file."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def examined(
+    data: Mapping[str, Rows], folder: str, keys: Sequence[DataKey], faults: list[str]
+) -> tuple[DataSet, ...]:
+    """What the data sets of a workload hold of ``keys``; no row is read.
+
+    Paths are relative to ``folder``. What is wrong is added to ``faults``.
+    """
+    found = []
+    for name, rows in data.items():
+        wrong: list[str] = []
+        if not (isinstance(name, str) and SET_NAME.fullmatch(name)):
+            wrong.append("call it by letters, digits and _, a letter first")
+        elif not isinstance(rows, Rows):
+            wrong.append(f'write Rows("FILE.npz") or Rows("RUN"), not {rows!r}')
+        else:
+            path = Path(folder, rows.path).resolve()
+            there = DataSet(name, str(path), 0, 1, ())
+            try:
+                there = _examined(name, path, keys, wrong)
+            except _UNREADABLE as error:
+                wrong.append(_why(path, error))
+            found.append(there)  # also if it cannot be used: triggers may name it
+        faults += [f"data[{name!r}]: {fault}" for fault in wrong]
+    return tuple(found)
+
+
+def filled(path: Path, spec: BlockSpec, data_set: DataSet) -> DataBlock:
+    """Make the block of a data set in the new file ``path``.
+
+    Raises:
+        Refused: the file is not as it was when it was examined, or holds values that no learner
+            can use; lists all faults.
+        ShmTooSmall: there is not enough shared memory.
+    """
+    source, faults = Path(data_set.path), list[str]()
+    try:
+        again = _examined(data_set.name, source, data_set.keys, faults)
+        if again != data_set:
+            faults.append("has just changed: begin again")
+        if not faults:
+            with _parts(source, max(key.stack for key in spec.keys) - 1) as parts:
+                block = DataBlock.filled(path, spec, parts)
+            faults += _unusable(block, spec.keys)
+    except _UNREADABLE as error:
+        faults.append(_why(source, error))
+    if faults:
+        raise Refused([f"data[{data_set.name!r}] ({source.name}): {fault}" for fault in faults])
+    return block
+
+
+def read(path: Path) -> dict[str, NDArray[Any]]:
+    """All arrays of a data set: of a file, or of a run, whose actors' rows follow one another.
+
+    Raises:
+        Refused: it cannot be read, or is not whole.
+    """
+    try:
+        with _parts(path, 0) as parts:
+            names = [*parts[0]] if parts else []
+            return {name: np.concatenate([part[name] for part in parts]) for name in names}
+    except _UNREADABLE as error:
+        raise Refused([_why(path, error)]) from error
+
+
+def see_free(path: Path) -> None:
+    """See that a data set can be written to ``path``.
+
+    Raises:
+        Refused: it is no .npz file, there is one already, or its folder is not there.
+    """
+    if path.suffix != ".npz":
+        raise Refused([f"{path}: a data set is written to FILE.npz"])
+    if path.exists():
+        raise Refused([f"{path} is there already: choose another file by -o, or remove it"])
+    if not path.parent.is_dir():
+        raise Refused([f"there is no folder {path.parent}: make it, or choose another by -o"])
+
+
+def write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write a data set; the file is whole, or not there.
+
+    Raises:
+        OSError: it cannot be written, e.g. as the disk is full; nothing is left behind.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with draft.open("xb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def _unusable(block: DataBlock, keys: Sequence[DataKey]) -> Iterator[str]:
+    for key in keys:
+        values = block.arrays[key.name]
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            row = int(np.argwhere(~np.isfinite(values))[0][0])
+            yield f"{key.name!r} has NaN or infinity in row {row}: leave out such episodes"
+        if key.name == VALID_KEY and not values.any():
+            yield f"{VALID_KEY!r} is False in all rows, so none is a transition"
+        if key.name == AGES_KEY and values[0].any():
+            yield f"{AGES_KEY!r} is not 0 in the first row: begin with an episode's first row"
+
+
+def _examined(name: str, path: Path, keys: Sequence[DataKey], faults: list[str]) -> DataSet:
+    forms = _forms(path)
+    known = {key.name: key for key in keys if key.name in forms}
+    lengths = {form.shape[0] if form.shape else 0 for n, form in forms.items() if n in known}
+    envs: dict[int, str] = {}
+    for key in known.values():
+        shape, dtype = forms[key.name]
+        if dtype != np.dtype(key.dtype):
+            faults.append(
+                f"{key.name!r} is {dtype}, the run's rows have {key.dtype}: store it with "
+                f".astype({key.dtype!r})"
+            )
+        if key.per_env and shape[2:] == key.shape and len(shape) == 2 + len(key.shape):
+            envs[shape[1]] = key.name
+        elif shape[1:] == key.shape and shape:
+            envs |= {1: key.name} if key.per_env else {}
+        else:
+            wide = f", or (rows, environments{_sides(key)})" if key.per_env else ""
+            faults.append(f"{key.name!r} has shape {shape}: store it as (rows{_sides(key)}){wide}")
+    if not known:
+        faults.append(
+            f"{path.name} has none of the run's data keys ({', '.join(k.name for k in keys)}): "
+            f"it has {', '.join(forms) or 'nothing'}"
+        )
+    elif len(lengths) > 1:
+        sizes = ", ".join(f"{n!r} {forms[n].shape[0]}" for n in known if forms[n].shape)
+        faults.append(f"its arrays differ in their number of rows ({sizes})")
+    elif lengths == {0} or 0 in envs:
+        faults.append(f"{path.name} has no rows")
+    elif len(envs) > 1:
+        faults.append(f"its arrays differ in their number of environments: {envs}")
+    return DataSet(
+        name, str(path), max(lengths, default=0), max(envs, default=1), (*known.values(),)
+    )
+
+
+def _sides(key: DataKey) -> str:
+    return "".join(f", {side}" for side in key.shape)
+
+
+def _why(path: Path, error: Exception) -> str:
+    if isinstance(error, CheckpointFault):
+        return str(error)
+    if isinstance(error, FileNotFoundError):
+        near = [each.name for each in path.parent.glob("*.npz")] if path.parent.is_dir() else []
+        return f"there is no file {path}{closest(path.name, near)}"
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return f"{path} cannot be read as one of NumPy's .npz files, nor as a run: {said}"
+
+
+# -- files and runs --------------------------------------------------------------------------------
+
+
+def _forms(path: Path) -> dict[str, _Form]:
+    """Shape and dtype of each array, without its values."""
+    if path.is_dir():
+        parts = _kept(path)
+        first = parts[0] if parts else {}
+        rows = sum(len(part[next(iter(part))]) for part in parts)
+        return {n: _Form((rows, *array.shape[1:]), array.dtype) for n, array in first.items()}
+    with opened(path) as file, zipfile.ZipFile(file) as archive:
+        found = {}
+        for entry in archive.namelist():
+            with archive.open(entry) as array:
+                version = npy.read_magic(array)
+                shape, _, dtype = _HEADERS[version](array)
+            if dtype.hasobject:
+                raise ValueError(f"{entry} holds Python objects; store plain numbers")
+            found[entry.removesuffix(".npy")] = _Form(shape, dtype)
+        return found
+
+
+@contextmanager
+def _parts(path: Path, back: int) -> Iterator[Sequence[Columns]]:
+    """The rows, of a run in one part for each of its actors; stacks reach ``back`` rows back."""
+    if path.is_dir():
+        manifest = _manifest(path)
+        assert manifest.rows_file is not None
+        check_rows(path / SAVED / manifest.rows_file.file, manifest.rows_file)
+        yield _kept(path, back)
+    else:
+        with opened(path) as file, np.load(file, allow_pickle=False) as arrays:
+            yield (arrays,)
+
+
+def _manifest(run: Path) -> Manifest:
+    manifest = read_manifest(run / SAVED)
+    if manifest.rows_file is None:
+        raise CheckpointFault(str(run / SAVED), _NO_ROWS.format(run))
+    if Path(manifest.rows_file.file).name != manifest.rows_file.file:
+        raise CheckpointFault(str(run / SAVED), "it names no file of its folder")
+    return manifest
+
+
+def _kept(run: Path, back: int = 0) -> list[dict[str, NDArray[Any]]]:
+    """The rows that a run's checkpoint has, so that none of an actor follows one of another."""
+    manifest = _manifest(run)
+    assert manifest.rows_file is not None
+    parts = rows_of(run / SAVED / manifest.rows_file.file, manifest.rows_file)
+    for part in parts:
+        if AGES_KEY in part and VALID_KEY in part:
+            # The row before is of another actor: what is here of an episode begins with this row.
+            ages, valid = part[AGES_KEY].copy(), part[VALID_KEY].copy()
+            first = np.arange(min(len(ages), _MOST_AGE), dtype=ages.dtype)
+            np.minimum(ages[: len(first)], first[:, None], out=ages[: len(first)])
+            valid[:back] = False  # whose stacks are not all here
+            part |= {AGES_KEY: ages, VALID_KEY: valid}
+    return parts

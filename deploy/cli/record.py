@@ -1,0 +1,131 @@
+"""``artos record`` and ``artos rescore``: data sets from runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
+
+import msgspec
+
+from artos.runs.exit_status import ExitStatus
+from artos.system.printable import printable
+from deploy.cli.common import add_json, add_trust, print_json
+from deploy.cli.parser import Parser, whole
+
+_RUN = "a run's folder on this machine, its name in --runs, or RUN@HEAD, one of a head"
+
+
+def add_record(parser: Parser) -> None:
+    """Add the flags of ``artos record``."""
+    parser.add_argument("run", metavar="RUN", help=_RUN)
+    _add_output(parser, "default: RUN.npz here")
+    parser.add_argument(
+        "--episodes", type=whole, default=10, metavar="N", help="whole episodes; default: 10"
+    )
+    parser.add_argument(
+        "--greedy", action="store_true", help="take the best action; default: as in training"
+    )
+    parser.add_argument(
+        "--best",
+        action="store_true",
+        help="play the version with the best evaluation (--set evaluate_every=N); default: newest",
+    )
+    parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
+    parser.add_argument(
+        "--deadline",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="give up if no episode ends for this long; default: 300",
+    )
+    parser.add_argument(
+        "--code",
+        type=Path,
+        metavar="DIR",
+        help="the folder of the run's file, if it has moved or was sent to a head",
+    )
+    add_trust(parser)
+    add_json(parser)
+    parser.set_defaults(command=record)
+
+
+def add_rescore(parser: Parser) -> None:
+    """Add the flags of ``artos rescore``."""
+    parser.add_argument("run", metavar="RUN", help=f"{_RUN}; or a data set, FILE.npz")
+    parser.add_argument(
+        "reward", metavar="FILE.py:REWARD", help="a function of rows that returns their rewards"
+    )
+    _add_output(parser, "default: RUN-rescored.npz here")
+    add_json(parser)
+    parser.set_defaults(command=rescore)
+
+
+def _add_output(parser: Parser, default: str) -> None:
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE.npz", help=f"where to write it; {default}"
+    )
+    parser.add_argument(
+        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="default: runs"
+    )
+
+
+def record(options: argparse.Namespace) -> int:
+    """``artos record``: play episodes with what a run has learned, and keep their rows."""
+    from artos.runs.data_sets import see_free  # noqa: PLC0415
+    from artos.trained.trained import load  # noqa: PLC0415
+
+    folder = _folder(options)
+    path = options.output or Path(f"{folder.resolve().name}.npz")
+    see_free(path)
+    # Output of user code in this process must not mix with the result.
+    with redirect_stdout(sys.stderr) if options.json else nullcontext():
+        trained = load(folder, best=options.best, code=options.code, trust=options.trust)
+        from deploy.display.counted_view import CountedView  # noqa: PLC0415
+
+        with CountedView(sys.stderr, "episodes", options.episodes, quiet=options.json) as view:
+            recorded = trained.record(
+                path, options.episodes, greedy=options.greedy, seed=options.seed,
+                deadline=options.deadline, note=view.show,
+            )  # fmt: skip
+    if options.json:
+        plain = msgspec.to_builtins(recorded) | {"mean_return": recorded.mean_return}
+        print_json({"run": trained.name, "episodes": len(recorded.returns), **plain})
+    else:
+        print(
+            printable(
+                f"{path}: {len(recorded.returns)} episodes in {recorded.rows:,} rows, mean return "
+                f"{recorded.mean_return:.4g} as stored"
+            )
+        )
+    return ExitStatus.DONE
+
+
+def rescore(options: argparse.Namespace) -> int:
+    """``artos rescore``: write rows of a run, or of a data set, with other rewards."""
+    from artos.runs.rescoring import rescore as rescored  # noqa: PLC0415
+
+    source = Path(options.run)
+    if not (source.suffix == ".npz" and source.exists()):
+        source = _folder(options)
+    path = options.output or Path(f"{source.resolve().name.removesuffix('.npz')}-rescored.npz")
+    with redirect_stdout(sys.stderr) if options.json else nullcontext():
+        found = rescored(source, options.reward, path)
+    if options.json:
+        print_json(msgspec.to_builtins(found))
+    else:
+        print(
+            printable(
+                f"{path}: {found.transitions:,} of {found.rows:,} rows, mean reward "
+                f"{found.mean:.4g} (was {found.mean_before:.4g})"
+            )
+        )
+    return ExitStatus.DONE
+
+
+def _folder(options: argparse.Namespace) -> Path:
+    from deploy.client.copies import local  # noqa: PLC0415
+    from deploy.local.local_runs import folder_of  # noqa: PLC0415
+
+    return folder_of(local(options.run), options.runs)

@@ -1,0 +1,1 @@
+"""Learning curves beside those of other libraries."""

@@ -1,0 +1,36 @@
+"""One training run by the ``artos`` command: mean returns in each tenth of its steps.
+
+``python -m evaluation.references.artos_side "DQN, CartPole" 1 50000``
+"""
+
+from __future__ import annotations
+
+import sys
+
+from evaluation.baselines.timing import answer
+from evaluation.core.one_run import trained
+from evaluation.references.curves import parts
+from evaluation.references.tasks import TASKS, Task
+from head.records.episodes import Episodes
+
+
+def run(task: Task, seed: int, steps: int) -> list[float]:
+    """Train with this seed; returns the curve."""
+    settings = {name: str(value).lower() for name, value in task.ours.items()}
+    words = ["run", settings.pop("algorithm"), "--env", task.env, "--seed", str(seed)]
+    words += ["--actors", settings.pop("actors"), "--total-steps", str(steps)]
+    words += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    with trained(words) as folder:
+        episodes = Episodes.read(folder / "episodes.csv")
+    return parts(episodes.steps.tolist(), episodes.returns.tolist(), steps, task.low)
+
+
+def main() -> None:
+    """Train once."""
+    name, seed, steps = sys.argv[1:]
+    curve = run(TASKS[name], int(seed), int(steps))
+    answer({str(number): value for number, value in enumerate(curve)}, ("torch", "gymnasium"))
+
+
+if __name__ == "__main__":
+    main()

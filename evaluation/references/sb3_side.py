@@ -1,0 +1,74 @@
+"""One training run of Stable-Baselines3: mean returns in each tenth of its steps.
+
+``python -m evaluation.references.sb3_side "DQN, CartPole" 1 50000``
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.noise import NormalActionNoise
+from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
+
+from evaluation.baselines.timing import answer
+from evaluation.references.curves import parts
+from evaluation.references.tasks import CONTRIB, TASKS, Task
+
+
+class Episodes(BaseCallback):
+    """Notes when episodes ended, and their returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[float] = []
+        self.returns: list[float] = []
+
+    def _on_step(self) -> bool:
+        for info in self.locals["infos"]:
+            if ended := info.get("episode"):
+                self.steps.append(float(self.num_timesteps))
+                self.returns.append(float(ended["r"]))
+        return True
+
+
+def make(env: str) -> gym.Env[Any, Any]:
+    """One environment."""
+    module, colon, name = env.partition(":")
+    made: gym.Env[Any, Any] = getattr(import_module(module), name)() if colon else gym.make(env)
+    return made
+
+
+def run(task: Task, seed: int, steps: int) -> list[float]:
+    """Train with this seed; returns the curve."""
+    given = dict(task.theirs)
+    contrib = task.library == CONTRIB
+    kind = getattr(
+        import_module("sb3_contrib" if contrib else "stable_baselines3"), given.pop("algorithm")
+    )
+    envs = VecMonitor(DummyVecEnv([lambda: make(task.env)] * given.pop("envs")))
+    if (noise := given.pop("noise", 0.0)) > 0:
+        most = envs.action_space.high  # type: ignore[attr-defined]
+        given["action_noise"] = NormalActionNoise(np.zeros_like(most), noise * most)
+    policy = "MlpLstmPolicy" if contrib else "MlpPolicy"
+    model, episodes = kind(policy, envs, seed=seed, device="cpu", **given), Episodes()
+    model.learn(steps, callback=episodes)
+    return parts(episodes.steps, episodes.returns, steps, task.low)
+
+
+def main() -> None:
+    """Train once."""
+    torch.set_num_threads(1)
+    name, seed, steps = sys.argv[1:]
+    curve = run(TASKS[name], int(seed), int(steps))
+    packages = ("stable-baselines3", "torch", "gymnasium")
+    answer({str(number): value for number, value in enumerate(curve)}, packages)
+
+
+if __name__ == "__main__":
+    main()

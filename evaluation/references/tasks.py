@@ -1,0 +1,73 @@
+"""What is learned, with which settings, by which libraries; without imports of any."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+SB3, CONTRIB = "Stable-Baselines3", "sb3-contrib"
+_TWO = [64, 64]
+
+
+class Task(NamedTuple):
+    """One algorithm on one environment, set alike on both sides."""
+
+    env: str
+    steps: int
+    low: float
+    """The lowest return; until an episode ends, that counts."""
+    ours: dict[str, Any]
+    """Settings by name; ``algorithm`` is its name."""
+    theirs: dict[str, Any]
+    """Arguments of the other library's class; ``algorithm`` is its name, ``envs`` how many."""
+    library: str = SB3
+
+
+TASKS = {
+    "PPO, CartPole": Task(
+        "CartPole-v1", 100_000, 0.0,
+        {"algorithm": "ppo", "actors": 1, "envs": 8, "steps": 128, "epochs": 4, "minibatches": 4,
+         "lr": 2.5e-4, "anneal": False, "ent_coef": 0.01, "clip": 0.2},
+        {"algorithm": "PPO", "envs": 8, "n_steps": 128, "n_epochs": 4, "batch_size": 256,
+         "learning_rate": 2.5e-4, "ent_coef": 0.01, "clip_range": 0.2,
+         "policy_kwargs": {"net_arch": _TWO}},
+    ),
+    "DQN, CartPole": Task(
+        "CartPole-v1", 50_000, 0.0,
+        {"algorithm": "dqn", "actors": 1, "envs": 1, "steps": 8, "lr": 1e-3, "batch": 64,
+         "replay_size": 50_000, "after": 1_000, "n_step": 1, "double": False, "tau": 1.0,
+         "target_every": 80, "ratio": 32, "epsilon": 0.04, "explore": 0.16, "sync": 4},
+        {"algorithm": "DQN", "envs": 1, "learning_rate": 1e-3, "batch_size": 64,
+         "buffer_size": 50_000, "learning_starts": 1_000, "target_update_interval": 160,
+         "train_freq": 8, "gradient_steps": 4, "exploration_final_eps": 0.04,
+         "exploration_fraction": 0.16, "policy_kwargs": {"net_arch": [256, 256]}},
+    ),
+    "SAC, Pendulum": Task(
+        "Pendulum-v1", 10_000, -1_600.0,
+        {"algorithm": "sac", "actors": 1, "envs": 1, "steps": 1, "lr": 1e-3, "critic_lr": 1e-3,
+         "temperature_lr": 1e-3, "after": 500, "batch": 256, "sync": 1},
+        {"algorithm": "SAC", "envs": 1, "learning_rate": 1e-3, "learning_starts": 500,
+         "batch_size": 256, "policy_kwargs": {"net_arch": [256, 256]}},
+    ),
+    "TD3, Pendulum": Task(
+        "Pendulum-v1", 10_000, -1_600.0,
+        {"algorithm": "td3", "actors": 1, "envs": 1, "steps": 1, "lr": 1e-3, "critic_lr": 1e-3,
+         "after": 500, "batch": 256, "sync": 1, "noise": 0.1},
+        {"algorithm": "TD3", "envs": 1, "learning_rate": 1e-3, "learning_starts": 500,
+         "batch_size": 256, "noise": 0.1, "policy_kwargs": {"net_arch": [256, 256]}},
+    ),
+    "PPO with a memory, CartPole without velocities": Task(
+        "evaluation.workloads.cartpole_blind:make", 60_000, 0.0,
+        {"algorithm": "ppo", "actors": 1, "envs": 8, "steps": 128, "epochs": 10, "minibatches": 4,
+         "lr": 5e-4, "anneal": False, "ent_coef": 0.0, "clip": 0.2, "recurrent": True,
+         "memory": 64},
+        {"algorithm": "RecurrentPPO", "envs": 8, "n_steps": 128, "n_epochs": 10,
+         "batch_size": 256, "learning_rate": 5e-4, "ent_coef": 0.0, "clip_range": 0.2,
+         "policy_kwargs": {"net_arch": [64], "lstm_hidden_size": 64}},
+        CONTRIB,
+    ),
+}  # fmt: skip
+"""Networks, batches, step sizes and how often rows are learned from are the same on both sides.
+
+What is not: our memory is a GRU and theirs an LSTM, and our critics of SAC and TD3 begin with other
+random weights.
+"""

@@ -1,0 +1,113 @@
+"""Which machine carries a run's process, and with it learner and replay: the one with the device.
+
+Pure. The head's own machine is the place called "".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from artos.pool.devices import seats
+from head.daemon.nodes import Nodes
+from head.daemon.roster import Node
+from head.daemon.run import Run
+from head.daemon.runs import Runs
+
+_ANY, _ANY_GPU = "pool", ("auto", "cuda")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A machine that may carry run processes."""
+
+    name: str
+    devices: str
+    """As in ``--devices``."""
+    taken: int = 0
+    """Run processes there whose learners may use a device."""
+
+    def seats(self, wants: str) -> int:
+        """How many learners can use a device at once that is as wanted, if nobody else does."""
+        return sum(
+            count for device, count in seats(self.devices).items()
+            if wants in (_ANY, device) or (wants in _ANY_GPU and device.startswith("cuda:"))
+        )  # fmt: skip
+
+
+def chosen(wants: str, places: Sequence[Place]) -> str:
+    """The place for a learner on a device that a user calls ``wants``; the first is the head's.
+
+    It is the head's machine if a device is free there, else the one with the most that are free. If
+    none is free anywhere, it is where the fewest learners share one; without any, the head's.
+    """
+    here, *others = [(place.seats(wants), place) for place in places]
+    if here[0] > here[1].taken:
+        return here[1].name
+    free = max(others, key=lambda each: each[0] - each[1].taken, default=here)
+    if free[0] > free[1].taken:
+        return free[1].name
+    shared = [each for each in (here, *others) if each[0]]
+    least = min(shared, key=lambda each: (each[1].taken + 1) / each[0], default=here)
+    return least[1].name
+
+
+class Carriers:
+    """Chooses the machine of each run process; the head's own has ``devices``."""
+
+    def __init__(self, runs: Runs, nodes: Nodes, devices: str = "") -> None:
+        self._runs, self._nodes, self._devices = runs, nodes, devices
+        self._whys: dict[str, str] = {}  # by what is wanted, until a node changes
+        self._of = (0, False)
+
+    def __repr__(self) -> str:
+        return f"<Carriers head={self._devices!r}>"
+
+    def said(self, node: Node, *, shares: bool) -> None:
+        """Take in whether a node has the head's folder of runs."""
+        node.shares = shares
+        self._whys.clear()
+
+    def choose(self, run: Run) -> str:
+        """The name of the node that is to carry the run's process; "": the head's machine.
+
+        Not one that has as many as it can carry, or where its process has died twice in a row.
+        """
+        if not run.seeks_device:
+            return ""
+        there = [self._runs.by_name[name] for name in self._runs.active]
+        carried = Counter(each.carrier for each in there)
+        taken = Counter(each.carrier for each in there if each.has_device)
+        shunned = run.carrier if run.deaths > 1 else ""
+        places = [Place("", self._devices, taken[""])]
+        for node in self._nodes.with_devices:
+            if node.carries and node.name != shunned and carried[node.name] < node.most_carried:
+                places.append(Place(node.name, node.devices, taken[node.name]))
+        return chosen(run.asks_for, places)
+
+    def why_waits(self, run: Run) -> str:
+        """What a run waits for as to its machine; "" if it need not wait."""
+        return self.why_wait(run.asks_for) if run.seeks_device else ""
+
+    def why_wait(self, wants: str) -> str:
+        """What runs wait for that want such a device: a node that has it may be about to come."""
+        of = (self._nodes.device_changes, self._nodes.usable > 0)
+        if of != self._of:
+            self._of = of
+            self._whys.clear()
+        if wants not in self._whys:
+            self._whys[wants] = self._why_wait(wants)
+        return self._whys[wants]
+
+    def _why_wait(self, wants: str) -> str:
+        what = f"a worker with a device ({wants})"
+        if Place("", self._devices).seats(wants):
+            return ""
+        if not self._nodes.usable:
+            return f"{what}: no worker is there; start one with `artos worker --head ...`"
+        have = [node for node in self._nodes.with_devices if Place("", node.devices).seats(wants)]
+        if any(node.carries for node in have):
+            return ""
+        coming = [node.name for node in have if node.is_coming]
+        return f"{what}: {coming[0]} is about to join" if coming else ""

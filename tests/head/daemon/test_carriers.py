@@ -1,0 +1,192 @@
+"""On which machine a run itself lives: where the device is that its learner asks for."""
+
+from __future__ import annotations
+
+import pytest
+from worlds import World
+
+from artos.protocol.control import Leave
+from artos.protocol.run_state import QUEUED, RUNNING, STOPPING
+from artos.transport.keys import new_run_keys
+from head.daemon.carriers import Place, chosen
+from head.daemon.effects import Finish
+from head.daemon.roster import Node
+from head.daemon.run import Run
+from head.daemon.scheduler import Scheduler
+
+KEYS = new_run_keys()
+HERE = Place("", "")
+
+
+@pytest.mark.parametrize(
+    ("wants", "places", "where"),
+    [
+        ("pool", [HERE], ""),
+        ("pool", [HERE, Place("w1", "cpu:a")], "w1"),
+        ("cuda", [HERE, Place("w1", "cpu:a")], ""),
+        ("cuda", [HERE, Place("w1", "cpu:a"), Place("w2", "cuda:0")], "w2"),
+        ("auto", [HERE, Place("w1", "cpu:a"), Place("w2", "cuda:3")], "w2"),
+        ("cuda:1", [HERE, Place("w1", "cuda:0"), Place("w2", "cuda:0,cuda:1")], "w2"),
+        ("pool", [Place("", "cpu:a"), Place("w1", "cpu:a=2")], ""),
+        ("pool", [Place("", "cpu:a", 1), Place("w1", "cpu:a"), Place("w2", "cpu:a=2")], "w2"),
+        ("pool", [HERE, Place("w1", "cpu:a", 1), Place("w2", "cpu:a=3", 2)], "w2"),
+        # None is free: where the fewest share one.
+        ("pool", [Place("", "cpu:a", 2), Place("w1", "cpu:a=2", 2)], "w1"),
+        ("pool", [Place("", "cpu:a", 1), Place("w1", "cpu:a", 1)], ""),
+        ("cuda", [HERE, Place("w1", "cuda:0", 9)], "w1"),
+    ],
+)
+def test_where_a_device_is_free(wants: str, places: list[Place], where: str) -> None:
+    assert chosen(wants, places) == where
+
+
+def submitted(world: World, name: str = "r1", wants: str = "pool", account: str = "") -> Run:
+    request = {"settings": {"device": wants}}
+    run = Run(name, request, f"runs/{name}", keys=KEYS, account=account)
+    world.scheduler.submit(run)
+    world.turn()
+    return run
+
+
+def joined(world: World, name: str, devices: str = "cpu:a", shares: bool | None = True) -> Node:
+    node = world.join(name, devices=devices)
+    node.memory_mb = 4096
+    if shares is not None:
+        world.scheduler.carriers.said(node, shares=shares)
+    world.turn()
+    return node
+
+
+def test_a_run_begins_on_the_node_with_the_device_and_others_do_not() -> None:
+    world = World()
+    joined(world, "w1", "")
+    joined(world, "w2")
+    assert submitted(world).carrier == "w2"
+    assert submitted(world, "r2", "cpu").carrier == ""
+    assert submitted(world, "r3", account="artos-ann").carrier == "", "its keys are not there"
+    world.check()
+
+
+def test_a_node_that_has_not_the_heads_folder_carries_none() -> None:
+    world = World()
+    joined(world, "w1", shares=False)
+    assert submitted(world).carrier == ""
+
+
+def test_a_run_waits_for_a_node_that_may_be_about_to_carry_it() -> None:
+    world = World()
+    run = submitted(world)
+    assert (run.state, world.scheduler.waits.of(run)) == (
+        QUEUED,
+        "a worker with a device (pool): no worker is there; start one with "
+        "`artos worker --head ...`",
+    )
+    node = joined(world, "w1", shares=None)
+    assert (run.state, world.scheduler.waits.of(run)) == (
+        QUEUED,
+        "a worker with a device (pool): w1 is about to join",
+    )
+    other = submitted(world, "r2", "cpu")
+    assert other.active, "it stands in nobody's way"
+    world.scheduler.carriers.said(node, shares=False)
+    world.turn()
+    assert (run.active, run.carrier) == (True, "")
+
+
+def test_a_run_does_not_wait_where_the_heads_machine_has_the_device() -> None:
+    world = World(scheduler=Scheduler(devices="cpu:a"))
+    assert submitted(world).active
+
+
+def test_runs_that_nodes_carry_take_no_room_on_the_heads_machine() -> None:
+    world = World(scheduler=Scheduler(at_once=1))
+    for name in ("w1", "w2", "w3"):
+        joined(world, name)
+    runs = [submitted(world, f"r{number}") for number in range(3)]
+    assert sorted(run.carrier for run in runs) == ["w1", "w2", "w3"]
+    assert submitted(world, "r3", "cpu").active
+    waits = submitted(world, "r4", "cpu")
+    assert "carries 1 runs at once" in world.scheduler.waits.of(waits)
+
+
+def test_without_its_node_a_run_goes_on_on_another() -> None:
+    world = World()
+    for name in ("w1", "w2"):
+        joined(world, name)
+    run = submitted(world)
+    assert (run.carrier, world.up("r1")) == ("w1", True)
+    world.processes.clear()
+    world.silence("w1")
+    assert (run.epoch, run.carrier, run.resume, run.deaths) == (2, "w2", True, 1)
+    assert world.up("r1")
+    world.check()
+
+
+def test_it_waits_for_its_node_that_is_restarted() -> None:
+    world = World()
+    joined(world, "w1")
+    run = submitted(world)
+    world.up("r1")
+    world.scheduler.gone(["w1"], "restarted")
+    del world.processes["r1"]
+    node = joined(world, "w1", shares=None)
+    assert run.state == QUEUED
+    world.scheduler.carriers.said(node, shares=True)
+    world.turn()
+    assert (run.epoch, run.carrier) == (2, "w1")
+
+
+def test_a_node_carries_as_many_as_its_memory_can() -> None:
+    world = World()
+    node = joined(world, "w1")
+    node.memory_mb = 1536
+    world.join("w2", slots=8)
+    runs = [submitted(world, f"r{number}") for number in range(4)]
+    assert [run.carrier for run in runs] == ["w1", "w1", "w1", ""]
+
+
+def test_where_its_process_dies_again_and_again_it_is_not_tried_for_ever() -> None:
+    world = World()
+    joined(world, "w1")
+    run = submitted(world)
+    for carrier in ("w1", "w1", ""):
+        assert run.carrier == carrier
+        world.ended("r1", None, "it could not be started")
+    assert (run.deaths, run.over) == (3, False)
+
+
+def test_a_drained_node_goes_once_its_run_has_saved() -> None:
+    world = World()
+    for name in ("w1", "w2"):
+        joined(world, name)
+    run = submitted(world)
+    world.up("r1")
+    world.roster.leave("w1", "drained")
+    world.scheduler.leaves("w1", "drained")
+    effects = world.scheduler.turn(0.0)
+    assert Finish(run) in effects
+    world._carry_out(effects)
+    world.scheduler.leaves("w1", "leaves")
+    assert Finish(run) not in world.scheduler.turn(0.0), "told twice, it would end at once"
+    world.news("r1", STOPPING)
+    world.executors["w1"].clear()
+    assert not any(isinstance(each, Leave) for each in world.ordered)
+    world.ended("r1", 130)
+    assert (run.epoch, run.carrier, run.resume, run.deaths) == (2, "w2", True, 0)
+    world.up("r1")
+    assert run.state == RUNNING
+    world.clock.advance(120.0)
+    world.turn()
+    assert any(isinstance(each, Leave) for each in world.ordered)
+
+
+def test_the_next_head_knows_who_carries_it() -> None:
+    world = World()
+    joined(world, "w1")
+    submitted(world)
+    state = world.saved()
+    (run,), (node,) = state.runs, state.nodes
+    assert (run.carrier, run.keys, node.devices) == ("w1", KEYS, "cpu:a")
+    again = World(scheduler=Scheduler(state.runs, state.queue))
+    again.expect(state.nodes)
+    assert again.scheduler.all_runs.carried == {"r1"}

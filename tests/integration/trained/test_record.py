@@ -1,0 +1,85 @@
+"""Data sets that a run's policy plays: the episodes of ``eval``, as the run's actors store them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import artos
+from artos.errors import DeadlineExceeded, Refused
+from deploy.cli.__main__ import main
+
+
+@pytest.fixture(scope="module")
+def expert(train: Callable[..., str]) -> str:
+    return train("ppo", "ppo", "--set", "envs=3", "--set", "steps=64", "--set", "minibatches=1")
+
+
+def test_the_episodes_are_those_of_an_evaluation(expert: str, tmp_path: Path) -> None:
+    """More of them than environments, and not as many for each."""
+    trained, path = artos.load(expert), tmp_path / "demos.npz"
+    recorded = trained.record(path, 5, greedy=True, seed=7)
+    played = trained.evaluate(5, greedy=True, seed=7)
+    assert recorded.returns == pytest.approx(played.returns)
+    rows = np.load(path)
+    assert set(recorded.keys) == set(rows.files) >= {"observations", "log_probs", "values"}
+    assert recorded.rows == sum(played.lengths) + 5
+    ends = np.flatnonzero(~rows["valid"])
+    assert (np.diff([-1, *ends]) - 1).tolist() == list(played.lengths)
+    starts = [0, *(ends[:-1] + 1)]
+    assert np.flatnonzero(rows["ages"] == 0).tolist() == starts
+    assert (rows["terminations"] | rows["truncations"])[ends - 1].all()
+
+
+def test_a_recurrent_policy_is_recorded_with_its_state(
+    train: Callable[..., str], tmp_path: Path
+) -> None:
+    run = train("recurrent", "ppo", "--set", "recurrent=true", "--set", "minibatches=1")
+    recorded = artos.load(run).record(tmp_path / "demos.npz", 2)
+    states = [name for name in recorded.keys if name.startswith("state")]
+    assert states
+    rows = np.load(tmp_path / "demos.npz")
+    assert all((rows[name][rows["ages"] == 0] == 0).all() for name in states)
+
+
+def test_another_run_learns_from_it(
+    train: Callable[..., str], expert: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows of PPO's actors, which store no last observations themselves, for a DQN."""
+    assert main(["record", expert, "-o", "demos.npz", "--episodes", "3", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["episodes"], said["path"]) == (3, "demos.npz")
+    (home / "imitating.py").write_text(
+        "from dataclasses import replace\n"
+        "from my_dqn import ROW, workload as dqn\n"
+        "from artos import Rows, Uniform\n"
+        "from triggers import ReplayTrigger\n"
+        "update = ReplayTrigger(ROW, Uniform(32), source='demos')\n"
+        "data = {'demos': Rows('demos.npz')}\n"
+        "table = {'learner.update': update}\n"
+        "workload = replace(dqn(), actors=0, total_updates=8, data=data, triggers=table)\n"
+    )
+    trained = artos.load(train("imitating", "imitating.py:workload"))
+    assert trained.steps == 0
+    assert trained.progress == 1.0
+    assert main(["record", expert, "-o", "demos.npz"]) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_what_makes_no_sense_is_refused(expert: str, tmp_path: Path) -> None:
+    trained = artos.load(expert)
+    with pytest.raises(Refused, match=r"(?s)episodes must be.*seed must not"):
+        trained.record(tmp_path / "demos.npz", 0, seed=-1)
+    with pytest.raises(Refused, match=r"written to FILE\.npz"):
+        trained.record(tmp_path / "demos.pkl")
+
+
+def test_episodes_that_do_not_end_are_given_up(toy: Callable[[str], str], tmp_path: Path) -> None:
+    run = artos.load(toy("endless"))
+    with pytest.raises(DeadlineExceeded, match="TimeLimit"):
+        run.record(tmp_path / "demos.npz", 1, deadline=0.05)
+    assert not [*tmp_path.iterdir()]

@@ -1,0 +1,159 @@
+"""The run processes that this node carries for the head: each has the keys of its run only."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from artos.errors import Refused
+from artos.protocol.control import CarryRun, FetchArchive, FinishRun, RunEnded
+from artos.protocol.message import Message
+from artos.runs.exit_status import ExitStatus
+from artos.runs.orders import RunOrder, write_order
+from artos.system.archives import Archives
+from artos.system.child import Child, ProcessSpec, start
+from artos.system.child_modules import ChildModule
+from artos.system.exit_report import ExitReport
+from artos.system.faults import Faults
+from artos.system.pidfd import PidFd
+from artos.system.private_folder import keep
+from artos.system.signals import CLOSE
+from artos.transport.address import address_towards, endpoint_of
+from artos.transport.keys import Keys, write_call_keys, write_run_keys
+
+_LOG = Path("logs") / "run.log"
+_LAST_LINES = 10
+
+
+@dataclass(slots=True)
+class _Carried:
+    """A run's process."""
+
+    epoch: int
+    child: Child
+    process: PidFd
+
+
+class RunCarrier:
+    """Starts and ends run processes as the head orders, a ``step`` at a time.
+
+    They call the ``head``, whose public key is in ``keys``, and end with this process. ``folder``
+    has their orders and keys while they live.
+    """
+
+    def __init__(
+        self, head: str, keys: Keys, archives: Archives, folder: Path, faults: Faults,
+        process: str = ChildModule.RUN,
+    ) -> None:  # fmt: skip
+        self._head, self._keys, self._archives = head, keys, archives
+        self._folder, self._faults, self._process = folder, faults, process
+        self._wanted: dict[str, CarryRun] = {}
+        self._carried: dict[str, _Carried] = {}
+        self._asked: set[str] = set()
+        shutil.rmtree(folder, ignore_errors=True)  # the processes ended with an earlier daemon
+
+    def __repr__(self) -> str:
+        return f"<RunCarrier wanted={[*self._wanted]} carried={[*self._carried]}>"
+
+    @property
+    def runs(self) -> dict[str, int]:
+        """The runs that have a process here, or are about to have one, and the epoch of each."""
+        living = {run: each.epoch for run, each in self._carried.items()}
+        return living | {run: carry.epoch for run, carry in self._wanted.items()}
+
+    @property
+    def descriptors(self) -> list[int]:
+        """Become readable when a process has ended."""
+        return [each.process.fileno() for each in self._carried.values()]
+
+    def carry(self, carry: CarryRun) -> None:
+        """Start this process, once an older one of the run has ended."""
+        self._wanted[carry.run] = carry
+        if (older := self._carried.get(carry.run)) and older.epoch != carry.epoch:
+            older.process.signal(signal.SIGKILL)
+
+    def finish(self, finish: FinishRun) -> list[Message]:
+        """Have a process finish, or end at once; returns what to tell the head."""
+        wanted, carried = self._wanted.get(finish.run), self._carried.get(finish.run)
+        if wanted is not None and wanted.epoch == finish.epoch:
+            del self._wanted[finish.run]
+            why = "it was stopped before it began"
+            return [RunEnded(finish.run, finish.epoch, ExitStatus.INTERRUPTED, why)]
+        if carried is not None and carried.epoch == finish.epoch:
+            carried.process.signal(signal.SIGKILL if finish.at_once else CLOSE)
+        return []
+
+    def finish_all(self) -> list[Message]:
+        """Have all processes finish and save."""
+        runs = self.runs.items()
+        return [told for run, epoch in runs for told in self.finish(FinishRun(run, epoch))]
+
+    def forget_requests(self) -> None:
+        """Ask for missing archives again."""
+        self._asked.clear()
+
+    def step(self) -> list[Message]:
+        """Reap and start processes; returns messages for the head. Never blocks."""
+        reports: list[Message] = []
+        for run, carried in [*self._carried.items()]:
+            with self._faults.contained(f"the process of {run}"):
+                carried.child.cap_log()
+                if (status := carried.child.died()) is not None:
+                    why = ExitReport.of_process(
+                        carried.child.pid, status, carried.child.log_tail(_LAST_LINES)
+                    ).why
+                    self._forget(run)
+                    reports.append(RunEnded(run, carried.epoch, status, why))
+        for run, carry in [*self._wanted.items()]:
+            name = carry.archive
+            if run in self._carried or (name and name in self._asked):
+                continue
+            if name and name not in self._archives:
+                self._asked.add(name)
+                reports.append(FetchArchive(name))
+                continue
+            del self._wanted[run]
+            try:
+                self._start(carry)
+            except (Refused, OSError) as error:
+                why = f"its process could not be started: {error}"
+                reports.append(RunEnded(run, carry.epoch, None, why))
+        return reports
+
+    def archive_came(self, name: str) -> None:
+        """The head has answered: it is here now, or has to be asked for again."""
+        self._asked.discard(name)
+
+    def _start(self, carry: CarryRun) -> None:
+        place = keep(keep(self._folder) / carry.run)
+        log = Path(carry.folder) / _LOG
+        order = RunOrder(
+            carry.run, carry.epoch, carry.request,
+            str(self._archives.unpacked(carry.archive)) if carry.archive else "",
+            carry.archive, carry.folder, address_towards(endpoint_of(self._head)),
+            str(write_run_keys(place / "own", carry.keys)), self._head, carry.resume,
+            call_keys=str(
+                write_call_keys(place / "call", self._keys.head, carry.run, carry.keys)
+            ),
+        )  # fmt: skip
+        write_order(file := place / "run.json", order)
+        # It begins with SIGTERM blocked, until it ignores it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+        try:
+            child = start(ProcessSpec(self._process, (str(file),)), log)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self._carried[carry.run] = _Carried(carry.epoch, child, PidFd(child.pid))
+
+    def _forget(self, run: str) -> None:
+        self._carried.pop(run).process.close()
+        shutil.rmtree(self._folder / run, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End every process at once."""
+        self._wanted.clear()
+        for run, carried in [*self._carried.items()]:
+            carried.child.kill()
+            self._forget(run)
