@@ -62,13 +62,13 @@ HOSTS = Elsewhere(
 RAY = Elsewhere("integration/engines/test_ray.py::test_a_run_goes_on_while_its_groups_come_and_go")
 DATA = Elsewhere("integration/runs/test_data_runs.py::test_from_an_expert_to_other_rewards")
 CONTAINER = "integration/engines/test_container.py"
-OPENENV = Elsewhere(
-    "integration/openenv/test_openenv_server.py"
-    "::test_two_actors_train_on_a_server_and_leave_no_session"
-)
 CARRIED = Elsewhere(
     "integration/daemons/test_carried_runs.py"
     "::test_it_goes_on_elsewhere_when_its_node_is_drained_or_killed"
+)
+OPENENV = Elsewhere(
+    "integration/openenv/test_openenv_server.py"
+    "::test_two_actors_train_on_a_server_and_leave_no_session"
 )
 DEVELOPERS = NotRun("what developers and CI run; this suite is part of it")
 TRAINED = "run ppo --inline --total-steps 2048 --run-dir runs/first"
