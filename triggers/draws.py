@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import msgspec
 
 from artos.buffer.samplers.patterns import Sequences
 from artos.runs.plan import Plan
-from artos.specs.keys import AGES_KEY, VALID_KEY
+from artos.specs.keys import ACHIEVED_KEY, AGES_KEY, DESIRED_KEY, VALID_KEY
 from artos.system.closest import closest
 
 if TYPE_CHECKING:
@@ -99,11 +99,13 @@ def _pattern(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
             yield f"{name} must be a whole number of at least 1, not {value!r}"
     for name, value in msgspec.structs.asdict(pattern).items():
         parts = value if isinstance(value, tuple) else (value,)
-        if name in ("alpha", "beta", "gamma") and not all(0 <= part <= 1 for part in parts):
+        if name in ("alpha", "beta", "gamma", "her") and not all(0 <= part <= 1 for part in parts):
             yield f"{name} must be within 0 and 1, not {value!r}"
     if not isinstance(burn_in := getattr(pattern, "burn_in", 0), int) or burn_in < 0:
         yield f"burn_in must be a whole number of at least 0, not {burn_in!r}"
     known = {key.name: key for key in plan.data_keys}
+    if getattr(pattern, "her", 0):
+        yield from _hindsight(replay, known)
     initial = getattr(pattern, "initial", "")
     read = (*_READ, initial) if initial else _READ
     for name in (name for name in read if name not in known):
@@ -127,6 +129,16 @@ def _pattern(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
             f"of an episode in a row of its own where {VALID_KEY!r} is False, and the steps since "
             f"an episode began as {AGES_KEY!r}"
         )
+
+
+def _hindsight(replay: ReplayTrigger, known: Container[str]) -> Iterator[str]:
+    if (n_step := getattr(replay.sample, "n_step", 1)) != 1:
+        yield f"her relabels single transitions, not returns over n_step={n_step}: set n_step=1"
+    if replay.data:
+        yield "her relabels rows of actors alone, and data sets are drawn here: leave out source"
+    for name in (ACHIEVED_KEY, DESIRED_KEY):
+        if name in known and name not in replay.keys:
+            yield f"her relabels goals: add {name!r} to the keys of this trigger"
 
 
 def _reach(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:

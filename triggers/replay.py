@@ -152,9 +152,11 @@ class ReplayTrigger(Trigger):
         many = f"{self.sample.batch} {type(self.sample).__name__.lower()}"
         initial = getattr(self.sample, "initial", "")
         first = f" (first by {initial})" if initial else ""
+        her = getattr(self.sample, "her", 0)
+        goals = f", {her:g} of them with a goal that was reached later" if her else ""
         bound = "" if self.max_lag is None else f", at most {self.max_lag} versions old"
         of = "".join(f", {picks} of them of {name}" for name, picks in self.data.items())
-        what = f"{many} draws{first} of {short(self.keys)}{of}{bound}"
+        what = f"{many} draws{first} of {short(self.keys)}{of}{goals}{bound}"
         if not self.live_rows:
             return f"{what}; as soon as the learner is free"
         return (

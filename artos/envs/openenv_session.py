@@ -25,7 +25,7 @@ _LARGEST = 64 * 2**20
 _OF_SCHEMA = 2**20
 _GOODBYE = 2.0
 _ROOM, _AGAIN = 5.0, 0.25
-"""Seconds for others to leave a server that is full, and between asking it."""
+"""Seconds for others to leave a full server, or for it to listen again, and between asking it."""
 _FULL = "CAPACITY_REACHED"
 
 
@@ -91,6 +91,21 @@ def declared(url: str, deadline: float) -> Declared:
     """
     where = f"http{url.removeprefix('ws').removeprefix('http')}/schema"
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    begun = time.monotonic()
+    while True:
+        try:
+            return _declared(url, where, direct, deadline)
+        except EnvServerFailed as error:
+            # One that is being restarted listens again soon, and an actor is restarted only thrice.
+            refused = isinstance(getattr(error.__cause__, "reason", None), ConnectionRefusedError)
+            if not refused or time.monotonic() > begun + min(_ROOM, deadline):
+                raise
+            time.sleep(_AGAIN)
+
+
+def _declared(
+    url: str, where: str, direct: urllib.request.OpenerDirector, deadline: float
+) -> Declared:
     try:
         with direct.open(where, timeout=deadline) as answer:
             return msgspec.json.decode(answer.read(_OF_SCHEMA), type=Declared)

@@ -282,6 +282,7 @@ class ReplaySettings(ReplayStart, kw_only=True, frozen=True):
     batch: BatchSize = 64
     after: Annotated[int, table("transitions before the first update")] = 1_000
     n_step: NStep = 3
+    her: Annotated[float, table("share of goals replaced by some reached later", ge=0, le=1)] = 0.0
     gamma: Annotated[float, table("discount of later rewards, 0 to 1")] = 0.99
     lr: Annotated[float, learner("step size of the policy")] = 1e-3
     sync: Annotated[int, learner("updates between versions", ge=1)] = 8

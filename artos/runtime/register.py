@@ -336,6 +336,9 @@ def _learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
             for target, trigger in workload.triggers.items()
             if trigger.hands_over_episodes
         ]
+    relabels = any(t.draw and getattr(t.draw.pattern, "her", 0) for t in workload.triggers.values())
+    if relabels:
+        found += _goal_faults(workload, plan)
     if device := [*learner.device_faults(workload.device)]:
         found += device
     elif workload.device == POOL:
@@ -343,6 +346,19 @@ def _learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
 
         found += pool_faults()
     return [*found, *learner.faults(plan)]
+
+
+def _goal_faults(workload: Workload, plan: Plan) -> list[str]:
+    """Why goals cannot be relabelled in what this actor stores."""
+    from artos.envs.goal_rewards import goal_faults  # noqa: PLC0415  # few runs have goals
+
+    actor = workload.actor
+    if actor.spec is None:
+        return ["her relabels goals by what was reached later, and the actor has no environment"]
+    found = goal_faults(plan.env, actor.spec, plan.seed)
+    if getattr(actor, "clip_rewards", None):
+        found.append("her has rewards as the environment pays them: leave clip_rewards out")
+    return found
 
 
 def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:

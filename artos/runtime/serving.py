@@ -50,6 +50,7 @@ from artos.system import child
 from artos.system.regular_file import contents
 
 if TYPE_CHECKING:
+    from artos.buffer.samplers.hindsight import Goals
     from artos.runtime.leased import LeasedRole
 
 MODEL = "model_param"
@@ -127,11 +128,22 @@ def learner_role(
 
         device_of(device).pin(model.segment.memory)
     samplers = {
-        draw.target: sampler_of(draw, blocks, seed_of(plan.seed, number, plan.resumes), data)
+        draw.target: sampler_of(
+            draw, blocks, seed_of(plan.seed, number, plan.resumes), data, partial(_goals, plan)
+        )
         for number, draw in enumerate(plan.draws)
     }
     meter = meter_of(device)
     return LearnerRole(learner, model[MODEL], blocks, samplers, meter, cores, publish)
+
+
+def _goals(plan: Plan) -> Goals:
+    """What the environment says of goals: one of the learner's own is asked."""
+    from artos.envs.goal_rewards import GoalRewards  # noqa: PLC0415  # others need no environment
+    from artos.envs.spec import EnvSpec  # noqa: PLC0415
+
+    spec = msgspec.convert(plan.env_spec, EnvSpec, strict=False)
+    return GoalRewards(plan.env, spec, plan.seed)
 
 
 def any_learner_role(

@@ -32,6 +32,9 @@ EVALUATION = "evaluator.play"
 MASK_KEY = f"{OBSERVATIONS}.action_mask"
 """Data key (bool, per environment, (choices,)): which discrete actions may be chosen."""
 
+ACHIEVED_KEY, DESIRED_KEY = f"{OBSERVATIONS}.achieved_goal", f"{OBSERVATIONS}.desired_goal"
+"""Data keys (per environment) of environments with goals: what is reached, and what is wanted."""
+
 MODEL_PARAM = "model_param"
 """The object that every workload has: the policy's weights."""
 VALUE = "value"

@@ -110,12 +110,13 @@ def test_what_its_seed_does_not_decide(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize("command", [("check",), ("explain", "ppo", "--env")])
-def test_goals_are_seen_but_not_relabelled(
+def test_goals_are_seen_and_may_be_relabelled(
     command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command, "own_suite:goals"]) == 0
     said = capsys.readouterr().out
-    assert "goals: parts like any other, which the policy sees; none is relabelled" in said
+    assert "goals: parts like any other, which the policy sees; algorithms that" in said
+    assert "relabel a share of them afterwards with her=0.8" in said
     assert '"Goals"' in said
     assert main([*command, "own_suite:make"]) == 0
     assert "goals" not in capsys.readouterr().out

@@ -107,6 +107,10 @@ def test_what_is_declared_and_drawn_is_fine() -> None:
         ({"source": {"demos": 0}}, {}, "at least 1"),
         ({"source": "demos", "ratio": 4.0, "max_lag": 3}, {}, "ratio, max_lag: about live rows"),
         ({"source": {"demos": 4}}, {"actors": 0}, 'actors=0 brings none: write source="demos"'),
+        (
+            {"source": {"demos": 4}, "sample": Uniform(16, her=0.5)}, {},
+            "her relabels rows of actors alone, and data sets are drawn here: leave out source",
+        ),
         ({}, {"actors": 0, "data": ()}, "actors=0 brings none"),
         ({}, {}, "data['demos']: no trigger draws from it"),
         (

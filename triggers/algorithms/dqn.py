@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from artos.actors.rollout import RolloutActor
-from artos.buffer.samplers.drawn_batch import DrawnBatch
-from artos.learners.off_policy import Obs, OffPolicyLearner
-from artos.learners.settings import (
-    ClipRewards,
-    Hidden,
-    LongestGradient,
-    ReplaySettings,
-    TargetShare,
-    TerminalLives,
-    builder,
-    learner,
-    table,
-)
+from artos.learners.off_policy import Obs
+from artos.learners.q_learning import QLearner, QSettings
+from artos.learners.settings import Hidden, ReplaySettings, builder, learner, table
 from artos.policies.choosing import require_actions
 from artos.policies.values import Epsilon, QNetwork
 from artos.specs.workload import Workload
@@ -32,60 +21,32 @@ from triggers.algorithms.defaults import require_numbers
 from triggers.algorithms.replaying import replay_workload
 
 
-class DQNSettings(ReplaySettings, kw_only=True, frozen=True):
+class DQNSettings(QSettings, kw_only=True, frozen=True):
     """What can be set of DQN, with its defaults."""
 
-    clip_rewards: ClipRewards = None
-    terminal_lives: TerminalLives = False
     hidden: Hidden = (256, 256)
     dueling: Annotated[bool, table("value and advantages apart")] = False
     double: Annotated[bool, learner("choose by the network, rate by its target")] = True
     ratio: Annotated[float, table("how often each transition is drawn")] = 16.0
-    target_every: Annotated[int, learner("updates between moves of the target", ge=1)] = 1
-    tau: TargetShare = 0.005
     epsilon: Annotated[float, table("share of random actions in the end")] = 0.05
     explore: Annotated[float, table("share of the run until then")] = 0.15
     spread: Annotated[float, table("how far actors differ in exploration (Ape-X: 7)")] = 0.0
-    max_grad_norm: LongestGradient = 10.0
 
 
-class DQN(OffPolicyLearner):
-    """Q-learning with a target network.
+class DQN(QLearner):
+    """Q-learning on TD errors.
 
     ``double`` chooses the following action by the network and rates it by the target (van Hasselt
-    et al. 2016). Every ``target_every`` updates the target goes ``tau`` of the way to the network:
-    by default a little each time (Lillicrap et al. 2016). The paper's way is
-    ``target_every=10_000`` with ``tau=1``.
+    et al. 2016).
     """
 
     Settings: ClassVar[type[ReplaySettings]] = DQNSettings
     settings: DQNSettings
 
-    def __init__(self, settings: DQNSettings | None = None, /, **given: Any) -> None:
-        """With these settings, or with those given by name and defaults for the others."""
-        super().__init__(settings, **given)
-        self.max_grad_norm = self.settings.max_grad_norm
-
-    def setup(self, context: Any) -> None:
-        """Own a target beside the policy's network."""
-        super().setup(context)
-        self.target = self.own("target", copy.deepcopy(self.module))
-
-    def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
-        """A step on Huber's loss of the TD errors, which become the rows' priorities."""
-        loss, errors, q = self.compiler(
-            self._loss, self.observations(batch), self.following(batch), self.rows(batch)
-        )
-        self.step(loss)
-        if self.network.steps % self.settings.target_every == 0:
-            self.target.follow(self.network, self.settings.tau)
-        batch.prioritise(errors.abs().cpu().numpy())
-        return {"loss": loss.detach(), "q": q}
-
-    def _loss(
+    def loss(
         self, obs: Obs, following: Obs, rows: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Huber's loss, and without gradients the TD errors (n,) and the mean value."""
+        """Huber's loss, and without gradients how large TD errors are (n,) and the mean value."""
         with torch.no_grad():
             values: Tensor = self.target(following)
             if self.settings.double:
@@ -97,7 +58,7 @@ class DQN(OffPolicyLearner):
         found = self.module(obs).gather(1, rows["actions"].unsqueeze(1)).squeeze(1)
         each = functional.smooth_l1_loss(found, wanted, reduction="none")
         seen = found.detach()
-        return (rows["weights"] * each).mean(), seen - wanted, seen.mean()
+        return (rows["weights"] * each).mean(), (seen - wanted).abs(), seen.mean()
 
 
 @builder(DQNSettings)

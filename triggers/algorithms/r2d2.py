@@ -13,7 +13,7 @@ from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.buffer.samplers.patterns import Sequences
 from artos.learners.off_policy import Obs
-from artos.learners.sequences import Windows
+from artos.learners.q_learning import QLearner
 from artos.learners.settings import Actors, Hidden, Replay, ReplaySettings, builder, learner, table
 from artos.losses.windows import rescaled, unscaled, window_returns
 from artos.policies.choosing import require_actions
@@ -21,7 +21,7 @@ from artos.policies.recurrent_values import RecurrentQNetwork
 from artos.policies.values import Epsilon
 from artos.specs.workload import Workload
 from triggers.algorithms.defaults import require_numbers
-from triggers.algorithms.dqn import DQN, DQNSettings
+from triggers.algorithms.dqn import DQNSettings
 from triggers.algorithms.replaying import replay_workload
 
 
@@ -54,34 +54,23 @@ class R2D2Settings(R2D2Start, kw_only=True, frozen=True):
     spread: Annotated[float, table("how far actors differ in exploration")] = 7.0
 
 
-class R2D2(DQN):
+class R2D2(QLearner):
     """Double Q-learning on windows of rows, from a memory that the rows before them warm up."""
 
     Settings: ClassVar[type[ReplaySettings]] = R2D2Settings
     settings: R2D2Settings
     calls = ("unroll",)
 
-    def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
-        """A step on the squared TD errors; a window's priority mixes the largest and the mean."""
-        windows = self.windows(batch)
-        weights = self.tensor(batch.weights)
-        loss, errors, q = self._window_loss(windows, weights)
-        self.step(loss)
-        if self.network.steps % self.settings.target_every == 0:
-            self.target.follow(self.network, self.settings.tau)
-        batch.prioritise(errors.cpu().numpy())
-        return {"loss": loss.detach(), "q": q}
-
     def observations(self, batch: Mapping[str, Any], prefix: str = "") -> Obs:
         """As of all learners, of single rows: (batch * rows, *shape)."""
         found = super().observations(batch, prefix)
         return {name: part.flatten(0, 1) for name, part in found.items()}
 
-    def _window_loss(self, windows: Windows, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The loss, and without gradients the windows' priorities (n,) and the mean value."""
-        s, module = self.settings, self.module
+    def judged(self, batch: DrawnBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """Squared TD errors of windows; a priority mixes the largest of them and their mean."""
+        s, module, windows = self.settings, self.module, self.windows(batch)
         target: Any = self.target.module
-        rows = windows.learned
+        weights, rows = self.tensor(batch.weights), windows.learned
         values, _ = module.unroll(rows.obs, windows.warmed_up(module.unroll), rows.ends)
         ahead = window_returns(
             rows.rows["rewards"], rows.rows["terminations"], rows.mask, s.gamma, s.n_step
@@ -99,7 +88,7 @@ class R2D2(DQN):
         loss = (weights * errors.square().sum(0)).sum() / many.sum()
         size = errors.detach().abs()
         priorities = s.eta * size.amax(0) + (1 - s.eta) * size.sum(0) / many
-        return loss, priorities, found.detach()[ahead.counts].mean()
+        return loss, priorities, (found.detach() * ahead.counts).sum() / many.sum()
 
 
 @builder(R2D2Settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -14,19 +13,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from artos.actors.rollout import RolloutActor
-from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.buffer.samplers.patterns import Prioritised
 from artos.buffer.samplers.transitions import DISCOUNTS, RETURNS
-from artos.learners.off_policy import Obs, OffPolicyLearner
+from artos.learners.off_policy import Obs
+from artos.learners.q_learning import QLearner, QSettings
 from artos.learners.settings import (
     OPEN,
-    ClipRewards,
     Hidden,
-    LongestGradient,
     Replay,
     ReplaySettings,
     TargetShare,
-    TerminalLives,
     builder,
     fitted,
     learner,
@@ -40,11 +36,9 @@ from triggers.algorithms.defaults import require_numbers
 from triggers.algorithms.replaying import pattern, replay_workload
 
 
-class RainbowSettings(ReplaySettings, kw_only=True, frozen=True):
+class RainbowSettings(QSettings, kw_only=True, frozen=True):
     """What can be set of Rainbow, with its defaults."""
 
-    clip_rewards: ClipRewards = None
-    terminal_lives: TerminalLives = False
     hidden: Hidden = (128, 128)
     atoms: Annotated[int, table("returns that are told apart", ge=2, le=10_000)] = 51
     v_min: Annotated[float, table("the lowest of them", usual=-100.0, images=-10.0)] = OPEN
@@ -58,40 +52,15 @@ class RainbowSettings(ReplaySettings, kw_only=True, frozen=True):
     ratio: Annotated[float, table("how often each transition is drawn")] = 16.0
     target_every: Annotated[int, learner("updates between moves of the target", ge=1)] = 100
     tau: TargetShare = 1.0
-    max_grad_norm: LongestGradient = 10.0
 
 
-class Rainbow(OffPolicyLearner):
-    """Q-learning of distributions, with noisy weights and double, dueling, n-step, prioritised.
-
-    Every ``target_every`` updates the target goes ``tau`` of the way to the network.
-    """
+class Rainbow(QLearner):
+    """Q-learning of distributions, with noisy weights and double, dueling, n-step, prioritised."""
 
     Settings: ClassVar[type[ReplaySettings]] = RainbowSettings
     settings: RainbowSettings
 
-    def __init__(self, settings: RainbowSettings | None = None, /, **given: Any) -> None:
-        """With these settings, or with those given by name and defaults for the others."""
-        super().__init__(settings, **given)
-        self.max_grad_norm = self.settings.max_grad_norm
-
-    def setup(self, context: Any) -> None:
-        """Own a target beside the policy's network."""
-        super().setup(context)
-        self.target = self.own("target", copy.deepcopy(self.module))
-
-    def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
-        """A step on how far distributions are from their targets, which is the rows' priority."""
-        loss, distances, q = self.compiler(
-            self._loss, self.observations(batch), self.following(batch), self.rows(batch)
-        )
-        self.step(loss)
-        if self.network.steps % self.settings.target_every == 0:
-            self.target.follow(self.network, self.settings.tau)
-        batch.prioritise(distances.cpu().numpy())
-        return {"loss": loss.detach(), "q": q}
-
-    def _loss(
+    def loss(
         self, obs: Obs, following: Obs, rows: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The loss ("The Integrated Agent"), and without gradients its parts (n,) and the value."""

@@ -7,7 +7,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from artos.actors.rollout import RolloutActor
-from artos.buffer.samplers.patterns import Pattern, Prioritised, Uniform
+from artos.buffer.samplers.patterns import Pattern, Prioritised, Sequences, Uniform
+from artos.errors import Refused
 from artos.learners.settings import CriticsSettings, ReplaySettings
 from artos.policies.choosing import require_actions
 from artos.policies.squashed import Deterministic
@@ -27,7 +28,7 @@ def pattern(settings: ReplaySettings) -> Pattern:
     batch, n_step, gamma = settings.batch, settings.n_step, settings.gamma
     if settings.replay == "prioritised":
         return Prioritised(batch, alpha=settings.alpha, n_step=n_step, gamma=gamma)
-    return Uniform(batch, n_step=n_step, gamma=gamma)
+    return Uniform(batch, n_step=n_step, gamma=gamma, her=settings.her)
 
 
 def replay_rows(actor: RolloutActor, sample: Pattern, ratio: float, after: int) -> Table:
@@ -51,12 +52,19 @@ def replay_workload(
     """A workload whose blocks hold ``replay_size`` transitions in all, the newest ones.
 
     Each transition is drawn ``ratio`` times on average, by ``sample`` or else as ``replay`` says.
+
+    Raises:
+        Refused: goals are to be relabelled, and what is drawn is not.
     """
+    drawn = sample or pattern(settings)
+    if settings.her and not isinstance(drawn, Uniform):
+        instead = "set her=0" if isinstance(drawn, Sequences) else "set replay=uniform, or her=0"
+        raise Refused([f"her relabels single transitions that are drawn uniformly: {instead}"])
     return Workload(
         name=name,
         actor=actor,
         learner=learner,
-        triggers=replay_rows(actor, sample or pattern(settings), ratio, settings.after),
+        triggers=replay_rows(actor, drawn, ratio, settings.after),
         actors=settings.actors,
         steps=settings.steps,
         total_steps=settings.total_steps,

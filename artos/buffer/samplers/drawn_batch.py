@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.samplers.hindsight import Goals, Hindsight
 from artos.buffer.samplers.mixed import MixedSampler, One
 from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.patterns import Draw, Pattern, Prioritised, Sequences, Uniform
@@ -94,10 +95,17 @@ def sampler_of(
     blocks: Mapping[int, ActorBlock],
     seed: int,
     data: Mapping[str, ActorBlock] = MappingProxyType({}),
+    goals: Callable[[], Goals] | None = None,
 ) -> Sampler:
-    """The sampler that draws like that from these blocks, and from those of data sets."""
+    """The sampler that draws like that from these blocks, and from those of data sets.
+
+    ``goals`` is asked for what the environment says of goals, if any are to be relabelled.
+
+    Raises:
+        ValueError: they are, and there is nobody to ask.
+    """
     if not draw.data:
-        return _sampler(draw, draw.pattern, blocks, seed)
+        return _sampler(draw, draw.pattern, blocks, seed, goals)
     parts, bare = {}, msgspec.structs.replace(draw, max_lag=None)  # data sets have no versions
     if draw.live:
         parts[""] = _sampler(draw, draw.pattern.of(draw.live), blocks, seed)
@@ -109,7 +117,13 @@ def sampler_of(
     return MixedSampler(parts, {name: data[name].spec.actor for name in draw.data})
 
 
-def _sampler(draw: Draw, pattern: Pattern, blocks: Mapping[int, ActorBlock], seed: int) -> One:
+def _sampler(
+    draw: Draw,
+    pattern: Pattern,
+    blocks: Mapping[int, ActorBlock],
+    seed: int,
+    goals: Callable[[], Goals] | None = None,
+) -> One:
     keys, max_lag = draw.keys, draw.max_lag
     match pattern:
         case Sequences(batch, length, burn_in, alpha, beta):
@@ -118,9 +132,15 @@ def _sampler(draw: Draw, pattern: Pattern, blocks: Mapping[int, ActorBlock], see
                 max_lag=max_lag,
             )  # fmt: skip
         case Uniform(batch):
+            hindsight = None
+            if pattern.her:
+                if goals is None:
+                    raise ValueError(f"{pattern} relabels goals: say what the environment pays")
+                hindsight = Hindsight(pattern.her, goals(), pattern.gamma, seed)
             return UniformSampler(
-                blocks, keys, batch, seed=seed, max_lag=max_lag, **_ahead(pattern, keys)
-            )
+                blocks, keys, batch, seed=seed, max_lag=max_lag, hindsight=hindsight,
+                **_ahead(pattern, keys),
+            )  # fmt: skip
         case Prioritised(batch, alpha, beta):
             return PrioritisedSampler(
                 blocks,

@@ -46,6 +46,25 @@ def given_up(rows: Rows, steps: Ints) -> NDArray[np.bool_]:
     return begins
 
 
+def last_rows(rows: Rows, committed: Ints) -> Ints:
+    """The last row of each one's episode, its final observation included, before ``committed``.
+
+    All are (n,). Episodes are told apart by where ``ages`` is 0.
+    """
+    last, going_on, first, width = committed - 1, np.arange(len(rows.steps)), rows.steps + 1, 64
+    while len(going_on):
+        some = Rows(rows.sources, rows.owners[going_on], first, rows.envs[going_on])
+        steps = np.minimum(first[:, None] + np.arange(width), last[going_on, None])
+        ages = np.empty(steps.shape, np.uint8)
+        some.take_at(AGES_KEY, steps, ages)
+        begins = ages == 0
+        found = begins.any(axis=1)
+        last[going_on[found]] = first[found] + begins[found].argmax(axis=1) - 1
+        more = ~found & (steps[:, -1] < last[going_on])
+        going_on, first, width = going_on[more], first[more] + width, 2 * width
+    return last
+
+
 def transitions(rows: Rows, *, ahead: bool) -> NDArray[np.bool_]:
     """Which rows can be learned from, (n,): no mere resets and, if ``ahead``, with a successor."""
     block = rows.sources.blocks[0]

@@ -31,10 +31,15 @@ class Uniform(Picked, frozen=True, tag="uniform"):
     """``batch`` transitions, every one equally likely; see ``UniformSampler``.
 
     With ``n_step`` returns over so many rows are summed, discounted by ``gamma``.
+
+    Of an environment with goals, ``her`` is the share of transitions whose goal is one that was
+    reached later in the same episode, with the reward that the environment pays for it; see
+    ``Hindsight``. It needs an ``n_step`` of 1.
     """
 
     n_step: int = 1
     gamma: float = 0.99
+    her: float = 0.0
 
 
 class Prioritised(Picked, frozen=True, tag="prioritised"):

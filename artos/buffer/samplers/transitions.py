@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,10 @@ from artos.buffer.samplers.batch import BatchStore
 from artos.buffer.samplers.frames import Ints, Rows, Sources, look_back
 from artos.buffer.samplers.n_step import NStep
 from artos.errors import Overwritten
-from artos.specs.keys import AGES_KEY, VALID_KEY, VERSION_KEY, Padding
+from artos.specs.keys import ACHIEVED_KEY, AGES_KEY, VALID_KEY, VERSION_KEY, Padding
+
+if TYPE_CHECKING:
+    from artos.buffer.samplers.hindsight import Hindsight
 
 Sample = dict[str, NDArray[Any]]
 
@@ -24,6 +27,8 @@ INDEX = "index"
 NEXT = "next."
 """Prefix of values of the following row, or with n-step returns of the row to bootstrap from."""
 RETURNS, DISCOUNTS = "n_step.returns", "n_step.discounts"
+RELABELLED, REACHED_LATER = "relabelled", "reached_later"
+"""With hindsight: whether a row got another goal, (n,) bool, and what was achieved later on."""
 _TRIES = 64
 _REDRAWS = 8
 _ANY_VERSION = np.iinfo(np.int64).min
@@ -55,6 +60,7 @@ class TransitionReader:
     role is told of each once.
     With ``run`` each pick stands for that many rows from there on, and values get an axis for them.
     Only rows that have arrived in the keys ``also`` as well are picked.
+    With ``hindsight``, which needs ``n_step`` with n=1 and both goals, rows are relabelled.
 
     Raises:
         UnknownKey: a key that the blocks do not have.
@@ -62,7 +68,7 @@ class TransitionReader:
             episodes that were cut short, where rows ahead are read.
     """
 
-    kept: ClassVar[tuple[str, ...]] = ("min_version", "stale", "_seen", "_left_out")
+    kept: ClassVar[tuple[str, ...]] = ("min_version", "stale", "_seen", "_left_out", "_hindsight")
 
     def __init__(
         self,
@@ -75,12 +81,13 @@ class TransitionReader:
         padding: Padding | None = None,
         run: int = 0,
         also: Sequence[str] = (),
+        hindsight: Hindsight | None = None,
     ) -> None:
         self.sources = Sources(blocks, padding)
         self.min_version, self.stale = _ANY_VERSION, 0
         self._keys, self._next, self._n_step = tuple(keys), tuple(next_keys), n_step
         self._store, self._again = BatchStore(depth), BatchStore()
-        self._run, self._width = run, max(run, 1)
+        self._run, self._width, self._hindsight = run, max(run, 1), hindsight
         cut = n_step.truncated if n_step else (episodes.TRUNCATIONS,) if next_keys else ()
         episodes.refuse_hidden_ends(blocks[0], cut)
         self.selects = VALID_KEY in blocks[0].headers
@@ -161,6 +168,8 @@ class TransitionReader:
             looked, former, terms = self._oldest(), terms, self.terms()
             void = (terms != former)[picks.owners]
             if not (void | self._gone(picks, out[VERSION_KEY], looked)).any():
+                if self._hindsight is not None:
+                    self._hindsight.relabel(out)
                 return self._named(out, picks)
             # What is raised if this goes on: the row of which the writer was furthest ahead.
             last = int(np.argmin(picks.steps - looked[picks.owners]))
@@ -224,6 +233,10 @@ class TransitionReader:
         if self._n_step:
             for name in (RETURNS, DISCOUNTS):
                 out[name] = store.array(name, (count,), np.float32)
+        if self._hindsight is not None:
+            goal = self.sources.key(ACHIEVED_KEY)
+            out[RELABELLED] = store.array(RELABELLED, (count,), np.bool_)
+            out[REACHED_LATER] = store.array(REACHED_LATER, (count, *goal.shape), goal.dtype)
         return out
 
     def _fill(self, out: Sample, picks: Picks) -> None:
@@ -238,14 +251,17 @@ class TransitionReader:
         if not self._last:
             return
         steps = rows.steps + 1
+        committed = self._committed()[rows.owners]
         if self._n_step:
-            found = self._n_step.look_ahead(rows, self._committed()[rows.owners])
+            found = self._n_step.look_ahead(rows, committed)
             out[RETURNS][:], out[DISCOUNTS][:] = found.returns, found.discounts
             steps = found.steps
         later = Rows(self.sources, rows.owners, steps, rows.envs)
         for name in self._next:
             if name not in self._pairs:
                 later.take(name, out[NEXT + name])
+        if self._hindsight is not None:
+            self._hindsight.draw(out, rows, committed)
 
     def _named(self, out: Sample, picks: Picks) -> Sample:
         index = self._store.array(INDEX, (len(picks.steps), 3), np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.samplers.frames import Ints, Sources
+from artos.buffer.samplers.hindsight import Hindsight
 from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.transitions import Picks, RowWindow, Sample, TransitionReader
 from artos.errors import NothingToSample
@@ -29,6 +30,10 @@ class UniformSampler:
     ``valid`` is false are never drawn, nor are rows whose successor never came, as their actor was
     restarted (with the key ``ages``, too). After a termination ``n_step.discounts`` are 0.
     ``max_lag`` leaves out rows of policies more than that many versions old.
+
+    With ``hindsight`` and an ``n_step`` of 1 a share of the rows is relabelled: both observations
+    have a goal that was reached later, ``n_step.returns`` and ``n_step.discounts`` are those that
+    the environment has for it, and ``relabelled`` (batch_size,) bool says which rows these are.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("_rng", "_reader")
@@ -45,12 +50,14 @@ class UniformSampler:
         max_lag: int | None = None,
         depth: int = 1,
         padding: Padding | None = None,
+        hindsight: Hindsight | None = None,
     ) -> None:
         self.batch_size, self.max_lag = batch_size, max_lag
         self._rng = np.random.default_rng(seed)
         self._reader = TransitionReader(
-            list(blocks.values()), keys, next_keys, n_step=n_step, depth=depth, padding=padding
-        )
+            list(blocks.values()), keys, next_keys, n_step=n_step, depth=depth, padding=padding,
+            hindsight=hindsight,
+        )  # fmt: skip
 
     def sample(self, version: int | None = None) -> Sample:
         """A batch of transitions. ``version`` is the learner's (default: that of the newest row).

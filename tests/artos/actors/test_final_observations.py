@@ -13,6 +13,7 @@ import told_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from artos.actors.context import ActorContext
 from artos.actors.rollout import RolloutActor
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
@@ -60,8 +61,8 @@ class Life:
         facts = self.actor.spec
         self.actor = Aimless(self.env, envs=ENVS, final_observations=True)
         self.actor.adopt(facts)
-        plan = SimpleNamespace(seed=0, actors=1)
-        self.actor.setup(SimpleNamespace(plan=plan, actor=0, block=self.block, seed=0))  # type: ignore[arg-type]
+        plan: Any = SimpleNamespace(seed=0, actors=1)
+        self.actor.setup(ActorContext(plan, 0, 0, self.block, 0))
 
     def move(self, rows: int) -> None:
         """The actor was placed elsewhere: its newest rows are void, and written once more."""

@@ -9,6 +9,7 @@ import http
 import json
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Thread
 from typing import Any
@@ -23,7 +24,7 @@ from websockets.sync.server import ServerConnection, serve
 from artos.envs import openenv_session
 from artos.envs.address import address
 from artos.envs.make import describe, full_address, make_vector, open_vector
-from artos.envs.openenv_session import Session
+from artos.envs.openenv_session import Session, declared
 from artos.envs.shown import Mismatch
 from artos.errors import DeadlineExceeded, EnvServerFailed, Refused
 
@@ -35,7 +36,7 @@ SEEN: Said = {"type": "observation", "data": {"observation": {"bit": True}, "don
 
 
 @contextmanager
-def server(answer: Callable[[Said], Any], schemas: Any = SCHEMAS) -> Iterator[str]:
+def server(answer: Callable[[Said], Any], schemas: Any = SCHEMAS, port: int = 0) -> Iterator[str]:
     """The address of a server that answers each question with what ``answer`` returns.
 
     None ends the session instead, and "" says nothing.
@@ -55,7 +56,7 @@ def server(answer: Callable[[Said], Any], schemas: Any = SCHEMAS) -> Iterator[st
             if given:
                 connection.send(given if isinstance(given, str) else json.dumps(given))
 
-    with serve(session, "127.0.0.1", 0, process_request=schema) as serving:
+    with serve(session, "127.0.0.1", port, process_request=schema) as serving:
         thread = Thread(target=serving.serve_forever)
         thread.start()
         try:
@@ -222,7 +223,10 @@ def test_a_choice_that_was_not_declared_is_named() -> None:
         ("openenv:ws://127.0.0.1:1(sizes=3)", "sizes is 3: write a table of fields"),
         ("openenv:ws://127.0.0.1:1(deadline=0)", "deadline is 0: write a number of seconds"),
         ("openenv:ws://127.0.0.1:1(size={})", "takes no argument 'size': did you mean sizes?"),
-        ("openenv:ws://127.0.0.1:1", "cannot be reached: .*: start it, or correct the address"),
+        (
+            "openenv:ws://127.0.0.1:1(deadline=0.3)",
+            "cannot be reached: .*: start it, or correct the address",
+        ),
     ],
 )
 def test_addresses_that_lead_nowhere(env: str, why: str) -> None:
@@ -230,6 +234,16 @@ def test_addresses_that_lead_nowhere(env: str, why: str) -> None:
         describe(env)
     assert "secret" not in str(refused.value)
     assert full_address(env) == env
+
+
+def test_a_server_that_is_being_restarted_is_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with ThreadPoolExecutor(1) as waiting:
+        found = waiting.submit(declared, f"ws://127.0.0.1:{port}", 10.0)
+        assert not found.done()
+        with server(lambda _: SEEN, port=port):
+            assert found.result(10.0).action == ACTION
 
 
 def test_a_server_of_another_kind() -> None:

@@ -183,7 +183,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run sac --env metaworld:Meta-World/MT1 --env-arg env_name=reach-v3": NotRun(
         "tests/environments runs it where the package is installed"
     ),
-    "artos run my_her.py:workload": Run("--total-steps 1500"),
+    "artos run dqn --env my_goals:flip --set her=0.8 --set n_step=1": Run("--total-steps 1500"),
     "artos run my_broken_actor.py:workload": Elsewhere(
         "artos/runtime/test_contracts.py::test_all_that_is_missing_is_said_at_once"
     ),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import ROOT
 
 from artos.errors import Refused
 from head.run.request import reference_of
@@ -48,6 +49,36 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any], str]] = {
         for name in ("ppo", "a2c", "impala", "trpo", "appo", "dqn", "sac")
     },
     "no update": ("dqn", {"total_steps": 500}, f"{UPDATE}after=1000.*total_steps=500"),
+    "no goals": (
+        "td3",
+        {"her": 0.8},
+        "her relabels goals by what was reached later, and Pendulum-v1 shows none: set her=0",
+    ),
+    "several steps to a goal": (
+        "dqn",
+        {"env": "my_goals:flip", "her": 0.8},
+        f"{UPDATE}her relabels single transitions, not returns over n_step=3: set n_step=1",
+    ),
+    "goals and clipped rewards": (
+        "dqn",
+        {"env": "my_goals:flip", "her": 0.8, "n_step": 1, "clip_rewards": True},
+        "her has rewards as the environment pays them: leave clip_rewards out",
+    ),
+    "goals by priority": (
+        "sac",
+        {"env": "reaching:Point", "her": 0.8, "replay": "prioritised"},
+        "her relabels single transitions that are drawn uniformly: set replay=uniform, or her=0",
+    ),
+    "goals in windows": (
+        "r2d2",
+        {"env": "my_goals:flip", "her": 0.8},
+        "her relabels single transitions that are drawn uniformly: set her=0",
+    ),
+    "too many goals": (
+        "sac",
+        {"env": "reaching:Point", "her": 1.5},
+        f"{UPDATE}her must be within 0 and 1, not 1.5",
+    ),
     "no room": ("dqn", {"replay_size": 500}, f"{UPDATE}after=1000, but the blocks hold 500"),
 }
 
@@ -55,7 +86,9 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any], str]] = {
 @pytest.fixture
 def folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's folder, and the one that the user is in."""
-    shutil.copy(Path(__file__).with_name("unsound.py"), home)
+    for name in ("unsound.py", "reaching.py"):
+        shutil.copy(Path(__file__).with_name(name), home)
+    shutil.copy(ROOT / "docs" / "examples" / "my_goals.py", home)
     monkeypatch.chdir(home)
     return home
 
