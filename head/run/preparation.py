@@ -111,7 +111,9 @@ def resumed(
             # Settings that were changed on resuming also hold the next time.
             resolved = _resolved(request, registration)
             settings = {"settings": resolved.pop("settings")}
-            anew = [f"{LEARNER}.{name}" for name in request.anew]
+            # A head names all settings of the run whenever it has it go on: others are meant anew.
+            before, now = folder.config.get("settings", {}), settings["settings"]
+            anew = [f"{LEARNER}.{name}" for name in now if now[name] != before.get(name)]
             settings |= {CONFIGURATION: to_builtins(folder.configuration.without(anew))}
             parts = [*folder.config.get("resumed", ()), resolved]
             with writing(folder.path):
@@ -166,7 +168,7 @@ def stored_request(folder: RunFolder, settings: dict[str, Any], quiet: bool) -> 
     stored = msgspec.convert(folder.config, RunConfig)
     return Request(
         stored.workload, stored.settings | settings, stored.seed, folder.path, stored.inline,
-        quiet, Path(stored.folder), stored.deadline, anew=tuple(settings),
+        quiet, Path(stored.folder), stored.deadline,
     )  # fmt: skip
 
 

@@ -28,8 +28,6 @@ class Request:
     """Seconds that a member may take to carry out one invocation."""
     origin: dict[str, Any] = field(default_factory=dict)
     """Where the request was made (``provenance.origin``), if not in this process."""
-    anew: tuple[str, ...] = ()
-    """Settings that were given on resuming: they hold, not what ``artos set`` made of them."""
 
     def config(self) -> dict[str, Any]:
         """What the run's configuration file keeps of the request."""

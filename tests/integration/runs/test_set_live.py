@@ -12,13 +12,17 @@ import psutil
 import pytest
 from helpers import PATIENCE
 from named import LEARNER
-from real_runs import Artos, journal, updates
+from real_runs import TINY, Artos, Outcome, journal, updates
 
-pytestmark = [pytest.mark.processes, pytest.mark.long]
+from artos.specs.configuration import Configuration
+from head.records.run_folder import RunFolder
+
+pytestmark = pytest.mark.processes
 
 Start = Callable[..., Artos]
 
 
+@pytest.mark.long
 def test_it_outlives_the_learner_and_the_run(start: Start, home: Path) -> None:
     slow, run = home / "slow", home / "run"
     slow.touch()
@@ -43,6 +47,21 @@ def test_it_outlives_the_learner_and_the_run(start: Start, home: Path) -> None:
     assert "as it was set while the run went: learner.shown=2" in outcome.err
     assert outcome.summary["progress"]["metrics/shown"] == 2.0
     assert [line["set"] for line in journal(run) if "set" in line] == [{"learner.shown": 2.0}] * 2
+
+
+def test_only_a_setting_with_another_value_takes_its_place_on_resuming(
+    artos: Callable[..., Outcome], home: Path
+) -> None:
+    """A head names what a run was submitted with whenever it has the run go on."""
+    run, short = home / "run", ("--inline", "--json", "--total-steps")
+    once = ("--set", "anneal=false", "--set", "lr=1e-3", *TINY)
+    begun = artos("run", "ppo", "--actors", 1, *short, 64, *once, "--run-dir", run)
+    assert begun.status == 0, begun.err
+    with RunFolder.resume(run) as folder:
+        folder.keep(Configuration(1, {"learner.lr": 1e-4}))
+    for steps, given, lr in ((128, "1e-3", 1e-4), (192, "1e-2", 1e-2), (256, "1e-2", 1e-2)):
+        outcome = artos("run", "--resume", run, *short, steps, "--set", f"lr={given}")
+        assert outcome.summary["progress"]["metrics/lr"] == lr, outcome.err
 
 
 def asked(home: Path, run: Path, *settings: str) -> tuple[int, dict[str, Any]]:
