@@ -12,13 +12,21 @@ from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.buffer.samplers.transitions import DISCOUNTS, NEXT, RETURNS
-from artos.learners.settings import ReplaySettings, out_of_range, settings_of_learner
+from artos.learners.network import Network
+from artos.learners.settings import (
+    ReplaySettings,
+    declared,
+    out_of_range,
+    settings_of_learner,
+)
 from artos.learners.torch_learner import TorchLearner
 from artos.policies.critics import Critics
 from artos.policies.encoders import Normalizer, normalizers
 from artos.protocol.invocations import Invoke
+from artos.specs.configuration import Changeable
 
 Obs = dict[str, Tensor]
+CRITIC_LR = Changeable("critic_lr", gt=0)
 
 
 class OffPolicyLearner(TorchLearner):
@@ -31,6 +39,8 @@ class OffPolicyLearner(TorchLearner):
     takes_episodes: ClassVar[bool] = False
     Settings: ClassVar[type[ReplaySettings]]
     settings: ReplaySettings
+    critics: Network
+    """Of those that have critics, whose step size is ``critic_lr``."""
     publishing: ClassVar[Literal["update", "step", "itself"]] = "itself"
 
     def __init__(self, settings: ReplaySettings | None = None, /, **given: Any) -> None:
@@ -38,11 +48,20 @@ class OffPolicyLearner(TorchLearner):
         self.settings = settings or settings_of_learner(self.Settings, given)
         lr, threads, compiled = self.settings.lr, self.settings.threads, self.settings.compile
         super().__init__(lr, None, threads, compiled)
+        known = declared(type(self.settings))
+        for name in (each.name for each in self.changeable if each.name in known):
+            setattr(self, name, getattr(self.settings, name))
 
     def setup(self, context: Any) -> None:
         """Also count the updates."""
         super().setup(context)
         self._updates, self.updates = self.own("updates", torch.zeros(1)), 0
+
+    def change(self, name: str, value: float) -> None:
+        """Go on with another value; ``critic_lr`` is also that of the critics' optimiser."""
+        super().change(name, value)
+        if name == CRITIC_LR.name:
+            self.critics.optimiser.lr = value
 
     def update(self, batch: DrawnBatch, call: Invoke) -> dict[str, float]:
         """Learn from a drawn batch."""

@@ -89,4 +89,5 @@ def _faults(settings: Mapping[str, float], known: Mapping[str, Changeable]) -> I
         if (setting := known.get(name)) is not None:
             yield from setting.faults(name, value)
         else:
-            yield f"{name} cannot be set while the run goes{closest(name, [*known])}; can be: {can}"
+            near = closest(name, [*known])
+            yield f"{name} cannot be set while the run goes (what can: {can}){near}"

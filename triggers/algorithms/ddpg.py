@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
-from artos.learners.off_policy import Obs, OffPolicyLearner
+from artos.learners.off_policy import CRITIC_LR, Obs, OffPolicyLearner
 from artos.learners.settings import (
     CriticsSettings,
     ReplaySettings,
@@ -19,6 +19,7 @@ from artos.learners.settings import (
     learner,
     table,
 )
+from artos.specs.configuration import Changeable
 from artos.specs.workload import Workload
 from triggers.algorithms.replaying import deterministic_workload
 
@@ -40,6 +41,7 @@ class DDPG(OffPolicyLearner):
 
     Settings: ClassVar[type[ReplaySettings]] = DDPGSettings
     settings: DDPGSettings
+    changeable: ClassVar[tuple[Changeable, ...]] = (*OffPolicyLearner.changeable, CRITIC_LR)
 
     @property
     def outputs(self) -> int:

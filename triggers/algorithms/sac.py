@@ -14,7 +14,7 @@ from torch import Tensor
 from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.network import Network
-from artos.learners.off_policy import Obs, OffPolicyLearner
+from artos.learners.off_policy import CRITIC_LR, Obs, OffPolicyLearner
 from artos.learners.settings import (
     CriticsSettings,
     ReplaySettings,
@@ -25,6 +25,7 @@ from artos.learners.settings import (
 from artos.policies.bounds import units_of
 from artos.policies.choosing import require_actions
 from artos.policies.squashed import Softmax, SquashedGaussian
+from artos.specs.configuration import Changeable
 from artos.specs.keys import MASK_KEY
 from artos.specs.workload import Workload
 from triggers.algorithms.defaults import require_numbers
@@ -60,6 +61,7 @@ class SoftLearner(OffPolicyLearner):
 
     settings: SoftSettings
     critics: Network
+    changeable: ClassVar[tuple[Changeable, ...]] = (*OffPolicyLearner.changeable, CRITIC_LR)
 
     def setup(self, context: Any) -> None:
         """Own the logarithm of the temperature."""

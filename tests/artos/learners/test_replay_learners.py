@@ -398,6 +398,17 @@ def test_settings_out_of_range_are_told(name: str, settings: dict[str, Any]) -> 
     assert next(iter(settings)) in faults[0]
 
 
+@pytest.mark.parametrize("name", ["sac", "td3", "ddpg", "d4pg", "crossq"])
+def test_another_step_size_of_the_critics_is_theirs_alone(name: str) -> None:
+    learner = made(name)
+    learner.change("critic_lr", 0.25)
+    assert learner.critics.optimiser.lr == 0.25
+    assert learner.network.optimiser.lr == learner.lr != 0.25
+    learner.change("lr", 0.5)
+    assert (learner.network.optimiser.lr, learner.critics.optimiser.lr) == (0.5, 0.25)
+    assert {each.name for each in learner.changeable} == {"lr", "critic_lr"}
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_all_networks_scale_observations_by_the_same_statistics(name: str) -> None:
     learner = made(name, normalize=True, sync=2)

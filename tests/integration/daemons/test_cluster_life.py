@@ -343,7 +343,7 @@ def test_stop_saves_and_the_run_can_be_continued(cluster: Cluster, code: Path) -
     assert "2 are registered" in cluster.refused("scale", RUN, 9)
     now = {"configuration": 1, "settings": {"learner.shown": 3.0}}
     assert cluster.ask("set", RUN, "learner.shown=3") == now
-    assert "can be: learner.shown" in cluster.refused("set", RUN, "learner.lr=1")
+    assert "what can: learner.shown" in cluster.refused("set", RUN, "learner.lr=1")
     assert cluster.ask("stop", RUN)["state"] == "stopping"
     assert submit.wait() == 130, cluster.story()
     steps = json.loads(submit.out)["steps"]
