@@ -231,7 +231,7 @@ class RunPlace:
 
     def commanded(self) -> Target:
         """The run process, attacked by its head; orders that a head may give are left out."""
-        meant = (control.Placed, control.ScaleRun, control.SetRun)
+        meant = (control.Placed, control.ScaleRun, control.SetRun, control.FinishRun)
         kinds = tuple(kind for kind in codec.TYPES if kind not in meant)
         say = lambda body: self.head.say(body, _RUN)  # noqa: E731
         return Target("run (by its head)", self.process, kinds, say, self.head.settle, self._news)
