@@ -181,8 +181,8 @@ def worker(place: Place) -> Target:
         found = sorted(path.name for path in home.iterdir())
         return (load.faults, found, len(process.children())), load.malformed
 
-    # A well-formed Assign opens an executor and Leave ends the daemon, as a head may do.
-    ordered = (control.Assign, control.Leave)
+    # A head may well open an executor, start a run, and end the daemon.
+    ordered = (control.Assign, control.CarryRun, control.Leave)
     kinds = tuple(kind for kind in codec.TYPES if kind not in ordered)
     return Target("worker", process, kinds, lambda body: host.say(body, peer), host.settle, state)
 
