@@ -67,12 +67,17 @@ class Wanted:
 
     def faults(self) -> Iterator[str]:
         """Everything that is wrong with it."""
-        if self.episodes < 1:
-            yield f"episodes must be at least 1, not {self.episodes}"
-        if self.seed < 0:
-            yield f"seed must not be negative, but is {self.seed}"
-        if not self.deadline > 0:
-            yield f"deadline must be positive, not {self.deadline:g}"
+        return playing_faults(self.episodes, self.seed, self.deadline)
+
+
+def playing_faults(episodes: int, seed: int, deadline: float) -> Iterator[str]:
+    """What is wrong with how many episodes are to be played, and how."""
+    if episodes < 1:
+        yield f"episodes must be at least 1, not {episodes}"
+    if seed < 0:
+        yield f"seed must not be negative, but is {seed}"
+    if not deadline > 0:
+        yield f"deadline must be positive, not {deadline:g}"
 
 
 def evaluate(player: Player, wanted: Wanted, note: Note) -> Evaluation:

@@ -25,6 +25,7 @@ from artos.specs.bound import Bound
 from artos.specs.contracts import Actor
 from artos.specs.keys import AGES_KEY, VALID_KEY, DataKey
 from artos.trained.evaluation import Note
+from artos.trained.playing import playing_faults
 from artos.trained.record import Record
 
 if TYPE_CHECKING:
@@ -48,12 +49,7 @@ class Asked:
 
     def faults(self) -> Iterator[str]:
         """Everything that is wrong with it, but for the path."""
-        if self.episodes < 1:
-            yield f"episodes must be at least 1, not {self.episodes}"
-        if self.seed < 0:
-            yield f"seed must not be negative, but is {self.seed}"
-        if not self.deadline > 0:
-            yield f"deadline must be positive, not {self.deadline:g}"
+        return playing_faults(self.episodes, self.seed, self.deadline)
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,6 +40,12 @@ def add_to(parser: Parser) -> None:
     parser.add_argument(
         "--runs", type=Path, default=Path("runs"), metavar="DIR", help="default: runs"
     )
+    add_playing(parser)
+    parser.set_defaults(command=play)
+
+
+def add_playing(parser: Parser) -> None:
+    """Add the flags of commands that play with what a run has learned."""
     parser.add_argument(
         "--deadline",
         type=float,
@@ -55,7 +61,6 @@ def add_to(parser: Parser) -> None:
     )
     add_trust(parser)
     add_json(parser)
-    parser.set_defaults(command=play)
 
 
 def play(options: argparse.Namespace) -> int:

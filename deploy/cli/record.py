@@ -11,7 +11,8 @@ import msgspec
 
 from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
-from deploy.cli.common import add_json, add_trust, print_json
+from deploy.cli.common import add_json, print_json
+from deploy.cli.evaluate import add_playing
 from deploy.cli.parser import Parser, whole
 
 _RUN = "a run's folder on this machine, its name in --runs, or RUN@HEAD, one of a head"
@@ -33,21 +34,7 @@ def add_record(parser: Parser) -> None:
         help="play the version with the best evaluation (--set evaluate_every=N); default: newest",
     )
     parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
-    parser.add_argument(
-        "--deadline",
-        type=float,
-        default=300.0,
-        metavar="SECONDS",
-        help="give up if no episode ends for this long; default: 300",
-    )
-    parser.add_argument(
-        "--code",
-        type=Path,
-        metavar="DIR",
-        help="the folder of the run's file, if it has moved or was sent to a head",
-    )
-    add_trust(parser)
-    add_json(parser)
+    add_playing(parser)
     parser.set_defaults(command=record)
 
 

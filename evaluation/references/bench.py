@@ -34,8 +34,8 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     contestants = [each for name in TASKS for each in _contestants(name, curves, quick, say)]
     alternate(results, contestants, seeds, say)
     for name, task in TASKS.items():
-        mine, theirs = curves[who(name, OURS)], curves[who(name, task.library)]
-        for side in (OURS, task.library):
+        mine, theirs = curves[who(name, OURS)], curves[who(name, task.rival)]
+        for side in (OURS, task.rival):
             if curves[who(name, side)]:
                 results.followed(who(name, side), band(curves[who(name, side)]))
         case = f"{OVERLAP}: {name}"
@@ -78,4 +78,4 @@ def _contestants(name: str, curves: Curves, quick: bool, say: Say) -> Iterator[C
 
     their_run = partial(baseline, "sb3", "references.sb3_side", name)
     yield trained(OURS, our_run)
-    yield trained(task.library, lambda seed: their_run(seed, steps, seconds=seconds, say=say))
+    yield trained(task.rival, lambda seed: their_run(seed, steps, seconds=seconds, say=say))

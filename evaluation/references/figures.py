@@ -26,7 +26,7 @@ def draw_all(report: Report, path: Path) -> list[Path]:
     figure = Figure(figsize=(3.6 * len(TASKS), 3.4), layout="constrained")
     FigureCanvasAgg(figure)
     for axes, name in zip(figure.subplots(1, len(TASKS)), TASKS, strict=True):
-        for side, colour in ((OURS, _OURS), (TASKS[name].library, _THEIRS)):
+        for side, colour in ((OURS, _OURS), (TASKS[name].rival, _THEIRS)):
             if series := report.series.get(f"{side}, {name}"):
                 _band(axes, series, side, colour)
         axes.set_title(name, fontsize=8, loc="left", color=_INK)

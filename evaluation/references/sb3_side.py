@@ -47,7 +47,7 @@ def make(env: str) -> gym.Env[Any, Any]:
 def run(task: Task, seed: int, steps: int) -> list[float]:
     """Train with this seed; returns the curve."""
     given = dict(task.theirs)
-    contrib = task.library == CONTRIB
+    contrib = task.rival == CONTRIB
     kind = getattr(
         import_module("sb3_contrib" if contrib else "stable_baselines3"), given.pop("algorithm")
     )

@@ -19,7 +19,7 @@ class Task(NamedTuple):
     """Settings by name; ``algorithm`` is its name."""
     theirs: dict[str, Any]
     """Arguments of the other library's class; ``algorithm`` is its name, ``envs`` how many."""
-    library: str = SB3
+    rival: str = SB3
 
 
 TASKS = {
