@@ -10,7 +10,7 @@ from artos.specs.keys import EVALUATION, VERSION_KEY
 from artos.specs.members import ACTORS, EVALUATOR, TRANSFER
 from artos.system.closest import closest
 from triggers.checks import unpublished
-from triggers.pacing import parts_of
+from triggers.pacing import bounds_lag, parts_of
 from triggers.table import Table
 from triggers.targets import WITHOUT_A_METHOD, parsed
 from triggers.verify import cycles, non_publishing
@@ -29,6 +29,11 @@ def faults(plan: Plan, table: Table) -> list[str]:
     for target, trigger in table.items():
         for part in trigger.parts():
             found += [f"triggers[{target!r}]: {fault}" for fault in part.faults(plan)]
+        if parsed(target).role in plan.learners[1:] and bounds_lag(trigger):
+            found.append(
+                f"triggers[{target!r}]: max_lag counts versions of the {plan.learner}, whose "
+                "weights actors act with: leave it to that one's targets"
+            )
     named = {key for trigger in table.values() for key in trigger.objects_read()}
     for name in plan.wanted:  # also by the workload or its scaling policy
         if name not in named:
