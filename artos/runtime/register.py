@@ -291,6 +291,7 @@ def _draft(
         scaling=workload.scaling,
         weight=workload.weight,
         priority=workload.priority,
+        device=workload.device,
         data=data,
         changeable=tuple(workload.learner.changeable),
     )
