@@ -62,8 +62,10 @@ def drawn_lag(table: Mapping[str, Trigger]) -> float:
 
 
 def non_publishing_targets(plan: Plan) -> frozenset[str]:
-    """Targets that only prepare an update: the learner publishes nothing when they fire."""
-    return frozenset(f"learner.{method}" for method in plan.non_publishing)
+    """Targets that only prepare an update: their learner publishes nothing when they fire."""
+    return frozenset(
+        f"{name}.{method}" for name in plan.learners for method in plan.of(name).non_publishing
+    )
 
 
 def paced(plan: Plan, table: Mapping[str, Trigger]) -> Trigger | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -43,6 +43,20 @@ PARAMS = "params"
 """Name of the array of the weights themselves, in a version of them."""
 READS = "reads."
 """Begins the names of a version's arrays that are objects which actors read."""
+
+
+def full_name(name: str, first: str) -> str:
+    """``ROLE/OBJECT``: an object of the ``first`` learner may be named without its role."""
+    return name if "/" in name else f"{first}/{name}"
+
+
+def objects_of(names: Iterable[str], learner: str, first: str) -> list[str]:
+    """Those of the ``names`` that mean objects of this learner, by the names that it has for them.
+
+    ``temperature`` is one of the ``first`` learner's, ``world_model/loss`` one of that learner's.
+    """
+    parts = (full_name(name, first).split("/", 1) for name in names)
+    return [name for role, name in parts if role == learner]
 
 
 def is_observation(key: str) -> bool:

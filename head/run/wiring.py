@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from artos.runs.plan import Plan
 from artos.specs.configuration import Configuration
-from artos.specs.members import ACTORS, EVALUATOR, LEARNER
+from artos.specs.members import ACTORS, EVALUATOR, TRANSFER
 from head.run.concerns.budget import Budget
 from head.run.concerns.configured import Configured, Keep
 from head.run.concerns.episodes import EpisodesOver
@@ -26,7 +26,6 @@ from head.run.run import Run
 from triggers.pacing import hands_over_episodes
 from triggers.prewarm import PREWARM
 from triggers.table import Table
-from triggers.targets import TRANSFER
 
 
 def connect(
@@ -45,8 +44,8 @@ def connect(
 
         actor      --commit-->   cache buffer   --transfer-->        replay buffer
         actor      --commit-->   replay buffer  (no transfer trigger: same rows, same blocks)
-        replay buffer            --learner.*-->       learning     --invocation-->  learner
-        learner    --publish-->  model block
+        replay buffer            --LEARNER.*-->       learning     --invocation-->  learners
+        learner    --publish-->  its model block
         model block, time        --actors.*-->        sampling     --invocation-->  actors
         model block, time        --evaluator.play-->  evaluation   --invocation-->  evaluator
         forecast                 --actors.prewarm-->  prewarming   --order-->       process managers
@@ -75,7 +74,7 @@ def connect(
     )
     destinations = {
         TRANSFER: transfer.fire,
-        LEARNER: learning.fire,
+        **dict.fromkeys(plan.learners, learning.fire),
         ACTORS: sampling.fire,
         PREWARM: prewarming.fire,
         EVALUATOR: evaluation.fire,

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from artos.buffer.layout import MAX_CONSUMERS
 from artos.runs.plan import Plan
 from artos.specs.keys import EVALUATION, VERSION_KEY
-from artos.specs.members import ACTORS, EVALUATOR, LEARNER
+from artos.specs.members import ACTORS, EVALUATOR, TRANSFER
 from artos.system.closest import closest
 from triggers.checks import unpublished
 from triggers.pacing import parts_of
 from triggers.table import Table
-from triggers.targets import TRANSFER, WITHOUT_A_METHOD, parsed
+from triggers.targets import WITHOUT_A_METHOD, parsed
 from triggers.verify import cycles, non_publishing
 from triggers.wiring import transfers
 
@@ -44,7 +44,7 @@ def faults(plan: Plan, table: Table) -> list[str]:
 def _targets(plan: Plan, table: Table) -> Iterator[str]:
     known = {
         ACTORS: (*plan.methods.get(ACTORS, ()), *WITHOUT_A_METHOD),
-        LEARNER: plan.methods.get(LEARNER, ()),
+        **{name: plan.methods.get(name, ()) for name in plan.learners},
         EVALUATOR: (parsed(EVALUATION).method,),
         TRANSFER: ("",),
     }
@@ -52,9 +52,10 @@ def _targets(plan: Plan, table: Table) -> Iterator[str]:
         role, method = parsed(target)
         where = f"triggers[{target!r}]"
         if role not in known or (parsed(target).ships and method):
+            learners = ", ".join(f"{name}.METHOD" for name in plan.learners)
             yield (
                 f"{where}: there is no {target!r}{closest(role, [*known])} "
-                f"(write learner.METHOD, actors.METHOD, {EVALUATION} or transfer)"
+                f"(write {learners}, actors.METHOD, {EVALUATION} or transfer)"
             )
         elif method not in known[role]:
             near = _ADVICE.get(role) or closest(method, known[role])
@@ -64,8 +65,11 @@ def _targets(plan: Plan, table: Table) -> Iterator[str]:
 def _edges(plan: Plan, table: Table) -> Iterator[str]:
     if plan.actors and not any(parsed(target).samples for target in table):
         yield 'nothing fires sampling: add e.g. "actors.sample": ObjectKeyTrigger("model_param")'
-    if not any(parsed(target).learns for target in table):
-        yield 'nothing fires the learner: add e.g. "learner.update": DataKeyTrigger(keys, n, size)'
+    for name in plan.learners:
+        if not any(parsed(target).role == name for target in table):
+            yield (
+                f'nothing fires the {name}: add e.g. "{name}.update": DataKeyTrigger(keys, n, size)'
+            )
     if plan.actors and plan.on_full == "wait" and not plan.consumers:
         yield (
             "nothing consumes data keys, so blocks fill up and actors wait forever: set "
