@@ -169,6 +169,7 @@ class ActorRole:
             tuple(returns[newest]),
             tuple(lengths[newest]),
             seconds,
+            begun=tuple(self._actor.begun[newest]),
         )
 
 

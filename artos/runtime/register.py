@@ -293,6 +293,7 @@ def _draft(
         priority=workload.priority,
         data=data,
         changeable=tuple(workload.learner.changeable),
+        settable=actor.spec.settable if actor.spec is not None else (),
     )
 
 

@@ -18,6 +18,10 @@ VERSION_KEY = "policy_version"
 AGES_KEY = "ages"
 """Data key (uint8, per environment): steps since the episode's first observation, at most 255."""
 
+CONFIGURATION_KEY = "configuration"
+"""Data key (int32, per environment) where environments can be set: the number of the run's
+configuration in which the episode began."""
+
 VALID_KEY = "valid"
 """Data key (bool, per environment): false on a row that holds an episode's final observation and is
 no transition: its action only resets."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from artos.errors import Refused
 from artos.runs.run_config import CONFIG
-from artos.specs.configuration import Changeable, Configuration
+from artos.specs.configuration import ENV, Changeable, Configuration
 from artos.specs.members import LEARNER
 from head.run.coordination.concern import Concern
 from head.run.run import Run
@@ -60,4 +60,5 @@ class Configured(Concern[Run]):
 
 def changeable(run: Run) -> Mapping[str, Changeable]:
     """What may be set while the run goes, by the names that users know."""
-    return {f"{LEARNER}.{each.name}": each for each in run.plan.changeable}
+    learner = {f"{LEARNER}.{each.name}": each for each in run.plan.changeable}
+    return learner | {f"{ENV}.{each.name}": each for each in run.plan.settable}

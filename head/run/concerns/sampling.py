@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from artos.protocol.invocations import Done, Invoke
+from artos.specs.configuration import ENV
 from artos.specs.members import ACTORS, Member
 from head.run.concerns.binding import Binding
 from head.run.coordination.concern import NOTHING, Concern
@@ -108,7 +109,8 @@ class Sampling(Concern[Run]):
                     self.binding.asked(actor, run.version)
                 self.window.granted(actor, self.binding.oldest(actor))
                 self._send(actor, self.binding.before_round(actor))
-                call = Invoke(number, target, method, (), stop, bind, used, steps, run.idle)
+                call = Invoke(number, target, method, (), stop, bind, used, steps, run.idle,
+                              run.configuration.of(ENV), run.configuration.number)  # fmt: skip
                 self._send(actor, call)
                 granted += 1
             elif firing.actors is not None:
