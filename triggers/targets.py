@@ -9,6 +9,8 @@ from artos.specs.members import ACTORS, LEARNER
 
 TRANSFER = "transfer"
 """The target without members: rows are shipped to the replay buffer."""
+SET = "set"
+"""The role of what ``artos set`` sets, which is named in place of a method: ``set.learner.lr``."""
 WITHOUT_A_METHOD = ("sync", "prewarm")
 """What actors do without a method of theirs: bind weights, have their process restored."""
 

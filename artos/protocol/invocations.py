@@ -36,6 +36,7 @@ class Invoke(msgspec.Struct, frozen=True, tag=True):
     is expected to wait for its next invocation after this one, 0 if that is not known. ``settings``
     are those of the learner, or of the environments, that were changed since the run began, all of
     them each time, and ``configuration`` is the number of the run's configuration that they are of.
+    ``max_lag`` bounds the age of rows that are drawn, where that was changed.
     """
 
     firing: Count
@@ -49,6 +50,7 @@ class Invoke(msgspec.Struct, frozen=True, tag=True):
     idle: Seconds = 0.0
     settings: dict[Line, Finite] = {}
     configuration: Small = 0
+    max_lag: Count | None = None
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):

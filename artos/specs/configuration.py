@@ -43,10 +43,17 @@ class Changeable(msgspec.Struct, frozen=True):
             yield f"{shown} must be at least {self.ge:g}, not {value:g}"
         if self.le is not None and not value <= self.le:
             yield f"{shown} must be at most {self.le:g}, not {value:g}"
-        if self.kind == "int" and value != round(value):
+        if self.kind == "int" and value % 1 != 0:
             yield f"{shown} must be a whole number, not {value:g}"
         if self.kind == "bool" and value not in (0, 1):
             yield f"{shown} must be 0 or 1, not {value:g}"
+
+    @property
+    def range(self) -> str:
+        """Which values it may have, for people: `` (at least 0, at most 3)``."""
+        bounds = (("above", self.gt), ("at least", self.ge), ("at most", self.le))
+        said = ", ".join(f"{word} {bound:g}" for word, bound in bounds if bound is not None)
+        return f" ({said})" if said else ""
 
     def value(self, value: float) -> float | int | bool:
         """A value without faults, in its own type."""
@@ -61,16 +68,8 @@ class Configuration(msgspec.Struct, frozen=True):
     number: Small = 0
     settings: Settings = {}
 
-    def changed(
-        self, settings: Mapping[str, float], known: Mapping[str, Changeable]
-    ) -> Configuration:
-        """With these settings changed, too, of those that are ``known`` by name.
-
-        Raises:
-            Refused: no such setting may change, or it may not have that value; all faults at once.
-        """
-        if wrong := [*faults(settings, known)]:
-            raise Refused(wrong)
+    def changed(self, settings: Mapping[str, float]) -> Configuration:
+        """With these settings changed, too."""
         return Configuration(self.number + 1, {**self.settings, **settings})
 
     def of(self, role: str) -> dict[str, float]:
@@ -78,6 +77,12 @@ class Configuration(msgspec.Struct, frozen=True):
         front = f"{role}."
         found = self.settings.items()
         return {name.removeprefix(front): each for name, each in found if name.startswith(front)}
+
+    @property
+    def max_lag(self) -> int | None:
+        """How many versions old rows may be; None where that was not changed."""
+        found = self.settings.get(MAX_LAG)
+        return None if found is None else int(found)
 
     def without(self, names: Sequence[str]) -> Configuration:
         """Without the settings of these names."""

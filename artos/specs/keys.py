@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -47,6 +48,20 @@ PARAMS = "params"
 """Name of the array of the weights themselves, in a version of them."""
 READS = "reads."
 """Begins the names of a version's arrays that are objects which actors read."""
+
+
+EPISODES = "episodes_ended"
+"""How many episodes have ended: a number that the run makes known to triggers, as an object."""
+_MEAN_RETURN = re.compile(r"mean_return_([1-9]\d{0,5})")
+
+
+def episodes_of(name: str) -> int:
+    """Of how many last episodes this is the mean return, ``mean_return_100``; 0 if of none.
+
+    The run makes it known to triggers, as an object.
+    """
+    found = _MEAN_RETURN.fullmatch(name)
+    return int(found[1]) if found else 0
 
 
 def is_observation(key: str) -> bool:

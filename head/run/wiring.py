@@ -17,6 +17,7 @@ from head.run.concerns.prewarming import Prewarming
 from head.run.concerns.records import Records
 from head.run.concerns.recovery import Recovery
 from head.run.concerns.relocation import Relocation
+from head.run.concerns.returns import Returns
 from head.run.concerns.sampling import Sampling
 from head.run.concerns.scaling import Scaler, Scaling
 from head.run.concerns.standstill import Standstill
@@ -26,7 +27,7 @@ from head.run.run import Run
 from triggers.pacing import hands_over_episodes
 from triggers.prewarm import PREWARM
 from triggers.table import Table
-from triggers.targets import TRANSFER
+from triggers.targets import SET, TRANSFER
 
 
 def connect(
@@ -50,6 +51,7 @@ def connect(
         model block, time        --actors.*-->        sampling     --invocation-->  actors
         model block, time        --evaluator.play-->  evaluation   --invocation-->  evaluator
         forecast                 --actors.prewarm-->  prewarming   --order-->       process managers
+        whatever the table says  --set.NAME-->        configured   --settings-->    invocations
 
     Firings are passed on by direct calls; invocations, by the ``passers`` of the members: through a
     mailbox on this machine, by ZeroMQ to another node.
@@ -58,10 +60,11 @@ def connect(
     limits = limits or FailureLimits.within(plan.deadline)
     concerns = (
         Records(run),
-        Configured(run, configuration or Configuration(), keep),
+        configured := Configured(run, table, configuration or Configuration(), keep),
         Leases(run),
         Lag(run),
         Budget(run),
+        Returns(run, table),
         Scaling(run, table, scaler or Scaler(plan)),
         prewarming := Prewarming(run, table),
         sampling := Sampling(run, table),
@@ -79,6 +82,7 @@ def connect(
         ACTORS: sampling.fire,
         PREWARM: prewarming.fire,
         EVALUATOR: evaluation.fire,
+        SET: configured.fire,
     }
     run.wire(table, destinations, concerns)
     return run
