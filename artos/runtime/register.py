@@ -364,6 +364,7 @@ def _draft(
             )
             for number, (name, learner) in enumerate(others)
         ),
+        settable=actor.spec.settable if actor.spec is not None else (),
     )
 
 
