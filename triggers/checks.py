@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from artos.specs.keys import VERSION_KEY
+from artos.specs.keys import EPISODES, VERSION_KEY, episodes_of
+from artos.specs.members import ACTORS, EVALUATOR
 from artos.system.closest import closest
 
 if TYPE_CHECKING:
     from artos.runs.plan import Plan
+
+
+WITHOUT_ROWS = {
+    ACTORS: "a DataKeyTrigger hands over rows, and actors take none: let a learner method consume "
+    "them",
+    EVALUATOR: "a DataKeyTrigger hands over rows, and the evaluator takes none: let an "
+    "ObjectKeyTrigger or a TimeTrigger say when it plays",
+}
+"""Why roles cannot be handed rows."""
 
 
 def unknown_data(keys: Sequence[str], plan: Plan) -> Iterator[str]:
@@ -29,7 +39,7 @@ def unpublished(name: str, plan: Plan) -> Iterator[str]:
         near = closest(role, plan.learners)
         have = ", ".join(plan.learners)
         yield f"unknown object key {name!r}: there is no learner {role!r}{near} (have {have})"
-    elif plan.object_name(name) not in known:
+    elif plan.object_name(name) not in known and not (name == EPISODES or episodes_of(name)):
         yield (
             f"unknown object key {name!r}{closest(name, known)} (have {', '.join(known)}): the "
             f"{role} does not publish it; name it in the {role}'s objects, and call self.publish"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from artos.buffer.model_block import ObjectSpec
 from artos.envs.goals import goal_words
 from artos.runs.plan import Plan
+from artos.specs.configuration import ENV
 from artos.specs.keys import EVALUATION, MODEL_PARAM, READS
 from artos.specs.settings import Setting
 from triggers.pacing import non_publishing_targets
@@ -47,6 +48,9 @@ def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
         weights, read = other.objects[0], ", read by actors"
         slots = f"{weights.slots} slots of {weights.slot_bytes / 1e6:.2f} MB"
         lines.append(f"{other.learner}: {slots}{read * (other.learner in plan.read_learners)}")
+    if plan.settable:
+        names = ", ".join(f"{ENV}.{each.name}{each.range}" for each in plan.settable)
+        lines.append(f"settable: {names}, from each environment's next episode on")
     for data in plan.data:
         wide = f" of {data.envs} environments" * (data.envs > 1)
         lines.append(f"data: {data.name}, {data.rows} rows{wide} in {data.path}")

@@ -109,6 +109,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Rows that are there from the start."""
     changeable: tuple[Changeable, ...] = ()
     """Settings of the learner that may change while the run goes."""
+    settable: tuple[Changeable, ...] = ()
+    """Settings of the environments that may change while the run goes."""
     learner: str = LEARNER
     """What the learner is called."""
     beside: tuple[Beside, ...] = ()

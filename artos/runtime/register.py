@@ -354,6 +354,7 @@ def _draft(
         scaling=workload.scaling,
         weight=workload.weight,
         priority=workload.priority,
+        device=workload.device,
         data=data,
         changeable=tuple(first[1].changeable),
         learner=first[0],
@@ -367,6 +368,7 @@ def _draft(
             )
             for number, (name, learner) in enumerate(others)
         ),
+        settable=actor.spec.settable if actor.spec is not None else (),
     )
 
 

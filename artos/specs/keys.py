@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
@@ -21,6 +22,10 @@ where actors read what that learner publishes."""
 
 AGES_KEY = "ages"
 """Data key (uint8, per environment): steps since the episode's first observation, at most 255."""
+
+CONFIGURATION_KEY = "configuration"
+"""Data key (int32, per environment) where environments can be set: the number of the run's
+configuration in which the episode began."""
 
 VALID_KEY = "valid"
 """Data key (bool, per environment): false on a row that holds an episode's final observation and is
@@ -67,6 +72,20 @@ def read_learners(names: Iterable[str], first: str) -> tuple[str, ...]:
     """The learners beside the first of which something is read, in order."""
     roles = (full_name(name, first).partition("/")[0] for name in names)
     return tuple(dict.fromkeys(role for role in roles if role != first))
+
+
+EPISODES = "episodes_ended"
+"""How many episodes have ended: a number that the run makes known to triggers, as an object."""
+_MEAN_RETURN = re.compile(r"mean_return_([1-9]\d{0,5})")
+
+
+def episodes_of(name: str) -> int:
+    """Of how many last episodes this is the mean return, ``mean_return_100``; 0 if of none.
+
+    The run makes it known to triggers, as an object.
+    """
+    found = _MEAN_RETURN.fullmatch(name)
+    return int(found[1]) if found else 0
 
 
 def is_observation(key: str) -> bool:

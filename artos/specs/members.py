@@ -15,7 +15,9 @@ LEARNER, ACTORS, EVALUATOR = "learner", "actors", "evaluator"
 TEMPLATE, CONTROL = "template", "control"
 TRANSFER = "transfer"
 """The target without members: rows are shipped to the replay buffer."""
-NOT_LEARNERS = (ACTORS, EVALUATOR, TEMPLATE, CONTROL, TRANSFER)
+SET = "set"
+"""The role of what ``artos set`` sets, which is named in place of a method: ``set.learner.lr``."""
+NOT_LEARNERS = (ACTORS, EVALUATOR, TEMPLATE, CONTROL, TRANSFER, SET)
 """Names that mean something else in tables and journals, so no learner can have them."""
 
 _ONE = MappingProxyType({LEARNER: 1})

@@ -219,6 +219,7 @@ class Recorder:
             evaluation=coordinator.concern(Evaluation).newest(),
             usage=flat(self._bill()),
             learners=dict(self._of_others()),
+            settings=coordinator.configuration.settings,
         )
 
     def _metrics(self) -> dict[str, float]:

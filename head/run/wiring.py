@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from artos.runs.plan import Plan
 from artos.specs.configuration import Configuration
-from artos.specs.members import ACTORS, EVALUATOR, TRANSFER
+from artos.specs.members import ACTORS, EVALUATOR, SET, TRANSFER
 from head.run.concerns.budget import Budget
 from head.run.concerns.configured import Configured, Keep
 from head.run.concerns.episodes import EpisodesOver
@@ -17,6 +17,7 @@ from head.run.concerns.prewarming import Prewarming
 from head.run.concerns.records import Records
 from head.run.concerns.recovery import Recovery
 from head.run.concerns.relocation import Relocation
+from head.run.concerns.returns import Returns
 from head.run.concerns.sampling import Sampling
 from head.run.concerns.scaling import Scaler, Scaling
 from head.run.concerns.standstill import Standstill
@@ -49,6 +50,7 @@ def connect(
         model block, time        --actors.*-->        sampling     --invocation-->  actors
         model block, time        --evaluator.play-->  evaluation   --invocation-->  evaluator
         forecast                 --actors.prewarm-->  prewarming   --order-->       process managers
+        whatever the table says  --set.NAME-->        configured   --settings-->    invocations
 
     Firings are passed on by direct calls; invocations, by the ``passers`` of the members: through a
     mailbox on this machine, by ZeroMQ to another node.
@@ -57,10 +59,11 @@ def connect(
     limits = limits or FailureLimits.within(plan.deadline)
     concerns = (
         Records(run),
-        Configured(run, configuration or Configuration(), keep),
+        configured := Configured(run, table, configuration or Configuration(), keep),
         Leases(run),
         Lag(run),
         Budget(run),
+        Returns(run, table),
         Scaling(run, table, scaler or Scaler(plan)),
         prewarming := Prewarming(run, table),
         sampling := Sampling(run, table),
@@ -78,6 +81,7 @@ def connect(
         ACTORS: sampling.fire,
         PREWARM: prewarming.fire,
         EVALUATOR: evaluation.fire,
+        SET: configured.fire,
     }
     run.wire(table, destinations, concerns)
     return run
