@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from triggers.prewarm import PrewarmTrigger
     from triggers.primitives import ObjectKeyTrigger, TimeTrigger, TransferTrigger
     from triggers.replay import ReplayTrigger, RoundTrigger
+    from triggers.requests import RequestTrigger
     from triggers.updates import UpdateTrigger
     from triggers.values import ValueTrigger
 
@@ -32,6 +33,7 @@ __all__ = [
     "Or",
     "PrewarmTrigger",
     "ReplayTrigger",
+    "RequestTrigger",
     "RoundTrigger",
     "TimeTrigger",
     "TransferTrigger",
@@ -51,6 +53,7 @@ _MODULES = {
     "Or": "triggers.pairs",
     "PrewarmTrigger": "triggers.prewarm",
     "ReplayTrigger": "triggers.replay",
+    "RequestTrigger": "triggers.requests",
     "RoundTrigger": "triggers.replay",
     "TimeTrigger": "triggers.primitives",
     "TransferTrigger": "triggers.primitives",

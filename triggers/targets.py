@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from artos.specs.members import ACTORS, LEARNER
+from artos.specs.keys import ANSWER
+from artos.specs.members import ACTORS, EVALUATOR, LEARNER
 
 TRANSFER = "transfer"
 """The target without members: rows are shipped to the replay buffer."""
@@ -32,6 +33,11 @@ class Target(NamedTuple):
     def samples(self) -> bool:
         """Whether it grants rounds of sampling."""
         return self.role == ACTORS and self.method not in WITHOUT_A_METHOD
+
+    @property
+    def answers(self) -> bool:
+        """Whether it has a server answer; checked by that server, where the requests are."""
+        return self.method == ANSWER and self.role not in (ACTORS, LEARNER, EVALUATOR)
 
     @property
     def ships(self) -> bool:

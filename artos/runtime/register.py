@@ -31,6 +31,7 @@ from artos.runs.loader import (
 from artos.runs.plan import CPU, POOL, Plan
 from artos.runtime.member import MOST_EPISODES
 from artos.runtime.resolved import resolved_settings, versions
+from artos.runtime.servers import servers_of
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, Learner, broken, methods, own
 from artos.specs.data import DataSet
@@ -108,6 +109,8 @@ def register(reference: Reference, seed: int) -> Registered:
         return Registered(faults=tuple(faults))
     data = examined(workload.data, reference.folder, keys, faults)
     plan = _draft(workload, reference, seed, keys, data)
+    servers = _attempt(faults, "the servers", lambda: servers_of(workload, faults)) or ()
+    plan = msgspec.structs.replace(plan, servers=servers)
     faults += _attempt(faults, "the learner", lambda: _learner_faults(workload, plan, module)) or []
     if not faults:
         done = _attempt(faults, "the learner", lambda: _with_learner(plan, workload, module))
@@ -381,7 +384,7 @@ def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
         ArraySpec(name, tuple(array.shape), str(array.dtype).removeprefix("torch."))
         for name, array in learner.live().items()
     ]
-    objects = _objects(workload, arrays, plan.actors + 1)
+    objects = _objects(workload, arrays, plan.actors + 1 + len(plan.servers))
     # Checkpoints hold weights by their names: without names, as the vector that they are.
     layout = learner.layout() or tuple((a.name, a.shape) for a in arrays if a.name == PARAMS)
     seen = workload.actor.seen(module)

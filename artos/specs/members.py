@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -12,6 +13,8 @@ from msgspec import Meta
 
 LEARNER, ACTORS, EVALUATOR = "learner", "actors", "evaluator"
 TEMPLATE, CONTROL = "template", "control"
+
+NO_SERVERS: Mapping[str, int] = MappingProxyType({})
 
 _MAIL = 32 << 10
 _MAIL_OF_MANY_CLAIMS = 256 << 10
@@ -66,8 +69,13 @@ class Members(msgspec.Struct, frozen=True, dict=True):
     roles: tuple[Role, ...]
 
     @classmethod
-    def of_run(cls, actors: int, *, threads: int = 1, evaluates: bool = False) -> Members:
+    def of_run(
+        cls, actors: int, *, threads: int = 1, evaluates: bool = False,
+        servers: Mapping[str, int] = NO_SERVERS,
+    ) -> Members:  # fmt: skip
         """A learner of so many ``threads``, the actors, the evaluator if there is one, and guests.
+
+        Then the ``servers``, by name, with the number of threads that each computes with.
 
         Guests are the template that actors are cloned from, and the process that changes a run from
         outside (``artos scale``).
@@ -79,8 +87,10 @@ class Members(msgspec.Struct, frozen=True, dict=True):
         sampling = Role(ACTORS, actors, idle="version {version}", samples=True, trains=True)
         evaluator = Role(EVALUATOR, idle="a version to evaluate", hosted=True)
         guests = Role(TEMPLATE), Role(CONTROL)
+        answering = [Role(n, idle="requests", hosted=True, threads=t) for n, t in servers.items()]
         # What is started first stands first: a learner takes longest to be ready.
-        return cls((learner, sampling, *guests, *((evaluator,) if evaluates else ())))
+        others = (*((evaluator,) if evaluates else ()), *answering)
+        return cls((learner, sampling, *guests, *others))
 
     @cached_property
     def _rows(self) -> dict[str, tuple[int, Role]]:

@@ -8,12 +8,14 @@ from collections.abc import Callable
 
 import msgspec
 
+from artos.buffer.desk import Bell
 from artos.errors import CheckpointFault
 from artos.protocol.invocations import Done, Invoke, Ready, Waits
 from artos.protocol.usage import Usage
 from artos.runs.loader import user_imports
 from artos.runs.plan import Site
 from artos.runs.run_memory import RunMemory
+from artos.runtime.answering import ServerRole
 from artos.runtime.leased import LeasedRole
 from artos.runtime.member import Role, Stopped, guarded
 from artos.runtime.serving import (
@@ -21,6 +23,7 @@ from artos.runtime.serving import (
     any_learner_role,
     evaluator_role,
     failed_to_start,
+    server_role,
 )
 from artos.specs.members import ACTORS, EVALUATOR, LEARNER, Member
 from artos.system.snapshot import (
@@ -76,7 +79,7 @@ class Inline:
                 node.plan, site, node.model, self._report, self._told_to_stop
             ),
             EVALUATOR: lambda site: evaluator_role(node.plan, site, lambda: None),
-            ACTORS: lambda site: actor_role(node.plan, site, node.model)[0],
+            ACTORS: lambda site: actor_role(node.plan, site, node.model, self._bell)[0],
         }
 
     def queue(self, member: Member, call: Invoke) -> None:
@@ -191,7 +194,7 @@ class Inline:
         try:
             with user_imports(self._node.plan.reference.folder):
                 site = msgspec.structs.replace(self._node.site, member=member)
-                self._roles[member] = self._make[member.role](site)
+                self._roles[member] = self._make.get(member.role, self._server)(site)
                 self._free_since[member] = time.perf_counter()
         except (Exception, SystemExit) as error:
             coordinator.receive(member, failed_to_start(error))
@@ -199,6 +202,19 @@ class Inline:
         device = getattr(self._roles[member], "device", "")
         coordinator.receive(member, Ready(0.0, device=device))
         coordinator.look(member)
+
+    def _server(self, site: Site) -> ServerRole:
+        return server_role(self._node.plan, site, self._node.model, lambda _: None)
+
+    def _bell(self, server: str) -> Bell:
+        """How an actor asks a server: it is called, and has answered when it returns."""
+
+        def ring() -> None:
+            role = self._roles[Member(server)]
+            assert isinstance(role, ServerRole)
+            role.answer_all()
+
+        return Bell(ring)
 
     def _report(self, waits: Waits) -> None:
         if self._coordinator is not None:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from artos.buffer.layout import MAX_CONSUMERS
 from artos.runs.plan import Plan
-from artos.specs.keys import EVALUATION, VERSION_KEY
+from artos.specs.keys import ANSWER, EVALUATION, VERSION_KEY
 from artos.specs.members import ACTORS, EVALUATOR, LEARNER
 from artos.system.closest import closest
 from triggers.checks import unpublished
 from triggers.pacing import parts_of
+from triggers.requests import request_faults
 from triggers.table import Table
 from triggers.targets import TRANSFER, WITHOUT_A_METHOD, parsed
 from triggers.verify import cycles, non_publishing
@@ -36,6 +37,7 @@ def faults(plan: Plan, table: Table) -> list[str]:
     return found or [
         *_edges(plan, table),
         *_shipping(plan, table),
+        *request_faults(plan, table),
         *non_publishing.faults(plan, table),
         *cycles.faults(plan, table),
     ]
@@ -47,6 +49,7 @@ def _targets(plan: Plan, table: Table) -> Iterator[str]:
         LEARNER: plan.methods.get(LEARNER, ()),
         EVALUATOR: (parsed(EVALUATION).method,),
         TRANSFER: ("",),
+        **{server.name: (ANSWER,) for server in plan.servers},
     }
     for target in table:
         role, method = parsed(target)
