@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from triggers.primitives import ObjectKeyTrigger, TimeTrigger, TransferTrigger
     from triggers.replay import ReplayTrigger, RoundTrigger
     from triggers.requests import RequestTrigger
+    from triggers.setting import SetTrigger
     from triggers.updates import UpdateTrigger
     from triggers.values import ValueTrigger
 
@@ -35,6 +36,7 @@ __all__ = [
     "ReplayTrigger",
     "RequestTrigger",
     "RoundTrigger",
+    "SetTrigger",
     "TimeTrigger",
     "TransferTrigger",
     "Trigger",
@@ -55,6 +57,7 @@ _MODULES = {
     "ReplayTrigger": "triggers.replay",
     "RequestTrigger": "triggers.requests",
     "RoundTrigger": "triggers.replay",
+    "SetTrigger": "triggers.setting",
     "TimeTrigger": "triggers.primitives",
     "TransferTrigger": "triggers.primitives",
     "Trigger": "triggers.base",

@@ -6,10 +6,8 @@ from functools import cache
 from typing import NamedTuple
 
 from artos.specs.keys import ANSWER
-from artos.specs.members import ACTORS, EVALUATOR, LEARNER
+from artos.specs.members import ACTORS, NOT_LEARNERS, TRANSFER
 
-TRANSFER = "transfer"
-"""The target without members: rows are shipped to the replay buffer."""
 WITHOUT_A_METHOD = ("sync", "prewarm")
 """What actors do without a method of theirs: bind weights, have their process restored."""
 
@@ -26,8 +24,8 @@ class Target(NamedTuple):
 
     @property
     def learns(self) -> bool:
-        """Whether it is a method of the learner."""
-        return self.role == LEARNER
+        """Whether it is a method of a learner: these have any other names."""
+        return self.role not in NOT_LEARNERS and not self.answers
 
     @property
     def samples(self) -> bool:
@@ -37,7 +35,7 @@ class Target(NamedTuple):
     @property
     def answers(self) -> bool:
         """Whether it has a server answer; checked by that server, where the requests are."""
-        return self.method == ANSWER and self.role not in (ACTORS, LEARNER, EVALUATOR)
+        return self.method == ANSWER and self.role not in NOT_LEARNERS
 
     @property
     def ships(self) -> bool:

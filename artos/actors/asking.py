@@ -127,6 +127,13 @@ class AskingActor(RolloutActor):
         returns, lengths = zip(*(part.episodes() for part in self._parts), strict=True)
         return tuple(chain(*returns)), tuple(chain(*lengths))
 
+    @property
+    def begun(self) -> tuple[int, ...]:  # type: ignore[override]  # as above
+        """In which configuration each of these episodes began; empty: all in 0."""
+        if not self._parts:
+            return super().begun
+        return tuple(chain(*(part.begun for part in self._parts)))
+
     def close(self) -> None:
         """Close the environments."""
         for part in self._parts:
@@ -183,6 +190,8 @@ class _Part(RolloutActor):
     def begin(self, call: Invoke) -> None:
         """A round begins."""
         self._info.progress, self._info.steps = call.progress, call.steps
+        if call.configuration != self._configured:
+            self._configure(call)
 
     def ask(self, row: int) -> None:
         """Write what is seen, and send it off."""

@@ -34,7 +34,7 @@ from artos.policies.acting import BOOTSTRAPS, VALUES, ActInfo, BoundPolicy, Decl
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
 from artos.specs.contracts import Actor
-from artos.specs.keys import VERSION_KEY, DataKey
+from artos.specs.keys import CONFIGURATION_KEY, VERSION_KEY, DataKey
 
 if TYPE_CHECKING:
     from artos.policies.build import Policy
@@ -62,7 +62,13 @@ class RolloutActor(Actor):
     not loaded then.
     """
 
-    kept: ClassVar[tuple[str, ...]] = ("_observations", "_state", "_stepper", "_policy")
+    kept: ClassVar[tuple[str, ...]] = (
+        "_observations",
+        "_state",
+        "_stepper",
+        "_policy",
+        "_configured",
+    )
 
     def __init__(
         self,
@@ -223,6 +229,7 @@ class RolloutActor(Actor):
         self._ages = arrays.get("ages")
         self._bootstraps = arrays.get("bootstraps")
         self._versions = arrays[VERSION_KEY]
+        self._configurations, self._configured = arrays.get(CONFIGURATION_KEY), 0
 
     def _arrays(self, block: ActorBlock) -> Mapping[str, NDArray[Any]]:
         """Where its environments' values are written, (capacity, envs, *shape) by data key."""
@@ -244,6 +251,8 @@ class RolloutActor(Actor):
         The rows are not visible until the caller commits them.
         """
         self._info.progress, self._info.steps = call.progress, call.steps
+        if call.configuration != self._configured:
+            self._configure(call)
         clock, capacity = time.perf_counter, self._block.spec.capacity
         inference = environment = 0.0
         for step in range(start, start + rows):
@@ -265,6 +274,11 @@ class RolloutActor(Actor):
         """Returns and lengths of the episodes that ended since the last call."""
         return self._stepper.drain_episodes()
 
+    @property
+    def begun(self) -> tuple[int, ...]:  # type: ignore[override]  # as above
+        """In which configuration each of these episodes began; empty: all in 0."""
+        return self._stepper.begun
+
     def close(self) -> None:
         """Close the environments."""
         self._stepper.close()
@@ -280,12 +294,21 @@ class RolloutActor(Actor):
             array[row] = self._state.arrays[name]
         if self._ages is not None:
             self._ages[row] = self._stepper.ages
+        if self._configurations is not None:
+            self._configurations[row] = self._stepper.configurations
 
     def _choose(self, row: int, output: Mapping[str, NDArray[Any]]) -> None:
         """Write what the policy returned."""
         for name, array in self._given:
             array[row] = output[name]
         self._state.take(output)
+
+    def _configure(self, call: Invoke) -> None:
+        """Have the environments be as the run is configured now, from their next episodes on."""
+        self._configured, known = call.configuration, call.settings
+        values = {s.name: s.value(known[s.name]) for s in self.spec.settable if s.name in known}
+        if self.spec.settable and (seen := self._stepper.configure(values, call.configuration)):
+            self._observations = _own(seen)
 
     def _advance(self, row: int, actions: NDArray[Any]) -> None:
         result = self._stepper.step(actions)

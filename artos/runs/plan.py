@@ -18,7 +18,7 @@ from artos.specs.configuration import Changeable
 from artos.specs.data import DataSet
 from artos.specs.elastic import Elastic
 from artos.specs.keys import EVALUATION, CheckpointSetting, DataKey, OnFull
-from artos.specs.members import Member, Members
+from artos.specs.members import LEARNER, Member, Members
 from artos.specs.reference import Reference
 from artos.specs.servers import ServerSpec
 
@@ -27,6 +27,20 @@ CPU, POOL = "cpu", "pool"
 _HELD_BY_MEMBERS = (
     "actors", "scaling", "envs", "steps", "capacity", "on_full", "data_keys", "layout", "triggers",
 )  # fmt: skip
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """A learner beside the first one, whose weights actors act with; fields are as in ``Plan``."""
+
+    learner: str
+    seed: int
+    objects: tuple[ObjectSpec, ...] = ()
+    layout: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    non_publishing: tuple[str, ...] = ()
+    threads: int = 1
+    threads_follow: bool = False
+    device: str = CPU
+    changeable: tuple[Changeable, ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -99,6 +113,28 @@ class Plan(msgspec.Struct, frozen=True):
     """Settings of the learner that may change while the run goes."""
     servers: tuple[ServerSpec, ...] = ()
     """The roles that answer."""
+    settable: tuple[Changeable, ...] = ()
+    """Settings of the environments that may change while the run goes."""
+    learner: str = LEARNER
+    """What the learner is called."""
+    beside: tuple[Beside, ...] = ()
+    """The other learners."""
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """The names of all learners, first the one whose weights actors act with."""
+        return (self.learner, *(each.learner for each in self.beside))
+
+    def of(self, learner: str) -> Plan:
+        """The plan as this learner knows it: what it says of a learner is said of this one.
+
+        Raises:
+            KeyError: there is no such learner.
+        """
+        if learner == self.learner:
+            return self
+        own = {each.learner: each for each in self.beside}[learner]
+        return msgspec.structs.replace(self, **msgspec.structs.asdict(own), beside=())
 
     @property
     def leases_device(self) -> bool:
@@ -119,10 +155,10 @@ class Plan(msgspec.Struct, frozen=True):
     def members(self) -> Members:
         """The table of its roles."""
         evaluates = EVALUATION in self.triggers
+        threads = {self.learner: self.threads}
+        threads |= {each.learner: each.threads for each in self.beside}
         servers = {each.name: each.threads for each in self.servers}
-        return Members.of_run(
-            self.actors, threads=self.threads, evaluates=evaluates, servers=servers
-        )
+        return Members.of_run(self.actors, learners=threads, evaluates=evaluates, servers=servers)
 
     @property
     def evaluated(self) -> tuple[ObjectSpec, ...]:
@@ -182,8 +218,13 @@ class Site(msgspec.Struct, frozen=True):
 
     @property
     def model_path(self) -> Path:
-        """File of the model data block."""
+        """File of the model data block with the weights that actors act with."""
         return Path(self.folder) / "model"
+
+    def model_of(self, learner: str) -> Path:
+        """File of the model data block of a learner."""
+        first = learner == self.members.publisher.role
+        return self.model_path if first else Path(self.folder) / f"model-{learner}"
 
     @property
     def evaluated_path(self) -> Path:

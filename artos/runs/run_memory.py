@@ -33,7 +33,7 @@ from artos.system.memory_limit import memory_left
 from artos.system.shm import shm_root
 
 MODEL = "model_param"
-_CACHED = re.compile(r"board|model|actor-\d+")
+_CACHED = re.compile(r"board|model(-.+)?|actor-\d+")
 _log = logging.getLogger(__name__)
 
 
@@ -66,6 +66,11 @@ class RunMemory(Closing):
         try:
             self.board = Board.create(self.site.board_path, self.site.members)
             self.model = ModelBlock.create(self.site.model_path, plan.objects)
+            self.beside = {
+                each.learner: ModelBlock.create(self.site.model_of(each.learner), each.objects)
+                for each in plan.beside
+            }
+            """The model blocks of the learners beside the first."""
             self.blocks = self._blocks()
             self._fill_data()
             for server, spec in plan.requests().items():
@@ -91,6 +96,10 @@ class RunMemory(Closing):
     def _fill_data(self) -> None:
         for each, spec in zip(self.plan.data, self.plan.data_blocks().values(), strict=True):
             filled(self.site.data_path(each.name), spec, each)
+
+    def model_of(self, learner: str) -> ModelBlock:
+        """The model block of a learner."""
+        return self.beside.get(learner, self.model)
 
     @property
     def lock(self) -> int:
@@ -193,6 +202,7 @@ def needed_bytes(plan: Plan) -> int:
     blocks += sum(Layout(spec).size for spec in plan.data_blocks().values())
     blocks += sum(request_bytes(spec) for spec in plan.requests().values())
     models = block_bytes(plan.objects) + (block_bytes(plan.evaluated) if plan.evaluated else 0)
+    models += sum(block_bytes(each.objects) for each in plan.beside)
     return blocks + models + board_bytes(plan.members)
 
 
@@ -202,7 +212,8 @@ def cached_bytes(plan: Plan) -> tuple[int, int]:
     Those of the node's ``CacheMemory`` without actors, and those that each actor there adds.
     """
     actor = max((Layout(plan.block(each)).size for each in range(plan.actors)), default=0)
-    return block_bytes(plan.objects) + board_bytes(plan.members), actor
+    models = [plan.objects, *(each.objects for each in plan.beside)]
+    return sum(map(block_bytes, models)) + board_bytes(plan.members), actor
 
 
 def check_space(plan: Plan, left: Iterable[Path] = ()) -> None:

@@ -6,12 +6,12 @@ import math
 import re
 from collections.abc import Iterator
 
-from artos.specs.contracts import Actor, own
-from artos.specs.members import ACTORS, CONTROL, EVALUATOR, LEARNER, TEMPLATE
+from artos.specs.contracts import own
+from artos.specs.members import LEARNER, NOT_LEARNERS
 from artos.specs.servers import Server, ServerSpec
 from artos.specs.workload import Workload
+from artos.system.closest import closest
 
-_TAKEN = (ACTORS, LEARNER, EVALUATOR, TEMPLATE, CONTROL, "transfer")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _WRITTEN = ("asks", "answers", "answer")
 
@@ -24,28 +24,30 @@ def servers_of(workload: Workload, faults: list[str]) -> tuple[ServerSpec, ...]:
     """
     found = []
     for name, server in workload.answering.items():
-        amiss = [f"servers[{name!r}]: {fault}" for fault in _faults(name, server, workload.actor)]
+        amiss = [f"servers[{name!r}]: {fault}" for fault in _faults(name, server, workload)]
         faults += amiss
         if not amiss:
-            found.append(_spec(name, server, workload.actor))
+            found.append(_spec(name, server, workload))
             keys = (*found[-1].asks, *found[-1].answers)
             faults += [f"servers[{name!r}]: {each}" for key in keys for each in key.faults()]
     return tuple(found)
 
 
-def _spec(name: str, server: Server, actor: Actor) -> ServerSpec:
+def _spec(name: str, server: Server, workload: Workload) -> ServerSpec:
+    actor, first = workload.actor, next(iter(workload.every_learner))
+    of = (server.of or first) if server.reads_weights else ""
     return ServerSpec(
         name, tuple(server.asks(actor)), tuple(server.answers(actor)), server.rows(actor),
-        server.seats(actor), server.reads_weights, server.threads, server.device, server.batch,
-        server.wait,
+        server.seats(actor), of, server.threads, server.device, server.batch, server.wait,
     )  # fmt: skip
 
 
-def _faults(name: str, server: object, actor: Actor) -> Iterator[str]:
-    if not _NAME.fullmatch(name) or name in _TAKEN:
+def _faults(name: str, server: object, workload: Workload) -> Iterator[str]:
+    taken = (LEARNER, *NOT_LEARNERS, *workload.every_learner)
+    if not _NAME.fullmatch(name) or name in taken:
         yield (
-            f"a role cannot have this name: use letters, digits, - and _, and none of "
-            f"{', '.join(_TAKEN)}"
+            "a role that answers cannot have this name: use letters, digits, - and _, and none of "
+            f"{', '.join(dict.fromkeys(taken))}"
         )
     if not isinstance(server, Server):
         yield f"is a {type(server).__name__}: derive it from artos.Server"
@@ -61,4 +63,6 @@ def _faults(name: str, server: object, actor: Actor) -> Iterator[str]:
         yield f"threads must be at least 1, not {server.threads}"
     if server.device != "cpu":
         yield f"device={server.device!r}: servers compute on the CPU, so leave it out"
-    yield from server.faults(actor)
+    if server.of and server.of not in (learners := workload.every_learner):
+        yield f"of={server.of!r}: there is no such learner{closest(server.of, [*learners])}"
+    yield from server.faults(workload.actor)

@@ -48,7 +48,7 @@ from artos.runtime.member import (
 )
 from artos.runtime.shared_cores import SharedCores
 from artos.specs.contracts import Actor
-from artos.specs.members import ACTORS, EVALUATOR, LEARNER, Member
+from artos.specs.members import ACTORS, EVALUATOR, LEARNER, SERVER, Member
 from artos.specs.servers import ServerContext
 from artos.specs.workload import Workload
 from artos.system import child
@@ -136,10 +136,13 @@ def learner_role(
     report: Callable[[Waits], None] = lambda _: None,
     device: str | None = None,
 ) -> LearnerRole:
-    """Set up this process (or inline part) as the learner; ``device`` as torch names it."""
+    """Set up this process (or inline part) as the learner that ``plan`` is of.
+
+    ``device`` is as torch names it.
+    """
     device = device or plan.device
     workload = _workload(plan)
-    actor, learner = workload.actor, workload.learner
+    actor, learner = workload.actor, workload.every_learner[plan.learner]
     blocks = {a: ActorBlock.attach(site.block_path(a)) for a in range(plan.actors)}
     data = {each.name: DataBlock.attach(site.data_path(each.name)) for each in plan.data}
     # Actors are set up at the same time: more threads here would spin while they wait for CPUs.
@@ -147,7 +150,7 @@ def learner_role(
     module = actor.build_module(plan.seed)
     _settle_torch(plan, plan.threads)
     objects = {name: region for name, region in model.objects.items() if name != MODEL}
-    publish = Publisher(published(workload), objects, model[MODEL])
+    publish = Publisher(published(learner), objects, model[MODEL])
     cores = None
     if plan.threads_follow:
         cores = SharedCores(plan.threads, sys.modules["torch"].set_num_threads)
@@ -166,6 +169,7 @@ def learner_role(
             draw, blocks, seed_of(plan.seed, number, plan.resumes), data, partial(_goals, plan)
         )
         for number, draw in enumerate(plan.draws)
+        if draw.target.startswith(f"{plan.learner}.")
     }
     meter = meter_of(device)
     return LearnerRole(learner, model[MODEL], blocks, samplers, meter, cores, publish)
@@ -187,7 +191,11 @@ def any_learner_role(
     report: Callable[[Waits], None],
     stopped: Callable[[], bool],
 ) -> LearnerRole | LeasedRole:
-    """The same; if the plan says so, on a device of the machine's pool. See ``LeasedRole``."""
+    """The learner that ``site`` names, which ``model`` is of.
+
+    If the plan says so, it is on a device of the machine's pool. See ``LeasedRole``.
+    """
+    plan = plan.of(site.member.role)
     if not plan.leases_device:
         return learner_role(plan, site, model, report)
     from artos.runtime.leased import leased  # noqa: PLC0415  # loads the pool, and torch
@@ -203,9 +211,7 @@ def evaluator_role(plan: Plan, site: Site, episode_over: Callable[[], None]) -> 
     return EvaluatorRole(_workload(plan).actor, plan, handed, episode_over)
 
 
-def server_role(
-    plan: Plan, site: Site, model: ModelBlock, ring: Callable[[int], None]
-) -> ServerRole:
+def server_role(plan: Plan, site: Site, ring: Callable[[int], None]) -> ServerRole:
     """Set up this process (or inline part) as a server; ``ring`` wakes an actor."""
     (number,) = (n for n, each in enumerate(plan.servers) if each.name == site.member.role)
     spec, workload = plan.servers[number], _workload(plan)
@@ -217,7 +223,7 @@ def server_role(
     load = partial(load_object, folder=plan.reference.folder)
     gathers = gathering(spec.target, plan.triggers[spec.target], load, SystemClock())
     block = RequestBlock.attach(site.requests_path(spec.name))
-    weights = model[MODEL] if spec.reads_weights else None
+    weights = ModelBlock.attach(site.model_of(spec.of))[MODEL] if spec.of else None
     # Readers are the actors, the node, and then the servers.
     return ServerRole(server, block, gathers, ring, weights, plan.actors + 1 + number)
 
@@ -250,7 +256,7 @@ def serve_site(site_text: str, plan_file: str) -> int:
     """Set up the member that ``site_text`` (JSON) names, report, serve; returns the exit status."""
     site = msgspec.json.decode(site_text, type=Site)
     start: StartKind = "fork" if child.forked else "cold"
-    set_up = _SET_UP.get(site.member.role, _server)
+    set_up = _SET_UP[site.members.role(site.member).kind]
     return _serve(site, start, lambda line: set_up(plan_in(plan_file), site, line))
 
 
@@ -343,18 +349,22 @@ def _server(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
     own_streams(plan.seed)
     board = Board.attach(site.board_path, site.members)
     down = [board.down(member).doorbell for member in site.members.of(ACTORS)]
-    model = ModelBlock.attach(site.model_path)
-    return server_role(plan, site, model, lambda actor: down[actor].ring()), 0
+    return server_role(plan, site, lambda actor: down[actor].ring()), 0
 
 
 _SET_UP: dict[str, Callable[[Plan, Site, Line], tuple[Role, int]]] = {
     LEARNER: lambda plan, site, line: (
         any_learner_role(
-            plan, site, ModelBlock.attach(site.model_path), line.send, line.told_to_stop
+            plan,
+            site,
+            ModelBlock.attach(site.model_of(site.member.role)),
+            line.send,
+            line.told_to_stop,
         ),
         0,
     ),
     EVALUATOR: _evaluator,
     ACTORS: lambda plan, site, _: _actor(PreparedActor(plan, prepared_actor(plan)), site),
+    SERVER: _server,
 }
-"""How the process of a member is set up, by role; all others are servers."""
+"""How the process of a member is set up, by the kind of its role."""

@@ -26,7 +26,8 @@ class ServerSpec(msgspec.Struct, frozen=True):
     rows: int
     seats: int = 1
     """Requests that one actor may have under way at once."""
-    reads_weights: bool = False
+    of: str = ""
+    """Whose weights it answers by; "" if by none."""
     threads: int = 1
     device: str = "cpu"
     batch: int = 1
@@ -67,7 +68,9 @@ class Server:
     device: str = "cpu"
     """Where it computes: ``"cpu"``, or ``"cuda:N"`` if it says that it can."""
     reads_weights: bool = False
-    """Whether it answers by the newest version of the weights, which ``bind`` then gets."""
+    """Whether it answers by the newest version of weights, which ``bind`` then gets."""
+    of: str = ""
+    """The learner whose weights these are; "" for those that actors act with."""
 
     def asks(self, actor: Actor) -> Sequence[DataKey]:
         """What a request holds: arrays (rows, *shape) by name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -25,7 +26,7 @@ from artos.runtime.serving import (
     failed_to_start,
     server_role,
 )
-from artos.specs.members import ACTORS, EVALUATOR, LEARNER, Member
+from artos.specs.members import ACTORS, EVALUATOR, LEARNER, SERVER, Member
 from artos.system.snapshot import (
     NotKept,
     Snapshot,
@@ -76,10 +77,15 @@ class Inline:
         self.passers = direct_passers(self.queue, everyone)
         self._make: dict[str, Callable[[Site], Role]] = {
             LEARNER: lambda site: any_learner_role(
-                node.plan, site, node.model, self._report, self._told_to_stop
+                node.plan,
+                site,
+                node.model_of(site.member.role),
+                partial(self._report, site.member),
+                self._told_to_stop,
             ),
             EVALUATOR: lambda site: evaluator_role(node.plan, site, lambda: None),
             ACTORS: lambda site: actor_role(node.plan, site, node.model, self._bell)[0],
+            SERVER: lambda site: server_role(node.plan, site, lambda _: None),
         }
 
     def queue(self, member: Member, call: Invoke) -> None:
@@ -194,7 +200,7 @@ class Inline:
         try:
             with user_imports(self._node.plan.reference.folder):
                 site = msgspec.structs.replace(self._node.site, member=member)
-                self._roles[member] = self._make.get(member.role, self._server)(site)
+                self._roles[member] = self._make[self._members.role(member).kind](site)
                 self._free_since[member] = time.perf_counter()
         except (Exception, SystemExit) as error:
             coordinator.receive(member, failed_to_start(error))
@@ -202,9 +208,6 @@ class Inline:
         device = getattr(self._roles[member], "device", "")
         coordinator.receive(member, Ready(0.0, device=device))
         coordinator.look(member)
-
-    def _server(self, site: Site) -> ServerRole:
-        return server_role(self._node.plan, site, self._node.model, lambda _: None)
 
     def _bell(self, server: str) -> Bell:
         """How an actor asks a server: it is called, and has answered when it returns."""
@@ -216,9 +219,9 @@ class Inline:
 
         return Bell(ring)
 
-    def _report(self, waits: Waits) -> None:
+    def _report(self, member: Member, waits: Waits) -> None:
         if self._coordinator is not None:
-            self._coordinator.receive(self._members.publisher, waits)
+            self._coordinator.receive(member, waits)
 
     def _told_to_stop(self) -> bool:
         return self._halted or (self._coordinator is not None and self._coordinator.ending.draining)
