@@ -10,6 +10,7 @@ from xxhash import xxh3_64_hexdigest
 
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.model_block import ObjectSpec
+from artos.buffer.request_block import RequestSpec
 from artos.buffer.samplers.patterns import Draw
 from artos.buffer.shm_folder import PREFIX
 from artos.specs.actor_count import Actors, Manual
@@ -19,6 +20,7 @@ from artos.specs.elastic import Elastic
 from artos.specs.keys import EVALUATION, OTHER_VERSIONS, CheckpointSetting, DataKey, OnFull
 from artos.specs.members import LEARNER, Member, Members
 from artos.specs.reference import Reference
+from artos.specs.servers import ServerSpec
 
 CPU, POOL = "cpu", "pool"
 """What ``Plan.device`` may be, beside ``cuda:N``."""
@@ -109,6 +111,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Rows that are there from the start."""
     changeable: tuple[Changeable, ...] = ()
     """Settings of the learner that may change while the run goes."""
+    servers: tuple[ServerSpec, ...] = ()
+    """The roles that answer."""
     settable: tuple[Changeable, ...] = ()
     """Settings of the environments that may change while the run goes."""
     learner: str = LEARNER
@@ -169,7 +173,8 @@ class Plan(msgspec.Struct, frozen=True):
         evaluates = EVALUATION in self.triggers
         threads = {self.learner: self.threads}
         threads |= {each.learner: each.threads for each in self.beside}
-        return Members.of_run(self.actors, learners=threads, evaluates=evaluates)
+        servers = {each.name: each.threads for each in self.servers}
+        return Members.of_run(self.actors, learners=threads, evaluates=evaluates, servers=servers)
 
     @property
     def evaluated(self) -> tuple[ObjectSpec, ...]:
@@ -189,6 +194,10 @@ class Plan(msgspec.Struct, frozen=True):
         return BlockSpec(
             actor, self.data_keys, self.capacity, self.envs, self.consumers, self.on_full
         )
+
+    def requests(self) -> dict[str, RequestSpec]:
+        """The layouts of the blocks of servers, by name."""
+        return {each.name: RequestSpec(each, self.actors) for each in self.servers}
 
     def data_blocks(self) -> dict[str, BlockSpec]:
         """The layouts of the blocks of data sets, which are numbered after those of the actors."""
@@ -218,6 +227,10 @@ class Site(msgspec.Struct, frozen=True):
     def data_path(self, name: str) -> Path:
         """File of the block of a data set."""
         return Path(self.folder) / f"data-{name}"
+
+    def requests_path(self, server: str) -> Path:
+        """File of the requests to a server."""
+        return Path(self.folder) / f"requests-{server}"
 
     @property
     def model_path(self) -> Path:

@@ -155,7 +155,7 @@ def with_learner(workload: Workload, name: str, module: Any, plan: Plan) -> Plan
         for name, array in learner.live().items()
     ]
     found = {
-        "objects": objects(workload, name, arrays, plan.actors + 1),
+        "objects": objects(workload, name, arrays, plan.actors + 1 + len(plan.servers)),
         # Checkpoints hold weights by their names: without names, as the vector that they are.
         "layout": learner.layout() or tuple((a.name, a.shape) for a in arrays if a.name == PARAMS),
         "threads": threads,

@@ -387,6 +387,12 @@ class Line:
             self._later.append(decode_to_member(data))
         return any(isinstance(message, Stop) for message in self._later)
 
+    def wait(self, seconds: float) -> None:
+        """Sleep until something rings here, a message or a request, or for so many seconds."""
+        doorbell = self._down.doorbell
+        if doorbell.wait(seconds):
+            doorbell.drain()  # one look is for all that rang
+
     def send(self, message: FromMember) -> None:
         """Report to the node."""
         self._up.put(encode(message))
