@@ -210,9 +210,10 @@ def test_what_users_code_raises_gives_the_device_back(stage: Stage) -> None:
 
 
 @pytest.fixture
-def big(tmp_path: Path) -> Iterator[Stage]:
+def big(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """Memory is counted, and the learner takes 80 MB of it and a context."""
     made = Stage(tmp_path / "pool", BIG, Memory(peak_mb=80))
+    made.takes(0.0, monkeypatch)  # how long it pauses decides whether clearing is worth it
     with made.others, made.pool:
         yield made
     assert not (tmp_path / "pool").exists()
@@ -302,10 +303,7 @@ def test_it_leaves_a_device_that_others_need_and_only_then(big: Stage) -> None:
     assert needy.holds == "cuda:0"
 
 
-def test_between_updates_it_makes_room_for_who_waits_for_that_alone(
-    big: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    big.takes(0.0, monkeypatch)  # pauses that are worth a clearing depend on a real clock
+def test_between_updates_it_makes_room_for_who_waits_for_that_alone(big: Stage) -> None:
     memory: Memory = big.learner.residency
     assert big.role.idle() < 1, "it has left something there"
     needy = big.others.enter("needy", "cuda:0", memory_mb=121)
