@@ -253,6 +253,21 @@ class LearnerFailed(MemberFailed):
         super().__init__(f"the learner failed after version {version}", trace, restarts)
 
 
+class ReplicaLost(ArtosError):
+    """Replicas of a learner, ``lost``, did not take part in what all of them do together.
+
+    What the others had computed of the call is dropped, and it is made again by all.
+    """
+
+    def __init__(self, lost: Sequence[str], what: str, why: str) -> None:
+        self.lost, self.what, self.why = tuple(lost), what, why
+        who = ", ".join(lost) or "a replica that cannot be named"
+        super().__init__(
+            f"{who} did not take part in {what}: {why}; all replicas begin again from the newest "
+            "version. If one is only slow, raise --deadline"
+        )
+
+
 class EnvServerFailed(ArtosError):
     """The server of an environment, at ``url``, failed as ``why`` says; ``then`` is what to do."""
 

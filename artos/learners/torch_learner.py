@@ -112,7 +112,7 @@ class TorchLearner(Learner):
 
     def setup(self, context: LearnerContext) -> None:
         """Adopt the policy's network and give it its optimiser."""
-        self.context, self.module = context, context.module
+        self.context, self.module, self.replicas = context, context.module, context.replicas
         self.place: Device = device_of(context.device)
         self.compiler = Compiler(self.compile, self.place, context.waits)
         self.owned: dict[str, Network] = {}
@@ -160,7 +160,8 @@ class TorchLearner(Learner):
         max_grad_norm: float | None,
         stepped: Callable[[], None],
     ) -> Network:
-        return Network(module, optimiser, max_grad_norm, stepped, self.place.device)
+        place, replicas = self.place.device, self.replicas
+        return Network(module, optimiser, max_grad_norm, stepped, place, replicas)
 
     def threads(self, module: nn.Module, cores: int) -> int:
         """Compute threads: as set, else one for small networks, for large ones at most all cores.

@@ -91,6 +91,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Which network of a built-in policy takes an observation, by data key, for people."""
     doubts: tuple[str, ...] = ()
     """What is odd about the observations."""
+    replicas: int = 1
+    """Processes that make each update of the learner together."""
     data: tuple[DataSet, ...] = ()
     """Rows that are there from the start."""
     changeable: tuple[Changeable, ...] = ()
@@ -115,7 +117,9 @@ class Plan(msgspec.Struct, frozen=True):
     def members(self) -> Members:
         """The table of its roles."""
         evaluates = EVALUATION in self.triggers
-        return Members.of_run(self.actors, threads=self.threads, evaluates=evaluates)
+        return Members.of_run(
+            self.actors, threads=self.threads, evaluates=evaluates, replicas=self.replicas
+        )
 
     @property
     def evaluated(self) -> tuple[ObjectSpec, ...]:
@@ -151,6 +155,8 @@ class Site(msgspec.Struct, frozen=True):
     member: Member
     members: Members
     logs: str = ""
+    starts: int = 0
+    """How often the member was started: replicas are all started as often."""
 
     @property
     def workload(self) -> str:
@@ -174,6 +180,11 @@ class Site(msgspec.Struct, frozen=True):
     def evaluated_path(self) -> Path:
         """File of the weights that are handed to the evaluator."""
         return Path(self.folder) / "evaluated"
+
+    @property
+    def gathering_path(self) -> Path:
+        """File of where the replicas of a learner are."""
+        return Path(self.folder) / f"replicas-{self.member.role}"
 
     @property
     def board_path(self) -> Path:

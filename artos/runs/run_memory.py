@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.gathering import Gathering, gathering_bytes
 from artos.buffer.layout import Layout
 from artos.buffer.mailbox import Board, board_bytes
 from artos.buffer.model_block import ModelBlock, block_bytes
@@ -66,6 +67,8 @@ class RunMemory(Closing):
             self.model = ModelBlock.create(self.site.model_path, plan.objects)
             self.blocks = self._blocks()
             self._fill_data()
+            if plan.replicas > 1:
+                Gathering.create(self.site.gathering_path, plan.replicas)
             if plan.evaluated:
                 self._evaluated = ModelBlock.create(self.site.evaluated_path, plan.evaluated)
             self.plan_file = self._folder.path / "plan.json"
@@ -188,7 +191,8 @@ def needed_bytes(plan: Plan) -> int:
     blocks = sum(Layout(plan.block(actor)).size for actor in range(plan.actors))
     blocks += sum(Layout(spec).size for spec in plan.data_blocks().values())
     models = block_bytes(plan.objects) + (block_bytes(plan.evaluated) if plan.evaluated else 0)
-    return blocks + models + board_bytes(plan.members)
+    together = gathering_bytes(plan.replicas) if plan.replicas > 1 else 0
+    return blocks + models + together + board_bytes(plan.members)
 
 
 def cached_bytes(plan: Plan) -> tuple[int, int]:

@@ -50,6 +50,7 @@ from artos.system.snapshot import put_back, taken, taken_whole
 
 if TYPE_CHECKING:  # with torch, which the learners of others do without
     from artos.runtime.device_meter import DeviceMeter
+    from artos.runtime.replica_group import ReplicaGroup
     from artos.runtime.shared_cores import SharedCores
 
 MOST_EPISODES = 1000
@@ -211,7 +212,9 @@ class LearnerRole:
         meter: DeviceMeter | None = None,
         cores: SharedCores | None = None,
         publisher: Publisher | None = None,
+        group: ReplicaGroup | None = None,
     ) -> None:
+        self._group = group
         self._meter, self._cores = meter, cores
         self._publisher = publisher or Publisher(weights=model)
         self._learner, self._model, self._blocks = learner, model, blocks
@@ -222,6 +225,8 @@ class LearnerRole:
             block.drawn = self._drawn
         self._non_publishing = frozenset(learner.non_publishing)
         self.residency = learner.residency
+        if group is not None:  # the others may be set up in another way than the first one
+            group.agree(learner.live().values())
         if model.version < 0:
             self._publisher.weights(learner.live())
             return
@@ -284,7 +289,8 @@ class LearnerRole:
             elif call.claims:
                 batch = EpisodeBatch(self._blocks, call.claims)
             elif sampler := self._samplers.get(call.trigger):
-                batch = drawn(sampler, self._model.version, call.progress)
+                draw = partial(drawn, sampler, self._model.version, call.progress)
+                batch = draw() if self._group is None else self._group.drawn(draw)
         except NothingToSample as nothing:
             version, stale = self._model.version, self._drawn.stale
             return Done(call.firing, version, stale=stale, nothing=str(nothing))
@@ -293,6 +299,8 @@ class LearnerRole:
         for name, value in metrics.items():
             if not math.isfinite(value):
                 raise NotFinite(name, value, self._model.version)
+        if self._group is not None:
+            self._group.agree(self._learner.live().values())
         lags = self._drawn.take()
         unread = bool(lags) and isinstance(batch, Batch | EpisodeBatch) and not batch.was_read
         ended = time.perf_counter()

@@ -21,6 +21,7 @@ import numpy as np
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.data_block import DataBlock
+from artos.buffer.gathering import Gathering
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
 from artos.buffer.samplers.drawn_batch import sampler_of
@@ -28,6 +29,7 @@ from artos.envs.known import KNOWN
 from artos.errors import BadRow
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
+from artos.learners.replicas import ALONE
 from artos.protocol.invocations import Failed, Ready, StartKind, Waits
 from artos.runs.loader import load_workload
 from artos.runs.plan import Plan, Site
@@ -47,13 +49,17 @@ from artos.specs.contracts import Actor
 from artos.specs.members import ACTORS, EVALUATOR, LEARNER
 from artos.specs.workload import Workload
 from artos.system import child
+from artos.system.exit_report import START_SECONDS
 from artos.system.regular_file import contents
 
 if TYPE_CHECKING:
     from artos.buffer.samplers.hindsight import Goals
     from artos.runtime.leased import LeasedRole
+    from artos.runtime.replica_group import ReplicaGroup
 
 MODEL = "model_param"
+_SHARE = 0.9
+"""Of the time that the run gives a member, what replicas wait for each other."""
 
 
 def seed_of(seed: int, *path: int) -> int:
@@ -113,7 +119,8 @@ def learner_role(
     module = actor.build_module(plan.seed)
     _settle_torch(plan, plan.threads)
     objects = {name: region for name, region in model.objects.items() if name != MODEL}
-    publish = Publisher(published(workload), objects, model[MODEL])
+    group, silent = _group(plan, site, device), site.member.rank > 0
+    publish = Publisher(published(workload), objects, model[MODEL], silent=silent)
     cores = None
     if plan.threads_follow:
         cores = SharedCores(plan.threads, sys.modules["torch"].set_num_threads)
@@ -121,6 +128,7 @@ def learner_role(
         LearnerContext(
             plan, module, plan.seed, plan.threads, blocks, publish, device,
             lambda what: report(Waits(what)), cores.look if cores else lambda: None, data,
+            group or ALONE,
         )
     )  # fmt: skip
     if device != "cpu":
@@ -134,7 +142,21 @@ def learner_role(
         for number, draw in enumerate(plan.draws)
     }
     meter = meter_of(device)
-    return LearnerRole(learner, model[MODEL], blocks, samplers, meter, cores, publish)
+    return LearnerRole(learner, model[MODEL], blocks, samplers, meter, cores, publish, group)
+
+
+def _group(plan: Plan, site: Site, device: str) -> ReplicaGroup | None:
+    """The replicas of this learner, once all have come; None if it is alone."""
+    if plan.replicas == 1:
+        return None
+    from artos.runtime.replica_group import ReplicaGroup  # noqa: PLC0415  # others are alone
+
+    gathering = Gathering.attach(site.gathering_path, plan.replicas)
+    # Less than the run waits for a member, so that the error can name who is missing.
+    step, meeting = _SHARE * plan.deadline, _SHARE * max(START_SECONDS, plan.deadline)
+    return ReplicaGroup(
+        Path(site.folder), gathering, site.member, site.starts, step, meeting, device
+    )
 
 
 def _goals(plan: Plan) -> Goals:

@@ -66,14 +66,16 @@ class Members(msgspec.Struct, frozen=True, dict=True):
     roles: tuple[Role, ...]
 
     @classmethod
-    def of_run(cls, actors: int, *, threads: int = 1, evaluates: bool = False) -> Members:
+    def of_run(
+        cls, actors: int, *, threads: int = 1, evaluates: bool = False, replicas: int = 1
+    ) -> Members:
         """A learner of so many ``threads``, the actors, the evaluator if there is one, and guests.
 
         Guests are the template that actors are cloned from, and the process that changes a run from
         outside (``artos scale``).
         """
         learner = Role(
-            LEARNER, mail=_MAIL_OF_MANY_CLAIMS, idle="rows", publishes=True, waits=True,
+            LEARNER, replicas, mail=_MAIL_OF_MANY_CLAIMS, idle="rows", publishes=True, waits=True,
             trains=True, hosted=True, threads=threads,
         )  # fmt: skip
         sampling = Role(ACTORS, actors, idle="version {version}", samples=True, trains=True)
@@ -136,6 +138,17 @@ class Members(msgspec.Struct, frozen=True, dict=True):
     def publisher(self) -> Member:
         """The member that publishes the versions of the weights."""
         return next(Member(role.name) for role in self.roles if role.publishes)
+
+    def together(self, member: Member) -> tuple[Member, ...]:
+        """The replicas that a member is one of: they make its calls together; or itself alone.
+
+        The first of them is the one that is asked, answers and publishes for all.
+        """
+        return self.of(member.role) if self.role(member).publishes else (member,)
+
+    def follows(self, member: Member) -> bool:
+        """Whether it is a replica other than the first one."""
+        return member != self.together(member)[0]
 
     @cached_property
     def hosted(self) -> tuple[Member, ...]:
