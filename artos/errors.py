@@ -120,7 +120,7 @@ class NothingToSample(BufferFault):
     """No row qualifies for a batch; ``max_lag`` leaves out ``stale`` of the ``rows`` present."""
 
     def __init__(self, rows: int, stale: int = 0) -> None:
-        self.rows = rows
+        self.rows, self.stale = rows, stale
         why = f"max_lag leaves out {stale} of them, raise it" if stale else "wait for more"
         super().__init__(f"none of {rows} rows can be sampled: {why}")
 

@@ -42,12 +42,13 @@ class Replicas:
         """
         if self.alone:
             return rows
-        mine = rows[self.rank :: self.count] if isinstance(rows, np.ndarray) else self._of(rows)
-        self.share = size(mine) / size(rows)
-        return mine
-
-    def _of(self, batch: DrawnBatch) -> DrawnBatch:
-        return batch.part(self.rank, self.count, self.assemble)
+        if isinstance(rows, DrawnBatch):
+            mine = rows.part(self.rank, self.count, self.assemble)
+            self.share = len(mine.index) / len(rows.index)
+            return mine
+        few = rows[self.rank :: self.count]
+        self.share = len(few) / len(rows)
+        return few
 
     def columns(self, index: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.int64]:
         """This one's part of indices (n,) of whole sequences: every ``count``-th of ``columns``.
@@ -78,11 +79,6 @@ class Replicas:
 
     def __repr__(self) -> str:
         return f"<Replicas {self.rank} of {self.count}>"
-
-
-def size(rows: NDArray[np.int64] | DrawnBatch) -> int:
-    """How many rows there are."""
-    return len(rows) if isinstance(rows, np.ndarray) else len(rows.index)
 
 
 ALONE = Replicas()

@@ -63,6 +63,19 @@ def indivisible(plan: Plan, minibatches: int, actors: Iterable[int] | None = Non
     ]
 
 
+def few_for_replicas(plan: Plan, minibatches: int, actors: Iterable[int]) -> list[str]:
+    """Minibatches of which some replicas would have no row, or sequence, and what to change."""
+    each = plan.envs * (1 if plan.state_keys else plan.steps)
+    fewest = min(actors, default=0) * each // max(1, minibatches)
+    if plan.replicas == 1 or fewest >= plan.replicas or fewest < 1:
+        return []
+    what = "whole sequences" if plan.state_keys else "rows"
+    return [
+        f"a minibatch has {fewest} {what}, which learners={plan.replicas} cannot divide: lower "
+        "learners or minibatches, or raise envs or actors"
+    ]
+
+
 class TorchLearner(Learner):
     """Subclass it and write ``update(batch, call)``; call ``self.step(loss)`` to learn.
 

@@ -27,7 +27,7 @@ from artos.buffer.past_versions import KeepingRegion
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, drawn
 from artos.buffer.samplers.episode_batch import EpisodeBatch
-from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample
+from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample, ReplicaLost
 from artos.learners.publisher import Publisher
 from artos.pool.faults import DeviceTooSmall
 from artos.protocol.invocations import (
@@ -66,6 +66,8 @@ _LACKING = (
     "{} of {} rows were not written: sample(start, rows, call) has to write all keys of each row, "
     "also the version of the policy that made it"
 )
+_OTHERS_FIRST = 2.0
+"""Seconds for which a replica that lost another one says nothing: the run is to learn the cause."""
 TRACE_BYTES = 12_000
 """The end of a traceback that a report carries; it must fit a mailbox."""
 
@@ -404,6 +406,8 @@ def serve(role: Role, line: Line, idle: Callable[[], float] = no_duties) -> int:
         except Stopped:
             return 0
         if isinstance(done, Failed):
+            if done.others:
+                time.sleep(_OTHERS_FIRST)  # or until this one is ended, with the others
             line.send(done)
             return 3
         done.times["wait"] = done.times.get("wait", 0.0) + waited
@@ -418,4 +422,5 @@ def guarded(run: Callable[[], Done], call: Invoke, role: Role) -> Done | Failed:
         step = error.step if isinstance(error, BadRow) else role.step()
         # The same rows and seeds would give the same NaN; the same wait would time out again.
         fatal = isinstance(error, DeadlineExceeded | NotFinite | DeviceTooSmall)
-        return Failed(call.firing, step, traceback.format_exc()[-TRACE_BYTES:], fatal)
+        others = isinstance(error, ReplicaLost)
+        return Failed(call.firing, step, traceback.format_exc()[-TRACE_BYTES:], fatal, others)

@@ -30,6 +30,7 @@ from artos.runs.loader import (
 )
 from artos.runs.plan import CPU, POOL, Plan
 from artos.runtime.member import MOST_EPISODES
+from artos.runtime.replicable import replica_faults
 from artos.runtime.resolved import resolved_settings, versions
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, Learner, broken, methods, own
@@ -132,6 +133,7 @@ def _declaration_faults(workload: Workload) -> list[str]:
     counts = {
         "envs": workload.actor.envs,
         "steps": workload.steps,
+        "learners": workload.replicas,
     }
     faults: list[str] = []
     _attempt(faults, "the number of actors", lambda: workload.scaling)
@@ -293,6 +295,7 @@ def _draft(
         priority=workload.priority,
         data=data,
         changeable=tuple(workload.learner.changeable),
+        replicas=workload.replicas,
     )
 
 
@@ -339,12 +342,14 @@ def _learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
     relabels = any(t.draw and getattr(t.draw.pattern, "her", 0) for t in workload.triggers.values())
     if relabels:
         found += _goal_faults(workload, plan)
+    if plan.replicas > 1:
+        found += replica_faults(workload, plan)
     if device := [*learner.device_faults(workload.device)]:
         found += device
     elif workload.device == POOL:
         from artos.runtime.leasable import pool_faults  # noqa: PLC0415  # others lease nothing
 
-        found += pool_faults()
+        found += pool_faults(plan.replicas)
     return [*found, *learner.faults(plan)]
 
 
@@ -369,9 +374,10 @@ def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
         from artos.learners.device import on_cpu  # noqa: PLC0415  # others do without torch
 
         computes_on_cpu = on_cpu(device)
-    cores = len(usable_cpus()) if computes_on_cpu else 1
+    cores = max(1, len(usable_cpus()) // plan.replicas) if computes_on_cpu else 1
     threads = learner.threads(module, cores)
-    follow = threads > 1 and learner.threads_follow
+    # Replicas with different numbers of threads would add up in different orders.
+    follow = threads > 1 and learner.threads_follow and plan.replicas == 1
     publish = Publisher(published(workload))
     learner.setup(LearnerContext(plan, module, plan.seed, threads, publish=publish))
     if unsaid := [name for name in workload.actor.reads if name not in publish.made]:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
-import torch.distributed as dist
+import torch.distributed
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -22,6 +22,7 @@ from artos.learners.replicas import Replicas
 from artos.specs.members import Member
 from artos.system.pidfd import has_ended
 
+dist: Any = torch.distributed  # the classes of its groups have no public types
 _ROOT = 0
 _DRAWN, _NOTHING = 0, 1
 _HERE = "127.0.0.1"

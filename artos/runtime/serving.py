@@ -26,7 +26,7 @@ from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
 from artos.buffer.samplers.drawn_batch import sampler_of
 from artos.envs.known import KNOWN
-from artos.errors import BadRow
+from artos.errors import BadRow, ReplicaLost
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
 from artos.learners.replicas import ALONE
@@ -44,6 +44,7 @@ from artos.runtime.member import (
     no_duties,
     serve,
 )
+from artos.runtime.replicable import device_of_replica
 from artos.runtime.shared_cores import SharedCores
 from artos.specs.contracts import Actor
 from artos.specs.members import ACTORS, EVALUATOR, LEARNER
@@ -109,7 +110,7 @@ def learner_role(
     device: str | None = None,
 ) -> LearnerRole:
     """Set up this process (or inline part) as the learner; ``device`` as torch names it."""
-    device = device or plan.device
+    device = device or device_of_replica(plan.device, site.member.rank)
     workload = _workload(plan)
     actor, learner = workload.actor, workload.learner
     blocks = {a: ActorBlock.attach(site.block_path(a)) for a in range(plan.actors)}
@@ -276,7 +277,8 @@ def _serve(site: Site, start: StartKind, build: Callable[[Line], tuple[Role, int
 def failed_to_start(error: BaseException) -> Failed:
     """The report of a member whose set-up raised."""
     step = error.step if isinstance(error, BadRow) else 0
-    return Failed(0, step, "".join(traceback.format_exception(error))[-TRACE_BYTES:])
+    text = "".join(traceback.format_exception(error))[-TRACE_BYTES:]
+    return Failed(0, step, text, others=isinstance(error, ReplicaLost))
 
 
 def plan_in(plan_file: str) -> Plan:

@@ -67,7 +67,7 @@ def hosts(site: Site, plan_file: Path, begin: Starter = start) -> dict[Member, M
         member: MemberHost(
             msgspec.structs.replace(site, member=member),
             plan_file,
-            Path(site.logs) / f"{member}.log",
+            Path(site.logs) / f"{str(member).replace(' ', '-')}.log",
             site.members.role(member).threads,
             begin,
         )

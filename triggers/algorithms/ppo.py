@@ -25,7 +25,7 @@ from artos.learners.settings import (
     left_open,
     table,
 )
-from artos.learners.torch_learner import indivisible
+from artos.learners.torch_learner import few_for_replicas, indivisible
 from artos.losses.gae import advantages
 from artos.losses.masked import Scale, mean_and_spread
 from artos.losses.ppo import ppo_loss
@@ -81,6 +81,7 @@ class PPO(ActorCriticLearner):
         found, minibatches = super().faults(plan), self.settings.minibatches
         if NOISE_SCALE in plan.wanted and minibatches == 1:
             found.append("the gradient noise scale is measured between minibatches: use 2 or more")
+        found += few_for_replicas(plan, minibatches, self._actors(plan))
         return found + indivisible(plan, minibatches, self._actors(plan))
 
     def _actors(self, plan: Plan) -> Iterable[int]:

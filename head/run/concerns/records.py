@@ -19,7 +19,7 @@ class Records(Concern[Run]):
         run = self.run
         if seconds is None:
             run.monitor.restarts += 1
-        if run.members.role(member).waits:
+        if run.members.role(member).waits and not run.members.follows(member):
             run.monitor.device = ready.device
         run.ports.journal.ready(run.ports.clock.now(), str(member), ready, seconds)
 
