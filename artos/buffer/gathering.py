@@ -9,7 +9,7 @@ from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell, ordered
 from artos.buffer.layout import LINE, PAGE, WORD, align, words_of
 from artos.buffer.segment import Segment
 
-_PID, _STEPS, _HELD = 0, 1, 2
+_PID, _STEPS, _HELD, _GIVEN, _GIVEN_IN = 0, 1, 2, 3, 4
 _TERM = 1 << 40
 """Counts are of a term: all that a process wrote in an earlier one is less."""
 
@@ -22,7 +22,8 @@ def gathering_bytes(count: int) -> int:
 class Gathering:
     """A line for each process: its id, the steps it has begun, the call it has a device for.
 
-    A process writes its own line only. When one of them dies all begin a new ``term``.
+    A process writes its own line, and the first one what it gives to the others. When one of them
+    dies all begin a new ``term``.
     """
 
     def __init__(self, segment: Segment, count: int, *, create: bool = False) -> None:
@@ -72,6 +73,20 @@ class Gathering:
 
     # -- devices, taken one after the other ----------------------------------------------------
 
+    def give(self, rank: int, number: int) -> None:
+        """Tell another one a number of 63 bits."""
+        line = self._lines[rank]
+        line[_GIVEN] = number
+        ordered()
+        line[_GIVEN_IN] = self._base
+        self._doorbells[rank].ring()
+
+    @property
+    def given(self) -> int | None:
+        """What this process was told in this term; None if it was not yet."""
+        line = self._lines[self.rank]
+        return line[_GIVEN] if line[_GIVEN_IN] == self._base else None
+
     def hold(self, call: int) -> None:
         """This process has its device for a call; those that wait for that look again."""
         self._lines[self.rank][_HELD] = self._base + call
@@ -85,7 +100,7 @@ class Gathering:
         return self._lines[rank][_HELD] >= self._base + call
 
     def wait(self, seconds: float) -> None:
-        """Sleep until another one has its device, at most ``seconds``."""
+        """Sleep until another one has told something, at most ``seconds``."""
         self._doorbells[self.rank].wait(seconds)
 
     def __repr__(self) -> str:

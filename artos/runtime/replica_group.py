@@ -66,7 +66,6 @@ class ReplicaGroup(Replicas):
         self.rank, self.count, self._role = member.rank, gathering.count, member.role
         self._gathering, self._seconds, self._device = gathering, seconds, torch.device(device)
         self._warned = False
-        gathering.come(self.rank, term)
         store = dist.FileStore(str(folder / f"{member.role}-replicas-{term}"), self.count)
         store.set_timeout(timedelta(seconds=meeting))
         self._host = self._gpus = self._together(

@@ -108,8 +108,12 @@ def learner_role(
     model: ModelBlock,
     report: Callable[[Waits], None] = lambda _: None,
     device: str | None = None,
+    gathering: Gathering | None = None,
 ) -> LearnerRole:
-    """Set up this process (or inline part) as the learner; ``device`` as torch names it."""
+    """Set up this process (or inline part) as the learner; ``device`` as torch names it.
+
+    Where it is one of several replicas they are in a ``gathering``.
+    """
     device = device or device_of_replica(plan.device, site.member.rank)
     workload = _workload(plan)
     actor, learner = workload.actor, workload.learner
@@ -120,7 +124,9 @@ def learner_role(
     module = actor.build_module(plan.seed)
     _settle_torch(plan, plan.threads)
     objects = {name: region for name, region in model.objects.items() if name != MODEL}
-    group, silent = _group(plan, site, device), site.member.rank > 0
+    group, silent = None, site.member.rank > 0
+    if gathering is not None:
+        group = _group(plan, site, gathering, device)
     publish = Publisher(published(workload), objects, model[MODEL], silent=silent)
     cores = None
     if plan.threads_follow:
@@ -146,13 +152,10 @@ def learner_role(
     return LearnerRole(learner, model[MODEL], blocks, samplers, meter, cores, publish, group)
 
 
-def _group(plan: Plan, site: Site, device: str) -> ReplicaGroup | None:
-    """The replicas of this learner, once all have come; None if it is alone."""
-    if plan.replicas == 1:
-        return None
+def _group(plan: Plan, site: Site, gathering: Gathering, device: str) -> ReplicaGroup:
+    """The replicas of this learner, once all have come."""
     from artos.runtime.replica_group import ReplicaGroup  # noqa: PLC0415  # others are alone
 
-    gathering = Gathering.attach(site.gathering_path, plan.replicas)
     # Less than the run waits for a member, so that the error can name who is missing.
     step, meeting = _SHARE * plan.deadline, _SHARE * max(START_SECONDS, plan.deadline)
     return ReplicaGroup(
@@ -177,11 +180,16 @@ def any_learner_role(
     stopped: Callable[[], bool],
 ) -> LearnerRole | LeasedRole:
     """The same; if the plan says so, on a device of the machine's pool. See ``LeasedRole``."""
+    gathering = None
+    if plan.replicas > 1:
+        gathering = Gathering.attach(site.gathering_path, plan.replicas)
+        gathering.come(site.member.rank, site.starts)
+    make = partial(learner_role, plan, site, model, report, gathering=gathering)
     if not plan.leases_device:
-        return learner_role(plan, site, model, report)
+        return make()
     from artos.runtime.leased import leased  # noqa: PLC0415  # loads the pool, and torch
 
-    return leased(partial(learner_role, plan, site, model, report), plan, site, report, stopped)
+    return leased(make, plan, site, report, stopped, gathering)
 
 
 def evaluator_role(plan: Plan, site: Site, episode_over: Callable[[], None]) -> Role:
