@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
@@ -20,12 +21,15 @@ from artos.buffer.samplers.drawn_batch import DrawnBatch, Elsewhere, Prioritised
 from artos.errors import NothingToSample, ReplicaLost
 from artos.learners.replicas import Replicas
 from artos.specs.members import Member
-from artos.system.pidfd import has_ended
+from artos.system.pidfd import PidFd
 
 dist: Any = torch.distributed  # the classes of its groups have no public types
 _ROOT = 0
 _DRAWN, _NOTHING = 0, 1
 _HERE = "127.0.0.1"
+_NEARLY = 0.9
+"""Of a deadline: who has waited longer has waited to the end."""
+_ENDING_SECONDS = 0.2
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _log = logging.getLogger(__name__)
 
@@ -67,25 +71,28 @@ class ReplicaGroup(Replicas):
         self._gathering, self._seconds, self._device = gathering, seconds, torch.device(device)
         self._warned = False
         store = dist.FileStore(str(folder / f"{member.role}-replicas-{term}"), self.count)
-        store.set_timeout(timedelta(seconds=meeting))
-        self._host = self._gpus = self._together(
-            "the meeting of the replicas",
-            lambda: self._gloo(dist.PrefixStore("gloo", store)),
-            meeting,
-        )
+        store.set(f"{self.rank} is here", "")
+        everyone, within = [f"{n} is here" for n in range(self.count)], timedelta(seconds=meeting)
+        meet = "the meeting of the replicas"
+        self._together(meet, lambda: store.wait(everyone, within), meeting)
+        self._host = self._gpus = self._together(meet, lambda: self._gloo(store))
         if self._device.type == "cuda":
-            self._gpus = self._nccl(dist.PrefixStore("nccl", store))
+            self._gpus = self._together(meet, lambda: self._nccl(store))
 
     def _gloo(self, store: Any) -> Any:
         options = dist.ProcessGroupGloo._Options()
         options._devices = [dist.ProcessGroupGloo.create_device(hostname=_HERE)]
         options._timeout = timedelta(seconds=self._seconds)
-        return dist.ProcessGroupGloo(store, self.rank, self.count, options)
+        return dist.ProcessGroupGloo(
+            dist.PrefixStore("gloo", store), self.rank, self.count, options
+        )
 
     def _nccl(self, store: Any) -> Any:
         options = dist.ProcessGroupNCCL.Options()
         options._timeout = timedelta(seconds=self._seconds)
-        return dist.ProcessGroupNCCL(store, self.rank, self.count, options)
+        return dist.ProcessGroupNCCL(
+            dist.PrefixStore("nccl", store), self.rank, self.count, options
+        )
 
     def _together(self, what: str, do: Callable[[], Any], seconds: float | None = None) -> Any:
         """Take a step that all of them take.
@@ -94,15 +101,17 @@ class ReplicaGroup(Replicas):
             ReplicaLost: not all of them did.
         """
         self._gathering.begin()
+        began, seconds = time.monotonic(), seconds or self._seconds
         try:
             return do()
-        except RuntimeError as error:  # of torch: the connection was closed, or the deadline passed
+        except RuntimeError as error:  # of torch: a connection was closed, or the deadline passed
             behind = self._gathering.behind()
-            ended = [n for n in behind if (pid := self._gathering.pid(n)) and has_ended(pid)]
+            ended = [n for n in behind if _has_ended(self._gathering.pid(n))]
             lost = [str(Member(self._role, n)) for n in ended or behind]
-            late = f"not within {seconds or self._seconds:g} s"
-            ending = "its process has ended" if ended else late
-            raise ReplicaLost(lost, what, ending if lost else str(error)) from error
+            why = f"not within {seconds:g} s"
+            if time.monotonic() - began < _NEARLY * seconds:
+                why = "its process has ended" if lost else str(error)
+            raise ReplicaLost(lost, what, why) from error
 
     # -- what learners ask for -----------------------------------------------------------------
 
@@ -172,6 +181,17 @@ class ReplicaGroup(Replicas):
     def _broadcast(self, tensor: Tensor) -> None:
         group = self._gpus if tensor.is_cuda else self._host
         self._together("a broadcast", lambda: group.broadcast(tensor, _ROOT).wait())
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a process has ended, or is just about to: its connections are closed first."""
+    if not pid:
+        return False
+    try:
+        with PidFd(pid) as process:
+            return process.wait(_ENDING_SECONDS)
+    except ProcessLookupError:
+        return True
 
 
 def _digest(tensor: Tensor) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 from artos.protocol.invocations import (
     Claim,
     Done,
-    Failed,
     FromMember,
     Invoke,
     Ready,
@@ -25,6 +23,7 @@ from artos.protocol.invocations import (
 from artos.runs.run_memory import RunMemory
 from artos.runtime.serving import actor_role
 from artos.specs.members import ACTORS, LEARNER, Member
+from artos.system.child import Starter
 from artos.system.closing import Closing
 from head.run.member_host import MemberHost, hosts
 from head.run.request import reference_of
@@ -32,17 +31,18 @@ from triggers.registration import prepare
 
 
 class Together(Closing):
-    """A run's memory with rows in it, and so many replicas of its learner."""
+    """A run's memory with actors that sample when they are told, and replicas of its learner."""
 
     def __init__(
-        self, workload: str, replicas: int, folder: Path, rounds: int = 1, **settings: Any
-    ) -> None:
+        self, begin: Starter, workload: str, replicas: int, folder: Path,
+        deadline: float = 60.0, **settings: Any,
+    ) -> None:  # fmt: skip
         reference = reference_of(workload, settings, folder)
         plan = prepare(reference, seed=1, apart=False).plan
-        self.plan = msgspec.structs.replace(plan, replicas=replicas, deadline=20.0)
+        self.plan = msgspec.structs.replace(plan, replicas=replicas, deadline=deadline)
         self.node = RunMemory(self.plan, "together", folder)
         self.members = self.plan.members.of(LEARNER)
-        found = hosts(self.node.site, self.node.plan_file)
+        found = hosts(self.node.site, self.node.plan_file, begin)
         self.hosts: dict[Member, MemberHost] = {m: found[m] for m in self.members}
         self._firing = 0
         try:
@@ -51,8 +51,6 @@ class Together(Closing):
                 a: actor_role(self.plan, self._site(Member(ACTORS, a)), self.node.model)[0]
                 for a in range(self.plan.actors)
             }
-            for _ in range(rounds):
-                self.sample()
         except BaseException:
             self.close()
             raise
@@ -80,13 +78,12 @@ class Together(Closing):
             claims.append(Claim(actor, start, stop))
         return tuple(claims)
 
-    def tell(self, *claims: Claim) -> Invoke:
-        """Ask all for an update."""
+    def tell(self, claims: tuple[Claim, ...], *members: Member) -> None:
+        """Ask these, or else all, for an update."""
         self._firing += 1
         call = Invoke(self._firing, "learner.update", "update", claims)
-        for member in self.members:
+        for member in members or self.members:
             self.node.board.down(member).put(encode(call))
-        return call
 
     def heard(self, member: Member) -> FromMember:
         """The next message of a replica."""
@@ -96,7 +93,7 @@ class Together(Closing):
 
     def update(self, *claims: Claim) -> Done:
         """An update by all; what the first one says of it."""
-        self.tell(*claims)
+        self.tell(claims)
         told = [self.heard(member) for member in self.members]
         for each in told:
             assert isinstance(each, Done), each
@@ -111,19 +108,14 @@ class Together(Closing):
         """The newest version."""
         return {name: np.copy(array) for name, array in self.node.weights.newest.arrays.items()}
 
-    def lost(self, member: Member) -> str:
-        """What a replica says that could not go on without another."""
-        told = self.heard(member)
-        assert isinstance(told, Failed), told
-        return told.trace
+    def pid(self, member: Member) -> int:
+        """The process of a replica."""
+        ours: Any = self.hosts[member]
+        found: int = ours._child.pid
+        return found
 
     def close(self) -> None:
         """End all of it."""
         for host in self.hosts.values():
             host.stop(0.0)
         self.node.close()
-
-
-def settle() -> None:
-    """Give processes that have just been told something the time to begin with it."""
-    time.sleep(0.2)
