@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from triggers.prewarm import PrewarmTrigger
     from triggers.primitives import ObjectKeyTrigger, TimeTrigger, TransferTrigger
     from triggers.replay import ReplayTrigger, RoundTrigger
+    from triggers.setting import SetTrigger
     from triggers.updates import UpdateTrigger
     from triggers.values import ValueTrigger
 
@@ -33,6 +34,7 @@ __all__ = [
     "PrewarmTrigger",
     "ReplayTrigger",
     "RoundTrigger",
+    "SetTrigger",
     "TimeTrigger",
     "TransferTrigger",
     "Trigger",
@@ -52,6 +54,7 @@ _MODULES = {
     "PrewarmTrigger": "triggers.prewarm",
     "ReplayTrigger": "triggers.replay",
     "RoundTrigger": "triggers.replay",
+    "SetTrigger": "triggers.setting",
     "TimeTrigger": "triggers.primitives",
     "TransferTrigger": "triggers.primitives",
     "Trigger": "triggers.base",

@@ -66,6 +66,8 @@ class Trigger(ABC):
     """What paces the rounds that it claims; shared with the code that grants rounds."""
     limit: Limit | None = None
     """What paces the rounds of a ``RoundTrigger`` in its table."""
+    sets: tuple[float, ...] = ()
+    """The values that a setting takes on when it fires, one after the other."""
 
     @abstractmethod
     def check(self, event: Event, now: float) -> Firing | None:
@@ -102,6 +104,9 @@ class Trigger(ABC):
         self, target: str, plan: Plan, table: Mapping[str, Trigger]
     ) -> None:
         """Take over what follows for it from the plan and the whole table; may be called again."""
+
+    def bound(self, max_lag: int, lead: int) -> None:  # noqa: B027 - most bound nothing
+        """Take another ``max_lag``, where there is one, and ``lead`` for rounds from now on."""
 
     # -- what it reads -------------------------------------------------------------------------
 

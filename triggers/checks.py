@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from artos.specs.keys import VERSION_KEY
+from artos.specs.keys import EPISODES, VERSION_KEY, episodes_of
+from artos.specs.members import ACTORS, EVALUATOR
 from artos.system.closest import closest
 
 if TYPE_CHECKING:
     from artos.runs.plan import Plan
+
+
+WITHOUT_ROWS = {
+    ACTORS: "a DataKeyTrigger hands over rows, and actors take none: let a learner method consume "
+    "them",
+    EVALUATOR: "a DataKeyTrigger hands over rows, and the evaluator takes none: let an "
+    "ObjectKeyTrigger or a TimeTrigger say when it plays",
+}
+"""Why roles cannot be handed rows."""
 
 
 def unknown_data(keys: Sequence[str], plan: Plan) -> Iterator[str]:
@@ -25,7 +35,7 @@ def unknown_object(name: str, plan: Plan) -> Iterator[str]:
 def unpublished(name: str, plan: Plan) -> Iterator[str]:
     """An object key that the learner does not publish."""
     known = [o.name for o in plan.objects]
-    if name not in known:
+    if name not in known and not (name == EPISODES or episodes_of(name)):
         yield (
             f"unknown object key {name!r}{closest(name, known)} (have {', '.join(known)}): the "
             "learner does not publish it; name it in the learner's objects, and call self.publish"

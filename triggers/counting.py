@@ -1,4 +1,4 @@
-"""A trigger that counts rows, whichever actors they are from."""
+"""A trigger that counts rows or episodes, whichever actors they are from."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from artos.specs.keys import EPISODES
 from triggers.base import Trigger
 from triggers.checks import counts
-from triggers.events import Arrived, Event, Firing, Resumed
+from triggers.events import Arrived, Event, Firing, Published, Resumed
 
 if TYPE_CHECKING:
     from artos.runs.plan import Plan
@@ -19,32 +20,44 @@ class CountTrigger(Trigger):
     """Fires whenever ``rows`` more rows of all actors together have arrived; claims none of them.
 
     A row is one step of all environments of an actor. Rows that are sampled again, as they were
-    lost with their node, count once.
+    lost with their node, count once. With ``episodes=n`` it fires with every n episodes that ended.
     """
 
-    rows: int
+    rows: int | None = None
+    episodes: int | None = None
     _counted: dict[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _ended: int = field(init=False, repr=False, compare=False, default=0)
     _more: int = field(init=False, repr=False, compare=False, default=0)
 
     def check(self, event: Event, now: float) -> Firing | None:
-        """Only rows count; those of an earlier part of the run were counted then."""
+        """Only rows count, or episodes; those of an earlier part of the run were counted then."""
         match event:
-            case Arrived():
+            case Published(key="episodes_ended") if self.episodes is not None:
+                self._more += max(0, event.version - self._ended)
+                self._ended = event.version
+            case Arrived() if self.rows is not None:
                 counted = self._counted.get(event.actor, 0)
                 there = max(counted, *event.written.values())
                 self._more += there - counted
                 self._counted[event.actor] = there
             case Resumed():
                 self._counted[event.actor] = event.rows
-        if self._more < self.rows:
+        if self._more < (many := self.rows or self.episodes or 1):
             return None
-        self._more -= self.rows
+        self._more -= many
         return Firing()
 
     def words(self) -> str:
-        """How many rows it waits for."""
-        return f"every {self.rows} rows of all actors together"
+        """How many rows or episodes it waits for."""
+        what = f"{self.rows} rows" if self.episodes is None else f"{self.episodes} episodes"
+        return f"every {what} of all actors together"
 
     def faults(self, plan: Plan) -> Iterator[str]:
-        """A number of rows that is none."""
-        return counts(1, rows=self.rows)
+        """A number that is none, or two of them."""
+        yield from counts(1, rows=self.rows, episodes=self.episodes)
+        if (self.rows is None) == (self.episodes is None):
+            yield "counts rows or episodes: give one of rows=N and episodes=N"
+
+    def objects_read(self) -> tuple[str, ...]:
+        """The number of episodes, if it waits for that."""
+        return () if self.episodes is None else (EPISODES,)

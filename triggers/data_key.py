@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from artos.buffer.samplers.patterns import Claiming, Episodes
 from artos.protocol.invocations import Claim
 from artos.specs.keys import MODEL_PARAM
-from artos.specs.members import ACTORS, EVALUATOR
 from triggers.base import Demand, Trigger
-from triggers.checks import counts, plural, short, unknown_data, unknown_object
+from triggers.checks import WITHOUT_ROWS, counts, plural, short, unknown_data, unknown_object
 from triggers.events import Arrived, Event, Firing, Joined, Left, Published, Rewound
 from triggers.membership import Membership
-from triggers.pacing import paced
+from triggers.pacing import is_of_some, paced
 from triggers.supply import Supply
 from triggers.targets import parsed
 from triggers.whole_episodes import WholeEpisodes
@@ -25,14 +24,6 @@ from triggers.window import Window
 
 if TYPE_CHECKING:
     from artos.runs.plan import Plan
-
-_MISFITS = {
-    ACTORS: "a DataKeyTrigger hands over rows, and actors take none: let a learner method consume "
-    "them",
-    EVALUATOR: "a DataKeyTrigger hands over rows, and the evaluator takes none: let an "
-    "ObjectKeyTrigger or a TimeTrigger say when it plays",
-}
-"""Why roles cannot be a target of it."""
 
 
 @dataclass
@@ -145,7 +136,7 @@ class DataKeyTrigger(Trigger):
 
     def misfit(self, target: str) -> str:
         """Actors and the evaluator take no rows."""
-        return _MISFITS.get(parsed(target).role, "")
+        return WITHOUT_ROWS.get(parsed(target).role, "")
 
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """A window, if updates take rounds of only some of the actors."""
@@ -153,8 +144,16 @@ class DataKeyTrigger(Trigger):
             self.limit.target = target
         if self.n is None or self.max_lag is None or paced(plan, table) is not self:
             return
-        if self.n < plan.actors and self.size == plan.steps:
+        if is_of_some(plan, self.demand):
             self.window = Window(self.n, self.max_lag)
+
+    def bound(self, max_lag: int, lead: int) -> None:
+        """For its rows, the rounds of its window, and whole episodes."""
+        if self.max_lag is not None:
+            self.max_lag = self.window.max_lag = max_lag
+            self.window.lead = lead
+            if self.limit is not None:
+                self.limit.max_lag, self.limit.lead = max_lag, lead
 
     @property
     def demand(self) -> Demand:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from artos.buffer.model_block import ObjectSpec
 from artos.envs.goals import goal_words
 from artos.runs.plan import Plan
+from artos.specs.configuration import ENV
 from artos.specs.keys import EVALUATION, MODEL_PARAM, READS
 from artos.specs.settings import Setting
 from triggers.pacing import non_publishing_targets
@@ -43,6 +44,9 @@ def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
         f"buffer: {plan.capacity} rows and {size:.2f} MB per actor, when full: {plan.on_full}",
         f"model: {model.slots} slots of {model.slot_bytes / 1e6:.2f} MB{_past(model)}",
     ]
+    if plan.settable:
+        names = ", ".join(f"{ENV}.{each.name}{each.range}" for each in plan.settable)
+        lines.append(f"settable: {names}, from each environment's next episode on")
     for data in plan.data:
         wide = f" of {data.envs} environments" * (data.envs > 1)
         lines.append(f"data: {data.name}, {data.rows} rows{wide} in {data.path}")

@@ -47,12 +47,30 @@ def max_lags(table: Mapping[str, Trigger]) -> list[tuple[str, int, int]]:
     ]
 
 
+def lag_of(part: Trigger) -> int | None:
+    """Most versions that the rows it hands over may be old; None if nothing bounds that."""
+    if part.demand is not None:
+        return part.demand.max_lag
+    return part.draw.max_lag if part.draw is not None else None
+
+
 def lead(table: Mapping[str, Trigger]) -> int:
     """Rounds actors may be ahead of the learner: the tightest ``max_lag`` of the table.
 
     Without any ``max_lag`` sampling and learning alternate, as on-policy algorithms expect.
     """
     return min((versions for _, _, versions in max_lags(table)), default=0)
+
+
+def rows_ahead(plan: Plan, table: Mapping[str, Trigger], lag: int) -> int:
+    """Rows that a block must hold for actors to be ``lag`` rounds ahead, in whole rounds.
+
+    Those that may be claimed and not yet acknowledged, and those that may be sampled meanwhile.
+    Rounds lie contiguously then.
+    """
+    claimed = [each.size for found in demands(table).values() for each in found]
+    rows = (lag + 1) * max([plan.steps, *claimed]) + plan.block(0).history
+    return -(-rows // plan.steps) * plan.steps
 
 
 def drawn_lag(table: Mapping[str, Trigger]) -> float:
@@ -62,8 +80,10 @@ def drawn_lag(table: Mapping[str, Trigger]) -> float:
 
 
 def non_publishing_targets(plan: Plan) -> frozenset[str]:
-    """Targets that only prepare an update: the learner publishes nothing when they fire."""
-    return frozenset(f"learner.{method}" for method in plan.non_publishing)
+    """Targets that only prepare an update: their learner publishes nothing when they fire."""
+    return frozenset(
+        f"{name}.{method}" for name in plan.learners for method in plan.of(name).non_publishing
+    )
 
 
 def paced(plan: Plan, table: Mapping[str, Trigger]) -> Trigger | None:
@@ -79,6 +99,18 @@ def paced(plan: Plan, table: Mapping[str, Trigger]) -> Trigger | None:
     if len(claiming) != 1 or claiming[0].demand is None or claiming[0].demand.max_lag is None:
         return None
     return claiming[0]
+
+
+def in_step(plan: Plan, table: Mapping[str, Trigger]) -> bool:
+    """Whether each version is made of one round of every actor."""
+    part = paced(plan, table)
+    demand = part.demand if part is not None else None
+    return demand is not None and demand.n in (None, plan.actors) and demand.size == plan.steps
+
+
+def is_of_some(plan: Plan, demand: Demand) -> bool:
+    """Whether it takes rounds of some of the actors at a time."""
+    return demand.n is not None and demand.n < plan.actors and demand.size == plan.steps
 
 
 def window(plan: Plan, table: Mapping[str, Trigger]) -> Window:

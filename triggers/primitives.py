@@ -14,7 +14,7 @@ from artos.specs.keys import MODEL_PARAM
 from triggers.base import Cadence, Trigger
 from triggers.checks import counts, is_within, short, unknown_data, unpublished
 from triggers.events import Began, Committed, Event, Firing, Joined, Left, Published
-from triggers.pacing import lead
+from triggers.pacing import in_step, lead
 from triggers.supply import Supply
 from triggers.targets import parsed
 
@@ -41,19 +41,24 @@ class ObjectKeyTrigger(Trigger):
     lead: int = 0
     _actors: dict[int, None] = field(init=False, repr=False, compare=False, default_factory=dict)
     _first: int | None = field(init=False, repr=False, compare=False, default=None)
-    _began: bool = field(init=False, repr=False, compare=False, default=False)
+    # Rounds that actors may be ahead by the table, and those that they were granted for it.
+    _lead: int = field(init=False, repr=False, compare=False, default=0)
+    _ahead: int = field(init=False, repr=False, compare=False, default=0)
+    _paced: bool = field(init=False, repr=False, compare=False, default=False)
+    _in_step: bool = field(init=False, repr=False, compare=False, default=False)
     _random: random.Random = field(
         init=False, repr=False, compare=False, default_factory=random.Random
     )
 
     def __post_init__(self) -> None:
         self._random.seed(self.seed)
+        self._lead = self.lead
 
     def words(self) -> str:
         """Which versions, of which actors."""
         every = "every version" if self.every == 1 else f"versions 0, {self.every}, ..."
         chance = "" if self.probability is None else f", each actor by {self.probability:g}"
-        ahead = f", actors up to {self.lead} rounds ahead" if self.lead else ""
+        ahead = f", actors up to {self._lead} rounds ahead" if self._lead else ""
         return f"{every} of {self.key}{chance}{ahead}"
 
     def faults(self, plan: Plan) -> Iterator[str]:
@@ -67,12 +72,18 @@ class ObjectKeyTrigger(Trigger):
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """Where the weights fire sampling, actors may be as far ahead as lags allow."""
         if parsed(target).samples and self.key == MODEL_PARAM:
-            self.lead = max(self.lead, lead(table))
+            self._lead = max(self.lead, lead(table))
+            self._paced, self._in_step = True, self.every == 1 and in_step(plan, table)
+
+    def bound(self, max_lag: int, lead: int) -> None:
+        """Rounds that it fires are so many more or fewer."""
+        if self._paced:
+            self._lead = max(self.lead, lead)
 
     @property
     def cadence(self) -> Cadence:
         """The versions that satisfy it."""
-        return Cadence(self.key, self.every, self.lead, self.probability)
+        return Cadence(self.key, self.every, self._lead, self.probability)
 
     def check(self, event: Event, now: float) -> Firing | None:
         """Only a new version of its key satisfies it."""
@@ -86,12 +97,17 @@ class ObjectKeyTrigger(Trigger):
                 self._first = event.version if self._first is None else self._first
                 if (event.version - self._first) % self.every:
                     return None
-                rounds, self._began = (1 if self._began else 1 + self.lead), True
+                rounds = 1 + self._lead - self._ahead
+                if rounds <= 0 and self._in_step:
+                    self._ahead -= 1  # they are too far ahead since ``max_lag`` was lowered
+                    return None
+                rounds, self._ahead = max(1, rounds), self._lead
+                most = 1 + self._lead
                 if self.probability is None:
-                    return Firing(rounds=rounds, version=event.version)
+                    return Firing(rounds=rounds, version=event.version, ahead=most)
                 chosen = tuple(a for a in self._actors if self._random.random() < self.probability)
                 if chosen:
-                    return Firing(actors=chosen, rounds=rounds, version=event.version)
+                    return Firing(actors=chosen, rounds=rounds, version=event.version, ahead=most)
         return None
 
     def objects_read(self) -> tuple[str, ...]:

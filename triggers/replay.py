@@ -182,6 +182,11 @@ class ReplayTrigger(Trigger):
         if self.live_rows and self.slack is None and isinstance(self.ratio, int | float):
             self.limit.slack = ample_slack(plan, self)
 
+    def bound(self, max_lag: int, lead: int) -> None:
+        """The learner is told with each of its draws."""
+        if self.max_lag is not None:
+            self.max_lag = max_lag
+
     @property
     def draw(self) -> Draw:
         """For the learner's method."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from artos.specs.members import ACTORS, LEARNER
+from artos.specs.members import ACTORS, NOT_LEARNERS, TRANSFER
 
-TRANSFER = "transfer"
-"""The target without members: rows are shipped to the replay buffer."""
 WITHOUT_A_METHOD = ("sync", "prewarm")
 """What actors do without a method of theirs: bind weights, have their process restored."""
 
@@ -25,8 +23,8 @@ class Target(NamedTuple):
 
     @property
     def learns(self) -> bool:
-        """Whether it is a method of the learner."""
-        return self.role == LEARNER
+        """Whether it is a method of a learner: these have any other names."""
+        return self.role not in NOT_LEARNERS
 
     @property
     def samples(self) -> bool:

@@ -28,7 +28,8 @@ class WholeEpisodes:
     """
 
     def __init__(self, keys: tuple[str, ...], n: int, max_lag: int | None, object_key: str) -> None:
-        self._keys, self._n, self._max_lag, self._object_key = keys, n, max_lag, object_key
+        self._keys, self._n, self._object_key = keys, n, object_key
+        self.max_lag = self.lead = max_lag  # the latter as it holds for what is sampled from now on
         self.target = ""
         """That of its trigger, of which it is told when the learner is done."""
         self.granted = 0  # as of every limit, but how many episodes rows have is not known
@@ -56,8 +57,8 @@ class WholeEpisodes:
         if self._whole < self._n:
             return None
         first = [*islice((each for each in self._waiting if each.whole), self._n)]
-        if self._max_lag is not None:
-            oldest = self._version + self._ahead - self._max_lag  # when these would be used
+        if self.max_lag is not None:
+            oldest = self._version + self._ahead - self.max_lag  # when these would be used
             if stale := [each for each in first if each.version < oldest]:
                 return Firing(dropped=self._claims(stale), version=self._version)
         self._ahead += 1
@@ -80,7 +81,7 @@ class WholeEpisodes:
 
     def may_insert(self, count: int) -> bool:
         """Whether actors may sample on: episodes are still wanted."""
-        wanted = self._n * (1 + (self._max_lag or 0))
+        wanted = self._n * (1 + (self.lead or 0))
         return self._whole + self._n * self._under_way < wanted
 
     def taken(self, actor: int) -> int:

@@ -28,10 +28,11 @@ class Window:
     slow actors and long episodes have their full share, and no row need be dropped.
 
     ``ahead`` updates were handed over and are not done. Without ``n`` everything is admitted.
+    ``lead`` is ``max_lag`` as it holds for rounds that are granted from now on.
     """
 
     def __init__(self, n: int = 0, max_lag: int = 0) -> None:
-        self.n, self.max_lag, self.ahead = n, max_lag, 0
+        self.n, self.max_lag, self.lead, self.ahead = n, max_lag, max_lag, 0
         self._under_way: dict[int, deque[int]] = {}
         self._granted: Counter[int] = Counter()
         self._count = 0
@@ -50,7 +51,7 @@ class Window:
             return True
         if self.n > 1 and self._under_way.get(actor):
             return False
-        return self._count + self.ahead * self.n < self.n * (1 + self.max_lag)
+        return self._count + self.ahead * self.n < self.n * (1 + self.lead)
 
     def granted(self, actor: int, version: int) -> None:
         """An actor is to sample a round with weights of this version or newer."""

@@ -9,13 +9,17 @@ import msgspec
 from artos.buffer.layout import Consumer
 from artos.buffer.model_block import ObjectSpec
 from artos.runs.plan import Plan
+from artos.specs.configuration import MAX_LAG
 from artos.specs.keys import EVALUATION, MODEL_PARAM, VERSION_KEY
-from triggers.pacing import demands, hands_over_episodes, lead, parts_of
+from artos.specs.members import SET
+from triggers.pacing import demands, hands_over_episodes, lead, parts_of, rows_ahead
 from triggers.prewarm import PREWARM, PrewarmTrigger
 from triggers.primitives import TransferTrigger
 from triggers.table import Table
 from triggers.targets import parsed
 from triggers.updates import UpdateTrigger
+
+SET_MAX_LAG = f"{SET}.{MAX_LAG}"
 
 
 def completed(plan: Plan, table: Table) -> tuple[Plan, Table]:
@@ -47,12 +51,15 @@ def completed(plan: Plan, table: Table) -> tuple[Plan, Table]:
         short_rounds=bool(claimed) and all(each.episodes for each in claimed),
     )  # fmt: skip
     if not (plan.capacity or hands_over_episodes(table)):
-        # The rows that may be claimed and not yet acknowledged plus those that may be sampled
-        # meanwhile, in whole rounds so that rounds lie contiguously.
-        largest = max((each.size for each in claimed), default=plan.steps)
-        rows = (lead(table) + 1) * max(largest, plan.steps) + plan.block(0).history
-        plan = msgspec.structs.replace(plan, capacity=-(-rows // plan.steps) * plan.steps)
+        lags = [lead(table), *_lags_to_come(table)]
+        plan = msgspec.structs.replace(plan, capacity=rows_ahead(plan, table, max(lags)))
     return plan, whole
+
+
+def _lags_to_come(table: Table) -> list[int]:
+    """What the table will set ``max_lag`` to; what is no number is refused elsewhere."""
+    values = table[SET_MAX_LAG].sets if SET_MAX_LAG in table else ()
+    return [int(value) for value in values if isinstance(value, int | float) and 0 <= value < 2**31]
 
 
 def _complete(plan: Plan, table: Table) -> None:

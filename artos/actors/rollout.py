@@ -34,7 +34,7 @@ from artos.policies.acting import BOOTSTRAPS, VALUES, ActInfo, BoundPolicy, Decl
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
 from artos.specs.contracts import Actor
-from artos.specs.keys import VERSION_KEY, DataKey
+from artos.specs.keys import CONFIGURATION_KEY, VERSION_KEY, DataKey
 
 if TYPE_CHECKING:
     from artos.policies.build import Policy
@@ -62,7 +62,13 @@ class RolloutActor(Actor):
     not loaded then.
     """
 
-    kept: ClassVar[tuple[str, ...]] = ("_observations", "_state", "_stepper", "_policy")
+    kept: ClassVar[tuple[str, ...]] = (
+        "_observations",
+        "_state",
+        "_stepper",
+        "_policy",
+        "_configured",
+    )
 
     def __init__(
         self,
@@ -223,6 +229,7 @@ class RolloutActor(Actor):
         self._ages = arrays.get("ages")
         self._bootstraps = arrays.get("bootstraps")
         self._versions = arrays[VERSION_KEY]
+        self._configurations, self._configured = arrays.get(CONFIGURATION_KEY), 0
 
     def bind(self, params: NDArray[np.float32], version: int) -> None:
         """Use these parameters from now on; they may be a view into the model block."""
@@ -240,6 +247,8 @@ class RolloutActor(Actor):
         The rows are not visible until the caller commits them.
         """
         self._info.progress, self._info.steps = call.progress, call.steps
+        if call.configuration != self._configured:
+            self._configure(call)
         clock, capacity = time.perf_counter, self._block.spec.capacity
         inference = environment = 0.0
         for step in range(start, start + rows):
@@ -254,6 +263,8 @@ class RolloutActor(Actor):
                 array[row] = self._state.arrays[name]
             if self._ages is not None:
                 self._ages[row] = self._stepper.ages
+            if self._configurations is not None:
+                self._configurations[row] = self._stepper.configurations
             self._versions[row] = self.version
             output = self._policy.act(self._observations, self._info)
             for name, array in self._given:
@@ -273,9 +284,21 @@ class RolloutActor(Actor):
         """Returns and lengths of the episodes that ended since the last call."""
         return self._stepper.drain_episodes()
 
+    @property
+    def begun(self) -> tuple[int, ...]:  # type: ignore[override]  # as above
+        """In which configuration each of these episodes began; empty: all in 0."""
+        return self._stepper.begun
+
     def close(self) -> None:
         """Close the environments."""
         self._stepper.close()
+
+    def _configure(self, call: Invoke) -> None:
+        """Have the environments be as the run is configured now, from their next episodes on."""
+        self._configured, known = call.configuration, call.settings
+        values = {s.name: s.value(known[s.name]) for s in self.spec.settable if s.name in known}
+        if self.spec.settable and (seen := self._stepper.configure(values, call.configuration)):
+            self._observations = _own(seen)
 
     def _advance(self, row: int, actions: NDArray[Any]) -> None:
         result = self._stepper.step(actions)

@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 from numpy.typing import NDArray
 
+from artos.envs.settable import Coming
 from artos.envs.spec import AGENTS, MASK
 from artos.errors import BadRow, Refused
 
@@ -50,6 +51,8 @@ class GameRows(VectorEnv[Any, Any, Any]):
         self._seen: list[Any] = [None] * self.num_envs
         self._masks: list[Any] = [None] * self.num_envs
         self._out = np.zeros(self.num_envs, bool)
+        self.coming = Coming(len(games))
+        """Settings that each game takes over when it begins again."""
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
@@ -69,6 +72,7 @@ class GameRows(VectorEnv[Any, Any, Any]):
         return self._observations(), self._info()
 
     def _begin(self, number: int, seed: int | None, options: dict[str, Any] | None = None) -> None:
+        self.coming.begin(number, self._games[number])
         seen, infos = self._games[number].reset(seed=seed, options=options)
         if absent := [agent for agent in self.agents if agent not in seen]:
             raise BadRow("observations", 0, 0, _LATE.format(absent[0]))
@@ -117,6 +121,10 @@ class GameRows(VectorEnv[Any, Any, Any]):
         free = np.ones_like(given)
         rows = zip(self._masks, self._out, strict=True)
         return {MASK: np.stack([free if out or mask is None else mask for mask, out in rows])}
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """An attribute of every game, behind its wrappers."""
+        return tuple(getattr(game.unwrapped, name) for game in self._games)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close all games."""

@@ -23,6 +23,7 @@ from artos.envs.agents import AgentRows, is_supersuit
 from artos.envs.alike import difference
 from artos.envs.games import GameRows, is_game
 from artos.envs.serial import SerialVectorEnv
+from artos.envs.settable import settable_of
 from artos.envs.spec import CHOSEN, STACK, EnvSpec, spec_of
 from artos.envs.trial import try_out
 from artos.errors import ArtosError, Refused
@@ -119,7 +120,9 @@ def describe(env: str) -> EnvSpec:
         finally:
             other.close()
         stacks.declare(made, masked=masks is not None)
-        spec = msgspec.structs.replace(spec_of(env, made), unlike=unlike)
+        spec = msgspec.structs.replace(
+            spec_of(env, made), unlike=unlike, settable=settable_of(env, made)
+        )
         return spec if masks is None else spec.masked_by_info(masks)
     except Refused:
         raise

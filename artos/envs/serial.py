@@ -14,6 +14,7 @@ from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
 from artos.envs.masks import mask_of
+from artos.envs.settable import Coming
 from artos.envs.shown import Shown, at, five_of, flag, nested, number, numbers, pair_of
 from artos.envs.spec import CHOSEN, MASK, parts_of
 from artos.errors import Refused
@@ -54,6 +55,8 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         self._resets = [partial(_reset, env) for env in self.envs]
         self._waits = autoreset is AutoresetMode.NEXT_STEP
         self._waiting: list[int] = []
+        self.coming = Coming(self.num_envs)
+        """Settings that each environment takes over with its next episode."""
         self._parts = [
             (path, shown, np.zeros((self.num_envs, *shown.shape), shown.dtype))
             for path, shown in parts_of(first.observation_space, Shown)
@@ -83,6 +86,7 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _reset_one(self, env: int, **options: Any) -> dict[str, Any]:
         """Reset one environment, keep what it shows, and return its info."""
+        self.coming.begin(env, self.envs[env])
         if (seed := options.get("seed")) is not None:
             # Spaces have generators of their own, which nothing else seeds.
             self.envs[env].action_space.seed(seed)
@@ -112,6 +116,7 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
             waiting, self._waiting = self._waiting, []
             steps = steps.copy()
             for i in waiting:
+                self.coming.begin(i, self.envs[i])
                 steps[i] = self._resets[i]
         each = actions if self._plain_actions else iterate(self.action_space, actions)
         infos, over, told, fits, kept = [], False, False, self._parts[0][1].fits, self._obs
@@ -144,6 +149,10 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         if told or over:  # a reset may say what a step does not, and vice versa
             info = {**info, **_lives(infos), **_masks(infos)}
         return self._obs, rewards, terminations, truncations, info
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """An attribute of every environment, behind its wrappers."""
+        return tuple(env.get_wrapper_attr(name) for env in self.envs)
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close every environment."""

@@ -15,8 +15,17 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from artos.envs import action_words
 from artos.envs.shown import Path
 from artos.errors import Refused
+from artos.specs.configuration import Changeable
 from artos.specs.fields import Number
-from artos.specs.keys import AGES_KEY, MASK_KEY, OBSERVATIONS, VALID_KEY, DataKey, Padding
+from artos.specs.keys import (
+    AGES_KEY,
+    CONFIGURATION_KEY,
+    MASK_KEY,
+    OBSERVATIONS,
+    VALID_KEY,
+    DataKey,
+    Padding,
+)
 
 ActionKind = Literal["discrete", "multidiscrete", "box"]
 
@@ -149,6 +158,8 @@ class EnvSpec(msgspec.Struct, frozen=True):
     """Parts of text, which no network here reads and no row has."""
     agents: Annotated[int, msgspec.Meta(ge=1)] = 1
     """How many rows a game has, one for each of its agents."""
+    settable: tuple[Changeable, ...] = ()
+    """What may be set while the run goes."""
 
     @property
     def features(self) -> tuple[Part, ...]:
@@ -191,6 +202,8 @@ class EnvSpec(msgspec.Struct, frozen=True):
             keys.append(AGES)
         if self.skips_rows:
             keys.append(DataKey(VALID_KEY, (), "bool"))
+        if self.settable:
+            keys.append(DataKey(CONFIGURATION_KEY, (), "int32"))
         return tuple(keys)
 
 

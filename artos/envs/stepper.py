@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from artos.envs.environment_state import environment_state, set_environment_state
 from artos.envs.masks import ActionMasks
 from artos.envs.serial import SerialVectorEnv
+from artos.envs.settable import Setter
 from artos.envs.shown import Mismatch, Stored, at, column, five_of, pair_of, require_finite
 from artos.envs.spec import MASK, ActionSpec, EnvSpec, parts_of, spec_of
 from artos.errors import BadRow, Refused
@@ -24,7 +25,10 @@ Flags = NDArray[np.bool_]
 
 _OLDEST = 255
 _FLOATS, _FLAGS = np.dtype(np.float64), np.dtype(bool)
-_KEPT = ("ages", "_returns", "_lengths", "_resetting", "_lives", "_done_returns", "_done_lengths")
+_KEPT = (
+    "ages", "_returns", "_lengths", "_resetting", "_lives", "_done_returns", "_done_lengths",
+    "configurations", "begun", "_number", "_wanted", "_seeded", "_done_configurations",
+)  # fmt: skip
 
 
 class Step(msgspec.Struct, gc=False):
@@ -94,6 +98,8 @@ class Stepper:
             self.spec = self.spec.masked_by_info()
         self._allowed = ActionMasks(self.spec, self.envs) if self.spec.masked else None
         self._waits = self.spec.skips_rows
+        self._number, self._wanted, self._setter = 0, dict[str, Any](), Setter(env)
+        self._seeded: tuple[int | None, int] | None = None
         self.actor = self.step_number = 0  # for error messages only
         self._clip, self._terminal_lives = clip_rewards, terminal_lives
         self._stored = [
@@ -105,6 +111,8 @@ class Stepper:
         self._all_valid = np.ones(self.envs, bool)
         self._all_valid.flags.writeable = False
         self._begin_episodes()
+        self.begun: tuple[int, ...] = ()
+        """In which configuration each episode drained last began; empty: all in 0."""
 
     def snapshot(self) -> dict[str, Any]:
         """The state of the environments, and of their current episodes."""
@@ -119,11 +127,24 @@ class Stepper:
     def _begin_episodes(self) -> None:
         # Steps since the episode of the current observation began, up to 255.
         self.ages = np.zeros(self.envs, np.uint8)
+        # That in which the present episode of each environment began.
+        self.configurations = np.full(self.envs, self._number, np.int32)
         self._returns, self._lengths = np.zeros(self.envs), np.zeros(self.envs, np.int64)
         self._resetting = np.zeros(self.envs, bool)
         self._lives: Array | None = None
         self._done_returns: list[float] = []
         self._done_lengths: list[int] = []
+        self._done_configurations: list[int] = []
+
+    def configure(self, values: Mapping[str, Any], number: int) -> Parts | None:
+        """Set ``values`` from the next episode of each environment on, as configuration ``number``.
+
+        Environments that have not been stepped begin anew, with the same seeds; returns what they
+        show then.
+        """
+        self._number, self._wanted = number, dict(values)
+        self._setter.want(self._wanted)
+        return None if self._seeded is None else self.reset(*self._seeded)
 
     def reset(self, seed: int | None = None, alike: int = 1) -> Parts:
         """Reset with seeds ``seed … seed + E - 1``, kept below 2³¹ as emulators need.
@@ -135,6 +156,8 @@ class Stepper:
             BadRow: they are not what the environment's space says.
         """
         self._begin_episodes()
+        self._seeded = (seed, alike)
+        self._begin(np.ones(self.envs, bool))
         seed = None if seed is None else seed % (2**31 - self.envs)
         seeds: Any = seed
         if seed is not None and alike > 1:
@@ -165,6 +188,7 @@ class Stepper:
 
     def _unchecked_step(self, actions: Array) -> Step:
         """One step; raises ``Mismatch`` instead of ``BadRow``."""
+        self._seeded = None
         obs, rewards, terminations, truncations, info = self._step_env(actions)
         if MASK in info and self._allowed is None:
             raise Mismatch(MASK_KEY, _LATE)
@@ -184,6 +208,7 @@ class Stepper:
         step = Step(self._seen(obs, info, final), rewards, terminations, truncations, valid)
         if self._waits:
             self.ages[self._resetting] = 0
+            self.configurations[self._resetting] = self._number
             self._resetting = over
         if ended is not None:
             self._end_episodes(step, over, ended, info)
@@ -200,6 +225,8 @@ class Stepper:
         """One step of the environment; if it is reset by mask, what ended before is reset first."""
         over = self._resetting
         if not (self._masks and over.any()):
+            if self._wanted and self._waits and over.any():
+                self._begin(over)
             return self._columns(self.env.step(self._to_env(actions)))
         begun: dict[str, Any] = {}
         obs = self._restarted(over, begun)
@@ -228,6 +255,8 @@ class Stepper:
     ) -> None:
         self._done_returns += self._returns[ended].tolist()
         self._done_lengths += self._lengths[ended].tolist()
+        if self._number:
+            self._done_configurations += self.configurations[ended].tolist()
         self._returns[ended] = 0
         self._lengths[ended] = 0
         step.ended = ended
@@ -265,9 +294,11 @@ class Stepper:
         if self._masks:
             step.obs = self._seen(self._restarted(over, info), info)
         self.ages[ended] = 0
+        self.configurations[ended] = self._number
 
     def _restarted(self, over: Flags, info: dict[str, Any]) -> Any:
         """Reset the environments that ended; put their new lives into ``info``."""
+        self._begin(over)
         obs, begun = pair_of(self.env.reset(options={"reset_mask": over.astype(bool)}))
         if "lives" in info and "lives" in begun:
             info["lives"] = np.where(over, begun["lives"], info["lives"])
@@ -279,7 +310,13 @@ class Stepper:
         """Raw returns and lengths of the episodes that ended since the last call."""
         drained = tuple(self._done_returns), tuple(self._done_lengths)
         self._done_returns, self._done_lengths = [], []
+        self.begun, self._done_configurations = tuple(self._done_configurations), []
         return drained
+
+    def _begin(self, which: Flags) -> None:
+        """These environments are about to be reset: have them take over what is wanted."""
+        if self._wanted:
+            self._setter.begin(which, self._wanted)
 
     def close(self) -> None:
         """Close the environments."""

@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from artos.buffer.object_region import ObjectRegion
 from artos.errors import BadObject
+from artos.specs.contracts import Learner
 from artos.specs.keys import READS, VALUE, ObjectKey
-from artos.specs.workload import Workload
 
 UNSAID = "actors read it with the first version of the weights: publish a first value in setup"
 
 
-def published(workload: Workload) -> tuple[ObjectKey, ...]:
-    """The objects that the workload's learner declares beside the weights."""
-    found = workload.learner.objects
+def published(learner: Learner) -> tuple[ObjectKey, ...]:
+    """The objects that a learner declares beside the weights."""
+    found = learner.objects
     return (found,) if isinstance(found, ObjectKey) else tuple(found)
 
 

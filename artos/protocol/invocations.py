@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from artos.protocol.unpacking import Unpacker
-from artos.specs.fields import Count, Finite, Line, Name, Seconds, Text, Version
+from artos.specs.fields import Count, Finite, Line, Name, Seconds, Small, Text, Version
 
 ALL = -1
 """In place of an environment's number: all of them."""
@@ -34,7 +34,9 @@ class Invoke(msgspec.Struct, frozen=True, tag=True):
     ``progress`` is the share of the budget of steps or updates already used (for annealing),
     ``steps`` how many environment steps were made by then. ``idle`` is how many seconds the actor
     is expected to wait for its next invocation after this one, 0 if that is not known. ``settings``
-    are those of the learner that were changed since the run began, all of them each time.
+    are those of the learner, or of the environments, that were changed since the run began, all of
+    them each time, and ``configuration`` is the number of the run's configuration that they are of.
+    ``max_lag`` bounds the age of rows that are drawn, where that was changed.
     """
 
     firing: Count
@@ -47,6 +49,8 @@ class Invoke(msgspec.Struct, frozen=True, tag=True):
     steps: Count = 0
     idle: Seconds = 0.0
     settings: dict[Line, Finite] = {}
+    configuration: Small = 0
+    max_lag: Count | None = None
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
@@ -92,7 +96,8 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     """Member → node: the invocation is finished.
 
     ``version`` is the policy version used (actor) or published (learner); ``returns`` and
-    ``lengths`` describe the episodes that ended; ``times`` says where the seconds went.
+    ``lengths`` describe the episodes that ended, ``begun`` in which configuration of the run they
+    began (empty: all in 0); ``times`` says where the seconds went.
     ``seconds`` is how long it sampled (actor), or updated and published (learner): a duration by
     the member's own clock, which stands still while the member is an image. ``drawn`` has the lags
     of rows that the learner drew with samplers, by actor; with ``unread`` it learned from these
@@ -121,6 +126,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     device_idle: Seconds = 0.0
     waited: Seconds = 0.0
     restored: Seconds = 0.0
+    begun: tuple[Small, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

@@ -25,7 +25,8 @@ class Status(msgspec.Struct, frozen=True):
     target, firings that came faster than the learner works. ``total_steps`` and
     ``total_updates`` are 0 if they do not limit the run. ``evaluation`` has ``version``,
     ``mean_return`` and ``std`` of the newest evaluation, and how many were ``skipped``. ``usage``
-    is the bill so far, with seconds waited as ``waits/slot``.
+    is the bill so far, with seconds waited as ``waits/slot``. ``settings`` are those that were
+    changed while the run went.
     """
 
     algorithm: str = ""
@@ -53,6 +54,7 @@ class Status(msgspec.Struct, frozen=True):
     total_updates: int = 0
     evaluation: Mapping[str, float | None] = {}
     usage: dict[str, Finite] = {}
+    settings: dict[str, Finite] = {}
 
 
 class LagView(msgspec.Struct, frozen=True):

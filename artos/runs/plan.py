@@ -17,7 +17,7 @@ from artos.specs.configuration import Changeable
 from artos.specs.data import DataSet
 from artos.specs.elastic import Elastic
 from artos.specs.keys import EVALUATION, CheckpointSetting, DataKey, OnFull
-from artos.specs.members import Member, Members
+from artos.specs.members import LEARNER, Member, Members
 from artos.specs.reference import Reference
 
 CPU, POOL = "cpu", "pool"
@@ -25,6 +25,20 @@ CPU, POOL = "cpu", "pool"
 _HELD_BY_MEMBERS = (
     "actors", "scaling", "envs", "steps", "capacity", "on_full", "data_keys", "layout", "triggers",
 )  # fmt: skip
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """A learner beside the first one, whose weights actors act with; fields are as in ``Plan``."""
+
+    learner: str
+    seed: int
+    objects: tuple[ObjectSpec, ...] = ()
+    layout: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    non_publishing: tuple[str, ...] = ()
+    threads: int = 1
+    threads_follow: bool = False
+    device: str = CPU
+    changeable: tuple[Changeable, ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -92,11 +106,33 @@ class Plan(msgspec.Struct, frozen=True):
     doubts: tuple[str, ...] = ()
     """What is odd about the observations."""
     replicas: int = 1
-    """Processes that make each update of the learner together."""
+    """Processes that make each update of a learner together."""
     data: tuple[DataSet, ...] = ()
     """Rows that are there from the start."""
     changeable: tuple[Changeable, ...] = ()
     """Settings of the learner that may change while the run goes."""
+    settable: tuple[Changeable, ...] = ()
+    """Settings of the environments that may change while the run goes."""
+    learner: str = LEARNER
+    """What the learner is called."""
+    beside: tuple[Beside, ...] = ()
+    """The other learners."""
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """The names of all learners, first the one whose weights actors act with."""
+        return (self.learner, *(each.learner for each in self.beside))
+
+    def of(self, learner: str) -> Plan:
+        """The plan as this learner knows it: what it says of a learner is said of this one.
+
+        Raises:
+            KeyError: there is no such learner.
+        """
+        if learner == self.learner:
+            return self
+        own = {each.learner: each for each in self.beside}[learner]
+        return msgspec.structs.replace(self, **msgspec.structs.asdict(own), beside=())
 
     @property
     def leases_device(self) -> bool:
@@ -117,8 +153,10 @@ class Plan(msgspec.Struct, frozen=True):
     def members(self) -> Members:
         """The table of its roles."""
         evaluates = EVALUATION in self.triggers
+        threads = {self.learner: self.threads}
+        threads |= {each.learner: each.threads for each in self.beside}
         return Members.of_run(
-            self.actors, threads=self.threads, evaluates=evaluates, replicas=self.replicas
+            self.actors, learners=threads, evaluates=evaluates, replicas=self.replicas
         )
 
     @property
@@ -173,18 +211,22 @@ class Site(msgspec.Struct, frozen=True):
 
     @property
     def model_path(self) -> Path:
-        """File of the model data block."""
+        """File of the model data block with the weights that actors act with."""
         return Path(self.folder) / "model"
+
+    def model_of(self, learner: str) -> Path:
+        """File of the model data block of a learner."""
+        first = learner == self.members.publisher.role
+        return self.model_path if first else Path(self.folder) / f"model-{learner}"
 
     @property
     def evaluated_path(self) -> Path:
         """File of the weights that are handed to the evaluator."""
         return Path(self.folder) / "evaluated"
 
-    @property
-    def gathering_path(self) -> Path:
-        """File of where the replicas of a learner are."""
-        return Path(self.folder) / f"replicas-{self.member.role}"
+    def gathering_of(self, learner: str) -> Path:
+        """File of how far the replicas of a learner have come."""
+        return Path(self.folder) / f"replicas-{learner}"
 
     @property
     def board_path(self) -> Path:

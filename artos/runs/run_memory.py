@@ -32,7 +32,7 @@ from artos.system.memory_limit import memory_left
 from artos.system.shm import shm_root
 
 MODEL = "model_param"
-_CACHED = re.compile(r"board|model|actor-\d+")
+_CACHED = re.compile(r"board|model(-.+)?|actor-\d+")
 _log = logging.getLogger(__name__)
 
 
@@ -65,10 +65,15 @@ class RunMemory(Closing):
         try:
             self.board = Board.create(self.site.board_path, self.site.members)
             self.model = ModelBlock.create(self.site.model_path, plan.objects)
+            self.beside = {
+                each.learner: ModelBlock.create(self.site.model_of(each.learner), each.objects)
+                for each in plan.beside
+            }
+            """The model blocks of the learners beside the first."""
             self.blocks = self._blocks()
             self._fill_data()
-            if plan.replicas > 1:
-                Gathering.create(self.site.gathering_path, plan.replicas)
+            for learner in plan.learners if plan.replicas > 1 else ():
+                Gathering.create(self.site.gathering_of(learner), plan.replicas)
             if plan.evaluated:
                 self._evaluated = ModelBlock.create(self.site.evaluated_path, plan.evaluated)
             self.plan_file = self._folder.path / "plan.json"
@@ -90,6 +95,10 @@ class RunMemory(Closing):
     def _fill_data(self) -> None:
         for each, spec in zip(self.plan.data, self.plan.data_blocks().values(), strict=True):
             filled(self.site.data_path(each.name), spec, each)
+
+    def model_of(self, learner: str) -> ModelBlock:
+        """The model block of a learner."""
+        return self.beside.get(learner, self.model)
 
     @property
     def lock(self) -> int:
@@ -191,7 +200,8 @@ def needed_bytes(plan: Plan) -> int:
     blocks = sum(Layout(plan.block(actor)).size for actor in range(plan.actors))
     blocks += sum(Layout(spec).size for spec in plan.data_blocks().values())
     models = block_bytes(plan.objects) + (block_bytes(plan.evaluated) if plan.evaluated else 0)
-    together = gathering_bytes(plan.replicas) if plan.replicas > 1 else 0
+    models += sum(block_bytes(each.objects) for each in plan.beside)
+    together = gathering_bytes(plan.replicas) * len(plan.learners) if plan.replicas > 1 else 0
     return blocks + models + together + board_bytes(plan.members)
 
 
@@ -201,7 +211,8 @@ def cached_bytes(plan: Plan) -> tuple[int, int]:
     Those of the node's ``CacheMemory`` without actors, and those that each actor there adds.
     """
     actor = max((Layout(plan.block(each)).size for each in range(plan.actors)), default=0)
-    return block_bytes(plan.objects) + board_bytes(plan.members), actor
+    models = [plan.objects, *(each.objects for each in plan.beside)]
+    return sum(map(block_bytes, models)) + board_bytes(plan.members), actor
 
 
 def check_space(plan: Plan, left: Iterable[Path] = ()) -> None:

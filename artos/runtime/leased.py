@@ -195,7 +195,7 @@ def leased(
     """
     from artos.runtime.leasable import name_of, own_resources  # noqa: PLC0415
 
-    pool = Pool.join(otherwise=own_resources(), name="learner")
+    pool = Pool.join(otherwise=own_resources(), name=str(site.member))
     try:
         names, turns = _names(pool), None
         if gathering is not None:

@@ -25,7 +25,7 @@ from artos.buffer.mailbox import Board
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.buffer.past_versions import KeepingRegion
 from artos.buffer.samplers.batch import Batch, BatchStore
-from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, drawn
+from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, bound_lag, drawn
 from artos.buffer.samplers.episode_batch import EpisodeBatch
 from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample, ReplicaLost
 from artos.learners.publisher import Publisher
@@ -172,6 +172,7 @@ class ActorRole:
             tuple(returns[newest]),
             tuple(lengths[newest]),
             seconds,
+            begun=tuple(self._actor.begun[newest]),
         )
 
 
@@ -291,6 +292,8 @@ class LearnerRole:
             elif call.claims:
                 batch = EpisodeBatch(self._blocks, call.claims)
             elif sampler := self._samplers.get(call.trigger):
+                if call.max_lag is not None:
+                    bound_lag(sampler, call.max_lag)
                 draw = partial(drawn, sampler, self._model.version, call.progress)
                 batch = draw() if self._group is None else self._group.drawn(draw)
         except NothingToSample as nothing:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from artos.runs.plan import Plan
-from artos.specs.workload import Workload
+from artos.specs.contracts import Learner
 
 _GPU = re.compile(r"cuda(?::(\d{1,3}))?")
 _MOST = 64
 
 
-def replica_faults(workload: Workload, plan: Plan) -> Iterator[str]:
-    """All of it, each with what to change."""
-    learner, several = workload.learner, f"learners={plan.replicas}"
-    who = type(learner).__name__
+def replica_faults(
+    plan: Plan, learner: Learner, triggers: Mapping[str, Any], device: str
+) -> Iterator[str]:
+    """All of it, each with what to change; ``triggers`` are those that fire the learner."""
+    several, who = f"learners={plan.replicas}", type(learner).__name__
     if plan.replicas > _MOST:
         yield f"{several}: there can be {_MOST} at most"
     if not learner.replicable:
@@ -23,15 +25,15 @@ def replica_faults(workload: Workload, plan: Plan) -> Iterator[str]:
             f"{several}: {who} makes its updates alone: leave out learners, or, if it is your "
             "own, divide its batches and set replicable = True (docs/how-to/replicas.md)"
         )
-    for target, trigger in workload.triggers.items():
+    for target, trigger in triggers.items():
         rows = getattr(trigger.draw.pattern, "batch", 0) if trigger.draw else 0
         if 0 < rows < plan.replicas:
             yield (
                 f"triggers[{target!r}] draws {rows} rows, which {several} cannot divide: raise "
                 "batch, or lower learners"
             )
-    if _GPU.fullmatch(workload.device):
-        yield from _lacking_gpus(workload.device, plan.replicas)
+    if _GPU.fullmatch(device):
+        yield from _lacking_gpus(device, plan.replicas)
 
 
 def device_of_replica(device: str, rank: int) -> str:

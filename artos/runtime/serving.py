@@ -110,13 +110,14 @@ def learner_role(
     device: str | None = None,
     gathering: Gathering | None = None,
 ) -> LearnerRole:
-    """Set up this process (or inline part) as the learner; ``device`` as torch names it.
+    """Set up this process (or inline part) as the learner that ``plan`` is of.
 
-    Where it is one of several replicas they are in a ``gathering``.
+    ``device`` is as torch names it. Where it is one of several replicas they are in a
+    ``gathering``.
     """
     device = device or device_of_replica(plan.device, site.member.rank)
     workload = _workload(plan)
-    actor, learner = workload.actor, workload.learner
+    actor, learner = workload.actor, workload.every_learner[plan.learner]
     blocks = {a: ActorBlock.attach(site.block_path(a)) for a in range(plan.actors)}
     data = {each.name: DataBlock.attach(site.data_path(each.name)) for each in plan.data}
     # Actors are set up at the same time: more threads here would spin while they wait for CPUs.
@@ -127,7 +128,7 @@ def learner_role(
     group, silent = None, site.member.rank > 0
     if gathering is not None:
         group = _group(plan, site, gathering, device)
-    publish = Publisher(published(workload), objects, model[MODEL], silent=silent)
+    publish = Publisher(published(learner), objects, model[MODEL], silent=silent)
     cores = None
     if plan.threads_follow:
         cores = SharedCores(plan.threads, sys.modules["torch"].set_num_threads)
@@ -147,6 +148,7 @@ def learner_role(
             draw, blocks, seed_of(plan.seed, number, plan.resumes), data, partial(_goals, plan)
         )
         for number, draw in enumerate(plan.draws)
+        if draw.target.startswith(f"{plan.learner}.")
     }
     meter = meter_of(device)
     return LearnerRole(learner, model[MODEL], blocks, samplers, meter, cores, publish, group)
@@ -179,10 +181,14 @@ def any_learner_role(
     report: Callable[[Waits], None],
     stopped: Callable[[], bool],
 ) -> LearnerRole | LeasedRole:
-    """The same; if the plan says so, on a device of the machine's pool. See ``LeasedRole``."""
+    """The learner that ``site`` names, which ``model`` is of.
+
+    If the plan says so, it is on a device of the machine's pool. See ``LeasedRole``.
+    """
+    plan = plan.of(site.member.role)
     gathering = None
     if plan.replicas > 1:
-        gathering = Gathering.attach(site.gathering_path, plan.replicas)
+        gathering = Gathering.attach(site.gathering_of(plan.learner), plan.replicas)
         gathering.come(site.member.rank, site.starts)
     make = partial(learner_role, plan, site, model, report, gathering=gathering)
     if not plan.leases_device:
@@ -228,7 +234,7 @@ def serve_site(site_text: str, plan_file: str) -> int:
     """Set up the member that ``site_text`` (JSON) names, report, serve; returns the exit status."""
     site = msgspec.json.decode(site_text, type=Site)
     start: StartKind = "fork" if child.forked else "cold"
-    set_up = _SET_UP[site.member.role]
+    set_up = _SET_UP[site.members.role(site.member).kind]
     return _serve(site, start, lambda line: set_up(plan_in(plan_file), site, line))
 
 
@@ -317,11 +323,15 @@ def _actor(prepared: PreparedActor, site: Site) -> tuple[Role, int]:
 _SET_UP: dict[str, Callable[[Plan, Site, Line], tuple[Role, int]]] = {
     LEARNER: lambda plan, site, line: (
         any_learner_role(
-            plan, site, ModelBlock.attach(site.model_path), line.send, line.told_to_stop
+            plan,
+            site,
+            ModelBlock.attach(site.model_of(site.member.role)),
+            line.send,
+            line.told_to_stop,
         ),
         0,
     ),
     EVALUATOR: _evaluator,
     ACTORS: lambda plan, site, _: _actor(PreparedActor(plan, prepared_actor(plan)), site),
 }
-"""How the process of a member is set up, by role."""
+"""How the process of a member is set up, by the kind of its role."""

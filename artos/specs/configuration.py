@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -13,21 +13,27 @@ from artos.specs.fields import Finite, Line, Small
 from artos.system.closest import closest
 
 MOST_SETTINGS = 100
-"""Settings that a message may name; they also travel with each invocation of the learner."""
+"""Settings that a message may name; they also travel with the invocations of those they are for."""
 Settings = Annotated[dict[Line, Finite], msgspec.Meta(max_length=MOST_SETTINGS)]
 """Values by name, as ``artos set`` takes them: ``learner.lr``."""
+ENV = "env"
+"""Begins the names of settings of the environments: ``env.difficulty``."""
+MAX_LAG = "max_lag"
+"""The setting that all triggers with a ``max_lag`` have: how many versions old rows may be."""
 
 
 class Changeable(msgspec.Struct, frozen=True):
-    """A number among a role's settings that may change while a run goes.
+    """A number among the settings of a learner or an environment that may change in a live run.
 
-    It must be above ``gt``, at least ``ge`` and at most ``le``, as far as these are given.
+    It must be above ``gt``, at least ``ge`` and at most ``le``, as far as these are given. Whole
+    numbers are of the kind ``int``, and a ``bool`` is 0 or 1.
     """
 
     name: str
     gt: float | None = None
     ge: float | None = None
     le: float | None = None
+    kind: Literal["float", "int", "bool"] = "float"
 
     def faults(self, shown: str, value: float) -> Iterator[str]:
         """What is wrong with a value of the setting, which users know by the name ``shown``."""
@@ -37,6 +43,23 @@ class Changeable(msgspec.Struct, frozen=True):
             yield f"{shown} must be at least {self.ge:g}, not {value:g}"
         if self.le is not None and not value <= self.le:
             yield f"{shown} must be at most {self.le:g}, not {value:g}"
+        if self.kind == "int" and value % 1 != 0:
+            yield f"{shown} must be a whole number, not {value:g}"
+        if self.kind == "bool" and value not in (0, 1):
+            yield f"{shown} must be 0 or 1, not {value:g}"
+
+    @property
+    def range(self) -> str:
+        """Which values it may have, for people: `` (at least 0, at most 3)``."""
+        bounds = (("above", self.gt), ("at least", self.ge), ("at most", self.le))
+        said = ", ".join(f"{word} {bound:g}" for word, bound in bounds if bound is not None)
+        return f" ({said})" if said else ""
+
+    def value(self, value: float) -> float | int | bool:
+        """A value without faults, in its own type."""
+        kinds = {"float": float, "int": int, "bool": bool}
+        found: float | int | bool = kinds[self.kind](value)
+        return found
 
 
 class Configuration(msgspec.Struct, frozen=True):
@@ -45,23 +68,21 @@ class Configuration(msgspec.Struct, frozen=True):
     number: Small = 0
     settings: Settings = {}
 
-    def changed(
-        self, settings: Mapping[str, float], known: Mapping[str, Changeable]
-    ) -> Configuration:
-        """With these settings changed, too, of those that are ``known`` by name.
-
-        Raises:
-            Refused: no such setting may change, or it may not have that value; all faults at once.
-        """
-        if wrong := [*_faults(settings, known)]:
-            raise Refused(wrong)
+    def changed(self, settings: Mapping[str, float]) -> Configuration:
+        """With these settings changed, too."""
         return Configuration(self.number + 1, {**self.settings, **settings})
 
     def of(self, role: str) -> dict[str, float]:
-        """Those of a role, by the names that it knows."""
+        """Those of a role, or of the environments, by the names that these know."""
         front = f"{role}."
         found = self.settings.items()
         return {name.removeprefix(front): each for name, each in found if name.startswith(front)}
+
+    @property
+    def max_lag(self) -> int | None:
+        """How many versions old rows may be; None where that was not changed."""
+        found = self.settings.get(MAX_LAG)
+        return None if found is None else int(found)
 
     def without(self, names: Sequence[str]) -> Configuration:
         """Without the settings of these names."""
@@ -83,7 +104,8 @@ def sendable(settings: Mapping[str, float]) -> dict[str, float]:
     return {**settings}
 
 
-def _faults(settings: Mapping[str, float], known: Mapping[str, Changeable]) -> Iterator[str]:
+def faults(settings: Mapping[str, float], known: Mapping[str, Changeable]) -> Iterator[str]:
+    """What is wrong with values by name, where these settings are ``known`` by name."""
     can = ", ".join(known) or "nothing"
     for name, value in settings.items():
         if (setting := known.get(name)) is not None:

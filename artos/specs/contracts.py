@@ -66,6 +66,8 @@ class Actor:
     """The version of the weights that ``bind`` was given last."""
     step_number: int = 0
     """The step being sampled, for reports of what went wrong in it."""
+    begun: Sequence[int] = ()
+    """The run's configuration in which each of the episodes last told began; empty: all in 0."""
     reads: Sequence[str] = ()
     """Objects that it reads: the learner publishes them from its ``setup`` on."""
     history: int = 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -17,6 +18,10 @@ VERSION_KEY = "policy_version"
 
 AGES_KEY = "ages"
 """Data key (uint8, per environment): steps since the episode's first observation, at most 255."""
+
+CONFIGURATION_KEY = "configuration"
+"""Data key (int32, per environment) where environments can be set: the number of the run's
+configuration in which the episode began."""
 
 VALID_KEY = "valid"
 """Data key (bool, per environment): false on a row that holds an episode's final observation and is
@@ -43,6 +48,34 @@ PARAMS = "params"
 """Name of the array of the weights themselves, in a version of them."""
 READS = "reads."
 """Begins the names of a version's arrays that are objects which actors read."""
+
+
+def full_name(name: str, first: str) -> str:
+    """``ROLE/OBJECT``: an object of the ``first`` learner may be named without its role."""
+    return name if "/" in name else f"{first}/{name}"
+
+
+def objects_of(names: Iterable[str], learner: str, first: str) -> list[str]:
+    """Those of the ``names`` that mean objects of this learner, by the names that it has for them.
+
+    ``temperature`` is one of the ``first`` learner's, ``world_model/loss`` one of that learner's.
+    """
+    parts = (full_name(name, first).split("/", 1) for name in names)
+    return [name for role, name in parts if role == learner]
+
+
+EPISODES = "episodes_ended"
+"""How many episodes have ended: a number that the run makes known to triggers, as an object."""
+_MEAN_RETURN = re.compile(r"mean_return_([1-9]\d{0,5})")
+
+
+def episodes_of(name: str) -> int:
+    """Of how many last episodes this is the mean return, ``mean_return_100``; 0 if of none.
+
+    The run makes it known to triggers, as an object.
+    """
+    found = _MEAN_RETURN.fullmatch(name)
+    return int(found[1]) if found else 0
 
 
 def is_observation(key: str) -> bool:

@@ -11,6 +11,7 @@ from artos.specs.contracts import Actor, Learner
 from artos.specs.data import Rows
 from artos.specs.elastic import Elastic
 from artos.specs.keys import CheckpointSetting, DataKey, ObjectKey, OnFull
+from artos.specs.members import LEARNER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,12 @@ class Workload:
     left empty means all that the actor can write. A run ends after ``total_steps`` environment
     steps or ``total_updates`` updates, whichever comes first. ``settings`` are the values that the
     builder chose itself for settings it was not given; they go into the run's configuration.
+
+    ``learners`` are further learners by name, ``{"world_model": WorldModel()}``, with targets
+    ``"world_model.METHOD"`` and objects ``"world_model/OBJECT"``. Each has a process, a model
+    block and versions of its own. Actors act with the weights of ``learner``, or of the first of
+    ``learners`` where there is no ``learner``: its updates are those that ``total_updates`` counts,
+    and its versions those that are evaluated.
 
     ``data`` are data sets by name, from which a ``ReplayTrigger(source=NAME)`` draws. With them
     there may be no actors at all (``actors=0``): then there are no environment steps, so
@@ -42,7 +49,8 @@ class Workload:
 
     name: str
     actor: Actor
-    learner: Learner
+    learner: Learner | None = None
+    learners: Mapping[str, Learner] = field(default_factory=dict)
     triggers: Mapping[str, Any]
     data_keys: Sequence[DataKey] = ()
     object_keys: Sequence[ObjectKey] = ()
@@ -64,6 +72,12 @@ class Workload:
     replicas: Annotated[int, "processes that make each update together"] = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
     elastic: Elastic = field(default_factory=Elastic)
+
+    @property
+    def every_learner(self) -> dict[str, Learner]:
+        """All learners by name, first the one whose weights actors act with."""
+        first = {} if self.learner is None else {LEARNER: self.learner}
+        return {**first, **self.learners}
 
     @property
     def scaling(self) -> Actors:

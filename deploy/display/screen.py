@@ -101,6 +101,8 @@ def line(status: Status, *, over: bool = False) -> str:
         parts.append(f"evaluated {_evaluation(status)}")
     if status.rows_stale or status.empty_draws:
         parts.append(_left_out(status))
+    if status.settings:
+        parts.append(f"set {_settings(status)}")
     if status.restarts or status.rows_lost:
         parts.append(f"restarts {status.restarts}, rows lost {status.rows_lost:,}")
     took, left = clock_text(status.seconds), clock_text(seconds_left(status))
@@ -125,6 +127,8 @@ def final(
     table.add_row("policy lag", Text(f"mean {_lag(status.lag_mean)}, max {_lag(status.lag_max)}"))
     if status.rows_stale or status.empty_draws:
         table.add_row("max_lag", Text(_left_out(status)))
+    if status.settings:
+        table.add_row("set", Text(_settings(status)))
     if status.evaluation:
         table.add_row("evaluation", Text(_evaluation(status)))
     if summary.evaluations_failed:
@@ -192,6 +196,8 @@ def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, T
     if status.rows_stale or status.empty_draws:
         lag |= {"too old": f"{status.rows_stale:,} rows", "empty draws": f"{status.empty_draws:,}"}
     yield "policy lag", _facts(lag, width)
+    if status.settings:
+        yield "set", Text(_settings(status))
     if status.fill:
         some = list(status.fill.items())[:_MOST_KEYS]
         longest = max(len(name) for name, _ in some)
@@ -210,6 +216,11 @@ def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, T
     if status.restarts or status.rows_lost:
         lost = {"restarts": str(status.restarts), "rows lost": f"{status.rows_lost:,}"}
         yield "failures", _facts(lost, width, style="bold yellow")
+
+
+def _settings(status: Status) -> str:
+    """What was changed while the run went."""
+    return ", ".join(f"{name}={value:g}" for name, value in status.settings.items())
 
 
 def _doings(waits: Mapping[str, str]) -> dict[str, dict[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -73,7 +74,11 @@ class Inline:
         self.passers = direct_passers(self.queue, everyone)
         self._make: dict[str, Callable[[Site], Role]] = {
             LEARNER: lambda site: any_learner_role(
-                node.plan, site, node.model, self._report, self._told_to_stop
+                node.plan,
+                site,
+                node.model_of(site.member.role),
+                partial(self._report, site.member),
+                self._told_to_stop,
             ),
             EVALUATOR: lambda site: evaluator_role(node.plan, site, lambda: None),
             ACTORS: lambda site: actor_role(node.plan, site, node.model)[0],
@@ -191,7 +196,7 @@ class Inline:
         try:
             with user_imports(self._node.plan.reference.folder):
                 site = msgspec.structs.replace(self._node.site, member=member)
-                self._roles[member] = self._make[member.role](site)
+                self._roles[member] = self._make[self._members.role(member).kind](site)
                 self._free_since[member] = time.perf_counter()
         except (Exception, SystemExit) as error:
             coordinator.receive(member, failed_to_start(error))
@@ -200,9 +205,9 @@ class Inline:
         coordinator.receive(member, Ready(0.0, device=device))
         coordinator.look(member)
 
-    def _report(self, waits: Waits) -> None:
+    def _report(self, member: Member, waits: Waits) -> None:
         if self._coordinator is not None:
-            self._coordinator.receive(self._members.publisher, waits)
+            self._coordinator.receive(member, waits)
 
     def _told_to_stop(self) -> bool:
         return self._halted or (self._coordinator is not None and self._coordinator.ending.draining)

@@ -25,7 +25,9 @@ from head.records.tensorboard import EventFile
 
 Row = dict[str, str]
 
-_GROUPS = ("fill", "waits", "metrics", "times", "shares", "evaluation", "usage", "skipped")
+_GROUPS = (
+    "fill", "waits", "metrics", "times", "shares", "evaluation", "usage", "skipped", "settings",
+)  # fmt: skip
 _MOST_OF_A_ROW = 1 << 20  # bytes; ``waits`` has a column for each actor
 FIXED = tuple(name for name in Status.__struct_fields__ if name not in _GROUPS)
 """Columns of every ``progress.csv``; columns of the dictionaries follow as ``group/name``."""

@@ -113,7 +113,8 @@ def resumed(
             settings = {"settings": resolved.pop("settings")}
             # A head names all settings of the run whenever it has it go on: others are meant anew.
             before, now = folder.config.get("settings", {}), settings["settings"]
-            anew = [f"{LEARNER}.{name}" for name in now if now[name] != before.get(name)]
+            others = [name for name in now if now[name] != before.get(name)]
+            anew = [*(f"{LEARNER}.{name}" for name in others), *others]
             settings |= {CONFIGURATION: to_builtins(folder.configuration.without(anew))}
             parts = [*folder.config.get("resumed", ()), resolved]
             with writing(folder.path):

@@ -212,6 +212,7 @@ class Recorder:
             total_updates=self._plan.total_updates,
             evaluation=coordinator.concern(Evaluation).newest(),
             usage=flat(self._bill()),
+            settings=coordinator.configuration.settings,
         )
 
     def _bill(self) -> Usage:

@@ -44,7 +44,7 @@ NOT_KEPT: Mapping[type, Mapping[str, str]] = {
         "non_publishing": _SETTING, "members": _SETTING,
     },
     Run: {"idle": _TIME, "configuration": _ELSEWHERE},
-    Configured: {"_known": _SETTING, "_keep": _ELSEWHERE},
+    Configured: {"_table": _SETTING, "_keep": _ELSEWHERE, "_kept": _ELSEWHERE},
     Claims: {"_uncounted": _SETTING, "_envs": _SETTING},
     Engine: {"_now": _TIME},
     Monitor: {"first_step": _TIME, "device": _TIME, "_finished": _ELSEWHERE},

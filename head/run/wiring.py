@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from artos.runs.plan import Plan
 from artos.specs.configuration import Configuration
-from artos.specs.members import ACTORS, EVALUATOR, LEARNER
+from artos.specs.members import ACTORS, EVALUATOR, SET, TRANSFER
 from head.run.concerns.budget import Budget
 from head.run.concerns.configured import Configured, Keep
 from head.run.concerns.episodes import EpisodesOver
@@ -17,6 +17,7 @@ from head.run.concerns.prewarming import Prewarming
 from head.run.concerns.records import Records
 from head.run.concerns.recovery import Recovery
 from head.run.concerns.relocation import Relocation
+from head.run.concerns.returns import Returns
 from head.run.concerns.sampling import Sampling
 from head.run.concerns.scaling import Scaler, Scaling
 from head.run.concerns.standstill import Standstill
@@ -26,7 +27,6 @@ from head.run.run import Run
 from triggers.pacing import hands_over_episodes
 from triggers.prewarm import PREWARM
 from triggers.table import Table
-from triggers.targets import TRANSFER
 
 
 def connect(
@@ -45,11 +45,12 @@ def connect(
 
         actor      --commit-->   cache buffer   --transfer-->        replay buffer
         actor      --commit-->   replay buffer  (no transfer trigger: same rows, same blocks)
-        replay buffer            --learner.*-->       learning     --invocation-->  learner
-        learner    --publish-->  model block
+        replay buffer            --LEARNER.*-->       learning     --invocation-->  learners
+        learner    --publish-->  its model block
         model block, time        --actors.*-->        sampling     --invocation-->  actors
         model block, time        --evaluator.play-->  evaluation   --invocation-->  evaluator
         forecast                 --actors.prewarm-->  prewarming   --order-->       process managers
+        whatever the table says  --set.NAME-->        configured   --settings-->    invocations
 
     Firings are passed on by direct calls; invocations, by the ``passers`` of the members: through a
     mailbox on this machine, by ZeroMQ to another node.
@@ -58,10 +59,11 @@ def connect(
     limits = limits or FailureLimits.within(plan.deadline)
     concerns = (
         Records(run),
-        Configured(run, configuration or Configuration(), keep),
+        configured := Configured(run, table, configuration or Configuration(), keep),
         Leases(run),
         Lag(run),
         Budget(run),
+        Returns(run, table),
         Scaling(run, table, scaler or Scaler(plan)),
         prewarming := Prewarming(run, table),
         sampling := Sampling(run, table),
@@ -75,10 +77,11 @@ def connect(
     )
     destinations = {
         TRANSFER: transfer.fire,
-        LEARNER: learning.fire,
+        **dict.fromkeys(plan.learners, learning.fire),
         ACTORS: sampling.fire,
         PREWARM: prewarming.fire,
         EVALUATOR: evaluation.fire,
+        SET: configured.fire,
     }
     run.wire(table, destinations, concerns)
     return run

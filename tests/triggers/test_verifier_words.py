@@ -15,7 +15,7 @@ from triggers.verify.verifier import faults
 SAID: list[tuple[str, Table, dict[str, object], list[str]]] = [
     ("an unknown role", table(lerner__update=rows()), {}, [
         "triggers['lerner.update']: there is no 'lerner.update': did you mean learner? "
-        "(write learner.METHOD, actors.METHOD, evaluator.play or transfer)"]),
+        "(write learner.METHOD, actors.METHOD, evaluator.play, set.NAME or transfer)"]),
     ("another method of the evaluator", table(evaluator__paly=ObjectKeyTrigger()), {}, [
         "triggers['evaluator.paly']: the evaluator has no method 'paly': write 'evaluator.play'"]),
     ("rows for the evaluator", table(evaluator__play=rows()), {}, [

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from artos.buffer.layout import MAX_CONSUMERS
 from artos.runs.plan import Plan
 from artos.specs.keys import EVALUATION, VERSION_KEY
-from artos.specs.members import ACTORS, EVALUATOR, LEARNER
+from artos.specs.members import ACTORS, EVALUATOR, SET, TRANSFER
 from artos.system.closest import closest
 from triggers.checks import unpublished
 from triggers.pacing import parts_of
+from triggers.setting import settable, setting_faults
 from triggers.table import Table
-from triggers.targets import TRANSFER, WITHOUT_A_METHOD, parsed
+from triggers.targets import WITHOUT_A_METHOD, parsed
 from triggers.verify import cycles, non_publishing
 from triggers.wiring import transfers
 
@@ -29,6 +30,8 @@ def faults(plan: Plan, table: Table) -> list[str]:
     for target, trigger in table.items():
         for part in trigger.parts():
             found += [f"triggers[{target!r}]: {fault}" for fault in part.faults(plan)]
+    for target in (each for each in table if parsed(each).role == SET):
+        found += [f"triggers[{target!r}]: {fault}" for fault in _set_faults(plan, table, target)]
     named = {key for trigger in table.values() for key in trigger.objects_read()}
     for name in plan.wanted:  # also by the workload or its scaling policy
         if name not in named:
@@ -44,28 +47,47 @@ def faults(plan: Plan, table: Table) -> list[str]:
 def _targets(plan: Plan, table: Table) -> Iterator[str]:
     known = {
         ACTORS: (*plan.methods.get(ACTORS, ()), *WITHOUT_A_METHOD),
-        LEARNER: plan.methods.get(LEARNER, ()),
+        **{name: plan.methods.get(name, ()) for name in plan.learners},
         EVALUATOR: (parsed(EVALUATION).method,),
         TRANSFER: ("",),
+        SET: tuple(settable(plan, table)),
     }
     for target in table:
         role, method = parsed(target)
         where = f"triggers[{target!r}]"
         if role not in known or (parsed(target).ships and method):
+            learners = ", ".join(f"{name}.METHOD" for name in plan.learners)
             yield (
                 f"{where}: there is no {target!r}{closest(role, [*known])} "
-                f"(write learner.METHOD, actors.METHOD, {EVALUATION} or transfer)"
+                f"(write {learners}, actors.METHOD, {EVALUATION}, {SET}.NAME or transfer)"
             )
+        elif method not in known[role] and role == SET:
+            can = ", ".join(f"{SET}.{name}" for name in known[SET]) or "nothing"
+            near = closest(method, known[SET])
+            yield f"{where}: {method!r} cannot be set while the run goes (what can: {can}){near}"
         elif method not in known[role]:
             near = _ADVICE.get(role) or closest(method, known[role])
             yield f"{where}: the {role.removesuffix('s')} has no method {method!r}{near}"
 
 
+def _set_faults(plan: Plan, table: Table, target: str) -> Iterator[str]:
+    """What is wrong with a row that sets something, by name known."""
+    name, values = parsed(target).method, table[target].sets
+    if not values:
+        yield f"sets nothing: write SetTrigger(when={table[target].name}(...), set=VALUE)"
+    elif name in settable(plan, table):
+        for value in values:
+            yield from setting_faults(plan, table, {name: value})
+
+
 def _edges(plan: Plan, table: Table) -> Iterator[str]:
     if plan.actors and not any(parsed(target).samples for target in table):
         yield 'nothing fires sampling: add e.g. "actors.sample": ObjectKeyTrigger("model_param")'
-    if not any(parsed(target).learns for target in table):
-        yield 'nothing fires the learner: add e.g. "learner.update": DataKeyTrigger(keys, n, size)'
+    for name in plan.learners:
+        if not any(parsed(target).role == name for target in table):
+            yield (
+                f'nothing fires the {name}: add e.g. "{name}.update": DataKeyTrigger(keys, n, size)'
+            )
     if plan.actors and plan.on_full == "wait" and not plan.consumers:
         yield (
             "nothing consumes data keys, so blocks fill up and actors wait forever: set "

@@ -128,6 +128,13 @@ class _Part:
         self._batch.prioritise(self._whole(values, len(self._batch.index)))
 
 
+def bound_lag(sampler: Sampler, max_lag: int) -> None:
+    """Have it leave out live rows that are older, if it bounds their age at all."""
+    live = sampler.live if isinstance(sampler, MixedSampler) else sampler
+    if live is not None and live.max_lag is not None:
+        live.max_lag = max_lag
+
+
 def drawn(sampler: Sampler, version: int, progress: float) -> DrawnBatch:
     """The batch of a learner at ``version``, when this share of its run is over.
 

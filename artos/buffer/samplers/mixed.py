@@ -32,6 +32,11 @@ class MixedSampler:
         self._parts, self.numbers = dict(parts), dict(numbers)
         self._store = BatchStore()
 
+    @property
+    def live(self) -> One | None:
+        """The part that draws live rows."""
+        return self._parts.get("")
+
     def sample(self, version: int | None = None) -> Sample:
         """A batch, live rows first. ``version`` is the learner's.
 

@@ -27,9 +27,13 @@ class Binding:
         drawn_lag: float = math.inf, *, each_round: bool,
     ) -> None:  # fmt: skip
         self._held, self._each_round = held, each_round
-        self._max_lags, self._drawn_lag = max_lags, drawn_lag
+        self.bound(max_lags, drawn_lag)
         self._asked = dict.fromkeys(held, -1)
         self._pulls: dict[int, Invoke] = {}
+
+    def bound(self, max_lags: Sequence[tuple[str, int, int]], drawn_lag: float) -> None:
+        """Rows may be so old from now on."""
+        self._max_lags, self._drawn_lag = max_lags, drawn_lag
 
     def joined(self, actor: int) -> None:
         """The actor joins: it has missed the pulls of the others."""

@@ -1,15 +1,21 @@
-"""Settings that a user changes while the run goes, by ``artos set``."""
+"""Settings that change while the run goes: by ``artos set``, or as its table says."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 
 from artos.errors import Refused
 from artos.runs.run_config import CONFIG
-from artos.specs.configuration import Changeable, Configuration
-from artos.specs.members import LEARNER
+from artos.specs.configuration import MAX_LAG, Configuration
 from head.run.coordination.concern import Concern
 from head.run.run import Run
+from triggers.events import Event, Firing
+from triggers.setting import bound, following, setting_faults
+from triggers.table import Table
+from triggers.targets import parsed
+
+_log = logging.getLogger(__name__)
 
 Keep = Callable[[Configuration], None]
 
@@ -18,19 +24,29 @@ class Configured(Concern[Run]):
     """Changes ``run.configuration``, by which invocations are made, and journals what changes.
 
     A run that goes on has the ``configuration`` that it was left with. ``keep`` writes down each.
+
+    A lower ``max_lag`` bounds at once how far ahead actors are from now on. Rows that they were
+    granted before are still learned from as they come, for as many versions as they may be old: if
+    they were given up, there might be none to make the next version of.
     """
 
-    def __init__(self, run: Run, configuration: Configuration, keep: Keep | None = None) -> None:
+    def __init__(
+        self, run: Run, table: Table, configuration: Configuration, keep: Keep | None = None
+    ) -> None:
         super().__init__(run)
-        self._keep = keep
-        known = self._known = changeable(run)
-        gone = [name for name in configuration.settings if name not in known]
+        self._table, self._keep = table, keep
+        self._kept, self._tightens = True, -1
+        named = configuration.settings
+        gone = [n for n in named if setting_faults(run.plan, table, {n: named[n]})]
         run.configuration = configuration.without(gone)
+        if (most := self.run.configuration.max_lag) is not None:
+            bound(table, most)
 
     def begin(self) -> None:
         """What was changed before holds from the first invocation on."""
         if self.run.configuration.settings:
             self._journal(self.run.configuration.settings)
+            self._bound()  # triggers that go on from a snapshot may have had another
 
     def set(self, settings: Mapping[str, float]) -> Configuration:
         """Go on with these settings; returns all that hold from the next invocation on.
@@ -39,25 +55,62 @@ class Configured(Concern[Run]):
             Refused: no such setting may change, or it may not have that value; all faults at once.
                 Or it cannot be written down.
         """
-        found = self.run.configuration.changed(settings, self._known)
-        if self._keep is not None:
+        if wrong := setting_faults(self.run.plan, self._table, settings):
+            raise Refused(wrong)
+        found = self.run.configuration.changed(settings)
+        try:
+            self._write(found)
+        except OSError as error:
+            why = f"{CONFIG} cannot be written ({error.strerror})"
+            raise Refused([f"nothing was changed: {why}: make room and set it again"]) from error
+        self._change(found, settings)
+        return found
+
+    def fire(self, firing: Firing) -> None:
+        """A trigger that sets something fired."""
+        name = parsed(firing.trigger).method
+        present = self.run.configuration.settings.get(name)
+        value = following(self._table[firing.trigger].sets, present)
+        if value is None:
+            self.run.in_vain(firing)
+            return
+        self._change(self.run.configuration.changed({name: value}), {name: value})
+        self._kept = False
+        self.tick()
+
+    def tick(self) -> None:
+        """Write down what a trigger set; it holds even while that is not possible."""
+        if not self._kept:
             try:
-                self._keep(found)
+                self._write(self.run.configuration)
             except OSError as error:
-                why = f"{CONFIG} cannot be written ({error.strerror})"
-                raise Refused(
-                    [f"nothing was changed: {why}: make room and set it again"]
-                ) from error
+                _log.warning("%s cannot be written (%s): a resumed run would not go on with what "
+                             "was set; it is tried again", CONFIG, error.strerror)  # fmt: skip
+
+    def happened(self, event: Event) -> None:
+        """With some version all rows are used that were granted under a larger ``max_lag``."""
+        due = self.run.is_version(event) and 0 <= self._tightens <= event.version
+        if due and (most := self.run.configuration.max_lag) is not None:
+            self._tightens = -1
+            bound(self._table, most)
+
+    def _write(self, configuration: Configuration) -> None:
+        if self._keep is not None:
+            self._keep(configuration)
+        self._kept = True
+
+    def _change(self, found: Configuration, settings: Mapping[str, float]) -> None:
         self.run.configuration = found
         self._journal(settings)
-        return self.run.configuration
+        if MAX_LAG in settings:
+            self._bound()
+
+    def _bound(self) -> None:
+        if (most := self.run.configuration.max_lag) is not None:
+            before = bound(self._table, most, granted=True)
+            self._tightens = self.run.version + before + 1 if before > most else -1
 
     def _journal(self, settings: Mapping[str, float]) -> None:
         run = self.run
         line = {"set": {**settings}, "configuration": run.configuration.number}
         run.ports.journal.write({**line, "version": run.version})
-
-
-def changeable(run: Run) -> Mapping[str, Changeable]:
-    """What may be set while the run goes, by the names that users know."""
-    return {f"{LEARNER}.{each.name}": each for each in run.plan.changeable}

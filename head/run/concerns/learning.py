@@ -44,7 +44,9 @@ class Learning(Concern[Run]):
             used, steps = run.progress.used, run.progress.consumed
             number, (role, method), claims = firing.number, parsed(target), firing.claims
             call = Invoke(number, target, method, claims, progress=used, steps=steps,
-                          settings=run.configuration.of(role))  # fmt: skip
+                          settings=run.configuration.of(role),
+                          configuration=run.configuration.number,
+                          max_lag=run.configuration.max_lag)  # fmt: skip
             run.invoke(Member(role), call)
             run.claims.claim(target, claims)
         else:

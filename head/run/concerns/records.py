@@ -26,8 +26,9 @@ class Records(Concern[Run]):
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """A member's answer in numbers."""
         run, monitor, role = self.run, self.run.monitor, self.run.members.role(member)
+        set_ = {"configuration": call.configuration} if call.configuration else {}
         if role.publishes:
-            facts = {"version": done.version, "times": done.times}
+            facts = {"version": done.version, **set_, "times": done.times}
             if done.nothing:
                 monitor.empty_draws += 1
                 facts["nothing"] = done.nothing
@@ -42,4 +43,4 @@ class Records(Concern[Run]):
         monitor.stepped(run.ports.clock.now() - done.seconds)
         costs = {"waited": done.waited, "restored": done.restored}
         paid = {name: round(seconds, 6) for name, seconds in costs.items() if seconds}
-        return {"version": done.version, **paid}
+        return {"version": done.version, **set_, **paid}

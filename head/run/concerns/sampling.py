@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from artos.protocol.invocations import Done, Invoke
+from artos.specs.configuration import ENV, MAX_LAG
 from artos.specs.members import ACTORS, Member
 from head.run.concerns.binding import Binding
 from head.run.coordination.concern import NOTHING, Concern
@@ -30,7 +32,8 @@ class Sampling(Concern[Run]):
         super().__init__(run)
         self.window = window(run.plan, table)
         each_round = "actors.sync" not in run.plan.triggers
-        self.binding = Binding(run.held, max_lags(table), drawn_lag(table), each_round=each_round)
+        self.binding = Binding(run.held, *self._lags(table), each_round=each_round)
+        self._table = table
         self._early: dict[tuple[str, tuple[int, ...] | None], Firing] = {}
         self._begun = False
 
@@ -39,10 +42,17 @@ class Sampling(Concern[Run]):
         if isinstance(event, Joined):
             self.binding.joined(event.actor)
         elif self.run.is_version(event):
+            self.binding.bound(*self._lags(self._table))
             self._begun, early, self._early = True, self._early, {}
             for firing in early.values():
                 self.fire(firing)
             self.window.ahead = event.ahead
+
+    def _lags(self, table: Table) -> tuple[list[tuple[str, int, int]], float]:
+        """How old rows may be: where it was lowered, those that are sampled from now on."""
+        most = self.run.configuration.settings.get(MAX_LAG, math.inf)
+        handed = [(target, size, int(min(lag, most))) for target, size, lag in max_lags(table)]
+        return handed, min(drawn_lag(table), most)
 
     def admits(self, firing: Firing) -> bool:
         """Whether more rounds are granted."""
@@ -108,7 +118,8 @@ class Sampling(Concern[Run]):
                     self.binding.asked(actor, run.version)
                 self.window.granted(actor, self.binding.oldest(actor))
                 self._send(actor, self.binding.before_round(actor))
-                call = Invoke(number, target, method, (), stop, bind, used, steps, run.idle)
+                call = Invoke(number, target, method, (), stop, bind, used, steps, run.idle,
+                              run.configuration.of(ENV), run.configuration.number)  # fmt: skip
                 self._send(actor, call)
                 granted += 1
             elif firing.actors is not None:

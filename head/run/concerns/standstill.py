@@ -9,11 +9,12 @@ from typing import Any
 from artos.errors import DeadlineExceeded
 from artos.protocol.invocations import Done, Invoke
 from artos.specs.keys import EVALUATION
-from artos.specs.members import Member
+from artos.specs.members import SET, Member
 from head.run.concerns.failures import FailureLimits
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
 from triggers.prewarm import PREWARM
+from triggers.targets import parsed
 
 _log = logging.getLogger(__name__)
 _NOTICE_SECONDS = 30.0
@@ -80,6 +81,6 @@ class Standstill(Concern[Run]):
     def _nothing_is_left(self) -> bool:
         run = self.run
         works = run.roster.anybody_works(run.invocations, but_pulls=True)
-        clocks = run.engine.clocks() - _BESIDE
+        clocks = {t for t in run.engine.clocks() - _BESIDE if parsed(t).role != SET}
         idle = not works and run.roster.all_ready(run.actors) and not run.ending.trained
         return idle and run.vain.issuperset(clocks)

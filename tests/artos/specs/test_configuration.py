@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from artos.errors import Refused
-from artos.specs.configuration import Changeable, Configuration
+from artos.specs.configuration import Changeable, Configuration, faults
 
 KNOWN = {
     "learner.lr": Changeable("lr", gt=0),
@@ -14,8 +11,8 @@ KNOWN = {
 
 
 def test_each_change_is_another_configuration_and_the_others_stay() -> None:
-    first = Configuration().changed({"learner.lr": 0.5}, KNOWN)
-    second = first.changed({"learner.clip": 0.0}, KNOWN)
+    first = Configuration().changed({"learner.lr": 0.5})
+    second = first.changed({"learner.clip": 0.0})
     assert (first.number, first.settings) == (1, {"learner.lr": 0.5})
     assert (second.number, second.of("learner")) == (2, {"lr": 0.5, "clip": 0.0})
     assert second.of("actors") == {}
@@ -23,20 +20,18 @@ def test_each_change_is_another_configuration_and_the_others_stay() -> None:
 
 def test_all_that_is_wrong_is_said_at_once_and_what_can_be_set() -> None:
     wrong = {"learner.lr": 0.0, "learner.clip": 1.5, "learner.cilp": 0.5, "gamma": 1.0}
-    with pytest.raises(Refused) as refused:
-        Configuration().changed(wrong, KNOWN)
     cannot = "cannot be set while the run goes (what can: learner.lr, learner.clip)"
-    assert refused.value.faults == (
+    assert [*faults(wrong, KNOWN)] == [
         "learner.lr must be above 0, not 0",
         "learner.clip must be at most 1, not 1.5",
         f"learner.cilp {cannot}: did you mean learner.clip or learner.lr?",
         f"gamma {cannot}",
-    )
+    ]
 
 
 def test_where_nothing_can_be_set_that_is_said() -> None:
-    with pytest.raises(Refused, match="what can: nothing"):
-        Configuration().changed({"learner.lr": 1.0}, {})
+    (fault,) = faults({"learner.lr": 1.0}, {})
+    assert "what can: nothing" in fault
 
 
 def test_settings_that_are_left_out_are_a_change_too() -> None:

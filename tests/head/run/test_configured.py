@@ -33,7 +33,7 @@ def configured(run: Troupe, configuration: Configuration, failing: bool = False)
         if failing:
             raise OSError(28, "No space left on device")
 
-    return Configured(run.coordinator, configuration, keep)
+    return Configured(run.coordinator, full_batch(), configuration, keep)
 
 
 def journalled(folder: Path) -> list[dict[str, object]]:

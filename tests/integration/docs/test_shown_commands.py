@@ -226,6 +226,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         )
     ),
     "artos simulate --nodes 4 --slots 8 --devices 2 --mix mix.toml": Run(),
+    "artos simulate --nodes 4 --slots 100 --devices 1 --mix saturated.toml": Run(),
     "artos run ppo --actors 4 --set pipeline=dual": Run("--total-steps 2048"),
     "artos explain ppo --actors 4 --set pipeline=dual+minibatch": EXACT,
     "artos run my_algo.py:workload --set steps=0": REFUSED,

@@ -1,0 +1,54 @@
+"""Mean returns and numbers of episodes, for triggers that wait for them."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from artos.protocol.invocations import Done, Invoke
+from artos.specs.configuration import ENV
+from artos.specs.keys import EPISODES, episodes_of
+from artos.specs.members import Member
+from head.run.coordination.concern import NOTHING, Concern
+from head.run.run import Run
+from triggers.events import Published
+from triggers.table import Table
+
+
+class Returns(Concern[Run]):
+    """Publishes ``mean_return_N`` and ``episodes_ended`` with reports of actors, as triggers read.
+
+    For a mean only episodes count that began since a setting of the environments was changed last,
+    so no curriculum goes on by what was easier. As long as they are fewer than N it is NaN.
+    """
+
+    def __init__(self, run: Run, table: Table) -> None:
+        super().__init__(run)
+        read = {name: episodes_of(name) for t in table.values() for name in t.objects_read()}
+        self._counts, self._episodes = EPISODES in read, 0
+        self._last = {name: deque[float](maxlen=most) for name, most in read.items() if most}
+        self._env: Mapping[str, float] = {}
+        self._since = self._told = 0
+
+    def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
+        """An actor has finished episodes."""
+        if not ((self._counts or self._last) and self.run.members.role(member).samples):
+            return NOTHING
+        if self._counts and done.returns:
+            self._episodes += len(done.returns)
+            self.run.feed(Published(EPISODES, self._episodes, value=(self._episodes,)))
+        configuration = self.run.configuration
+        if (now := configuration.of(ENV)) != self._env:
+            self._env, self._since = now, configuration.number
+            for last in self._last.values():
+                last.clear()
+        begun = done.begun or (0,) * len(done.returns)
+        new = [r for r, at in zip(done.returns, begun, strict=True) if at >= self._since]
+        for name, last in self._last.items():
+            last.extend(new)
+            self._told += 1
+            mean = sum(last) / len(last) if len(last) == last.maxlen else math.nan
+            self.run.feed(Published(name, self._told, value=(mean,)))
+        return NOTHING

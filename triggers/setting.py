@@ -1,0 +1,170 @@
+"""A trigger that sets what ``artos set`` sets, and what may be set at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from artos.runs.plan import Plan
+from artos.specs.configuration import ENV, MAX_LAG, Changeable, faults
+from artos.specs.members import LEARNER, SET
+from triggers.base import Trigger
+from triggers.pacing import (
+    hands_over_episodes,
+    in_step,
+    is_of_some,
+    lag_of,
+    lead,
+    paced,
+    parts_of,
+    rows_ahead,
+)  # fmt: skip
+from triggers.targets import parsed
+
+if TYPE_CHECKING:
+    from triggers.events import Event, Firing
+    from triggers.table import Table
+
+
+@dataclass
+class SetTrigger(Trigger):
+    """Sets what its target names, ``"set.env.difficulty"``, when the trigger ``when`` fires.
+
+    ``set`` is the value, or the values one after the other: with each firing the one that follows
+    the present value. If that is none of them it is the first, unless somebody has set another:
+    that stays. So it needs no memory, and a resumed run goes on where it was.
+    """
+
+    when: Trigger
+    set: float | tuple[float, ...]
+    sets: tuple[float, ...] = field(init=False, repr=False, compare=False, default=())
+
+    def __post_init__(self) -> None:
+        self.sets = tuple(self.set) if isinstance(self.set, tuple | list) else (self.set,)
+
+    def check(self, event: Event, now: float) -> Firing | None:
+        """As its condition."""
+        return self.when.check(event, now)
+
+    def due(self) -> float | None:
+        """When its condition is."""
+        return self.when.due()
+
+    def words(self) -> str:
+        """Its condition, and its values."""
+        values = ", then ".join(f"{value:g}" for value in self.sets)
+        return f"{self.when.words()}: sets {values}"
+
+    def faults(self, plan: Plan) -> Iterator[str]:
+        """Values that are no numbers or come twice, and a condition that hands over rows."""
+        if not self.sets:
+            yield "sets nothing: give set=VALUE, or set=(VALUE, VALUE) one after the other"
+        for value in self.sets:
+            if not (isinstance(value, int | float) and math.isfinite(value)):
+                yield f"set must be a finite number or several, not {value!r}"
+        if len({*self.sets}) < len(self.sets):
+            yield f"set={self.sets} has a value twice, so what follows it is unknown: leave one out"
+        if any(part.demand or part.draw or part.sets for part in self.when.parts()):
+            yield f"{self.when.name} does more than say when: let a trigger that claims nothing"
+
+    def misfit(self, target: str) -> str:
+        """It sets, and fires nobody."""
+        if parsed(target).role == SET:
+            return ""
+        return (
+            f'a SetTrigger fires nobody: let its row be called "{SET}.NAME", as "{SET}.env.level"'
+        )
+
+    def objects_read(self) -> tuple[str, ...]:
+        """Those of its condition."""
+        return self.when.objects_read()
+
+    def parts(self) -> tuple[Trigger, ...]:
+        """Itself and the primitives of its condition."""
+        return (self, *self.when.parts())
+
+
+def following(values: tuple[float, ...], present: float | None) -> float | None:
+    """The value to be set after the present one; None if there is none, or that is to stay.
+
+    ``present`` is None where nothing has been set yet.
+    """
+    if present is None:
+        return values[0]
+    after = values.index(present) + 1 if present in values else len(values)
+    return values[after] if after < len(values) else None
+
+
+def settable(plan: Plan, table: Table) -> dict[str, Changeable]:
+    """What may be set while a run goes, by the names that users know."""
+    found = {f"{LEARNER}.{each.name}": each for each in plan.changeable}
+    found |= {f"{ENV}.{each.name}": each for each in plan.settable}
+    bounded = any(lag_of(part) is not None for part in parts_of(table))
+    return found | ({MAX_LAG: Changeable(MAX_LAG, ge=0, kind="int")} if bounded else {})
+
+
+def setting_faults(plan: Plan, table: Table, settings: Mapping[str, float]) -> list[str]:
+    """What is wrong with settings for a run of this table, which stays as it is."""
+    found = [*faults(settings, settable(plan, table))]
+    return (
+        found if found or MAX_LAG not in settings else _lag_faults(plan, table, settings[MAX_LAG])
+    )
+
+
+def _lag_faults(plan: Plan, table: Table, value: float) -> list[str]:
+    """Whether a run could go on with another ``max_lag``."""
+    from triggers.verify import verifier  # noqa: PLC0415  # which asks for what may be set, too
+
+    other, most = deepcopy(table), int(value)
+    acting = {target: trigger for target, trigger in other.items() if not trigger.sets}
+    bound(acting, most)
+    stuck = [part.name for part in parts_of(acting) if lag_of(part) not in (None, most)]
+    if stuck:
+        return [f"{each} keeps its max_lag: let it override bound(max_lag, lead)" for each in stuck]
+    if found := verifier.faults(plan, acting):
+        return found
+    if most < lead(table) and not _can_wait(plan, table):
+        return [_GIVEN_UP.format(most)]
+    if most > lead(table) and plan.consumers and not hands_over_episodes(table):
+        needed = rows_ahead(plan, acting, most)
+        return [_NO_ROOM.format(most, needed, plan.capacity)] if needed > plan.capacity else []
+    return []
+
+
+def _can_wait(plan: Plan, table: Table) -> bool:
+    """Whether rows that were granted before are used before ``max_lag`` is lower.
+
+    Else they might be given up while no other round is granted before the next version.
+    """
+    part = paced(plan, table)
+    some = part is not None and part.demand is not None and is_of_some(plan, part.demand)
+    sampling = [p for target, t in table.items() if parsed(target).samples for p in t.parts()]
+    return some or in_step(plan, table) or any(part.cadence is None for part in sampling)
+
+
+_GIVEN_UP = (
+    "max_lag={0} would have rows given up that the next version is to be made of, as an update of "
+    "this table takes more or less than a round of an actor: end the run and have it go on with "
+    "--set max_lag={0}"
+)
+_NO_ROOM = (
+    "max_lag={0} lets actors be {0} rounds ahead, for which each needs a block of {1} rows, and it "
+    "has {2}: end the run and have it go on with --set max_lag={0}, or begin it with capacity={1}"
+)
+
+
+def bound(table: Mapping[str, Trigger], max_lag: int, *, granted: bool = False) -> int:
+    """Bound the lag of all rows whose lag is bounded; returns what it was bounded to until now.
+
+    With ``granted`` rows may have been granted under the present bounds, and may be needed: these
+    still hold for them where they are larger.
+    """
+    before = 0
+    for part in parts_of(table):
+        now = lag_of(part) or 0
+        part.bound(max(now, max_lag) if granted else max_lag, max_lag)
+        before = max(before, now)
+    return before
