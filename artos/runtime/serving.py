@@ -44,6 +44,7 @@ from artos.runtime.member import (
     no_duties,
     serve,
 )
+from artos.runtime.other_learners import other_learners
 from artos.runtime.replicable import device_of_replica
 from artos.runtime.shared_cores import SharedCores
 from artos.specs.contracts import Actor
@@ -70,8 +71,9 @@ def seed_of(seed: int, *path: int) -> int:
 
 def actor_role(plan: Plan, site: Site, model: ModelBlock) -> tuple[ActorRole, int]:
     """Set up an actor as one part of a process; returns the role and its incarnation."""
-    context = actor_context(plan, site)
-    return ActorRole(_workload(plan).actor, context, model[MODEL]), context.incarnation
+    context, actor = actor_context(plan, site), _workload(plan).actor
+    others = other_learners(plan, site, actor.reads) if plan.read_learners else None
+    return ActorRole(actor, context, model[MODEL], others), context.incarnation
 
 
 def actor_context(plan: Plan, site: Site) -> ActorContext:
@@ -151,7 +153,10 @@ def learner_role(
         if draw.target.startswith(f"{plan.learner}.")
     }
     meter = meter_of(device)
-    return LearnerRole(learner, model[MODEL], blocks, samplers, meter, cores, publish, group)
+    acts = plan.learner == site.members.publisher.role
+    return LearnerRole(
+        learner, model[MODEL], blocks, samplers, meter, cores, publish, group, acts=acts
+    )
 
 
 def _group(plan: Plan, site: Site, gathering: Gathering, device: str) -> ReplicaGroup:
@@ -316,8 +321,9 @@ def _actor(prepared: PreparedActor, site: Site) -> tuple[Role, int]:
     """Set an actor up, in the same steps whether it was prepared long ago or just now."""
     context = actor_context(prepared.plan, site)
     own_streams(context.seed)
-    model = ModelBlock.attach(site.model_path)
-    return ActorRole(prepared.actor, context, model[MODEL]), context.incarnation
+    plan, actor, model = prepared.plan, prepared.actor, ModelBlock.attach(site.model_path)
+    others = other_learners(plan, site, actor.reads) if plan.read_learners else None
+    return ActorRole(actor, context, model[MODEL], others), context.incarnation
 
 
 _SET_UP: dict[str, Callable[[Plan, Site, Line], tuple[Role, int]]] = {
