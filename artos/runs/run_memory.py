@@ -100,6 +100,15 @@ class RunMemory(Closing):
         for each, spec in zip(self.plan.data, self.plan.data_blocks().values(), strict=True):
             filled(self.site.data_path(each.name), spec, each)
 
+    @property
+    def version(self) -> int:
+        """The newest version of the weights that an actor here can act with.
+
+        -1 while there is none, of them or of another learner that actors read.
+        """
+        read = (self.beside[name][MODEL] for name in self.plan.read_learners)
+        return -1 if any(each.version < 0 for each in read) else self.weights.version
+
     def model_of(self, learner: str) -> ModelBlock:
         """The model block of a learner."""
         return self.beside.get(learner, self.model)
