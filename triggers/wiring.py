@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import deepcopy
 
 import msgspec
@@ -100,9 +101,10 @@ def transfers(table: Table) -> Table:
 
 
 def cache_plan(plan: Plan, table: Table) -> Plan:
-    """The plan of the workers: blocks wait for transfers, and weights are the only object.
+    """The plan of the workers: blocks wait for transfers, and weights are the only objects.
 
-    The evaluator does not live there, nor are data sets read there.
+    The evaluator does not live there, nor are data sets read there. Of learners beside the first
+    there are the weights of those that actors read.
     """
     return msgspec.structs.replace(
         plan,
@@ -110,11 +112,20 @@ def cache_plan(plan: Plan, table: Table) -> Plan:
         on_full="wait",
         data=(),
         consumers=stage_consumers(plan, table),
-        objects=tuple(
-            ObjectSpec.sized(o.name, o.public, o.readers, o.history, o.every)
-            for o in plan.objects
-            if o.name == MODEL_PARAM
+        objects=_public(plan.objects),
+        beside=tuple(
+            msgspec.structs.replace(each, objects=_public(each.objects))
+            for each in plan.beside
+            if each.learner in plan.read_learners
         ),
+    )
+
+
+def _public(objects: Iterable[ObjectSpec]) -> tuple[ObjectSpec, ...]:
+    return tuple(
+        ObjectSpec.sized(o.name, o.public, o.readers, o.history, o.every)
+        for o in objects
+        if o.name == MODEL_PARAM
     )
 
 

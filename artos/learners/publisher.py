@@ -23,6 +23,11 @@ def published(learner: Learner) -> tuple[ObjectKey, ...]:
     return (found,) if isinstance(found, ObjectKey) else tuple(found)
 
 
+def _own(name: str) -> str:
+    """The object whose value is an array of a version, which actors may name with its role."""
+    return name.removeprefix(READS).rpartition("/")[2]
+
+
 class Publisher:
     """Call it with a name and a value to make the value the newest version of that object.
 
@@ -73,10 +78,10 @@ class Publisher:
         if self._weights is None:
             return
         read = [a.name for a in self._weights.spec.arrays if a.name.startswith(READS)]
-        values = {name: self.newest(name.removeprefix(READS)) for name in read}
+        values = {name: self.newest(_own(name)) for name in read}
         for name, value in values.items():
             if value is None:
-                raise BadObject(name.removeprefix(READS), UNSAID)
+                raise BadObject(_own(name), UNSAID)
         self._weights.publish({**live, **values}, firing)
 
     def newest(self, name: str) -> NDArray[Any] | None:

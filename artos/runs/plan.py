@@ -17,7 +17,7 @@ from artos.specs.actor_count import Actors, Manual
 from artos.specs.configuration import Changeable
 from artos.specs.data import DataSet
 from artos.specs.elastic import Elastic
-from artos.specs.keys import EVALUATION, CheckpointSetting, DataKey, OnFull
+from artos.specs.keys import EVALUATION, OTHER_VERSIONS, CheckpointSetting, DataKey, OnFull
 from artos.specs.members import LEARNER, Member, Members
 from artos.specs.reference import Reference
 from artos.specs.servers import ServerSpec
@@ -135,6 +135,22 @@ class Plan(msgspec.Struct, frozen=True):
             return self
         own = {each.learner: each for each in self.beside}[learner]
         return msgspec.structs.replace(self, **msgspec.structs.asdict(own), beside=())
+
+    @property
+    def read_learners(self) -> tuple[str, ...]:
+        """The learners beside the first of which actors read something."""
+        front, names = OTHER_VERSIONS, (key.name for key in self.data_keys)
+        return tuple(name.removeprefix(front) for name in names if name.startswith(front))
+
+    def object_name(self, name: str) -> str:
+        """What an object is called in events: those of the first learner have short names."""
+        return name.removeprefix(f"{self.learner}/")
+
+    @property
+    def every_object(self) -> dict[str, ObjectSpec]:
+        """All objects that are published, by those names."""
+        others = {f"{each.learner}/{o.name}": o for each in self.beside for o in each.objects}
+        return {o.name: o for o in self.objects} | others
 
     @property
     def leases_device(self) -> bool:

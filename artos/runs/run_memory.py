@@ -106,6 +106,11 @@ class RunMemory(Closing):
         """The descriptor of the lock that shows that this memory is in use."""
         return self._folder.lock
 
+    def unpin(self, actor: int) -> None:
+        """Let go of what a process of an actor that is gone had pinned."""
+        for block in (self.model, *self.beside.values()):
+            block[MODEL].unpin(actor)
+
     @property
     def weights(self) -> ObjectRegion:
         """The region of the policy's weights and the learner's state."""

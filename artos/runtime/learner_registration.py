@@ -14,7 +14,7 @@ from artos.learners.context import LearnerContext
 from artos.learners.publisher import UNSAID, Publisher, published
 from artos.runs.plan import CPU, POOL, Plan
 from artos.specs.contracts import Learner, broken
-from artos.specs.keys import MODEL_PARAM, PARAMS, READS, VALUE, ArraySpec, objects_of
+from artos.specs.keys import MODEL_PARAM, PARAMS, READS, VALUE, ArraySpec, full_name, objects_of
 from artos.specs.members import LEARNER, NOT_LEARNERS
 from artos.specs.workload import Workload
 from artos.system.usable_cpus import usable_cpus
@@ -61,9 +61,13 @@ def objects(
     """The weights with what actors read, and a learner's objects as the supervisor reads them."""
     first = next(iter(workload.every_learner))
     others, actor = published(workload.every_learner[name]), workload.actor
-    reads = objects_of(actor.reads, name, first)
+    known = {full_name(key.name, name): key for key in others}
     # A value that actors read has the slot and the version of the weights, so they never mix.
-    read = [ArraySpec(READS + k.name, k.shape, k.dtype) for k in others if k.name in reads]
+    read = [
+        ArraySpec(READS + each, key.shape, key.dtype)
+        for each in actor.reads
+        if (key := known.get(full_name(each, first))) is not None
+    ]
     past = (actor.history, actor.every) if name == first else (0, 1)
     return (
         ObjectSpec.sized(MODEL_PARAM, (*weights, *read), readers, *past),

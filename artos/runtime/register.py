@@ -46,6 +46,7 @@ from artos.specs.data import DataSet
 from artos.specs.keys import (
     EVALUATION,
     MODEL_PARAM,
+    OTHER_VERSIONS,
     PARAMS,
     ArraySpec,
     CheckpointSetting,
@@ -53,6 +54,7 @@ from artos.specs.keys import (
     ObjectKey,
     OnFull,
     full_name,
+    read_learners,
 )
 from artos.specs.members import ACTORS
 from artos.specs.reference import Reference
@@ -279,7 +281,9 @@ def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
                 f"data key {key.name!r} is declared as {key.dtype}{list(key.shape)}, but the actor "
                 f"writes {theirs.dtype}{list(theirs.shape)}: declare that, or leave data_keys out"
             )
-    return declared
+    # Beside the version that every row has: those of what actors read of other learners.
+    others = read_learners(workload.actor.reads, next(iter(workload.every_learner)))
+    return (*declared, *(DataKey(OTHER_VERSIONS + name, (), "int64", 1, False) for name in others))
 
 
 def _module(workload: Workload, seed: int, faults: list[str]) -> Any:

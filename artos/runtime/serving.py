@@ -46,6 +46,7 @@ from artos.runtime.member import (
     no_duties,
     serve,
 )
+from artos.runtime.other_learners import other_learners
 from artos.runtime.shared_cores import SharedCores
 from artos.specs.contracts import Actor
 from artos.specs.members import ACTORS, EVALUATOR, LEARNER, SERVER, Member
@@ -81,8 +82,9 @@ def actor_role(
 
     ``bell`` is how it wakes a server, by the server's name.
     """
-    context = actor_context(plan, site, bell)
-    return ActorRole(_workload(plan).actor, context, model[MODEL]), context.incarnation
+    context, actor = actor_context(plan, site, bell), _workload(plan).actor
+    others = other_learners(plan, site, actor.reads) if plan.read_learners else None
+    return ActorRole(actor, context, model[MODEL], others), context.incarnation
 
 
 def actor_context(plan: Plan, site: Site, bell: BellOf = no_bell) -> ActorContext:
@@ -172,7 +174,8 @@ def learner_role(
         if draw.target.startswith(f"{plan.learner}.")
     }
     meter = meter_of(device)
-    return LearnerRole(learner, model[MODEL], blocks, samplers, meter, cores, publish)
+    acts = plan.learner == site.members.publisher.role
+    return LearnerRole(learner, model[MODEL], blocks, samplers, meter, cores, publish, acts=acts)
 
 
 def _goals(plan: Plan) -> Goals:
@@ -340,8 +343,9 @@ def _actor(prepared: PreparedActor, site: Site) -> tuple[Role, int]:
     """Set an actor up, in the same steps whether it was prepared long ago or just now."""
     context = actor_context(prepared.plan, site, bells(prepared.plan, site))
     own_streams(context.seed)
-    model = ModelBlock.attach(site.model_path)
-    return ActorRole(prepared.actor, context, model[MODEL]), context.incarnation
+    plan, actor, model = prepared.plan, prepared.actor, ModelBlock.attach(site.model_path)
+    others = other_learners(plan, site, actor.reads) if plan.read_learners else None
+    return ActorRole(actor, context, model[MODEL], others), context.incarnation
 
 
 def _server(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:

@@ -16,6 +16,10 @@ CheckpointSetting = Literal["model", "all"]
 VERSION_KEY = "policy_version"
 """Implied data key: the policy version that produced a row."""
 
+OTHER_VERSIONS = f"{VERSION_KEY}."
+"""Begins data keys: the version of another learner that a row was made by, ``policy_version.NAME``,
+where actors read what that learner publishes."""
+
 AGES_KEY = "ages"
 """Data key (uint8, per environment): steps since the episode's first observation, at most 255."""
 
@@ -64,6 +68,12 @@ def objects_of(names: Iterable[str], learner: str, first: str) -> list[str]:
     """
     parts = (full_name(name, first).split("/", 1) for name in names)
     return [name for role, name in parts if role == learner]
+
+
+def read_learners(names: Iterable[str], first: str) -> tuple[str, ...]:
+    """The learners beside the first of which something is read, in order."""
+    roles = (full_name(name, first).partition("/")[0] for name in names)
+    return tuple(dict.fromkeys(role for role in roles if role != first))
 
 
 EPISODES = "episodes_ended"

@@ -107,7 +107,7 @@ class Inline:
             role.close()
         if self._members.role(member).samples:
             self._node.blocks[member.rank].recover()
-            self._node.weights.unpin(member.rank)
+            self._node.unpin(member.rank)
 
     def start(self, member: Member) -> None:
         """Set the member up again before anything else runs."""

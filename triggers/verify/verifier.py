@@ -10,7 +10,7 @@ from artos.specs.keys import ANSWER, EVALUATION, VERSION_KEY
 from artos.specs.members import ACTORS, EVALUATOR, SET, TRANSFER
 from artos.system.closest import closest
 from triggers.checks import unpublished
-from triggers.pacing import parts_of
+from triggers.pacing import bounds_lag, parts_of
 from triggers.requests import request_faults
 from triggers.setting import settable, setting_faults
 from triggers.table import Table
@@ -31,6 +31,11 @@ def faults(plan: Plan, table: Table) -> list[str]:
     for target, trigger in table.items():
         for part in trigger.parts():
             found += [f"triggers[{target!r}]: {fault}" for fault in part.faults(plan)]
+        if parsed(target).role in plan.learners[1:] and bounds_lag(trigger):
+            found.append(
+                f"triggers[{target!r}]: max_lag counts versions of the {plan.learner}, whose "
+                "weights actors act with: leave it to that one's targets"
+            )
     for target in (each for each in table if parsed(each).role == SET):
         found += [f"triggers[{target!r}]: {fault}" for fault in _set_faults(plan, table, target)]
     named = {key for trigger in table.values() for key in trigger.objects_read()}
