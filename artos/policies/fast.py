@@ -289,7 +289,7 @@ class TorchActor:
     """
 
     def __init__(self, module: nn.Module, seed: int) -> None:
-        self._module, self._views = module.eval(), _Views(module)
+        self.module, self._views = module.eval(), _Views(module)
         self._tensors = named_tensors(module)
         self._own = isinstance(module, ActorCritic)
         generator = torch.Generator().manual_seed(seed)
@@ -304,11 +304,11 @@ class TorchActor:
 
     def snapshot(self) -> dict[str, Any]:
         """The states of its random streams, and what parts of the module keep from call to call."""
-        generator: Any = getattr(self._module, "generator", None)
+        generator: Any = getattr(self.module, "generator", None)
         own = None if generator is None else generator.get_state().numpy()
         parts = {
             name: taken(each)
-            for name, each in self._module.named_modules()
+            for name, each in self.module.named_modules()
             if hasattr(each, "kept") or hasattr(each, "snapshot")
         }
         return {"stream": self._state.numpy(), "generator": own, "parts": parts}
@@ -317,15 +317,15 @@ class TorchActor:
         """Go on with the random streams of a ``snapshot``, and with what parts kept."""
         self._state = torch.from_numpy(found["stream"])
         if found["generator"] is not None:
-            generator: Any = self._module.generator
+            generator: Any = self.module.generator
             generator.set_state(torch.from_numpy(found["generator"]))
         for name, held in found["parts"].items():
-            put_back(self._module.get_submodule(name), held)
+            put_back(self.module.get_submodule(name), held)
 
     @torch.inference_mode()
     def act(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
         """What the module's ``act`` returns, as arrays."""
-        act: Any = self._module.act
+        act: Any = self.module.act
         acts = act if self._own else partial(self._in_own_stream, act)
         found: Any = acts(_tensors(obs), _with_tensors(info))
         return {name: value.numpy() for name, value in found.items()}
@@ -344,13 +344,13 @@ class TorchActor:
     @torch.inference_mode()
     def answer(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
         """What the module's ``answer`` returns, as arrays."""
-        found: Any = self._module.answer(_tensors(obs), _with_tensors(info))  # type: ignore[operator]
+        found: Any = self.module.answer(_tensors(obs), _with_tensors(info))  # type: ignore[operator]
         return {name: value.numpy() for name, value in found.items()}
 
     @torch.inference_mode()
     def draw(self, answer: dict[str, Array], info: ActInfo) -> dict[str, Array]:
         """What the module's ``draw`` returns, as arrays."""
-        draw: Any = self._module.draw
+        draw: Any = self.module.draw
         drawn = draw if self._own else partial(self._in_own_stream, draw)
         found: Any = drawn(_tensors(answer), info)
         return {name: value.numpy() for name, value in found.items()}
@@ -358,10 +358,10 @@ class TorchActor:
     @torch.inference_mode()
     def values(self, obs: dict[str, Array], info: ActInfo) -> Floats:
         """Values (B,) float32; a module without ``value`` is asked to act."""
-        if not hasattr(self._module, "value"):
+        if not hasattr(self.module, "value"):
             return self.act(obs, info)["values"]
         state = (_with_tensors(info).state,) if info.state else ()
-        found: torch.Tensor = self._module.value(_tensors(obs), *state)  # type: ignore[operator]
+        found: torch.Tensor = self.module.value(_tensors(obs), *state)  # type: ignore[operator]
         return found.float().numpy()
 
 
