@@ -116,6 +116,14 @@ class Overwritten(BufferFault):
         )
 
 
+class BadAnswer(ArtosError):
+    """A server's answer does not fit what it declares. Names the ``server`` and the ``key``."""
+
+    def __init__(self, server: str, key: str, why: str) -> None:
+        self.server, self.key, self.why = server, key, why
+        super().__init__(f"server {server!r}: its answer {key!r} {why}")
+
+
 class NothingToSample(BufferFault):
     """No row qualifies for a batch; ``max_lag`` leaves out ``stale`` of the ``rows`` present."""
 

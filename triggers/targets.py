@@ -5,12 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from artos.specs.members import ACTORS, LEARNER
+from artos.specs.keys import ANSWER
+from artos.specs.members import ACTORS, NOT_LEARNERS, TRANSFER
 
-TRANSFER = "transfer"
-"""The target without members: rows are shipped to the replay buffer."""
-SET = "set"
-"""The role of what ``artos set`` sets, which is named in place of a method: ``set.learner.lr``."""
 WITHOUT_A_METHOD = ("sync", "prewarm")
 """What actors do without a method of theirs: bind weights, have their process restored."""
 
@@ -27,13 +24,18 @@ class Target(NamedTuple):
 
     @property
     def learns(self) -> bool:
-        """Whether it is a method of the learner."""
-        return self.role == LEARNER
+        """Whether it is a method of a learner: these have any other names."""
+        return self.role not in NOT_LEARNERS and not self.answers
 
     @property
     def samples(self) -> bool:
         """Whether it grants rounds of sampling."""
         return self.role == ACTORS and self.method not in WITHOUT_A_METHOD
+
+    @property
+    def answers(self) -> bool:
+        """Whether it has a server answer; checked by that server, where the requests are."""
+        return self.method == ANSWER and self.role not in NOT_LEARNERS
 
     @property
     def ships(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import deepcopy
 
 import msgspec
@@ -11,11 +12,13 @@ from artos.buffer.model_block import ObjectSpec
 from artos.runs.plan import Plan
 from artos.specs.configuration import MAX_LAG
 from artos.specs.keys import EVALUATION, MODEL_PARAM, VERSION_KEY
+from artos.specs.members import SET
 from triggers.pacing import demands, hands_over_episodes, lead, parts_of, rows_ahead
 from triggers.prewarm import PREWARM, PrewarmTrigger
 from triggers.primitives import TransferTrigger
+from triggers.requests import RequestTrigger
 from triggers.table import Table
-from triggers.targets import SET, parsed
+from triggers.targets import parsed
 from triggers.updates import UpdateTrigger
 
 SET_MAX_LAG = f"{SET}.{MAX_LAG}"
@@ -32,6 +35,8 @@ def completed(plan: Plan, table: Table) -> tuple[Plan, Table]:
         implied[EVALUATION] = UpdateTrigger(plan.evaluate_every)
     if plan.elastic.park == "checkpoint" and plan.elastic.prewarm != "off":
         implied[PREWARM] = PrewarmTrigger()
+    for server in plan.servers:
+        implied[server.target] = RequestTrigger(server.batch, server.wait)
     for target, due in implied.items():
         if target in table:
             continue
@@ -96,9 +101,10 @@ def transfers(table: Table) -> Table:
 
 
 def cache_plan(plan: Plan, table: Table) -> Plan:
-    """The plan of the workers: blocks wait for transfers, and weights are the only object.
+    """The plan of the workers: blocks wait for transfers, and weights are the only objects.
 
-    The evaluator does not live there, nor are data sets read there.
+    The evaluator does not live there, nor are data sets read there. Of learners beside the first
+    there are the weights of those that actors read.
     """
     return msgspec.structs.replace(
         plan,
@@ -106,11 +112,20 @@ def cache_plan(plan: Plan, table: Table) -> Plan:
         on_full="wait",
         data=(),
         consumers=stage_consumers(plan, table),
-        objects=tuple(
-            ObjectSpec.sized(o.name, o.public, o.readers, o.history, o.every)
-            for o in plan.objects
-            if o.name == MODEL_PARAM
+        objects=_public(plan.objects),
+        beside=tuple(
+            msgspec.structs.replace(each, objects=_public(each.objects))
+            for each in plan.beside
+            if each.learner in plan.read_learners
         ),
+    )
+
+
+def _public(objects: Iterable[ObjectSpec]) -> tuple[ObjectSpec, ...]:
+    return tuple(
+        ObjectSpec.sized(o.name, o.public, o.readers, o.history, o.every)
+        for o in objects
+        if o.name == MODEL_PARAM
     )
 
 

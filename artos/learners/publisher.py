@@ -11,16 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from artos.buffer.object_region import ObjectRegion
 from artos.errors import BadObject
+from artos.specs.contracts import Learner
 from artos.specs.keys import READS, VALUE, ObjectKey
-from artos.specs.workload import Workload
 
 UNSAID = "actors read it with the first version of the weights: publish a first value in setup"
 
 
-def published(workload: Workload) -> tuple[ObjectKey, ...]:
-    """The objects that the workload's learner declares beside the weights."""
-    found = workload.learner.objects
+def published(learner: Learner) -> tuple[ObjectKey, ...]:
+    """The objects that a learner declares beside the weights."""
+    found = learner.objects
     return (found,) if isinstance(found, ObjectKey) else tuple(found)
+
+
+def _own(name: str) -> str:
+    """The object whose value is an array of a version, which actors may name with its role."""
+    return name.removeprefix(READS).rpartition("/")[2]
 
 
 class Publisher:
@@ -73,10 +78,10 @@ class Publisher:
         if self._weights is None:
             return
         read = [a.name for a in self._weights.spec.arrays if a.name.startswith(READS)]
-        values = {name: self.newest(name.removeprefix(READS)) for name in read}
+        values = {name: self.newest(_own(name)) for name in read}
         for name, value in values.items():
             if value is None:
-                raise BadObject(name.removeprefix(READS), UNSAID)
+                raise BadObject(_own(name), UNSAID)
         self._weights.publish({**live, **values}, firing)
 
     def newest(self, name: str) -> NDArray[Any] | None:

@@ -41,10 +41,16 @@ class Want(NamedTuple):
 
     name: str = ""
     memory_mb: int = 0
+    instead: str = ""
+    """Another one that serves as well as the one called ``name``."""
+
+    def takes(self, name: str) -> bool:
+        """Whether it asks for a resource of that name."""
+        return not self.name or name in (self.name, self.instead)
 
     def could_use(self, resource: Resource) -> bool:
         """Whether it may ever have this resource."""
-        return (not self.name or self.name == resource.name) and self.fits(resource, 0)
+        return self.takes(resource.name) and self.fits(resource, 0)
 
     def fits(self, resource: Resource, taken_mb: int) -> bool:
         """Whether the resource has memory for it while others have taken ``taken_mb``."""
@@ -76,10 +82,9 @@ class Places:
         """A resource with room for ``want``: ``last`` if possible, else the longest free."""
         if last in self._open and last not in but and self._fits(want, last):
             return last
-        if want.name:
-            here = want.name in self._open and want.name not in but
-            return want.name if here and self._fits(want, want.name) else None
-        for name in self._open:
+        for name in (want.name, want.instead) if want.name else self._open:
+            if name not in self._open:
+                continue
             if name not in but and self._fits(want, name):
                 return name
         return None
@@ -109,8 +114,8 @@ class Places:
             self._open[name] = None
 
     def resize(self, name: str, share: int) -> None:
-        """So many may hold it at once from now on."""
-        load = self._loads[name]
+        """So many may hold it at once from now on; it may be a new one."""
+        load = self._loads.setdefault(name, _Load(Resource(name)))
         load.resource = replace(load.resource, share=share)
         if load.holders >= share:
             self._open.pop(name, None)
@@ -124,8 +129,8 @@ class Places:
 
     def has_a_free_unit(self, want: Want) -> bool:
         """Whether ``want`` lacks nothing but memory: a resource has room for another holder."""
-        return want.name in self._open if want.name else bool(self._open)
+        return any(want.takes(name) for name in self._open)
 
     def _fits(self, want: Want, name: str) -> bool:
         load = self._loads[name]
-        return (not want.name or want.name == name) and want.fits(load.resource, load.memory_mb)
+        return want.takes(name) and want.fits(load.resource, load.memory_mb)

@@ -27,7 +27,7 @@ from artos.specs.fields import (
     check_plain,
 )
 
-PROTOCOL = 12
+PROTOCOL = 13
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -258,17 +258,19 @@ class Welcome(Message, frozen=True, tag=True):
 class Shares(Message, frozen=True, tag=True):
     """Worker → head: ``token`` is what you wrote into your folder of runs; "": it is not here.
 
-    A node with that folder can carry run processes.
+    A node with that folder can carry run processes; if it ``switches``, under users' accounts, too.
     """
 
     token: Line = ""
+    switches: bool = False
 
 
 class CarryRun(Message, frozen=True, tag=True):
     """Head → worker: be the machine of this run's process (``RunOrder``).
 
     Its ``folder`` is the same here. With ``keys`` of its own it talks to the head as the peer
-    ``run:RUN/EPOCH``, and to its executors. The worker reports its end with ``RunEnded``.
+    ``run:RUN/EPOCH``, and to its executors. It is a process of that ``account``; "": of the
+    daemon's. The worker reports its end with ``RunEnded``.
     """
 
     run: Name
@@ -278,6 +280,7 @@ class CarryRun(Message, frozen=True, tag=True):
     folder: Line
     keys: RunKeys
     resume: bool = False
+    account: Line = ""
 
     def __post_init__(self) -> None:
         check_plain(self.request)
@@ -443,13 +446,14 @@ class RunNews(Message, frozen=True, tag=True):
     """Run → head, a few times a second: the run's progress, as in ``artos status --json``.
 
     The last one that a run sends has the state done, interrupted, failed or refused, and the
-    reasons in ``waits_for``.
+    reasons in ``waits_for``. One before it is up may have the ``device`` that its code names.
     """
 
     run: Name
     state: Line
     waits_for: Text = ""
     facts: RunFacts | None = None
+    device: Line = ""
 
     def __post_init__(self) -> None:
         check_plain(msgspec.to_builtins(self.facts))

@@ -10,21 +10,37 @@ from xxhash import xxh3_64_hexdigest
 
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.model_block import ObjectSpec
+from artos.buffer.request_block import RequestSpec
 from artos.buffer.samplers.patterns import Draw
 from artos.buffer.shm_folder import PREFIX
 from artos.specs.actor_count import Actors, Manual
 from artos.specs.configuration import Changeable
 from artos.specs.data import DataSet
 from artos.specs.elastic import Elastic
-from artos.specs.keys import EVALUATION, CheckpointSetting, DataKey, OnFull
-from artos.specs.members import Member, Members
+from artos.specs.keys import EVALUATION, OTHER_VERSIONS, CheckpointSetting, DataKey, OnFull
+from artos.specs.members import LEARNER, Member, Members
 from artos.specs.reference import Reference
+from artos.specs.servers import ServerSpec
 
 CPU, POOL = "cpu", "pool"
 """What ``Plan.device`` may be, beside ``cuda:N``."""
 _HELD_BY_MEMBERS = (
     "actors", "scaling", "envs", "steps", "capacity", "on_full", "data_keys", "layout", "triggers",
 )  # fmt: skip
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """A learner beside the first one, whose weights actors act with; fields are as in ``Plan``."""
+
+    learner: str
+    seed: int
+    objects: tuple[ObjectSpec, ...] = ()
+    layout: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    non_publishing: tuple[str, ...] = ()
+    threads: int = 1
+    threads_follow: bool = False
+    device: str = CPU
+    changeable: tuple[Changeable, ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -95,8 +111,46 @@ class Plan(msgspec.Struct, frozen=True):
     """Rows that are there from the start."""
     changeable: tuple[Changeable, ...] = ()
     """Settings of the learner that may change while the run goes."""
+    servers: tuple[ServerSpec, ...] = ()
+    """The roles that answer."""
     settable: tuple[Changeable, ...] = ()
     """Settings of the environments that may change while the run goes."""
+    learner: str = LEARNER
+    """What the learner is called."""
+    beside: tuple[Beside, ...] = ()
+    """The other learners."""
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """The names of all learners, first the one whose weights actors act with."""
+        return (self.learner, *(each.learner for each in self.beside))
+
+    def of(self, learner: str) -> Plan:
+        """The plan as this learner knows it: what it says of a learner is said of this one.
+
+        Raises:
+            KeyError: there is no such learner.
+        """
+        if learner == self.learner:
+            return self
+        own = {each.learner: each for each in self.beside}[learner]
+        return msgspec.structs.replace(self, **msgspec.structs.asdict(own), beside=())
+
+    @property
+    def read_learners(self) -> tuple[str, ...]:
+        """The learners beside the first of which actors read something."""
+        front, names = OTHER_VERSIONS, (key.name for key in self.data_keys)
+        return tuple(name.removeprefix(front) for name in names if name.startswith(front))
+
+    def object_name(self, name: str) -> str:
+        """What an object is called in events: those of the first learner have short names."""
+        return name.removeprefix(f"{self.learner}/")
+
+    @property
+    def every_object(self) -> dict[str, ObjectSpec]:
+        """All objects that are published, by those names."""
+        others = {f"{each.learner}/{o.name}": o for each in self.beside for o in each.objects}
+        return {o.name: o for o in self.objects} | others
 
     @property
     def leases_device(self) -> bool:
@@ -117,7 +171,10 @@ class Plan(msgspec.Struct, frozen=True):
     def members(self) -> Members:
         """The table of its roles."""
         evaluates = EVALUATION in self.triggers
-        return Members.of_run(self.actors, threads=self.threads, evaluates=evaluates)
+        threads = {self.learner: self.threads}
+        threads |= {each.learner: each.threads for each in self.beside}
+        servers = {each.name: each.threads for each in self.servers}
+        return Members.of_run(self.actors, learners=threads, evaluates=evaluates, servers=servers)
 
     @property
     def evaluated(self) -> tuple[ObjectSpec, ...]:
@@ -137,6 +194,10 @@ class Plan(msgspec.Struct, frozen=True):
         return BlockSpec(
             actor, self.data_keys, self.capacity, self.envs, self.consumers, self.on_full
         )
+
+    def requests(self) -> dict[str, RequestSpec]:
+        """The layouts of the blocks of servers, by name."""
+        return {each.name: RequestSpec(each, self.actors) for each in self.servers}
 
     def data_blocks(self) -> dict[str, BlockSpec]:
         """The layouts of the blocks of data sets, which are numbered after those of the actors."""
@@ -167,10 +228,19 @@ class Site(msgspec.Struct, frozen=True):
         """File of the block of a data set."""
         return Path(self.folder) / f"data-{name}"
 
+    def requests_path(self, server: str) -> Path:
+        """File of the requests to a server."""
+        return Path(self.folder) / f"requests-{server}"
+
     @property
     def model_path(self) -> Path:
-        """File of the model data block."""
+        """File of the model data block with the weights that actors act with."""
         return Path(self.folder) / "model"
+
+    def model_of(self, learner: str) -> Path:
+        """File of the model data block of a learner."""
+        first = learner == self.members.publisher.role
+        return self.model_path if first else Path(self.folder) / f"model-{learner}"
 
     @property
     def evaluated_path(self) -> Path:

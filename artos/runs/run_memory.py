@@ -20,6 +20,8 @@ from artos.buffer.mailbox import Board, board_bytes
 from artos.buffer.model_block import ModelBlock, block_bytes
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.buffer.past_versions import KeepingRegion, past_of, pinned
+from artos.buffer.request_block import RequestBlock
+from artos.buffer.request_block import block_bytes as request_bytes
 from artos.buffer.segment import free_bytes
 from artos.buffer.shm_folder import PREFIX, ShmFolder, reap_orphans
 from artos.errors import MemoryTooSmall, ShmTooSmall
@@ -31,7 +33,7 @@ from artos.system.memory_limit import memory_left
 from artos.system.shm import shm_root
 
 MODEL = "model_param"
-_CACHED = re.compile(r"board|model|actor-\d+")
+_CACHED = re.compile(r"board|model(-.+)?|actor-\d+")
 _log = logging.getLogger(__name__)
 
 
@@ -64,8 +66,15 @@ class RunMemory(Closing):
         try:
             self.board = Board.create(self.site.board_path, self.site.members)
             self.model = ModelBlock.create(self.site.model_path, plan.objects)
+            self.beside = {
+                each.learner: ModelBlock.create(self.site.model_of(each.learner), each.objects)
+                for each in plan.beside
+            }
+            """The model blocks of the learners beside the first."""
             self.blocks = self._blocks()
             self._fill_data()
+            for server, spec in plan.requests().items():
+                RequestBlock.create(self.site.requests_path(server), spec)
             if plan.evaluated:
                 self._evaluated = ModelBlock.create(self.site.evaluated_path, plan.evaluated)
             self.plan_file = self._folder.path / "plan.json"
@@ -88,10 +97,19 @@ class RunMemory(Closing):
         for each, spec in zip(self.plan.data, self.plan.data_blocks().values(), strict=True):
             filled(self.site.data_path(each.name), spec, each)
 
+    def model_of(self, learner: str) -> ModelBlock:
+        """The model block of a learner."""
+        return self.beside.get(learner, self.model)
+
     @property
     def lock(self) -> int:
         """The descriptor of the lock that shows that this memory is in use."""
         return self._folder.lock
+
+    def unpin(self, actor: int) -> None:
+        """Let go of what a process of an actor that is gone had pinned."""
+        for block in (self.model, *self.beside.values()):
+            block[MODEL].unpin(actor)
 
     @property
     def weights(self) -> ObjectRegion:
@@ -187,7 +205,9 @@ def needed_bytes(plan: Plan) -> int:
     """Bytes of shared memory that a run of this plan takes."""
     blocks = sum(Layout(plan.block(actor)).size for actor in range(plan.actors))
     blocks += sum(Layout(spec).size for spec in plan.data_blocks().values())
+    blocks += sum(request_bytes(spec) for spec in plan.requests().values())
     models = block_bytes(plan.objects) + (block_bytes(plan.evaluated) if plan.evaluated else 0)
+    models += sum(block_bytes(each.objects) for each in plan.beside)
     return blocks + models + board_bytes(plan.members)
 
 
@@ -197,7 +217,8 @@ def cached_bytes(plan: Plan) -> tuple[int, int]:
     Those of the node's ``CacheMemory`` without actors, and those that each actor there adds.
     """
     actor = max((Layout(plan.block(each)).size for each in range(plan.actors)), default=0)
-    return block_bytes(plan.objects) + board_bytes(plan.members), actor
+    models = [plan.objects, *(each.objects for each in plan.beside)]
+    return sum(map(block_bytes, models)) + board_bytes(plan.members), actor
 
 
 def check_space(plan: Plan, left: Iterable[Path] = ()) -> None:

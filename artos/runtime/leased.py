@@ -175,7 +175,7 @@ def leased(
     """
     from artos.runtime.leasable import name_of, own_resources  # noqa: PLC0415
 
-    pool = Pool.join(otherwise=own_resources(), name="learner")
+    pool = Pool.join(otherwise=own_resources(), name=str(site.member))
     try:
         seat = pool.enter(site.workload, _names(pool), weight=plan.weight, priority=plan.priority)
         (device,) = (each for each in pool.resources if each.name == seat.what)

@@ -50,6 +50,7 @@ from artos.system.snapshot import put_back, taken, taken_whole
 
 if TYPE_CHECKING:  # with torch, which the learners of others do without
     from artos.runtime.device_meter import DeviceMeter
+    from artos.runtime.other_learners import OtherLearners
     from artos.runtime.shared_cores import SharedCores
 
 MOST_EPISODES = 1000
@@ -75,8 +76,15 @@ class ActorRole:
     It waits for room before it binds, so that rows are sampled with the newest weights.
     """
 
-    def __init__(self, actor: Actor, context: ActorContext, model: ObjectRegion) -> None:
+    def __init__(
+        self,
+        actor: Actor,
+        context: ActorContext,
+        model: ObjectRegion,
+        others: OtherLearners | None = None,
+    ) -> None:
         self._actor, self._block, self._model = actor, context.block, model
+        self._others = others
         self._reader = context.actor
         self._private: dict[str, NDArray[Any]] = {}
         self._copies: dict[int, ObjectSlot] = {}
@@ -105,12 +113,15 @@ class ActorRole:
             "own": taken_whole(self._actor),
             "incarnation": self._block.incarnation,
             "bound": [(slot.version, self._copied(slot)) for slot in self._slots],
+            "others": self._others.snapshot() if self._others else {},
         }
 
     def go_on(self, found: dict[str, Any]) -> None:
         """Sample on from a snapshot, as the process would that it is of."""
         put_back(self._actor, found["own"])
         self._block.incarnation = found["incarnation"]  # nobody can tell it from that writer
+        if self._others:
+            self._others.go_on(found["others"])
         if bound := found["bound"]:
             self._bind([ObjectSlot(0, np.array([version, 0]), held) for version, held in bound])
 
@@ -123,6 +134,11 @@ class ActorRole:
         newest, *pasts = map(bound_of, slots)
         history = self._model.spec.history
         self._actor.bound = replace(newest, pasts=tuple(pasts), history=history)
+        if self._others:
+            objects = {**newest.objects, **self._others.objects}
+            self._actor.bound = replace(
+                self._actor.bound, objects=objects, versions=self._others.versions
+            )
         self._actor.bind(slots[0].arrays[PARAMS], slots[0].version)
 
     def _newest(self) -> list[ObjectSlot]:
@@ -142,6 +158,8 @@ class ActorRole:
             self._block.allocate(rows, self._patience)
             began = _until_now(times, "wait_for_room", began)
         if call.bind or not self._slots:
+            if self._others:
+                self._others.bind(self._reader)
             self._bind(self._newest())
             began = _until_now(times, "bind", began)
         if rows:
@@ -156,6 +174,8 @@ class ActorRole:
             unwritten = self._block.views(VERSION_KEY, start, start + rows)
             if lacking := sum(int((versions == _UNWRITTEN).sum()) for versions in unwritten):
                 raise BadRow(VERSION_KEY, self._reader, start, _LACKING.format(lacking, rows))
+            if self._others:
+                self._others.note(self._block, start, start + rows)
             self._block.commit(start + rows)
             seconds = time.perf_counter() - began
             times |= complete_times(own, seconds, "sample")
@@ -200,7 +220,8 @@ class LearnerRole:
     """Runs a learner: hands it the claimed rows, publishes what it changed.
 
     Weights and optimiser state live in the model block: a learner that finds a published version
-    there goes on from that version, both after a crash and when a run is resumed.
+    there goes on from that version, both after a crash and when a run is resumed. Rows are of
+    versions of its own if actors ``act`` with its weights.
     """
 
     def __init__(
@@ -212,6 +233,8 @@ class LearnerRole:
         meter: DeviceMeter | None = None,
         cores: SharedCores | None = None,
         publisher: Publisher | None = None,
+        *,
+        acts: bool = True,
     ) -> None:
         self._meter, self._cores = meter, cores
         self._publisher = publisher or Publisher(weights=model)
@@ -219,8 +242,8 @@ class LearnerRole:
         self._samplers = samplers
         self._store, self._drawn = BatchStore(), Drawn()
         self._changed: dict[str, float] = {}
-        for block in blocks.values():
-            block.drawn = self._drawn
+        for block in blocks.values() if acts else ():
+            block.drawn = self._drawn  # the lag of drawn rows is that of the policy that acted
         self._non_publishing = frozenset(learner.non_publishing)
         self.residency = learner.residency
         if model.version < 0:
@@ -363,6 +386,12 @@ class Line:
         while (data := self._down.take()) is not None:
             self._later.append(decode_to_member(data))
         return any(isinstance(message, Stop) for message in self._later)
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until something rings here, a message or a request, or for so many seconds."""
+        doorbell = self._down.doorbell
+        if doorbell.wait(seconds):
+            doorbell.drain()  # one look is for all that rang
 
     def send(self, message: FromMember) -> None:
         """Report to the node."""

@@ -11,16 +11,16 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar, get_args
 
 import msgspec
 import numpy as np
 
-from artos.buffer.model_block import MOST_PAST, ObjectSpec
-from artos.errors import BadObject, Refused
-from artos.learners.context import LearnerContext
-from artos.learners.publisher import UNSAID, Publisher, published
+from artos.buffer.model_block import MOST_PAST
+from artos.errors import Refused
+from artos.learners.publisher import published
 from artos.runs.data_sets import examined
 from artos.runs.loader import (
     UNLIMITED,
@@ -28,35 +28,48 @@ from artos.runs.loader import (
     last_lines,
     settings_of_workload,
 )
-from artos.runs.plan import CPU, POOL, Plan
+from artos.runs.plan import Beside, Plan
+from artos.runtime.learner_registration import (
+    fired,
+    learner_faults,
+    objects,
+    unlike,
+    with_learner,
+)
 from artos.runtime.member import MOST_EPISODES
 from artos.runtime.resolved import resolved_settings, versions
+from artos.runtime.servers import servers_of
+from artos.runtime.serving import seed_of
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, Learner, broken, methods, own
 from artos.specs.data import DataSet
 from artos.specs.keys import (
     EVALUATION,
     MODEL_PARAM,
+    OTHER_VERSIONS,
     PARAMS,
-    READS,
-    VALUE,
     ArraySpec,
     CheckpointSetting,
     DataKey,
+    ObjectKey,
     OnFull,
+    full_name,
+    read_learners,
 )
+from artos.specs.members import ACTORS
 from artos.specs.reference import Reference
 from artos.specs.settings import Setting
 from artos.specs.workload import Workload
 from artos.system.child import end_with_parent
 from artos.system.closest import closest
 from artos.system.under_way import tell
-from artos.system.usable_cpus import usable_cpus
 
 T = TypeVar("T")
 _PLAYS = ("env", "spec", "build_module", "make_policy")
 """What an evaluation needs of an actor."""
 _MOST_PRIORITY = 1000
+_LEARNERS = (0, 0, 0)
+"""Begins the paths to the seeds of learners: those of actors and samplers are shorter."""
 
 
 class Registered(msgspec.Struct):
@@ -84,16 +97,8 @@ def register(reference: Reference, seed: int) -> Registered:
     workload = build_workload(reference, faults)
     if workload is None:
         return Registered(faults=tuple(faults))
-    fired: dict[str, list[str]] = {"actors": [], "learner": []}
-    for target in workload.triggers:
-        role, _, method = target.partition(".")
-        fired.get(role, []).append(method)
-    # What the actor or the learner lacks to be one; before, nothing of them can be called.
-    amiss = [*broken(workload.actor, Actor, fired["actors"])]
-    amiss += broken(workload.learner, Learner, fired["learner"])
-    if "silent" in dir(workload.learner):
-        amiss.append("the learner's `silent` is called `non_publishing` now: rename it")
-    if amiss:
+    # What the actor or a learner lacks to be one; before, nothing of them can be called.
+    if amiss := [*broken(workload.actor, Actor, fired(workload, ACTORS)), *unlike(workload)]:
         return Registered(faults=(*faults, *amiss))
     unusable = _declaration_faults(workload)
     faults += [fault for fault in unusable if fault not in faults]
@@ -108,14 +113,37 @@ def register(reference: Reference, seed: int) -> Registered:
         return Registered(faults=tuple(faults))
     data = examined(workload.data, reference.folder, keys, faults)
     plan = _draft(workload, reference, seed, keys, data)
-    faults += _attempt(faults, "the learner", lambda: _learner_faults(workload, plan, module)) or []
+    servers = _attempt(faults, "the servers", lambda: servers_of(workload, faults)) or ()
+    plan = msgspec.structs.replace(plan, servers=servers)
+    modules = {plan.learner: module}
+    for each in plan.beside:
+        build = partial(workload.actor.build_module, each.seed)
+        modules[each.learner] = _attempt(faults, f"the policy for {each.learner}", build)
+    for name, network in modules.items():
+        check = partial(learner_faults, workload, plan.of(name), network)
+        faults += _attempt(faults, f"the {name}", check) or []
     if not faults:
-        done = _attempt(faults, "the learner", lambda: _with_learner(plan, workload, module))
+        done = _with_learners(workload, plan, modules, faults)
         resolved = resolved_settings(reference, workload)
         return Registered(
             done, tuple(faults), settings_of_workload(reference), resolved, versions()
         )
     return Registered(plan, tuple(faults))
+
+
+def _with_learners(
+    workload: Workload, plan: Plan, modules: Mapping[str, Any], faults: list[str]
+) -> Plan | None:
+    """The plan with what all learners publish; the first comes last, as actors may read others."""
+    found: Plan | None = plan
+    for name in (*(each.learner for each in plan.beside), plan.learner):
+        if found is not None and name == plan.learner and _reads_weights(workload):
+            check = partial(_policy_faults, workload, found, modules[name])
+            faults += _attempt(faults, "the policy", check) or []
+        if found is not None:
+            add = partial(with_learner, workload, name, modules[name], found)
+            found = _attempt(faults, f"the {name}", add)
+    return found
 
 
 def _attempt(faults: list[str], what: str, build: Callable[[], T]) -> T | None:
@@ -170,7 +198,12 @@ def _declaration_faults(workload: Workload) -> list[str]:
     if workload.checkpoint not in (known := get_args(CheckpointSetting)):
         hint = closest(workload.checkpoint, known) or f": use {' or '.join(known)}"
         faults.append(f"checkpoint is {workload.checkpoint!r}{hint}")
-    faults += [fault for key in published(workload) for fault in key.faults()]
+    faults += [
+        fault
+        for learner in workload.every_learner.values()
+        for key in published(learner)
+        for fault in key.faults()
+    ]
     faults += _reading_faults(workload)
     faults += [
         f"triggers[{target!r}] is a {type(trigger).__name__}, not a Trigger"
@@ -186,17 +219,23 @@ def _reading_faults(workload: Workload) -> Iterator[str]:
     if isinstance(reads, str):
         yield f"{who} reads a text, not names: write reads=({reads!r},)"
         return
-    known = [key.name for key in published(workload)]
+    learners = workload.every_learner
+    first = next(iter(learners))
     for name in reads:
-        if name == MODEL_PARAM:
+        role, _, short = name.rpartition("/")
+        learner = learners.get(role or first)
+        if learner is None:
+            near = closest(role, [*learners])
+            yield f"{who} reads {name!r}, but there is no learner {role!r}{near}"
+        elif short == MODEL_PARAM and role in ("", first):
             yield f"{who} reads {name!r}, the weights, which it has anyway: leave it out of reads"
-        elif name not in known:
-            learner = type(workload.learner).__name__
+        elif short != MODEL_PARAM and short not in (known := _names(learner)):
             yield (
-                f"{who} reads {name!r}, which {learner} does not publish{closest(name, known)}: "
-                f"add ObjectKey({name!r}) to its objects, and publish a first value in setup"
+                f"{who} reads {name!r}, which {type(learner).__name__} does not publish"
+                f"{closest(short, known)}: add ObjectKey({short!r}) to its objects, and publish a "
+                "first value in setup"
             )
-    if len(set(reads)) < len(reads):
+    if len({full_name(name, first) for name in reads}) < len(reads):
         yield f"{who} reads an object twice ({', '.join(reads)}): name each once"
     history, every = workload.actor.history, workload.actor.every
     if not 0 <= history <= MOST_PAST:
@@ -208,6 +247,10 @@ def _reading_faults(workload: Workload) -> Iterator[str]:
         yield f"{who}.every must be at least 1, not {every}"
     elif every > 1 and not history:
         yield f"{who}.every is {every}, but no past version is kept: set history, or leave it out"
+
+
+def _names(learner: Learner) -> list[str]:
+    return [key.name for key in published(learner)]
 
 
 def _without_actors(workload: Workload) -> Iterator[str]:
@@ -238,17 +281,36 @@ def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
                 f"data key {key.name!r} is declared as {key.dtype}{list(key.shape)}, but the actor "
                 f"writes {theirs.dtype}{list(theirs.shape)}: declare that, or leave data_keys out"
             )
-    return declared
+    # Beside the version that every row has: those of what actors read of other learners.
+    others = read_learners(workload.actor.reads, next(iter(workload.every_learner)))
+    return (*declared, *(DataKey(OTHER_VERSIONS + name, (), "int64", 1, False) for name in others))
 
 
 def _module(workload: Workload, seed: int, faults: list[str]) -> Any:
-    actor, known = workload.actor, {key.name: key for key in published(workload)}
-    module = actor.build_module(seed)
-    # What it reads has no value yet. Ones divide where zeros would not.
-    objects = {n: np.ones(known[n].shape, known[n].dtype) for n in actor.reads if n in known}
-    actor.bound = Bound(objects=objects)
-    faults += actor.faults(module)
+    module = workload.actor.build_module(seed)
+    if not _reads_weights(workload):  # else their sizes are not known yet
+        faults += _policy_faults(workload, None, module)
     return module
+
+
+def _reads_weights(workload: Workload) -> bool:
+    """Whether actors read the weights of a learner beside the one whose they act with."""
+    return any(name.endswith(f"/{MODEL_PARAM}") for name in workload.actor.reads)
+
+
+def _policy_faults(workload: Workload, plan: Plan | None, module: Any) -> Iterable[str]:
+    """What is wrong with the policy; ``plan`` has the sizes of the weights that it reads."""
+    actor, known = workload.actor, dict[str, ObjectKey | ArraySpec]()
+    for name, learner in workload.every_learner.items():
+        known |= {f"{name}/{key.name}": key for key in published(learner)}
+        arrays = plan.of(name).objects[0].arrays if plan else ()
+        known |= {f"{name}/{MODEL_PARAM}": array for array in arrays if array.name == PARAMS}
+    first = next(iter(workload.every_learner))
+    # What it reads has no value yet. Ones divide where zeros would not.
+    read = ((name, known.get(full_name(name, first))) for name in actor.reads)
+    objects = {name: np.ones(key.shape, key.dtype) for name, key in read if key is not None}
+    actor.bound = Bound(objects=objects)
+    return actor.faults(module)
 
 
 def _draft(
@@ -263,6 +325,7 @@ def _draft(
     wanted = [key.name for key in workload.object_keys]
     wanted += [key for trigger in workload.triggers.values() for key in trigger.objects_read()]
     wanted += getattr(workload.scaling, "objects", ())
+    first, *others = workload.every_learner.items()
     return Plan(
         reference=reference,
         name=workload.name,
@@ -277,12 +340,15 @@ def _draft(
         total_updates=workload.total_updates,
         checkpoint=workload.checkpoint,
         data_keys=tuple(keys),
-        objects=_objects(workload, (), 1),
+        objects=objects(workload, first[0], (), 1),
         wanted=tuple(dict.fromkeys(wanted)),
         layout=(),
         triggers={target: trigger.encode() for target, trigger in workload.triggers.items()},
-        methods={"actors": methods(actor), "learner": methods(workload.learner)},
-        non_publishing=tuple(workload.learner.non_publishing),
+        methods={
+            ACTORS: methods(actor),
+            **{name: methods(learner) for name, learner in workload.every_learner.items()},
+        },
+        non_publishing=tuple(first[1].non_publishing),
         env_spec=msgspec.to_builtins(actor.spec) if actor.spec is not None else None,
         state_keys=tuple(key.name for key in declared.state) if declared else (),
         elastic=workload.elastic,
@@ -291,105 +357,22 @@ def _draft(
         scaling=workload.scaling,
         weight=workload.weight,
         priority=workload.priority,
+        device=workload.device,
         data=data,
-        changeable=tuple(workload.learner.changeable),
+        changeable=tuple(first[1].changeable),
+        learner=first[0],
+        beside=tuple(
+            Beside(
+                name,
+                seed_of(seed, *_LEARNERS, number),
+                objects(workload, name, (), 1),
+                non_publishing=tuple(learner.non_publishing),
+                changeable=tuple(learner.changeable),
+            )
+            for number, (name, learner) in enumerate(others)
+        ),
         settable=actor.spec.settable if actor.spec is not None else (),
     )
-
-
-def _objects(
-    workload: Workload, weights: Sequence[ArraySpec], readers: int
-) -> tuple[ObjectSpec, ...]:
-    """The weights with what actors read, and the learner's objects as the supervisor reads them."""
-    others, reads = published(workload), workload.actor.reads
-    # A value that actors read has the slot and the version of the weights, so they never mix.
-    read = [ArraySpec(READS + k.name, k.shape, k.dtype) for k in others if k.name in reads]
-    actor = workload.actor
-    return (
-        ObjectSpec.sized(MODEL_PARAM, (*weights, *read), readers, actor.history, actor.every),
-        *(ObjectSpec.sized(k.name, (ArraySpec(VALUE, k.shape, k.dtype),), 1) for k in others),
-    )
-
-
-def _learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
-    learner = workload.learner
-    who, there = type(learner).__name__, {key.name for key in plan.data_keys}
-    found = [
-        f"{who} calls {name}(...) of the policy, but {type(module).__name__} has no such method"
-        for name in learner.calls
-        if module is not None and not callable(getattr(module, name, None))
-    ]
-    found += [
-        f"{who} reads {name!r}, which no row has: the policy must name it among its outputs, or "
-        "data_keys must not leave it out"
-        for name in learner.reads
-        if name not in there
-    ]
-    found += [
-        f"{who}.changeable names {each.name!r}, which is no attribute of it: set it in __init__"
-        for each in learner.changeable
-        if not hasattr(learner, each.name)
-    ]
-    if not learner.takes_episodes:
-        found += [
-            f"triggers[{target!r}] hands over whole episodes, and {who} learns from rounds or from "
-            "drawn rows: leave out sample=Episodes(n), or write one that takes an EpisodeBatch"
-            for target, trigger in workload.triggers.items()
-            if trigger.hands_over_episodes
-        ]
-    relabels = any(t.draw and getattr(t.draw.pattern, "her", 0) for t in workload.triggers.values())
-    if relabels:
-        found += _goal_faults(workload, plan)
-    if device := [*learner.device_faults(workload.device)]:
-        found += device
-    elif workload.device == POOL:
-        from artos.runtime.leasable import pool_faults  # noqa: PLC0415  # others lease nothing
-
-        found += pool_faults()
-    return [*found, *learner.faults(plan)]
-
-
-def _goal_faults(workload: Workload, plan: Plan) -> list[str]:
-    """Why goals cannot be relabelled in what this actor stores."""
-    from artos.envs.goal_rewards import goal_faults  # noqa: PLC0415  # few runs have goals
-
-    actor = workload.actor
-    if actor.spec is None:
-        return ["her relabels goals by what was reached later, and the actor has no environment"]
-    found = goal_faults(plan.env, actor.spec, plan.seed)
-    if getattr(actor, "clip_rewards", None):
-        found.append("her has rewards as the environment pays them: leave clip_rewards out")
-    return found
-
-
-def _with_learner(plan: Plan, workload: Workload, module: Any) -> Plan:
-    learner = workload.learner
-    device = learner.device_for(workload.device, module)
-    computes_on_cpu = device == CPU
-    if device == POOL:
-        from artos.learners.device import on_cpu  # noqa: PLC0415  # others do without torch
-
-        computes_on_cpu = on_cpu(device)
-    cores = len(usable_cpus()) if computes_on_cpu else 1
-    threads = learner.threads(module, cores)
-    follow = threads > 1 and learner.threads_follow
-    publish = Publisher(published(workload))
-    learner.setup(LearnerContext(plan, module, plan.seed, threads, publish=publish))
-    if unsaid := [name for name in workload.actor.reads if name not in publish.made]:
-        raise Refused([str(BadObject(name, UNSAID)) for name in unsaid])
-    arrays = [
-        # Tensors have dtypes of torch; a spec has NumPy's name.
-        ArraySpec(name, tuple(array.shape), str(array.dtype).removeprefix("torch."))
-        for name, array in learner.live().items()
-    ]
-    objects = _objects(workload, arrays, plan.actors + 1)
-    # Checkpoints hold weights by their names: without names, as the vector that they are.
-    layout = learner.layout() or tuple((a.name, a.shape) for a in arrays if a.name == PARAMS)
-    seen = workload.actor.seen(module)
-    return msgspec.structs.replace(
-        plan, objects=objects, layout=layout, threads=threads, threads_follow=follow,
-        device=device, networks=seen.networks, doubts=seen.doubts,
-    )  # fmt: skip
 
 
 def main() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -15,6 +15,10 @@ CheckpointSetting = Literal["model", "all"]
 
 VERSION_KEY = "policy_version"
 """Implied data key: the policy version that produced a row."""
+
+OTHER_VERSIONS = f"{VERSION_KEY}."
+"""Begins data keys: the version of another learner that a row was made by, ``policy_version.NAME``,
+where actors read what that learner publishes."""
 
 AGES_KEY = "ages"
 """Data key (uint8, per environment): steps since the episode's first observation, at most 255."""
@@ -34,6 +38,8 @@ OBSERVATIONS = "observations"
 """Data key of the observation; a Dict space has one key per part, ``observations.PART``."""
 EVALUATION = "evaluator.play"
 """Target of a trigger table: the newest version of the weights is to be evaluated."""
+ANSWER = "answer"
+"""The method of a server that a table fires: ``"NAME.answer": RequestTrigger()``."""
 MASK_KEY = f"{OBSERVATIONS}.action_mask"
 """Data key (bool, per environment, (choices,)): which discrete actions may be chosen."""
 
@@ -48,6 +54,26 @@ PARAMS = "params"
 """Name of the array of the weights themselves, in a version of them."""
 READS = "reads."
 """Begins the names of a version's arrays that are objects which actors read."""
+
+
+def full_name(name: str, first: str) -> str:
+    """``ROLE/OBJECT``: an object of the ``first`` learner may be named without its role."""
+    return name if "/" in name else f"{first}/{name}"
+
+
+def objects_of(names: Iterable[str], learner: str, first: str) -> list[str]:
+    """Those of the ``names`` that mean objects of this learner, by the names that it has for them.
+
+    ``temperature`` is one of the ``first`` learner's, ``world_model/loss`` one of that learner's.
+    """
+    parts = (full_name(name, first).split("/", 1) for name in names)
+    return [name for role, name in parts if role == learner]
+
+
+def read_learners(names: Iterable[str], first: str) -> tuple[str, ...]:
+    """The learners beside the first of which something is read, in order."""
+    roles = (full_name(name, first).partition("/")[0] for name in names)
+    return tuple(dict.fromkeys(role for role in roles if role != first))
 
 
 EPISODES = "episodes_ended"

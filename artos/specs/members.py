@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -12,6 +13,17 @@ from msgspec import Meta
 
 LEARNER, ACTORS, EVALUATOR = "learner", "actors", "evaluator"
 TEMPLATE, CONTROL = "template", "control"
+SERVER = "server"
+"""The kind of a role that answers, which has a name of its own."""
+TRANSFER = "transfer"
+"""The target without members: rows are shipped to the replay buffer."""
+SET = "set"
+"""The role of what ``artos set`` sets, which is named in place of a method: ``set.learner.lr``."""
+NOT_LEARNERS = (ACTORS, EVALUATOR, TEMPLATE, CONTROL, TRANSFER, SET)
+"""Names that mean something else in tables and journals, so no learner can have them."""
+
+_ONE = MappingProxyType({LEARNER: 1})
+_NONE: Mapping[str, int] = MappingProxyType({})
 
 _MAIL = 32 << 10
 _MAIL_OF_MANY_CLAIMS = 256 << 10
@@ -39,12 +51,14 @@ class Role(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     count: int = 1
     """Number of members."""
+    kind: str = ""
+    """Which process serves a member, e.g. ``LEARNER``, whatever the role is called."""
     mail: int = _MAIL
     """Bytes of records that each of the two mailboxes of a member holds."""
     idle: str = "an invocation"
     """What a member waits for while it has nothing to answer; ``{version}`` is the next one."""
     publishes: bool = False
-    """Its answers publish versions of the weights."""
+    """Its answers publish versions of weights, in a model block of its own."""
     samples: bool = False
     """Each member writes rows to a block of its own, and holds a version of the weights."""
     waits: bool = False
@@ -66,21 +80,32 @@ class Members(msgspec.Struct, frozen=True, dict=True):
     roles: tuple[Role, ...]
 
     @classmethod
-    def of_run(cls, actors: int, *, threads: int = 1, evaluates: bool = False) -> Members:
-        """A learner of so many ``threads``, the actors, the evaluator if there is one, and guests.
+    def of_run(
+        cls, actors: int, *, learners: Mapping[str, int] = _ONE, evaluates: bool = False,
+        servers: Mapping[str, int] = _NONE,
+    ) -> Members:  # fmt: skip
+        """The ``learners`` with their threads, actors, the evaluator if there is one, and guests.
 
-        Guests are the template that actors are cloned from, and the process that changes a run from
-        outside (``artos scale``).
+        Then come the ``servers``, with their threads, too. Guests are the template that actors are
+        cloned from, and the process that changes a run from outside (``artos scale``).
         """
-        learner = Role(
-            LEARNER, mail=_MAIL_OF_MANY_CLAIMS, idle="rows", publishes=True, waits=True,
-            trains=True, hosted=True, threads=threads,
+        learning = (
+            Role(
+                name, kind=LEARNER, mail=_MAIL_OF_MANY_CLAIMS, idle="rows", publishes=True,
+                waits=True, trains=True, hosted=True, threads=threads,
+            )
+            for name, threads in learners.items()
         )  # fmt: skip
-        sampling = Role(ACTORS, actors, idle="version {version}", samples=True, trains=True)
-        evaluator = Role(EVALUATOR, idle="a version to evaluate", hosted=True)
+        sampling = Role(ACTORS, actors, ACTORS, idle="version {version}", samples=True, trains=True)
+        evaluator = Role(EVALUATOR, kind=EVALUATOR, idle="a version to evaluate", hosted=True)
         guests = Role(TEMPLATE), Role(CONTROL)
+        answering = [
+            Role(name, kind=SERVER, idle="requests", hosted=True, threads=threads)
+            for name, threads in servers.items()
+        ]
         # What is started first stands first: a learner takes longest to be ready.
-        return cls((learner, sampling, *guests, *((evaluator,) if evaluates else ())))
+        others = (*((evaluator,) if evaluates else ()), *answering)
+        return cls((*learning, sampling, *guests, *others))
 
     @cached_property
     def _rows(self) -> dict[str, tuple[int, Role]]:
@@ -134,8 +159,13 @@ class Members(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def publisher(self) -> Member:
-        """The member that publishes the versions of the weights."""
-        return next(Member(role.name) for role in self.roles if role.publishes)
+        """The member that publishes the weights that actors act with: the first learner."""
+        return self.publishers[0]
+
+    @cached_property
+    def publishers(self) -> tuple[Member, ...]:
+        """The members that publish versions, one of each role that does."""
+        return tuple(Member(role.name) for role in self.roles if role.publishes)
 
     @cached_property
     def hosted(self) -> tuple[Member, ...]:

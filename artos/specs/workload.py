@@ -11,6 +11,8 @@ from artos.specs.contracts import Actor, Learner
 from artos.specs.data import Rows
 from artos.specs.elastic import Elastic
 from artos.specs.keys import CheckpointSetting, DataKey, ObjectKey, OnFull
+from artos.specs.members import LEARNER
+from artos.specs.servers import Server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +26,19 @@ class Workload:
     steps or ``total_updates`` updates, whichever comes first. ``settings`` are the values that the
     builder chose itself for settings it was not given; they go into the run's configuration.
 
+    ``learners`` are further learners by name, ``{"world_model": WorldModel()}``, with targets
+    ``"world_model.METHOD"`` and objects ``"world_model/OBJECT"``. Each has a process, a model
+    block and versions of its own. Actors act with the weights of ``learner``, or of the first of
+    ``learners`` where there is no ``learner``: its updates are those that ``total_updates`` counts,
+    and its versions those that are evaluated.
+
     ``data`` are data sets by name, from which a ``ReplayTrigger(source=NAME)`` draws. With them
     there may be no actors at all (``actors=0``): then there are no environment steps, so
     ``total_steps`` limits nothing, and the run ends after ``total_updates``.
+
+    ``servers`` are roles that answer what actors ask them, by name, in addition to those that the
+    actor brings along: a judge, a reward model, central inference. ``"NAME.answer"`` in
+    ``triggers`` says when they do, ``RequestTrigger(batch, wait)`` of the server if it is left out.
 
     ``object_keys`` names further objects that the learner must publish, in addition to the weights
     and to the objects that triggers and scaling policies name.
@@ -42,11 +54,13 @@ class Workload:
 
     name: str
     actor: Actor
-    learner: Learner
+    learner: Learner | None = None
+    learners: Mapping[str, Learner] = field(default_factory=dict)
     triggers: Mapping[str, Any]
     data_keys: Sequence[DataKey] = ()
     object_keys: Sequence[ObjectKey] = ()
     data: Mapping[str, Rows] = field(default_factory=dict)
+    servers: Mapping[str, Server] = field(default_factory=dict)
     actors: Annotated[ActorsSetting, "how many processes sample, and when that changes"] = 2
     steps: Annotated[int, "steps of each environment in a round"] = 128
     capacity: Annotated[int, "rows kept per actor; 0: just enough for the triggers"] = 0
@@ -63,6 +77,17 @@ class Workload:
     priority: Annotated[int, "whose turn comes first, whatever the weights"] = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
     elastic: Elastic = field(default_factory=Elastic)
+
+    @property
+    def every_learner(self) -> dict[str, Learner]:
+        """All learners by name, first the one whose weights actors act with."""
+        first = {} if self.learner is None else {LEARNER: self.learner}
+        return {**first, **self.learners}
+
+    @property
+    def answering(self) -> dict[str, Server]:
+        """All servers by name: those of the actor, and those given here."""
+        return {**self.actor.servers, **self.servers}
 
     @property
     def scaling(self) -> Actors:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
+from artos.buffer.desk import Bell
 from artos.errors import CheckpointFault
 from artos.protocol.invocations import Done, Invoke, Ready, Waits
 from artos.protocol.usage import Usage
 from artos.runs.loader import user_imports
 from artos.runs.plan import Site
 from artos.runs.run_memory import RunMemory
+from artos.runtime.answering import ServerRole
 from artos.runtime.leased import LeasedRole
 from artos.runtime.member import Role, Stopped, guarded
 from artos.runtime.serving import (
@@ -21,8 +24,9 @@ from artos.runtime.serving import (
     any_learner_role,
     evaluator_role,
     failed_to_start,
+    server_role,
 )
-from artos.specs.members import ACTORS, EVALUATOR, LEARNER, Member
+from artos.specs.members import ACTORS, EVALUATOR, LEARNER, SERVER, Member
 from artos.system.snapshot import (
     NotKept,
     Snapshot,
@@ -73,10 +77,15 @@ class Inline:
         self.passers = direct_passers(self.queue, everyone)
         self._make: dict[str, Callable[[Site], Role]] = {
             LEARNER: lambda site: any_learner_role(
-                node.plan, site, node.model, self._report, self._told_to_stop
+                node.plan,
+                site,
+                node.model_of(site.member.role),
+                partial(self._report, site.member),
+                self._told_to_stop,
             ),
             EVALUATOR: lambda site: evaluator_role(node.plan, site, lambda: None),
-            ACTORS: lambda site: actor_role(node.plan, site, node.model)[0],
+            ACTORS: lambda site: actor_role(node.plan, site, node.model, self._bell)[0],
+            SERVER: lambda site: server_role(node.plan, site, lambda _: None),
         }
 
     def queue(self, member: Member, call: Invoke) -> None:
@@ -98,7 +107,7 @@ class Inline:
             role.close()
         if self._members.role(member).samples:
             self._node.blocks[member.rank].recover()
-            self._node.weights.unpin(member.rank)
+            self._node.unpin(member.rank)
 
     def start(self, member: Member) -> None:
         """Set the member up again before anything else runs."""
@@ -191,7 +200,7 @@ class Inline:
         try:
             with user_imports(self._node.plan.reference.folder):
                 site = msgspec.structs.replace(self._node.site, member=member)
-                self._roles[member] = self._make[member.role](site)
+                self._roles[member] = self._make[self._members.role(member).kind](site)
                 self._free_since[member] = time.perf_counter()
         except (Exception, SystemExit) as error:
             coordinator.receive(member, failed_to_start(error))
@@ -200,9 +209,19 @@ class Inline:
         coordinator.receive(member, Ready(0.0, device=device))
         coordinator.look(member)
 
-    def _report(self, waits: Waits) -> None:
+    def _bell(self, server: str) -> Bell:
+        """How an actor asks a server: it is called, and has answered when it returns."""
+
+        def ring() -> None:
+            role = self._roles[Member(server)]
+            assert isinstance(role, ServerRole)
+            role.answer_all()
+
+        return Bell(ring)
+
+    def _report(self, member: Member, waits: Waits) -> None:
         if self._coordinator is not None:
-            self._coordinator.receive(self._members.publisher, waits)
+            self._coordinator.receive(member, waits)
 
     def _told_to_stop(self) -> bool:
         return self._halted or (self._coordinator is not None and self._coordinator.ending.draining)

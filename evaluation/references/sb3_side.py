@@ -12,7 +12,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
@@ -21,18 +20,18 @@ from evaluation.references.curves import parts
 from evaluation.references.tasks import CONTRIB, TASKS, Task
 
 
-class Episodes(BaseCallback):
+class Episodes:
     """Notes when episodes ended, and their returns."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.steps: list[float] = []
         self.returns: list[float] = []
 
-    def _on_step(self) -> bool:
-        for info in self.locals["infos"]:
+    def step(self, there: dict[str, Any], _: dict[str, Any]) -> bool:
+        """A callback for ``learn``."""
+        for info in there["infos"]:
             if ended := info.get("episode"):
-                self.steps.append(float(self.num_timesteps))
+                self.steps.append(float(there["self"].num_timesteps))
                 self.returns.append(float(ended["r"]))
         return True
 
@@ -53,11 +52,12 @@ def run(task: Task, seed: int, steps: int) -> list[float]:
     )
     envs = VecMonitor(DummyVecEnv([lambda: make(task.env)] * given.pop("envs")))
     if (noise := given.pop("noise", 0.0)) > 0:
-        most = envs.action_space.high  # type: ignore[attr-defined]
+        space: Any = envs.action_space
+        most = space.high
         given["action_noise"] = NormalActionNoise(np.zeros_like(most), noise * most)
     policy = "MlpLstmPolicy" if contrib else "MlpPolicy"
     model, episodes = kind(policy, envs, seed=seed, device="cpu", **given), Episodes()
-    model.learn(steps, callback=episodes)
+    model.learn(steps, callback=episodes.step)
     return parts(episodes.steps, episodes.returns, steps, task.low)
 
 

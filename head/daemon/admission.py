@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from math import inf
 
 from head.daemon.carriers import Carriers
 from head.daemon.nodes import Nodes
 from head.daemon.quota_books import QuotaBooks
-from head.daemon.run import Run
+from head.daemon.run import Run, Sought
 from head.daemon.run_queue import QueuedRun, RunQueue
 from head.daemon.runs import Runs
 
@@ -21,7 +21,7 @@ class Admission:
         at_once: float = inf,
     ) -> None:  # fmt: skip
         self._runs, self._nodes, self._queue, self._books = runs, nodes, queue, books
-        self._carriers, self._wait = carriers, dict[str, bool]()
+        self._carriers, self._wait = carriers, dict[Sought, bool]()
         self._at_once = at_once  # at most so many runs have a process
 
     def take_runs(self) -> Iterator[Run]:
@@ -33,26 +33,32 @@ class Admission:
         if self._queue.waits:
             active = len(self._runs.active)
             # Without any worker one run may begin: its faults then show before a worker is there.
-            room = 1 - active
+            room, more = 1 - active, 0
             if self._nodes.usable:
                 # One that waits for a label takes no room from those that need none.
                 where = (self._runs.by_name[name].where for name in self._runs.unplaced)
                 unplaced = sum(not labels or self._nodes.have_room(labels) for labels in where)
-                here = active - len(self._runs.carried)
-                room = int(min(self._nodes.free - unplaced, self._at_once - here))
+                free, here = self._nodes.free - unplaced, active - len(self._runs.carried)
+                room = int(min(free, self._at_once - here))
+                more = free - max(0, room)
             for name in self._next_in_queue(room):
                 yield self._begun(self._runs.by_name[name])
+            # The head's machine is full, but nodes may have room for what they carry.
+            while more > 0 and (names := self._next_in_queue(0, self._carriers.with_room(more))):
+                more -= len(names)
+                for name in names:
+                    yield self._begun(self._runs.by_name[name])
 
-    def _next_in_queue(self, room: int) -> list[str]:
+    def _next_in_queue(self, room: int, on_nodes: Collection[Sought] = ()) -> list[str]:
         if self._runs.labelled:
             self._queue.hold_back(self._runs.labelled, self._is_held_back)
         self._hold_back_seekers()
         if not self._books:
-            return self._queue.next(room)
+            return self._queue.next(room, on_nodes)
         names: list[str] = []
         while True:  # one by one, as each may take the last of a quota from the next
             self._queue.hold_back(self._books.take_doubtful(), self._is_held_back)
-            begins = self._queue.next(min(1, room - len(names)))
+            begins = self._queue.next(min(1, room - len(names)), on_nodes)
             if not begins:
                 return names
             names += begins
@@ -60,10 +66,10 @@ class Admission:
 
     def _hold_back_seekers(self) -> None:
         """Hold back runs whose device may be about to come; all that want the same wait alike."""
-        for wants, names in self._runs.seekers.items():
-            wait = bool(self._carriers.why_wait(wants))
-            doubtful = names if wait != self._wait.get(wants) else names & self._runs.new_seekers
-            self._wait[wants] = wait
+        for sought, names in self._runs.seekers.items():
+            wait = bool(self._carriers.why_wait(sought))
+            doubtful = names if wait != self._wait.get(sought) else names & self._runs.new_seekers
+            self._wait[sought] = wait
             self._queue.hold_back(doubtful, self._is_held_back)
         self._runs.new_seekers.clear()
 

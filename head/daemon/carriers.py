@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
+from math import inf
 
 from artos.pool.devices import seats
 from head.daemon.nodes import Nodes
 from head.daemon.roster import Node
-from head.daemon.run import Run
+from head.daemon.run import Run, Sought
 from head.daemon.runs import Runs
 
 _ANY, _ANY_GPU = "pool", ("auto", "cuda")
@@ -54,19 +56,22 @@ def chosen(wants: str, places: Sequence[Place]) -> str:
 
 
 class Carriers:
-    """Chooses the machine of each run process; the head's own has ``devices``."""
+    """Chooses the machine of each run process.
 
-    def __init__(self, runs: Runs, nodes: Nodes, devices: str = "") -> None:
-        self._runs, self._nodes, self._devices = runs, nodes, devices
-        self._whys: dict[str, str] = {}  # by what is wanted, until a node changes
+    The head's own has ``devices``, and at most ``at_once`` run processes.
+    """
+
+    def __init__(self, runs: Runs, nodes: Nodes, devices: str = "", at_once: float = inf) -> None:
+        self._runs, self._nodes, self._devices, self._at_once = runs, nodes, devices, at_once
+        self._whys: dict[Sought, str] = {}  # until a node changes
         self._of = (0, False)
 
     def __repr__(self) -> str:
         return f"<Carriers head={self._devices!r}>"
 
-    def said(self, node: Node, *, shares: bool) -> None:
-        """Take in whether a node has the head's folder of runs."""
-        node.shares = shares
+    def said(self, node: Node, *, shares: bool, switches: bool = False) -> None:
+        """Take in whether a node has the head's folder of runs, and may switch accounts."""
+        node.shares, node.switches = shares, switches
         self._whys.clear()
 
     def choose(self, run: Run) -> str:
@@ -74,40 +79,57 @@ class Carriers:
 
         Not one that has as many as it can carry, or where its process has died twice in a row.
         """
-        if not run.seeks_device:
+        if (sought := run.sought) is None:
             return ""
+        there = [self._runs.by_name[name] for name in self._runs.active - {run.name}]
+        shunned = run.carrier if run.deaths > 1 else ""
+        return chosen(sought.device, self._places(sought, there, shunned))
+
+    def with_room(self, most: int) -> list[Sought]:
+        """At most so many of what queued runs seek, of which a node could carry one more run."""
         there = [self._runs.by_name[name] for name in self._runs.active]
+        found = (
+            each for each in self._runs.seekers if chosen(each.device, self._places(each, there))
+        )
+        return [*islice(found, most)]
+
+    def _places(self, sought: Sought, there: Sequence[Run], shunned: str = "") -> list[Place]:
+        """Where a run that seeks this may be, while those are ``there``; first the head's machine.
+
+        That counts as without a device while it has as many runs as it may have.
+        """
         carried = Counter(each.carrier for each in there)
         taken = Counter(each.carrier for each in there if each.has_device)
-        shunned = run.carrier if run.deaths > 1 else ""
-        places = [Place("", self._devices, taken[""])]
+        devices = self._devices if carried[""] < self._at_once else ""
+        places = [Place("", devices, taken[""])]
         for node in self._nodes.with_devices:
-            if node.carries and node.name != shunned and carried[node.name] < node.most_carried:
+            room = carried[node.name] < node.most_carried
+            if node.carries(account=sought.account) and node.name != shunned and room:
                 places.append(Place(node.name, node.devices, taken[node.name]))
-        return chosen(run.asks_for, places)
+        return places
 
     def why_waits(self, run: Run) -> str:
         """What a run waits for as to its machine; "" if it need not wait."""
-        return self.why_wait(run.asks_for) if run.seeks_device else ""
+        return self.why_wait(run.sought) if run.sought else ""
 
-    def why_wait(self, wants: str) -> str:
-        """What runs wait for that want such a device: a node that has it may be about to come."""
+    def why_wait(self, sought: Sought) -> str:
+        """What runs wait for that seek this: a node that has it may be about to come."""
         of = (self._nodes.device_changes, self._nodes.usable > 0)
         if of != self._of:
             self._of = of
             self._whys.clear()
-        if wants not in self._whys:
-            self._whys[wants] = self._why_wait(wants)
-        return self._whys[wants]
+        if sought not in self._whys:
+            self._whys[sought] = self._why_wait(*sought)
+        return self._whys[sought]
 
-    def _why_wait(self, wants: str) -> str:
+    def _why_wait(self, wants: str, account: bool) -> str:
         what = f"a worker with a device ({wants})"
         if Place("", self._devices).seats(wants):
             return ""
         if not self._nodes.usable:
             return f"{what}: no worker is there; start one with `artos worker --head ...`"
         have = [node for node in self._nodes.with_devices if Place("", node.devices).seats(wants)]
-        if any(node.carries for node in have):
+        if any(node.carries(account=account) for node in have):
             return ""
         coming = [node.name for node in have if node.is_coming]
         return f"{what}: {coming[0]} is about to join" if coming else ""

@@ -258,7 +258,8 @@ class ClientApi:
         run = admitted(request, submit, self._scheduler, root, user)
         if account := self._accounts.named_for(user):
             run.account = account
-        if account or run.asks_device:  # its processes may be where the cluster's keys are not
+        # Its processes may be where the cluster's keys are not: for an account, or for a device.
+        if account or run.asks_device or run.has_code:
             run.keys = new_run_keys()
         self._accounts.require(Path(run.folder), self._accounts.of(run.account))
         old = self._scheduler.runs.get(run.name)

@@ -342,8 +342,9 @@ class HeadDaemon(Closing):
                 found = self._host.carried.get(run)
                 if found and (found.carrier, found.epoch) == (node.name, epoch):
                     self._run_ended(self._host.ended(found, message))
-            case control.Shares(token=token):
-                self._scheduler.carriers.said(node, shares=token == self._token)
+            case control.Shares(token=token, switches=switches):
+                here = token == self._token
+                self._scheduler.carriers.said(node, shares=here, switches=switches)
             case control.Leaving(why=why):
                 _log.info("worker %s leaves: %s", node.name, why)
                 self._roster.leave(node.name, why)

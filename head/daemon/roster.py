@@ -71,11 +71,12 @@ class Node:
     """What learners there lease, as in ``--devices``."""
     shares: bool | None = None
     """Whether it has the head's folder of runs; None: it has not said so yet."""
+    switches: bool = False
+    """Whether its daemon may start processes under users' accounts."""
 
-    @property
-    def carries(self) -> bool:
-        """Whether run processes may be placed here."""
-        return self.usable and bool(self.shares)
+    def carries(self, *, account: bool = False) -> bool:
+        """Whether run processes may be placed here; with ``account``, those of a user's account."""
+        return self.usable and bool(self.shares) and (self.switches or not account)
 
     @property
     def is_coming(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -30,6 +30,14 @@ class Seconds(msgspec.Struct, frozen=True):
     def plus(self, other: Seconds) -> Seconds:
         """The sums of both kinds of seconds."""
         return Seconds(self.cpu + other.cpu, self.device + other.device)
+
+
+class Sought(NamedTuple):
+    """What a run seeks of the machine that is to carry it."""
+
+    device: str
+    account: bool = False
+    """Whether its process has an account of its user."""
 
 
 class _Planned(msgspec.Struct):
@@ -156,14 +164,25 @@ class Run(msgspec.Struct):
         return self.asks_for != CPU
 
     @property
+    def has_code(self) -> bool:
+        """Whether its workload is a user's own, which may name a device."""
+        return ".py:" in self.workload
+
+    @property
     def asks_for(self) -> str:
         """The device that its submission names, as ``cuda:0`` or ``pool``."""
         return str(self._settings.get("device", CPU))
 
     @property
-    def seeks_device(self) -> bool:
-        """Whether a node may carry it, for a device there: it has keys that are enough there."""
-        return self.asks_device and self.keys is not None and not self.account
+    def sought(self) -> Sought | None:
+        """What a node must have to carry it; None: it lives on the head's machine.
+
+        Its code may name a device, which is known from when it was registered.
+        """
+        device = self.asks_for if self.asks_device else self.device or CPU
+        if device == CPU or self.keys is None:  # its keys are enough there
+            return None
+        return Sought(device, bool(self.account))
 
     @property
     def has_device(self) -> bool:

@@ -162,7 +162,7 @@ class RunHost(Closing):
             raise Refused([f"the code of run {run.name} is gone: submit it again"])
         self.carried[run.name] = run
         carry = CarryRun(
-            run.name, run.epoch, run.request, run.archive, run.folder, keys, resume=resume
+            run.name, run.epoch, run.request, run.archive, run.folder, keys, resume, run.account
         )
         self._tell(run.carrier, carry)
 

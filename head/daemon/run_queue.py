@@ -16,6 +16,7 @@ workloads and priorities, then the first run of each of these p waits at most
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import accumulate
@@ -33,7 +34,7 @@ from head.daemon.unsaved import Table, Unsaved
 PATIENCE = 600.0
 """Seconds after which a run that waits is overdue."""
 _PLACE = "place"
-_WANT = Want()
+"""Room for a run, wherever its process will be."""
 
 
 def longest_wait(longest_run: float, queues: int, ahead: int = 0) -> float:
@@ -65,6 +66,10 @@ class QueuedRun(Protocol):
     @property
     def over(self) -> bool:
         """Whether it has ended."""
+
+    @property
+    def sought(self) -> tuple[object, ...] | None:
+        """What a node must have to carry it; None: no node may."""
 
 
 class QueueState(msgspec.Struct, frozen=True):
@@ -100,7 +105,7 @@ class RunQueue:
             fair_turns=state.fair_turns,
         )  # fmt: skip
         self._known: dict[str, QueuedRun] = {}
-        self._begun: set[str] = set()
+        self._begun: dict[str, str] = {}  # runs, and the place that they have
         self._numbers: dict[str, int] = {}
         self._met = 0
         self._line: _Line | None = None  # as it is now, once it was asked for
@@ -117,7 +122,7 @@ class RunQueue:
             if run.over:
                 if self._known.get(run.name) is run:
                     del self._known[run.name], self._numbers[run.name]
-                    self._begun.discard(run.name)
+                    self._begun.pop(run.name, None)
                     self._queue.withdraw(run.name)
                     self._queue.release(run.name, self.now)
                     self._account_changed(run)
@@ -132,8 +137,8 @@ class RunQueue:
             account.reweigh(run.weight, self.now)
             run.admitted |= run.state != QUEUED  # this head began it, or an earlier one
             if run.admitted:
-                self._begun.add(run.name)
-                self._queue.hold(run.name, account, self.now, want=_WANT, resource=_PLACE)
+                self._begun[run.name] = _PLACE
+                self._queue.hold(run.name, account, self.now, want=Want(), resource=_PLACE)
                 self._account_changed(run)
                 continue
             if not 0 < run.waits_since <= self.now:  # new, or the machine has rebooted since
@@ -145,7 +150,8 @@ class RunQueue:
 
     def _wait(self, run: QueuedRun, account: Account) -> None:
         self._queue.arrive(account, self.now)
-        self._queue.wait(run.name, account, run.waits_since, want=_WANT, priority=run.priority)
+        want = Want(_PLACE, instead=_on_a_node(run.sought) if run.sought else "")
+        self._queue.wait(run.name, account, run.waits_since, want=want, priority=run.priority)
         self._account_changed(run)
 
     def _account_changed(self, run: QueuedRun) -> None:
@@ -175,18 +181,26 @@ class RunQueue:
         Runs that are not named hold as many as before.
         """
         self._line = None
-        for name in slots.keys() & self._begun:
+        for name in slots.keys() & self._begun.keys():
             self._queue.charge(name, max(1, slots[name]), self.now)
             self._account_changed(self._known[name])
 
-    def next(self, room: int) -> list[str]:
-        """The runs that begin now, with room for so many; they are ``admitted``."""
+    def next(self, room: int, on_nodes: Iterable[tuple[object, ...]] = ()) -> list[str]:
+        """The runs that begin now; they are ``admitted``.
+
+        There is room for so many, and on nodes for one more of each that seeks one of these.
+        """
         self._line = None
-        self._queue.resize(_PLACE, len(self._begun) + max(0, room))
+        there = Counter(self._begun.values())
+        more = {_PLACE: max(0, room)} | {_on_a_node(each): 1 for each in on_nodes}
+        for place, count in more.items():
+            self._queue.resize(place, there[place] + count)
         turns = self._queue.fair_turns
-        names = [name for name, _ in self._queue.grants(self.now)]
-        self._begun.update(names)
-        for name in names:
+        granted = dict(self._queue.grants(self.now))
+        self._begun |= granted
+        for place in more:
+            self._queue.resize(place, 0)  # what is left is not for runs that come later
+        for name in (names := [*granted]):
             self._known[name].admitted = True
             self._account_changed(self._known[name])
         if turns != self._queue.fair_turns:
@@ -212,6 +226,10 @@ class RunQueue:
 
     def __repr__(self) -> str:
         return f"<RunQueue {self._queue!r}>"
+
+
+def _on_a_node(sought: tuple[object, ...]) -> str:
+    return f"{_PLACE} on a node with {sought}"
 
 
 class _Line:

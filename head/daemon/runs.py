@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from artos.protocol.run_state import QUEUED
 from head.daemon.ranking import Ranking
-from head.daemon.run import Run
+from head.daemon.run import Run, Sought
 from head.daemon.unsaved import Table, Unsaved
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class Runs:
         self.again: set[str] = set()  # queued again, as their process was killed
         self.no_room: set[str] = set()  # queued again, until the head's memory has room for them
         self.carried: set[str] = set()  # active, by a worker node
-        self.seekers: dict[str, set[str]] = {}  # queued, by the device that a node may have
+        self.seekers: dict[Sought, set[str]] = {}  # queued, by what a node may have
         self.new_seekers: set[str] = set()  # those that nobody has looked at yet
         self.labelled: set[str] = set()  # queued, and their nodes must have labels
         self._short = Ranking()  # up, with fewer places than actors
@@ -105,7 +105,7 @@ class Runs:
         _put(self.no_room, name, again and run.no_room)
         waits = run.state == QUEUED and not run.admitted
         _put(self.labelled, name, bool(run.where) and waits)
-        self._seek(run, there=run.seeks_device and waits)
+        self._seek(run, there=waits)
         _put(self.carried, name, run.active and bool(run.carrier))
         if short:
             self._short.put(name, (0, self._numbers[name]))
@@ -123,14 +123,16 @@ class Runs:
             self.changed(self.by_name[name])
 
     def _seek(self, run: Run, there: bool) -> None:
-        names = self.seekers.setdefault(run.asks_for, set())
+        if run.sought is None:
+            return
+        names = self.seekers.setdefault(run.sought, set())
         if there and run.name not in names:
             self.new_seekers.add(run.name)
         elif not there:
             self.new_seekers.discard(run.name)
         _put(names, run.name, there)
         if not names:
-            del self.seekers[run.asks_for]
+            del self.seekers[run.sought]
 
     def _wait(self, run: Run, there: bool) -> None:
         waiting = self._queued.setdefault(run.user, set())

@@ -69,7 +69,7 @@ class Scheduler:
         self._endings = Endings()
         self.executors = Executors()
         self._rooms = Rooms(self._nodes, self.executors, self.books, self.runs)
-        self.carriers = Carriers(self.all_runs, self._nodes, devices)
+        self.carriers = Carriers(self.all_runs, self._nodes, devices, at_once)
         self.waits = Waits(
             self.all_runs,
             self._nodes,
@@ -154,7 +154,12 @@ class Scheduler:
         run = self.runs.get(news.run)
         if run is None or not run.active:
             return False
-        before = (run.state, run.outcome, run.deaths)
+        before = (run.state, run.outcome, run.deaths, run.goes_on)
+        if news.device and not (run.accepted or run.carrier):
+            run.device = news.device
+            if self.carriers.choose(run):
+                run.goes_on = True
+                self._endings.tell(run)
         run.facts, run.waits_for = news.facts or run.facts, news.waits_for
         if run.facts and run.facts.nodes:
             self._node_orders.recheck(self.executors.emptied(run.name, run.facts.nodes))
@@ -172,7 +177,7 @@ class Scheduler:
         if untold:  # an earlier head saved that the run is to end, and was killed before it told it
             self._endings.tell(run)
         self._changed(run)
-        return untold or before != (run.state, run.outcome, run.deaths)
+        return untold or before != (run.state, run.outcome, run.deaths, run.goes_on)
 
     def run_ended(self, name: str, status: int | None, words: str) -> None:
         """Take in that a run's process ended with ``status``: negative for a signal, None: unknown.
@@ -198,7 +203,8 @@ class Scheduler:
             run.again(f"room in {where} memory: {run.why or words}")
             run.no_room, run.never_began = True, run.never_began + 1
         elif run.goes_on and outcome not in ("done", "failed"):
-            run.again("a machine to go on with" if run.carrier else "the next start of the head")
+            there = run.carrier or self.carriers.choose(run)
+            run.again("a machine to go on with" if there else "the next start of the head")
         elif outcome:
             as_asked = {"done": "", "interrupted": run.why}
             self._over(run, outcome, as_asked.get(outcome, run.why or words))

@@ -65,7 +65,8 @@ class Waits:
             free = "a free slot and " if self._nodes.have(run.where) else ""
             return f"a worker with {free}{_labels(run)}"
         if active - len(self._runs.carried) >= self._at_once:
-            return f"the head, which carries {self._at_once} runs at once (--runs-at-once)"
+            node = f", or a worker that carries it ({run.sought.device})" if run.sought else ""
+            return f"the head, which carries {self._at_once} runs at once (--runs-at-once){node}"
         if why := self._books.why_not_begun(run):
             return why
         before = self._queue.words(run)

@@ -22,12 +22,12 @@ from artos.buffer.shm_folder import MOVING
 from artos.clock import Clock, Deadline, SystemClock, WakingClock
 from artos.errors import ArtosError, DeadlineExceeded, Refused, RunExists, ShmTooSmall
 from artos.protocol import control
-from artos.protocol.run_state import RUNNING, STOPPING
+from artos.protocol.run_state import RUNNING, STARTING, STOPPING
 from artos.protocol.views import RunFacts, Status
 from artos.runs import packages
 from artos.runs.exit_status import REFUSALS, ExitStatus
 from artos.runs.orders import RunOrder, read_order
-from artos.runs.plan import Plan
+from artos.runs.plan import CPU, Plan
 from artos.system.child import end_with_parent, ignore_sigterm
 from artos.system.child_modules import ChildModule
 from artos.system.logging_setup import logging_to, to_stderr
@@ -118,7 +118,10 @@ class RunProcess:
             known = {name: given[name] for name in Request.__dataclass_fields__ if name in given}
             asked = Request(**{**known, "run_dir": path, "folder": self._code, "quiet": True})
             if not self._order.resume:
-                with asked.preload() as preloaded, begun(asked, requests, preloaded) as prepared:
+                with (
+                    asked.preload() as preloaded,
+                    begun(asked, requests, preloaded, self._tell_device) as prepared,
+                ):
                     return self._session(prepared, requests).run()
             with left_folder(path) as folder:
                 stored = stored_request(folder, asked.settings, quiet=True)
@@ -128,6 +131,12 @@ class RunProcess:
                     resumed(request, folder, requests, preloaded) as prepared,
                 ):
                     return self._session(prepared, requests).run()
+
+    def _tell_device(self, plan: Plan) -> Sequence[str]:
+        """The head may know a machine with the device that the code names; no fault of this one."""
+        if plan.device != CPU:
+            self._head.send(HEAD, control.RunNews(self._order.run, STARTING, device=plan.device))
+        return ()
 
     def _session(self, prepared: PreparedRun, requests: StopRequests) -> Session:
         order, clock, node = self._order, WakingClock(), prepared.node

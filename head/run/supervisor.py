@@ -1,4 +1,4 @@
-"""The loop that serves a run's members: learner and evaluator here, actors on any node."""
+"""The loop that serves a run's members: learners and evaluator here, actors on any node."""
 
 from __future__ import annotations
 
@@ -132,14 +132,15 @@ class Supervisor(Loop):
         """Start everything and serve until the coordinator is finished; see ``Loop.serve``."""
         self._coordinator = coordinator
         with self._undisturbed():
-            first, *others = self._hosts.values()
-            first.start()  # it takes longest
+            trains = [m for m in self._hosts if self._board.members.role(m).trains]
+            for member in trains:  # learners take longest
+                self._hosts[member].start()
             self._begin(coordinator)
             coordinator.begin()
             for actor in coordinator.actors:
                 self._actors.start(Member(ACTORS, actor))
-            for host in others:
-                host.start()
+            for member in self._hosts.keys() - trains:
+                self._hosts[member].start()
         self.serve(lambda: coordinator.finished, after)
 
     def _begin(self, coordinator: Run) -> None:  # a hook
@@ -158,7 +159,7 @@ class Supervisor(Loop):
             self._actor_changed(member)
 
     def _beside_changed(self, member: Member) -> None:
-        """The learner or the evaluator raised its counter."""
+        """A learner or the evaluator raised its counter."""
         self._coordinator.look(member)
         for message in self._mail.take(member):
             self._coordinator.receive(member, message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from artos.runs.plan import Plan
 from artos.specs.configuration import Configuration
-from artos.specs.members import ACTORS, EVALUATOR, LEARNER
+from artos.specs.members import ACTORS, EVALUATOR, SET, TRANSFER
 from head.run.concerns.budget import Budget
 from head.run.concerns.configured import Configured, Keep
 from head.run.concerns.episodes import EpisodesOver
@@ -27,7 +27,7 @@ from head.run.run import Run
 from triggers.pacing import hands_over_episodes
 from triggers.prewarm import PREWARM
 from triggers.table import Table
-from triggers.targets import SET, TRANSFER
+from triggers.targets import parsed
 
 
 def connect(
@@ -46,15 +46,16 @@ def connect(
 
         actor      --commit-->   cache buffer   --transfer-->        replay buffer
         actor      --commit-->   replay buffer  (no transfer trigger: same rows, same blocks)
-        replay buffer            --learner.*-->       learning     --invocation-->  learner
-        learner    --publish-->  model block
+        replay buffer            --LEARNER.*-->       learning     --invocation-->  learners
+        learner    --publish-->  its model block
         model block, time        --actors.*-->        sampling     --invocation-->  actors
         model block, time        --evaluator.play-->  evaluation   --invocation-->  evaluator
         forecast                 --actors.prewarm-->  prewarming   --order-->       process managers
         whatever the table says  --set.NAME-->        configured   --settings-->    invocations
+        actor      --request-->  request block  --SERVER.answer-->  server  --answer-->  actor
 
     Firings are passed on by direct calls; invocations, by the ``passers`` of the members: through a
-    mailbox on this machine, by ZeroMQ to another node.
+    mailbox on this machine, by ZeroMQ to another node. A server checks itself what fires it.
     """
     run = Run(plan, ports, base_steps)
     limits = limits or FailureLimits.within(plan.deadline)
@@ -78,11 +79,12 @@ def connect(
     )
     destinations = {
         TRANSFER: transfer.fire,
-        LEARNER: learning.fire,
+        **dict.fromkeys(plan.learners, learning.fire),
         ACTORS: sampling.fire,
         PREWARM: prewarming.fire,
         EVALUATOR: evaluation.fire,
         SET: configured.fire,
     }
-    run.wire(table, destinations, concerns)
+    here = {target: each for target, each in table.items() if not parsed(target).answers}
+    run.wire(here, destinations, concerns)
     return run

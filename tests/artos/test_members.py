@@ -47,8 +47,18 @@ def test_a_role_may_have_any_number_of_members() -> None:
     assert members.number(LEARNER) == 3
 
 
+def test_learners_have_any_names_and_the_first_is_the_one_that_actors_act_with() -> None:
+    members = Members.of_run(1, learners={"blue": 1, "red": 4}, evaluates=True)
+    blue, red = Member("blue"), Member("red")
+    assert members.publishers == (blue, red)
+    assert members.publisher == blue
+    assert members.hosted == (blue, red, EVALUATOR)
+    assert [members.role(each).kind for each in (blue, red)] == ["learner", "learner"]
+    assert [members.role(each).threads for each in (blue, red)] == [1, 4]
+
+
 def test_the_table_travels() -> None:
-    members = Members.of_run(3, threads=2, evaluates=True)
+    members = Members.of_run(3, learners={"learner": 2}, evaluates=True)
     again = msgspec.json.decode(msgspec.json.encode(members), type=Members)
     assert again == members
     assert [*again] == [*members]

@@ -14,8 +14,16 @@ from artos import Workload
 class Anywhere(Bookkeeper):
     """Needs no PyTorch, whose import would take most of the time of a test."""
 
+    def device_for(self, wanted: str, module: object) -> str:
+        return wanted
+
     def device_faults(self, wanted: str) -> Iterable[str]:
         return ()
+
+
+def named(actors: int = 2, total_steps: int = 6000) -> Workload:
+    """One that says itself where its learner computes."""
+    return replace(workload(actors, total_steps), device="pool")
 
 
 def workload(actors: int = 2, total_steps: int = 6000) -> Workload:

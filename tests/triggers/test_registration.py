@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from artos.errors import Refused
+from artos.runtime import learner_registration
 from artos.runtime import register as registering
 from artos.runtime.preload import Preloaded
 from artos.specs.reference import Reference
@@ -61,7 +62,7 @@ def test_a_seed_decides_every_bit_in_one_process_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """There free cores, which are more or fewer each time, do not decide about threads."""
-    monkeypatch.setattr(registering, "usable_cpus", lambda: (0, 1, 2, 3))
+    monkeypatch.setattr(learner_registration, "usable_cpus", lambda: (0, 1, 2, 3))
 
     def reference(**more: int) -> Reference:
         named = {"env": "Pendulum-v1", **settings, **more}

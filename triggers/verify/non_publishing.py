@@ -10,18 +10,25 @@ from triggers.targets import parsed
 
 
 def faults(plan: Plan, table: Table) -> list[str]:
-    """Everything wrong with the non-publishing methods of a learner and what fires them."""
-    known, found = plan.methods.get("learner", ()), []
-    for name in plan.non_publishing:
+    """Everything wrong with the non-publishing methods of learners and what fires them."""
+    return [fault for learner in plan.learners for fault in _of(learner, plan, table)]
+
+
+def _of(learner: str, plan: Plan, table: Table) -> list[str]:
+    known, found = plan.methods.get(learner, ()), []
+    for name in plan.of(learner).non_publishing:
         if name not in known:
             hint = closest(name, known)
-            found.append(f"non_publishing names {name!r}, but the learner has no such method{hint}")
-    learner = {target for target in table if parsed(target).learns}
-    non_publishing, claiming = non_publishing_targets(plan), demands(table)
-    if learner and learner <= non_publishing:
+            found.append(
+                f"non_publishing names {name!r}, but the {learner} has no such method{hint}"
+            )
+    targets = {target for target in table if parsed(target).role == learner}
+    non_publishing = non_publishing_targets(plan)
+    claiming = {target: each for target, each in demands(table).items() if target in targets}
+    if targets and targets <= non_publishing:
         found.append(
-            f"nothing fires a method that publishes: {', '.join(sorted(learner))} publish nothing; "
-            'add e.g. "learner.update": DataKeyTrigger(keys, n, size)'
+            f"nothing fires a method that publishes: {', '.join(sorted(targets))} publish nothing; "
+            f'add e.g. "{learner}.update": DataKeyTrigger(keys, n, size)'
         )
     kept = {
         key

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 from artos.buffer.layout import MAX_CONSUMERS
 from artos.runs.plan import Plan
-from artos.specs.keys import EVALUATION, VERSION_KEY
-from artos.specs.members import ACTORS, EVALUATOR, LEARNER
+from artos.specs.keys import ANSWER, EVALUATION, VERSION_KEY
+from artos.specs.members import ACTORS, EVALUATOR, SET, TRANSFER
 from artos.system.closest import closest
 from triggers.checks import unpublished
-from triggers.pacing import parts_of
+from triggers.pacing import bounds_lag, parts_of
+from triggers.requests import request_faults
 from triggers.setting import settable, setting_faults
 from triggers.table import Table
-from triggers.targets import SET, TRANSFER, WITHOUT_A_METHOD, parsed
+from triggers.targets import WITHOUT_A_METHOD, parsed
 from triggers.verify import cycles, non_publishing
 from triggers.wiring import transfers
 
@@ -30,6 +31,11 @@ def faults(plan: Plan, table: Table) -> list[str]:
     for target, trigger in table.items():
         for part in trigger.parts():
             found += [f"triggers[{target!r}]: {fault}" for fault in part.faults(plan)]
+        if parsed(target).role in plan.learners[1:] and bounds_lag(trigger):
+            found.append(
+                f"triggers[{target!r}]: max_lag counts versions of the {plan.learner}, whose "
+                "weights actors act with: leave it to that one's targets"
+            )
     for target in (each for each in table if parsed(each).role == SET):
         found += [f"triggers[{target!r}]: {fault}" for fault in _set_faults(plan, table, target)]
     named = {key for trigger in table.values() for key in trigger.objects_read()}
@@ -39,6 +45,7 @@ def faults(plan: Plan, table: Table) -> list[str]:
     return found or [
         *_edges(plan, table),
         *_shipping(plan, table),
+        *request_faults(plan, table),
         *non_publishing.faults(plan, table),
         *cycles.faults(plan, table),
     ]
@@ -47,19 +54,27 @@ def faults(plan: Plan, table: Table) -> list[str]:
 def _targets(plan: Plan, table: Table) -> Iterator[str]:
     known = {
         ACTORS: (*plan.methods.get(ACTORS, ()), *WITHOUT_A_METHOD),
-        LEARNER: plan.methods.get(LEARNER, ()),
+        **{name: plan.methods.get(name, ()) for name in plan.learners},
         EVALUATOR: (parsed(EVALUATION).method,),
         TRANSFER: ("",),
+        **{server.name: (ANSWER,) for server in plan.servers},
         SET: tuple(settable(plan, table)),
     }
     for target in table:
         role, method = parsed(target)
         where = f"triggers[{target!r}]"
         if role not in known or (parsed(target).ships and method):
+            names = [
+                *(f"{name}.METHOD" for name in plan.learners),
+                *(s.target for s in plan.servers),
+            ]
+            learners = ", ".join(names)
             yield (
                 f"{where}: there is no {target!r}{closest(role, [*known])} "
-                f"(write learner.METHOD, actors.METHOD, {EVALUATION}, {SET}.NAME or transfer)"
+                f"(write {learners}, actors.METHOD, {EVALUATION}, {SET}.NAME or transfer)"
             )
+        elif method == ANSWER and role in plan.learners:
+            yield f"{where}: {ANSWER} is what servers do: give the learner's method another name"
         elif method not in known[role] and role == SET:
             can = ", ".join(f"{SET}.{name}" for name in known[SET]) or "nothing"
             near = closest(method, known[SET])
@@ -82,8 +97,11 @@ def _set_faults(plan: Plan, table: Table, target: str) -> Iterator[str]:
 def _edges(plan: Plan, table: Table) -> Iterator[str]:
     if plan.actors and not any(parsed(target).samples for target in table):
         yield 'nothing fires sampling: add e.g. "actors.sample": ObjectKeyTrigger("model_param")'
-    if not any(parsed(target).learns for target in table):
-        yield 'nothing fires the learner: add e.g. "learner.update": DataKeyTrigger(keys, n, size)'
+    for name in plan.learners:
+        if not any(parsed(target).role == name for target in table):
+            yield (
+                f'nothing fires the {name}: add e.g. "{name}.update": DataKeyTrigger(keys, n, size)'
+            )
     if plan.actors and plan.on_full == "wait" and not plan.consumers:
         yield (
             "nothing consumes data keys, so blocks fill up and actors wait forever: set "

@@ -37,7 +37,8 @@ from artos.transport.link_faults import unreachable
 from artos.transport.messenger import HEAD, Messenger
 from artos.version import VERSION
 from workers.daemon import notices
-from workers.daemon.executor_host import NO_SWITCH, ExecutorHost
+from workers.daemon.executor_host import ExecutorHost
+from workers.daemon.node_accounts import NO_SWITCH, NodeAccounts
 from workers.daemon.run_carrier import RunCarrier
 from workers.daemon.state import WorkerState
 
@@ -130,13 +131,16 @@ class WorkerDaemon(Closing):
             if cpus.shared:
                 numbers = ", ".join(map(str, cpus.shared))
                 _log.warning("other workers of this machine have CPU %s, too: use --slots", numbers)
+            self._accounts = NodeAccounts(options.name)
             self._executors = ExecutorHost(
                 options.name, cpus.now, options.keys.resolve(),
                 archives := Archives(cache / "code"),
-                home.folder, self._clock, _CLOSING, self._faults,
+                home.folder, self._clock, _CLOSING, self._faults, self._accounts,
             )  # fmt: skip
             orders = home.folder.with_name(f"{home.folder.name}{_CARRIED}")
-            self._carrier = RunCarrier(options.head, keys, archives, orders, self._faults)
+            self._carrier = RunCarrier(
+                options.head, keys, archives, orders, self._faults, self._accounts
+            )
             self._messenger = stack.enter_context(
                 Messenger.connect(options.head, keys, home.peer, self._waker.ring, self._clock)
             )
@@ -261,11 +265,11 @@ class WorkerDaemon(Closing):
                 self._over = self._bye_since < _NEVER
 
     def _expect_accounts(self) -> None:
-        """Runs may have accounts of their own: all have the CPUs of this node in common."""
+        """Runs may have accounts of their own: all have this node's CPUs and devices in common."""
         if not may_switch():
             _log.warning("executors do not get the accounts of users: %s", NO_SWITCH)
-        elif self._executors.group is None:
-            self._executors.group = self._owned.enter_context(common_pool())
+        elif self._accounts.group is None:
+            self._accounts.group = self._owned.enter_context(common_pool())
 
     def _handle_run(self, message: control.CarryRun | control.FinishRun) -> None:
         if isinstance(message, control.FinishRun):
@@ -293,7 +297,7 @@ class WorkerDaemon(Closing):
             token = read_token(Path(runs), address_towards(endpoint_of(self._options.head)))
         except (Refused, OSError) as error:
             _log.warning("learners of runs do not come to the devices of this node: %s", error)
-        self._send(control.Shares(token))
+        self._send(control.Shares(token, may_switch()))
 
     def _greet(self) -> None:
         """Say hello to a head that does not know this node, or no longer does."""

@@ -24,7 +24,7 @@ from artos.protocol.control import (
 from artos.protocol.message import Message
 from artos.runs.cleanup import remove_unlinked_images
 from artos.runs.orders import ExecutorOrder, write_order
-from artos.system.account import HOW_TO_SWITCH, SystemAccount, as_owner, file_user, give, may_switch
+from artos.system.account import SystemAccount, as_owner, file_user, give, may_switch
 from artos.system.archives import Archives
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
@@ -37,12 +37,12 @@ from artos.system.signals import CLOSE
 from artos.transport.keys import write_run_keys
 from workers.checkpoint.criu.find import find_criu
 from workers.checkpoint.tiers import OF_A_USER, probe
+from workers.daemon.node_accounts import NO_SWITCH, NodeAccounts
 from workers.daemon.orphans import Orphans
 
 _SETTLED = 1.0
 _HANDLED = (CLOSE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _MOST_OF_A_LOG = 100_000  # bytes of an answer
-NO_SWITCH = f"the worker's daemon may not switch: {HOW_TO_SWITCH}"
 _MOST_RUNS = 20
 """Number of finished runs whose logs are kept on a node."""
 
@@ -72,7 +72,9 @@ class ExecutorHost:
     def __init__(
         self, node: str, cpus: Callable[[], Sequence[int]], keys: Path, archives: Archives,
         folder: Path, clock: Clock, patience: float, faults: Faults | None = None,
+        accounts: NodeAccounts | None = None,
     ) -> None:  # fmt: skip
+        self._accounts = accounts or NodeAccounts(node)
         self._node, self._cpus, self._keys = node, cpus, keys
         self._here: tuple[int, ...] = ()
         self._archives, self._folder, self._clock = archives, folder, clock
@@ -83,8 +85,6 @@ class ExecutorHost:
         self._asked: set[str] = set()
         self._orphans: dict[str, Orphans] = {}
         self._tidy_at = clock.now()
-        self.group: int | None = None
-        """The group of the pool in which executors of all accounts share CPUs, if they do."""
 
     def __repr__(self) -> str:
         return f"<ExecutorHost {self._node} wanted={[*self._wanted]} open={[*self._executors]}>"
@@ -230,7 +230,8 @@ class ExecutorHost:
                 over = [path for path in self._folder.glob("*/") if path.name not in self.runs]
                 for path in sorted(over, key=lambda path: path.stat().st_mtime)[:-_MOST_RUNS]:
                     shutil.rmtree(path, ignore_errors=True)
-                folder, account = self._folder / assign.run, self._account(assign)
+                account = self._accounts.named(assign.account, self._folder)
+                folder = self._folder / assign.run
                 self._give(folder, account)
                 note = ""
                 if account is not None:
@@ -271,27 +272,6 @@ class ExecutorHost:
             self._faults.add(f"opening the executor of {assign.run}", error)
             return self._cannot_open(assign, f"{type(error).__name__}: {error}")
         return []
-
-    def _account(self, assign: Assign) -> SystemAccount | None:
-        """The account of a run's executor; None: this daemon's.
-
-        Raises:
-            Refused: this machine has not that account, or it is root's, or it cannot use our Python
-                or enter our folder.
-        """
-        if not assign.account or not may_switch():
-            return None
-        self._folder.chmod(0o711)  # so that each can go on to its own folder
-        elsewhere = ""
-        try:
-            account = SystemAccount.named(assign.account)
-            elsewhere = "; a worker keeps its files where XDG_CACHE_HOME says (as /var/cache)"
-            account.require(self._folder)
-        except Refused as refused:
-            faults = [f"node {self._node}: {fault}{elsewhere}" for fault in refused.faults]
-            raise Refused(faults) from None
-        more = () if self.group is None else (self.group,)
-        return replace(account, groups=(*account.groups, *more))
 
     def _give(self, folder: Path, account: SystemAccount | None) -> None:
         """Have the folder of a run be this account's; logs that another one left are removed."""

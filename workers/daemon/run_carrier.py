@@ -12,6 +12,7 @@ from artos.protocol.control import CarryRun, FetchArchive, FinishRun, RunEnded
 from artos.protocol.message import Message
 from artos.runs.exit_status import ExitStatus
 from artos.runs.orders import RunOrder, write_order
+from artos.system.account import as_owner, give
 from artos.system.archives import Archives
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
@@ -22,6 +23,7 @@ from artos.system.private_folder import keep
 from artos.system.signals import CLOSE
 from artos.transport.address import address_towards, endpoint_of
 from artos.transport.keys import Keys, write_call_keys, write_run_keys
+from workers.daemon.node_accounts import NodeAccounts
 
 _LOG = Path("logs") / "run.log"
 _LAST_LINES = 10
@@ -45,10 +47,11 @@ class RunCarrier:
 
     def __init__(
         self, head: str, keys: Keys, archives: Archives, folder: Path, faults: Faults,
-        process: str = ChildModule.RUN,
+        accounts: NodeAccounts, process: str = ChildModule.RUN,
     ) -> None:  # fmt: skip
         self._head, self._keys, self._archives = head, keys, archives
         self._folder, self._faults, self._process = folder, faults, process
+        self._accounts = accounts
         self._wanted: dict[str, CarryRun] = {}
         self._carried: dict[str, _Carried] = {}
         self._asked: set[str] = set()
@@ -99,7 +102,8 @@ class RunCarrier:
         reports: list[Message] = []
         for run, carried in [*self._carried.items()]:
             with self._faults.contained(f"the process of {run}"):
-                carried.child.cap_log()
+                with as_owner(carried.child.log.parent.parent):
+                    carried.child.cap_log()
                 if (status := carried.child.died()) is not None:
                     why = ExitReport.of_process(
                         carried.child.pid, status, carried.child.log_tail(_LAST_LINES)
@@ -127,22 +131,32 @@ class RunCarrier:
         self._asked.discard(name)
 
     def _start(self, carry: CarryRun) -> None:
-        place = keep(keep(self._folder) / carry.run)
-        log = Path(carry.folder) / _LOG
-        order = RunOrder(
-            carry.run, carry.epoch, carry.request,
-            str(self._archives.unpacked(carry.archive)) if carry.archive else "",
-            carry.archive, carry.folder, address_towards(endpoint_of(self._head)),
-            str(write_run_keys(place / "own", carry.keys)), self._head, carry.resume,
-            call_keys=str(
-                write_call_keys(place / "call", self._keys.head, carry.run, carry.keys)
-            ),
-        )  # fmt: skip
-        write_order(file := place / "run.json", order)
+        place, log = keep(self._folder) / carry.run, Path(carry.folder) / _LOG
+        account = self._accounts.named(carry.account, self._folder, Path(carry.folder))
+        if account is None:
+            archives = self._archives
+            keep(place)
+        else:
+            give(place, account)
+            archives = Archives(place / "code")
+        content = b"" if carry.archive in archives else self._archives.content(carry.archive)
+        head = self._keys.head
+        with as_owner(place):
+            if content:
+                archives.put(carry.archive, content)
+            order = RunOrder(
+                carry.run, carry.epoch, carry.request,
+                str(archives.unpacked(carry.archive)) if carry.archive else "",
+                carry.archive, carry.folder, address_towards(endpoint_of(self._head)),
+                str(write_run_keys(place / "own", carry.keys)), self._head, carry.resume,
+                call_keys=str(write_call_keys(place / "call", head, carry.run, carry.keys)),
+            )  # fmt: skip
+            write_order(file := place / "run.json", order)
         # It begins with SIGTERM blocked, until it ignores it.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
         try:
-            child = start(ProcessSpec(self._process, (str(file),)), log)
+            with as_owner(place):
+                child = start(ProcessSpec(self._process, (str(file),)), log, account=account)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._carried[carry.run] = _Carried(carry.epoch, child, PidFd(child.pid))

@@ -105,7 +105,7 @@ class Evaluation(Concern[Run]):
 
     def _copied(self, firing: Firing) -> Due:
         run, model = self.run, self.run.ports.model
-        updates = run.progress.updates_through(model.made_by()[1])
+        updates = run.first.updates_through(model.made_by()[1])
         call = Invoke(
             firing.number, firing.trigger, parsed(firing.trigger).method,
             progress=run.progress.used, steps=run.progress.consumed,

@@ -46,7 +46,8 @@ class Recovery(Concern[Run]):
         block = run.roster.block_of(member)
         step = death.step
         if step is None:
-            step = run.version if block is None else block.written
+            learner = run.learners.get(member.role, run.first)
+            step = learner.told if block is None else block.written
         run.ports.journal.write({"died": str(member), "step": step, "why": death.why[-2000:]})
         if not self._is_needed(member):
             return  # it was parked for good; it is launched again when there is work for it

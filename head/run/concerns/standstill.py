@@ -9,12 +9,12 @@ from typing import Any
 from artos.errors import DeadlineExceeded
 from artos.protocol.invocations import Done, Invoke
 from artos.specs.keys import EVALUATION
-from artos.specs.members import Member
+from artos.specs.members import SET, Member
 from head.run.concerns.failures import FailureLimits
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
 from triggers.prewarm import PREWARM
-from triggers.targets import SET, parsed
+from triggers.targets import parsed
 
 _log = logging.getLogger(__name__)
 _NOTICE_SECONDS = 30.0
@@ -35,7 +35,7 @@ class Standstill(Concern[Run]):
         self._seconds = limits.stall
         self._told_of: float | None = None
         self._unpublished, self._starved = "", False
-        self._learned = run.first_version
+        self._learned = {name: learner.began for name, learner in run.learners.items()}
 
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """An update that drew no rows, or published nothing, may be why nothing goes on."""
@@ -47,8 +47,8 @@ class Standstill(Concern[Run]):
                 if not self._starved:
                     self._starved = True
                     _log.warning("%s; the next one waits for new rows", self._unpublished)
-            elif done.version > self._learned:
-                self._unpublished, self._learned = "", done.version
+            elif done.version > self._learned[member.role]:
+                self._unpublished, self._learned[member.role] = "", done.version
             else:
                 self._unpublished = (
                     f"{what} returned without publishing a version: it made no step (self.step)"

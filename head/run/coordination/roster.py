@@ -155,14 +155,16 @@ class Roster:
         self, actors: Iterable[int], version: int, invocations: Invocations
     ) -> dict[str, str]:
         """What each member waits for; idle actors wait for this version."""
-        hosted, members = self._members.hosted, (Member(ACTORS, actor) for actor in actors)
+        learners, hosted = self._members.publishers, self._members.hosted
+        members = (Member(ACTORS, actor) for actor in actors)
+        others = (member for member in hosted if member not in learners)
         return {
             str(member): self._wait_of(
                 member,
                 invocations.of(member),
                 self._members.role(member).idle.format(version=version),
             )
-            for member in (*hosted[:1], *members, *hosted[1:])
+            for member in (*learners, *members, *others)
             if member not in self.gone
         }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from worlds import World
 
-from artos.protocol.control import Leave
-from artos.protocol.run_state import QUEUED, RUNNING, STOPPING
+from artos.protocol.control import Leave, RunNews
+from artos.protocol.run_state import QUEUED, RUNNING, STARTING, STOPPING
 from artos.transport.keys import new_run_keys
 from head.daemon.carriers import Place, chosen
 from head.daemon.effects import Finish
@@ -48,11 +48,14 @@ def submitted(world: World, name: str = "r1", wants: str = "pool", account: str 
     return run
 
 
-def joined(world: World, name: str, devices: str = "cpu:a", shares: bool | None = True) -> Node:
+def joined(
+    world: World, name: str, devices: str = "cpu:a", shares: bool | None = True,
+    switches: bool = False,
+) -> Node:  # fmt: skip
     node = world.join(name, devices=devices)
     node.memory_mb = 4096
     if shares is not None:
-        world.scheduler.carriers.said(node, shares=shares)
+        world.scheduler.carriers.said(node, shares=shares, switches=switches)
     world.turn()
     return node
 
@@ -63,8 +66,48 @@ def test_a_run_begins_on_the_node_with_the_device_and_others_do_not() -> None:
     joined(world, "w2")
     assert submitted(world).carrier == "w2"
     assert submitted(world, "r2", "cpu").carrier == ""
-    assert submitted(world, "r3", account="artos-ann").carrier == "", "its keys are not there"
     world.check()
+
+
+def test_a_run_of_an_account_begins_where_the_daemon_may_switch() -> None:
+    world = World()
+    joined(world, "w1")
+    assert submitted(world, "r1", account="artos-ann").carrier == ""
+    joined(world, "w2", switches=True)
+    assert submitted(world, "r2", account="artos-ann").carrier == "w2"
+    assert submitted(world, "r3").carrier == "w1"
+
+
+def seeks(world: World, device: str) -> bool:
+    """Whether a run that says what device its code names is told to finish."""
+    world.scheduler.run_news(RunNews("r1", STARTING, device=device))
+    effects = world.scheduler.turn(world.clock.now())
+    return Finish(world.scheduler.runs["r1"]) in effects
+
+
+def test_a_run_whose_code_names_a_device_moves_to_it_before_it_is_up() -> None:
+    world = World()
+    joined(world, "w1", "")
+    joined(world, "w2")
+    run = submitted(world, wants="cpu")
+    assert (run.active, run.carrier) == (True, "")
+    assert seeks(world, "pool")
+    world.news("r1", "refused", "there is no device here")
+    world.ended("r1", 2)
+    assert (run.active, run.carrier, run.epoch) == (True, "w2", 2)
+    assert not seeks(world, "pool"), "it is there"
+    world.up("r1")
+    assert run.state == RUNNING
+
+
+def test_a_run_stays_where_no_node_has_the_device_that_its_code_names() -> None:
+    world = World()
+    joined(world, "w1", "cpu:a")
+    run = submitted(world, wants="cpu")
+    assert not seeks(world, "cuda")
+    world.news("r1", "refused", "device 'cuda' needs a GPU")
+    world.ended("r1", 2)
+    assert (run.outcome, run.why) == ("refused", "device 'cuda' needs a GPU")
 
 
 def test_a_node_that_has_not_the_heads_folder_carries_none() -> None:
@@ -107,6 +150,23 @@ def test_runs_that_nodes_carry_take_no_room_on_the_heads_machine() -> None:
     assert submitted(world, "r3", "cpu").active
     waits = submitted(world, "r4", "cpu")
     assert "carries 1 runs at once" in world.scheduler.waits.of(waits)
+
+
+def test_a_head_that_is_full_holds_back_none_that_a_node_may_carry() -> None:
+    world = World(scheduler=Scheduler(at_once=1, devices="cpu:h"))
+    joined(world, "w1", "cuda:0")
+    first = submitted(world, "r1", "cpu")
+    waits = submitted(world, "r2", "cpu")
+    here = submitted(world, "r3", "cpu:h")  # only the head's machine has that device
+    there = submitted(world, "r4", "cuda")
+    assert [first.active, waits.active, here.active, there.active] == [True, False, False, True]
+    assert there.carrier == "w1"
+    assert "or a worker that carries it (cpu:h)" in world.scheduler.waits.of(here)
+    joined(world, "w2", "cpu:h")
+    assert (here.active, here.carrier) == (True, "w2")
+    world.ended("r1", 0)
+    assert (waits.active, waits.carrier) == (True, "")
+    world.check()
 
 
 def test_without_its_node_a_run_goes_on_on_another() -> None:

@@ -204,6 +204,7 @@ class Waiter:
     admitted: bool = False
     waits_since: float = 0.0
     over: bool = False
+    sought: None = None
     came: float = 0.0
     ahead: int = 0
 

@@ -36,6 +36,8 @@ IMAGES = not why_not()
 USERS = {"ann": 64_311, "ben": 64_312}
 ACCOUNTS = '[accounts]\nann = "artos-ann"\nben = "artos-ben"\n'
 ROWS = {"ann": 20_000, "ben": 3200}
+ENDS = ("-1.json", "-2.json", "/", ".", '"')
+"""What follows the name of a run on command lines."""
 MODULES = ("head.run ", "head.replay ", "artos.runtime.", "workers.executor ", "workers.agent ")
 
 
@@ -108,8 +110,10 @@ def start(cluster: Cluster, user: str, *arguments: object) -> Command:
     return cluster.start(name, *arguments, *flags, cwd=cluster.folder / "code")
 
 
-def submit(cluster: Cluster, user: str, run: str, *flags: object) -> Command:
-    wanted = ("counting.py:workload", "--total-steps", ROWS[user], "--run-dir", run, "--wait")
+def submit(
+    cluster: Cluster, user: str, run: str, *flags: object, workload: str = "counting.py:workload"
+) -> Command:
+    wanted = (workload, "--total-steps", ROWS[user], "--run-dir", run, "--wait")
     return start(cluster, user, "submit", *wanted, *flags)
 
 
@@ -128,7 +132,7 @@ def users_of(cluster: Cluster, run: str) -> dict[str, set[int]]:
     for module in MODULES:
         processes = [
             each for each in cluster.processes(module)
-            if any(f"{run}{end}" in " ".join(each.cmdline()) for end in ("-1.json", "/", ".", '"'))
+            if any(f"{run}{end}" in " ".join(each.cmdline()) for end in ENDS)
         ]  # fmt: skip
         found[module] = {uid for each in processes for uid in each.uids()}
     return found
@@ -243,3 +247,28 @@ def test_users_have_processes_and_files_of_their_own(cluster: Cluster, place: Pl
     for user in USERS:
         left = {path.name for path in (cluster.runs / ".accounts" / f"artos-{user}").iterdir()}
         assert left == {"code"}
+
+
+def test_a_run_of_a_user_lives_where_its_device_is(cluster: Cluster, place: Place) -> None:
+    shutil.copy(SUPPORT / "placed.py", place.code)
+    cluster.start_worker("w1", "--devices", "cpu:a")
+    cluster.alive("w1")
+    run, ours = "of-ben", {USERS["ben"]}
+    waits = submit(cluster, "ben", run, "--device", "pool", workload="placed.py:workload")
+    cluster.until_under_way(run)
+    assert users_of(cluster, run) == dict.fromkeys(MODULES, ours), cluster.story()
+    assert cluster.status()[1][run]["carrier"] == "w1"
+    (process,) = cluster.processes("head.run ")
+    assert process.ppid() == cluster.workers["w1"].process.pid
+    handed = [*cluster.folder.glob(f"w1/artos/nodes/*.runs/{run}/**/*")]
+    assert {path.stat().st_uid for path in handed} == ours
+    assert not as_user("ann", "ls", handed[0].parent)
+    assert not as_user("ann", "ls", cluster.runs / run)
+
+    cluster.workers["w1"].kill()
+    cluster.start_worker("w2")
+    cluster.until(lambda: cluster.status()[1][run]["restarts"] == 1)
+    cluster.until(lambda: users_of(cluster, run) == dict.fromkeys(MODULES, ours))
+    assert_done(cluster, "ben", waits)
+    cluster.until(lambda: cluster.left() == [])
+    assert cluster.stop() == {"w2": 0, "head": 0}

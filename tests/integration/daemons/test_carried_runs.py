@@ -69,6 +69,22 @@ def test_it_goes_on_elsewhere_when_its_node_is_drained_or_killed(
     assert_clean(cluster, "w1")
 
 
+def test_it_moves_to_the_device_that_its_code_names(cluster: Cluster, code: Path) -> None:
+    shutil.copy(SUPPORT / "placed.py", code)
+    cluster.start_worker("w1", "--devices", "cpu:a")
+    cluster.alive("w1")
+    asked = ("placed.py:named", "--total-steps", ROWS, "--run-dir", RUN, "--json")
+    submit = cluster.submit(*asked, cwd=code)
+    cluster.until(lambda: RUN in cluster.status()[1])
+    on(cluster, "w1")
+    cluster.hurry()
+    assert submit.wait() == 0, cluster.story()
+    assert json.loads(submit.out)["steps"] == ROWS
+    run = cluster.status()[1][RUN]
+    assert (run["outcome"], run["carrier"]) == ("done", "")
+    assert_clean(cluster, "w1")
+
+
 def test_it_outlives_the_head_and_is_stopped_by_the_next(cluster: Cluster, placed: Command) -> None:
     cluster.head.kill()
     (before,) = cluster.processes("head.run ")

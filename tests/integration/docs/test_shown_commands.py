@@ -229,6 +229,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         )
     ),
     "artos simulate --nodes 4 --slots 8 --devices 2 --mix mix.toml": Run(),
+    "artos simulate --nodes 4 --slots 100 --devices 1 --mix saturated.toml": Run(),
     "artos run ppo --actors 4 --set pipeline=dual": Run("--total-steps 2048"),
     "artos explain ppo --actors 4 --set pipeline=dual+minibatch": EXACT,
     "artos run my_algo.py:workload --set steps=0": REFUSED,
@@ -250,6 +251,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run ppo --total-steps 30000 --set evaluate_every=5 --set evaluation_episodes=10 "
     "--run-dir runs/watched": Run("--total-steps 6000"),
     "cat runs/watched/evaluations.csv": NotRun("the file that the command above it wrote"),
+    "artos trace first -o first.json": Run(after=(TRAINED,)),
     "artos eval runs/first --episodes 100 --greedy": Run("--episodes 2", after=(TRAINED,)),
     "python play.py runs/first": Elsewhere(
         "integration/docs/test_tutorial.py::test_what_was_trained_is_used"

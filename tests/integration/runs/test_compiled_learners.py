@@ -17,6 +17,7 @@ from real_runs import Artos
 
 from artos.learners.compiler import WAITS_FOR
 from artos.protocol.invocations import Waits
+from artos.specs.members import Member
 
 pytestmark = [
     pytest.mark.long,
@@ -39,9 +40,9 @@ class Compiling(Parking):
 
     told: list[str]
 
-    def _report(self, waits: Waits) -> None:
+    def _report(self, member: Member, waits: Waits) -> None:
         Compiling.told.append(waits.what)
-        super()._report(waits)
+        super()._report(member, waits)
 
 
 @pytest.mark.parametrize("name", COMPILED)

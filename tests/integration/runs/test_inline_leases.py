@@ -66,8 +66,8 @@ class Contended(Inline):
             assert self.lease is not None
         super()._run_one(coordinator, member, call)
 
-    def _report(self, waits: Waits) -> None:
-        super()._report(waits)
+    def _report(self, member: Member, waits: Waits) -> None:
+        super()._report(member, waits)
         if waits.what and self.lease is not None:
             Contended.waits += 1
             self.lease.close()
@@ -120,8 +120,8 @@ def test_beside_another_one_it_leaves_the_device_and_returns(
 class Stopping(Inline):
     """Somebody else has the device; the run is told to stop once the learner waits for it."""
 
-    def _report(self, waits: Waits) -> None:
-        super()._report(waits)
+    def _report(self, member: Member, waits: Waits) -> None:
+        super()._report(member, waits)
         assert waits.what, "nobody gives the device back"
         coordinator = self._coordinator
         assert coordinator is not None

@@ -30,7 +30,7 @@ from artos.system.account import SystemAccount
 from artos.system.archives import Archives, name_of, pack
 from artos.transport.keys import Keys, new_run_keys
 from workers.checkpoint.tiers import Tier
-from workers.daemon import executor_host
+from workers.daemon import executor_host, node_accounts
 from workers.daemon.executor_host import ExecutorHost
 from workers.daemon.orphans import Orphans
 
@@ -151,7 +151,7 @@ def test_what_is_left_of_an_earlier_executor_ends_first(tmp_path: Path) -> None:
 def test_an_account_that_this_machine_lacks_is_told_with_what_to_do(
     host: ExecutorHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor_host, "may_switch", lambda: True)
+    monkeypatch.setattr(node_accounts, "may_switch", lambda: True)
     for name, words in (("artos-none", "no account 'artos-none'"), ("root", "root's")):
         host.assign(msgspec.structs.replace(assign(), account=name))
         (ended,) = host.step()
@@ -164,7 +164,7 @@ def test_an_account_that_this_machine_lacks_is_told_with_what_to_do(
 def test_a_daemon_that_may_not_switch_uses_the_runs_keys_and_has_the_log_say_so(
     host: ExecutorHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor_host, "may_switch", lambda: False)
+    monkeypatch.setattr(node_accounts, "may_switch", lambda: False)
     keys = new_run_keys().of_executor
     host.assign(msgspec.structs.replace(assign(), account="artos-none", keys=keys))
     assert host.step() == []

@@ -16,6 +16,7 @@ from artos.runs.orders import RunOrder
 from artos.system.archives import Archives, pack
 from artos.system.faults import Faults
 from artos.transport.keys import Keys, make_keys, new_run_keys
+from workers.daemon.node_accounts import NodeAccounts
 from workers.daemon.run_carrier import RunCarrier
 
 pytestmark = pytest.mark.processes
@@ -28,7 +29,8 @@ def carrier(tmp_path: Path) -> Iterator[RunCarrier]:
     make_keys(keys := tmp_path / "keys")
     archives, folder = Archives(tmp_path / "code"), tmp_path / "w1.runs"
     head = "tcp://127.0.0.1:9"
-    made = RunCarrier(head, Keys.load(keys), archives, folder, Faults(), "json.tool")
+    accounts = NodeAccounts("w1")
+    made = RunCarrier(head, Keys.load(keys), archives, folder, Faults(), accounts, "json.tool")
     yield made
     made.kill()
 
