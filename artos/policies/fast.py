@@ -357,7 +357,7 @@ class TorchActor:
 
     @torch.inference_mode()
     def values(self, obs: dict[str, Array], info: ActInfo) -> Floats:
-        """Values (B,) float32; a module without ``value`` is asked to act."""
+        """Values (B, *shape) float32; a module without ``value`` is asked to act."""
         if not hasattr(self.module, "value"):
             return self.act(obs, info)["values"]
         state = (_with_tensors(info).state,) if info.state else ()

@@ -189,6 +189,9 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     ),
     "artos run my_actor.py:workload": Run("--total-steps 2048"),
     "artos run my_self_play.py:workload": Run("--set total_updates=20"),
+    "artos run my_curriculum.py:workload": Elsewhere(
+        "integration/runs/test_curricula.py::test_the_page_of_curricula_learns"
+    ),
     "artos run my_reinforce.py:workload": Elsewhere(
         "integration/docs/test_tutorial.py::test_own_algorithms_learn_from_whole_episodes"
     ),
