@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from artos.errors import Refused
-from artos.runs.loader import settings_of_workload
+from artos.runs.loader import field_of, settings_of_workload
 from artos.specs.actor_count import ActorsSetting, Schedule
 from artos.specs.elastic import Elastic
 from artos.specs.reference import Reference
@@ -106,4 +106,4 @@ def test_the_list_of_an_object_has_its_values(tmp_path: Path) -> None:
         "checkpoint": "model", "device": "cpu", "weight": "1.0", "priority": "0", "learners": "1",
     }  # fmt: skip
     lines = {each.name: each.does for each in settings_of(Workload)}
-    assert all(lines[each.name] for each in found)
+    assert all(lines[field_of(each.name)] for each in found)
