@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import SUPPORT
+from helpers import ROOT, SUPPORT
 from named import LEARNER, acting
 from real_runs import Artos, Outcome, assert_each_row_once, checkpointed, shared_memory
 
@@ -19,7 +19,7 @@ from artos.specs.members import Member
 
 Start = Callable[..., Artos]
 INFERENCE = Member("inference")
-SHORT = ("--total-steps", 512, "--json")
+SHORT = ("--total-steps", 1024, "--json")
 
 
 @pytest.fixture
@@ -95,3 +95,37 @@ def test_servers_and_those_who_ask_are_killed(start: Start, home: Path, asking: 
     assert_each_row_once(asking, 9600)
     assert not artos.survivors()
     assert not shared_memory()
+
+
+@pytest.mark.processes
+def test_the_judge_of_the_example_pays(start: Start, home: Path) -> None:
+    """Here, for two actors at once; rewards are its scores of what their rows show."""
+    shutil.copy(ROOT / "docs" / "examples" / "my_judge.py", home)
+    (home / "looked.py").write_text(LOOKED)
+    outcome = start("run", "looked.py:workload", "--run-dir", home / "run", *SHORT).wait()
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["updates"] == 1
+    assert 0 < outcome.summary["progress"]["metrics/paid"] < 1
+
+
+LOOKED = """
+from dataclasses import replace
+
+import numpy as np
+from my_judge import PPO, Judge
+from my_judge import workload as judged
+
+
+class Looking(PPO):
+    def update(self, batch, call):
+        judge = Judge()
+        judge.setup(None)
+        seen, paid = batch.gather("observations"), batch.gather("rewards")
+        own = judge.answer({"seen": seen.reshape(-1, 4)})["score"]
+        np.testing.assert_allclose(paid.reshape(-1), own, rtol=1e-6)
+        return {**super().update(batch, call), "paid": float(paid.mean())}
+
+
+def workload(total_steps: int = 1024):
+    return replace(judged(total_steps=total_steps), learner=Looking())
+"""
