@@ -10,6 +10,7 @@ from xxhash import xxh3_64_hexdigest
 
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.model_block import ObjectSpec
+from artos.buffer.request_block import RequestSpec
 from artos.buffer.samplers.patterns import Draw
 from artos.buffer.shm_folder import PREFIX
 from artos.specs.actor_count import Actors, Manual
@@ -26,6 +27,7 @@ from artos.specs.keys import (
 )
 from artos.specs.members import LEARNER, Member, Members
 from artos.specs.reference import Reference
+from artos.specs.servers import ServerSpec
 
 CPU, POOL = "cpu", "pool"
 """What ``Plan.device`` may be, beside ``cuda:N``."""
@@ -112,10 +114,14 @@ class Plan(msgspec.Struct, frozen=True):
     """Which network of a built-in policy takes an observation, by data key, for people."""
     doubts: tuple[str, ...] = ()
     """What is odd about the observations."""
+    replicas: int = 1
+    """Processes that make each update of a learner together."""
     data: tuple[DataSet, ...] = ()
     """Rows that are there from the start."""
     changeable: tuple[Changeable, ...] = ()
     """Settings of the learner that may change while the run goes."""
+    servers: tuple[ServerSpec, ...] = ()
+    """The roles that answer."""
     settable: tuple[Changeable, ...] = ()
     """Settings of the environments that may change while the run goes."""
     learner: str = LEARNER
@@ -176,7 +182,11 @@ class Plan(msgspec.Struct, frozen=True):
         evaluates = EVALUATION in self.triggers
         threads = {self.learner: self.threads}
         threads |= {each.learner: each.threads for each in self.beside}
-        return Members.of_run(self.actors, learners=threads, evaluates=evaluates)
+        servers = {each.name: each.threads for each in self.servers}
+        return Members.of_run(
+            self.actors, learners=threads, evaluates=evaluates, servers=servers,
+            replicas=self.replicas,
+        )  # fmt: skip
 
     @property
     def evaluated(self) -> tuple[ObjectSpec, ...]:
@@ -205,6 +215,10 @@ class Plan(msgspec.Struct, frozen=True):
             actor, self.data_keys, self.capacity, self.envs, self.consumers, self.on_full
         )
 
+    def requests(self) -> dict[str, RequestSpec]:
+        """The layouts of the blocks of servers, by name."""
+        return {each.name: RequestSpec(each, self.actors) for each in self.servers}
+
     def data_blocks(self) -> dict[str, BlockSpec]:
         """The layouts of the blocks of data sets, which are numbered after those of the actors."""
         return {
@@ -220,6 +234,8 @@ class Site(msgspec.Struct, frozen=True):
     member: Member
     members: Members
     logs: str = ""
+    starts: int = 0
+    """How often the member was started: replicas are all started as often."""
 
     @property
     def workload(self) -> str:
@@ -233,6 +249,10 @@ class Site(msgspec.Struct, frozen=True):
     def data_path(self, name: str) -> Path:
         """File of the block of a data set."""
         return Path(self.folder) / f"data-{name}"
+
+    def requests_path(self, server: str) -> Path:
+        """File of the requests to a server."""
+        return Path(self.folder) / f"requests-{server}"
 
     @property
     def model_path(self) -> Path:
@@ -248,6 +268,10 @@ class Site(msgspec.Struct, frozen=True):
     def evaluated_path(self) -> Path:
         """File of the weights that are handed to the evaluator."""
         return Path(self.folder) / "evaluated"
+
+    def gathering_of(self, learner: str) -> Path:
+        """File of how far the replicas of a learner have come."""
+        return Path(self.folder) / f"replicas-{learner}"
 
     @property
     def board_path(self) -> Path:

@@ -38,6 +38,7 @@ from artos.runtime.learner_registration import (
 )
 from artos.runtime.member import MOST_EPISODES
 from artos.runtime.resolved import resolved_settings, versions
+from artos.runtime.servers import servers_of
 from artos.runtime.serving import seed_of
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, Learner, broken, methods, own
@@ -112,6 +113,8 @@ def register(reference: Reference, seed: int) -> Registered:
         return Registered(faults=tuple(faults))
     data = examined(workload.data, reference.folder, keys, faults)
     plan = _draft(workload, reference, seed, keys, data)
+    servers = _attempt(faults, "the servers", lambda: servers_of(workload, faults)) or ()
+    plan = msgspec.structs.replace(plan, servers=servers)
     modules = {plan.learner: module}
     for each in plan.beside:
         build = partial(workload.actor.build_module, each.seed)
@@ -157,6 +160,7 @@ def _declaration_faults(workload: Workload) -> list[str]:
     counts = {
         "envs": workload.actor.envs,
         "steps": workload.steps,
+        "learners": workload.replicas,
     }
     faults: list[str] = []
     _attempt(faults, "the number of actors", lambda: workload.scaling)
@@ -357,6 +361,7 @@ def _draft(
         device=workload.device,
         data=data,
         changeable=tuple(first[1].changeable),
+        replicas=workload.replicas,
         learner=first[0],
         beside=tuple(
             Beside(

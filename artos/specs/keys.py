@@ -38,6 +38,8 @@ OBSERVATIONS = "observations"
 """Data key of the observation; a Dict space has one key per part, ``observations.PART``."""
 EVALUATION = "evaluator.play"
 """Target of a trigger table: the newest version of the weights is to be evaluated."""
+ANSWER = "answer"
+"""The method of a server that a table fires: ``"NAME.answer": RequestTrigger()``."""
 MASK_KEY = f"{OBSERVATIONS}.action_mask"
 """Data key (bool, per environment, (choices,)): which discrete actions may be chosen."""
 
