@@ -12,6 +12,7 @@ from artos.runs.plan import Plan
 from artos.specs.keys import MODEL_PARAM
 from deploy.simulation.durations import Duration
 from triggers.table import Table, decode_table
+from triggers.targets import parsed
 from triggers.wiring import completed
 
 OWNER = "owner"
@@ -76,6 +77,9 @@ class Workload:
             for target, trigger in table.items()
             if trigger.hands_over_episodes
         ]
+        learners = sorted({parsed(t).role for t in table if parsed(t).learns})
+        if len(learners) > 1:
+            faults.append(f"{' and '.join(learners)} learn: only one learner is simulated")
         if faults:
             raise Refused(faults)
         try:
