@@ -48,7 +48,7 @@ def weights(readers: int) -> ObjectSpec:
 
 def keys(*, once: bool) -> tuple[DataKey, ...]:
     """The data keys of a row, with every frame stored once or with whole stacks."""
-    found = (*SPEC.data_keys(), *output_keys(ACTOR_CRITIC), BOOTSTRAPS)
+    found = (*SPEC.data_keys(), *output_keys(ACTOR_CRITIC), DataKey(BOOTSTRAPS))
     whole = DataKey(OBSERVATIONS, (STACK, *FRAME), "uint8")
     return found if once else (whole, *found[1:])
 
