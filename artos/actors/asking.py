@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -17,13 +17,12 @@ from artos.envs.ahead import make_ahead
 from artos.envs.make import open_vector
 from artos.policies.acting import BoundPolicy
 from artos.policies.asked import AskedPolicy
+from artos.policies.inference import Inference
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
 from artos.specs.keys import VERSION_KEY
+from artos.specs.servers import Server
 from artos.system.snapshot import put_back, taken
-
-if TYPE_CHECKING:
-    from artos.specs.servers import Server
 
 INFERENCE = "inference"
 
@@ -51,10 +50,8 @@ class AskingActor(RolloutActor):
         self._ahead: list[Any] = []
 
     @property
-    def servers(self) -> Mapping[str, Server]:  # type: ignore[override]  # loads torch
+    def servers(self) -> Mapping[str, Server]:  # type: ignore[override]  # made when asked for
         """The one that answers."""
-        from artos.policies.inference import Inference  # noqa: PLC0415
-
         return {INFERENCE: self._server or Inference()}
 
     def prepare(self, plan: Plan, *, environments: bool = True) -> None:

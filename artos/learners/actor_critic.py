@@ -14,7 +14,7 @@ from artos.buffer.samplers.batch import Batch
 from artos.learners.context import LearnerContext
 from artos.learners.network import Network
 from artos.learners.reward_scale import RewardScale
-from artos.learners.sequences import TimeMajor, sequence_minibatches, time_major
+from artos.learners.sequences import TimeMajor, columns, sequence_minibatches, time_major
 from artos.learners.settings import ActorCriticSettings, out_of_range, settings_of_learner
 from artos.learners.torch_learner import TorchLearner
 from artos.losses.rounds import Floats
@@ -194,6 +194,14 @@ class ActorCriticLearner(TorchLearner):
         module: Any = self.module
         found = module.evaluate(seen, arranged(rows["actions"]), state, ends)
         return (each.flatten(0, 1)[back] for each in found)
+
+    def _part(self, batch: Batch, index: NDArray[np.int64]) -> NDArray[np.int64]:
+        """This replica's part of a minibatch: every so many-th row, or sequence."""
+        if self.replicas.alone:
+            return index
+        if self._state:
+            return self.replicas.columns(index, columns(batch.shape, index))
+        return index[self.replicas.rank :: self.replicas.count]
 
     def _minibatches(
         self, batch: Batch, count: int, rng: np.random.Generator

@@ -6,13 +6,16 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from artos.specs.bound import Bound
-from artos.specs.keys import DataKey
+from artos.specs.keys import MASK_KEY, DataKey
+
+if TYPE_CHECKING:
+    from artos.envs.spec import EnvSpec
 
 Array = NDArray[Any]
 
@@ -86,6 +89,18 @@ class BoundPolicy(Protocol):
 def output_keys(outputs: Iterable[str | DataKey]) -> tuple[DataKey, ...]:
     """The data keys of a policy's outputs."""
     return tuple(DataKey(each) if isinstance(each, str) else each for each in outputs)
+
+
+def blank(spec: EnvSpec, batch: int) -> dict[str, Array]:
+    """Zeros (or the lower bound) of the right shapes and dtypes, by data key; nothing is masked."""
+    found = {}
+    for part in spec.parts:
+        if part.name == MASK_KEY:
+            found[part.name] = np.ones((batch, *part.shape), bool)
+        else:
+            fill = part.low if part.low is not None else 0
+            found[part.name] = np.full((batch, *part.value_shape), fill, part.dtype)
+    return found
 
 
 class Seen(NamedTuple):

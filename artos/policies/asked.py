@@ -14,7 +14,10 @@ class Divided(Protocol):
     """A ``BoundPolicy`` whose ``act`` is ``draw`` of an ``answer``."""
 
     def answer(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
-        """What the weights say of each row, (B, ...) by name; no chance is in it."""
+        """What the weights say of each row, (B, ...) by name; no chance is in it.
+
+        If ``values`` is an output of the policy, it is among them.
+        """
 
     def draw(self, answer: dict[str, Array], info: ActInfo) -> dict[str, Array]:
         """What ``act`` returns, by no weights and a random stream of its own."""

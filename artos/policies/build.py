@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from artos.envs.spec import ActionSpec, EnvSpec
 from artos.errors import Refused
-from artos.policies.acting import ACTOR_CRITIC, VALUES, ActInfo, Declared, Seen
+from artos.policies.acting import ACTOR_CRITIC, VALUES, ActInfo, Declared, Seen, blank
 from artos.policies.actor_critic import ActorCritic
 from artos.policies.encoders import Encoder, normalizers
 from artos.policies.inputs import can_be_scaled, doubt, picture, words
 from artos.policies.twin_mlp import TwinMlp
 from artos.specs.bound import Bound
-from artos.specs.keys import MASK_KEY, DataKey
+from artos.specs.keys import DataKey
 
 _BATCH = 3
 _MOST_UNITS = 2**16
@@ -98,16 +98,7 @@ def seen(module: Any, spec: EnvSpec) -> Seen:
 
 def fake_observations(spec: EnvSpec, batch: int) -> dict[str, Tensor]:
     """Zeros (or the lower bound) of the right shapes and dtypes, by data key; nothing is masked."""
-    found = {}
-    for part in spec.parts:
-        value: Any
-        if part.name == MASK_KEY:
-            value = np.ones((batch, *part.shape), bool)
-        else:
-            fill = part.low if part.low is not None else 0
-            value = np.full((batch, *part.value_shape), fill, part.dtype)
-        found[part.name] = torch.from_numpy(value)
-    return found
+    return {name: torch.from_numpy(value) for name, value in blank(spec, batch).items()}
 
 
 def check_policy(

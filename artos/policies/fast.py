@@ -21,6 +21,8 @@ from artos.policies.encoders import BOUND, Normalizer
 from artos.policies.flat import Floats, layout, named_tensors, views
 from artos.policies.inputs import divisor, flat_width
 from artos.policies.masks import FORBIDDEN
+from artos.policies.text import TextPolicy
+from artos.policies.text_cache import TextCache
 from artos.policies.twin_mlp import TwinMlp
 from artos.specs.keys import MASK_KEY
 from artos.system.snapshot import put_back, taken
@@ -32,9 +34,11 @@ _SIZES = 8
 
 
 def make_actor(module: nn.Module, spec: EnvSpec, seed: int) -> BoundPolicy:
-    """The fastest way to act with a module: ``FastMlp`` where it fits, else ``TorchActor``."""
+    """The fastest way to act with a module: a class of its own where there is one."""
     if type(module) is ActorCritic and isinstance(module.body, TwinMlp):
         return FastMlp(module, spec, seed)
+    if type(module) is TextPolicy:
+        return TextActor(module, seed)
     return TorchActor(module, seed)
 
 
@@ -289,7 +293,7 @@ class TorchActor:
     """
 
     def __init__(self, module: nn.Module, seed: int) -> None:
-        self._module, self._views = module.eval(), _Views(module)
+        self.module, self._views = module.eval(), _Views(module)
         self._tensors = named_tensors(module)
         self._own = isinstance(module, ActorCritic)
         generator = torch.Generator().manual_seed(seed)
@@ -304,11 +308,11 @@ class TorchActor:
 
     def snapshot(self) -> dict[str, Any]:
         """The states of its random streams, and what parts of the module keep from call to call."""
-        generator: Any = getattr(self._module, "generator", None)
+        generator: Any = getattr(self.module, "generator", None)
         own = None if generator is None else generator.get_state().numpy()
         parts = {
             name: taken(each)
-            for name, each in self._module.named_modules()
+            for name, each in self.module.named_modules()
             if hasattr(each, "kept") or hasattr(each, "snapshot")
         }
         return {"stream": self._state.numpy(), "generator": own, "parts": parts}
@@ -317,15 +321,15 @@ class TorchActor:
         """Go on with the random streams of a ``snapshot``, and with what parts kept."""
         self._state = torch.from_numpy(found["stream"])
         if found["generator"] is not None:
-            generator: Any = self._module.generator
+            generator: Any = self.module.generator
             generator.set_state(torch.from_numpy(found["generator"]))
         for name, held in found["parts"].items():
-            put_back(self._module.get_submodule(name), held)
+            put_back(self.module.get_submodule(name), held)
 
     @torch.inference_mode()
     def act(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
         """What the module's ``act`` returns, as arrays."""
-        act: Any = self._module.act
+        act: Any = self.module.act
         acts = act if self._own else partial(self._in_own_stream, act)
         found: Any = acts(_tensors(obs), _with_tensors(info))
         return {name: value.numpy() for name, value in found.items()}
@@ -344,13 +348,13 @@ class TorchActor:
     @torch.inference_mode()
     def answer(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
         """What the module's ``answer`` returns, as arrays."""
-        found: Any = self._module.answer(_tensors(obs), _with_tensors(info))  # type: ignore[operator]
+        found: Any = self.module.answer(_tensors(obs), _with_tensors(info))  # type: ignore[operator]
         return {name: value.numpy() for name, value in found.items()}
 
     @torch.inference_mode()
     def draw(self, answer: dict[str, Array], info: ActInfo) -> dict[str, Array]:
         """What the module's ``draw`` returns, as arrays."""
-        draw: Any = self._module.draw
+        draw: Any = self.module.draw
         drawn = draw if self._own else partial(self._in_own_stream, draw)
         found: Any = drawn(_tensors(answer), info)
         return {name: value.numpy() for name, value in found.items()}
@@ -358,11 +362,24 @@ class TorchActor:
     @torch.inference_mode()
     def values(self, obs: dict[str, Array], info: ActInfo) -> Floats:
         """Values (B, *shape) float32; a module without ``value`` is asked to act."""
-        if not hasattr(self._module, "value"):
+        if not hasattr(self.module, "value"):
             return self.act(obs, info)["values"]
         state = (_with_tensors(info).state,) if info.state else ()
-        found: torch.Tensor = self._module.value(_tensors(obs), *state)  # type: ignore[operator]
+        found: torch.Tensor = self.module.value(_tensors(obs), *state)  # type: ignore[operator]
         return found.float().numpy()
+
+
+class TextActor(TorchActor):
+    """Acts with a ``TextPolicy`` that reads each token of a text once for each version."""
+
+    def __init__(self, module: TextPolicy, seed: int) -> None:
+        super().__init__(module, seed)
+        self._cache = module.cache = TextCache(*module.sizes)
+
+    def bind(self, flat: Floats) -> None:
+        """Act with these parameters from now on, and forget what was read with others."""
+        super().bind(flat)
+        self._cache.forget()
 
 
 def _tensors(arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.policies.acting import ActInfo
+from artos.policies.acting import ActInfo, blank
 from artos.policies.asked import Divided
-from artos.policies.build import fake_observations
-from artos.policies.flat import layout
 from artos.specs.contracts import Actor
 from artos.specs.keys import DataKey
 from artos.specs.servers import Server, ServerContext
@@ -61,12 +59,14 @@ class Inference(Server):
         assert spec is not None
         assert declared is not None
         module = actor.build_module(0)
-        obs = {name: value.numpy() for name, value in fake_observations(spec, _PROBED).items()}
         state = {k.name: np.zeros((_PROBED, *k.shape), k.dtype) for k in declared.state}
         policy: Any = actor.make_policy(module, 0)
-        count = sum(math.prod(shape) for _, shape in layout(module))
-        policy.bind(np.zeros(count, np.float32))
-        found = policy.answer(obs, ActInfo(state=state))
+        if module is not None:
+            from artos.policies.flat import layout  # noqa: PLC0415  # others do without torch
+
+            count = sum(math.prod(shape) for _, shape in layout(module))
+            policy.bind(np.zeros(count, np.float32))
+        found = policy.answer(blank(spec, _PROBED), ActInfo(state=state))
         return [DataKey(name, array.shape[1:], str(array.dtype)) for name, array in found.items()]
 
     def rows(self, actor: Actor) -> int:
@@ -95,8 +95,11 @@ class Inference(Server):
         if read:
             yield _READS.format(", ".join(read))
         module = actor.build_module(0)
-        if not all(callable(getattr(module, name, None)) for name in ("answer", "draw")):
-            yield _UNDIVIDED.format(type(module).__name__)
+        policy: Any = actor.make_policy(module, 0)
+        # What acts with modules of torch has both of these, and asks the module.
+        asked = getattr(policy, "module", policy)
+        if not all(callable(getattr(asked, name, None)) for name in ("answer", "draw")):
+            yield _UNDIVIDED.format(type(asked).__name__)
 
     def setup(self, context: ServerContext) -> None:
         """Build the network."""

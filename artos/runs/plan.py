@@ -107,6 +107,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Which network of a built-in policy takes an observation, by data key, for people."""
     doubts: tuple[str, ...] = ()
     """What is odd about the observations."""
+    replicas: int = 1
+    """Processes that make each update of a learner together."""
     data: tuple[DataSet, ...] = ()
     """Rows that are there from the start."""
     changeable: tuple[Changeable, ...] = ()
@@ -174,7 +176,10 @@ class Plan(msgspec.Struct, frozen=True):
         threads = {self.learner: self.threads}
         threads |= {each.learner: each.threads for each in self.beside}
         servers = {each.name: each.threads for each in self.servers}
-        return Members.of_run(self.actors, learners=threads, evaluates=evaluates, servers=servers)
+        return Members.of_run(
+            self.actors, learners=threads, evaluates=evaluates, servers=servers,
+            replicas=self.replicas,
+        )  # fmt: skip
 
     @property
     def evaluated(self) -> tuple[ObjectSpec, ...]:
@@ -214,6 +219,8 @@ class Site(msgspec.Struct, frozen=True):
     member: Member
     members: Members
     logs: str = ""
+    starts: int = 0
+    """How often the member was started: replicas are all started as often."""
 
     @property
     def workload(self) -> str:
@@ -246,6 +253,10 @@ class Site(msgspec.Struct, frozen=True):
     def evaluated_path(self) -> Path:
         """File of the weights that are handed to the evaluator."""
         return Path(self.folder) / "evaluated"
+
+    def gathering_of(self, learner: str) -> Path:
+        """File of how far the replicas of a learner have come."""
+        return Path(self.folder) / f"replicas-{learner}"
 
     @property
     def board_path(self) -> Path:

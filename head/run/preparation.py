@@ -32,14 +32,17 @@ from head.run.request import Request
 from head.run.saved_learners import OBJECT
 from triggers.registration import Registration, prepare
 
+_FAR = (
+    "{}: a server answers the actors of its own machine, and on a cluster they are on other nodes: "
+    "set inference=actor, leave the server out, or run on one machine, without --head"
+)
 HostFaults = Callable[[Plan], Sequence[str]]
 """Why the actors of a plan cannot live on this machine."""
 
 
 def _elsewhere(plan: Plan) -> Sequence[str]:
-    """The actors live on worker nodes, so no fault of this machine matters to them."""
-    del plan
-    return ()
+    """The actors live on worker nodes: no fault of this machine matters to them, but distance."""
+    return [_FAR.format(", ".join(each.name for each in plan.servers))] if plan.servers else []
 
 
 @dataclass(frozen=True)

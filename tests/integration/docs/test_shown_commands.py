@@ -192,6 +192,12 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run my_curriculum.py:workload": Elsewhere(
         "integration/runs/test_curricula.py::test_the_page_of_curricula_learns"
     ),
+    "artos run ppo --env PongNoFrameskip-v4 --actors 8 --set inference=central --set splits=2": Run(
+        "--total-steps 1024 --set steps=16", needs="ale_py"
+    ),
+    "artos run my_judge.py:workload": Elsewhere(
+        "integration/runs/test_asking_runs.py::test_the_judge_of_the_example_pays"
+    ),
     "artos run my_reinforce.py:workload": Elsewhere(
         "integration/docs/test_tutorial.py::test_own_algorithms_learn_from_whole_episodes"
     ),

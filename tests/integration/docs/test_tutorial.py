@@ -24,6 +24,7 @@ SHOWN_IN = {
     "my_dqn.py": "docs/how-to/own-algorithm.md",
     "my_env.py": "docs/how-to/environments.md",
     "my_groups.py": "docs/how-to/whole-episodes.md",
+    "my_judge.py": "docs/how-to/answers.md",
     "my_pipeline.py": "docs/how-to/pipelines.md",
     "my_reinforce.py": "docs/how-to/whole-episodes.md",
     "my_text.py": "docs/how-to/tokens.md",
