@@ -19,6 +19,7 @@ from real_runs import Artos, Outcome
 
 from artos import load
 from artos.errors import Refused
+from artos.pool.view import clean
 from artos.specs.members import Member
 from triggers.journal import read
 
@@ -199,6 +200,24 @@ def test_each_is_killed_and_the_others_go_on(start: Start, run: Path) -> None:
     assert again.summary["learners"]["odd.version"] >= saved["learners"]["odd"]["version"] + 4
     assert process.survivors() == []
     assert (run / "logs" / "odd.log").exists()
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_each_leases_a_device_for_its_updates(start: Start, home: Path) -> None:
+    """A model beside PPO: they take turns, and both are on the bill."""
+    shutil.copy(ROOT / "docs" / "examples" / "my_world_model.py", home)
+    limits = ("--total-steps", 1024, "--device", "pool", "--json")
+    ended = start("run", "my_world_model.py:workload", "--run-dir", home / "run", *limits).wait()
+    assert ended.status == 0, ended.err
+    assert ended.summary["learners"]["model.updates"] == 4
+    lines = [*read(home / "run" / "journal.jsonl")]
+    ready = {line["ready"]: line.get("device") for line in lines if "ready" in line}
+    assert (ready["learner"], ready["model"]) == ("cpu:0", "cpu:0")
+    times = ended.summary["times_by_member"]
+    worked = times["learner"]["work"] + times["model"]["work"]
+    assert ended.summary["usage"]["device_seconds_held"] == pytest.approx(worked, rel=0.01)
+    clean()
 
 
 TABLE = """
