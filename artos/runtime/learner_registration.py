@@ -13,6 +13,7 @@ from artos.errors import BadObject, Refused
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import UNSAID, Publisher, published
 from artos.runs.plan import CPU, POOL, Plan
+from artos.runtime.other_learners import first_peer
 from artos.runtime.replicable import replica_faults
 from artos.specs.contracts import Learner, broken
 from artos.specs.keys import MODEL_PARAM, PARAMS, READS, VALUE, ArraySpec, full_name, objects_of
@@ -158,8 +159,9 @@ def with_learner(workload: Workload, name: str, module: Any, plan: Plan) -> Plan
         ArraySpec(name, tuple(array.shape), str(array.dtype).removeprefix("torch."))
         for name, array in learner.live().items()
     ]
+    peers = len(plan.learners) * plan.replicas if plan.beside else 0
     found = {
-        "objects": objects(workload, name, arrays, plan.actors + 1 + len(plan.servers)),
+        "objects": objects(workload, name, arrays, first_peer(plan) + peers),
         # Checkpoints hold weights by their names: without names, as the vector that they are.
         "layout": learner.layout() or tuple((a.name, a.shape) for a in arrays if a.name == PARAMS),
         "threads": threads,

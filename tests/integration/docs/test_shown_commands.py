@@ -190,6 +190,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run my_actor.py:workload": Run("--total-steps 2048"),
     "artos run my_self_play.py:workload": Run("--set total_updates=20"),
     "artos run my_two_policies.py:workload": Run("--set total_updates=20"),
+    "artos run my_population.py:workload": Run("--set total_updates=40"),
     "artos run my_world_model.py:workload": Run("--total-steps 2048"),
     "artos run my_curriculum.py:workload": Elsewhere(
         "integration/runs/test_curricula.py::test_the_page_of_curricula_learns"

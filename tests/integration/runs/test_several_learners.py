@@ -67,6 +67,18 @@ def test_each_has_versions_updates_and_lag_of_its_own(tmp_path: Path) -> None:
     assert fired.count("watcher.note") == 1, "an object of another learner came above its bound"
 
 
+@pytest.mark.parametrize(("every", "least", "most"), [(20, 1.15, 1.25), (10_000, 0.3, 0.5)])
+def test_a_population_gets_where_no_member_would(
+    every: int, least: float, most: float, tmp_path: Path
+) -> None:
+    """The toy of the paper on population-based training; settings are copied and changed, too."""
+    shutil.copy(ROOT / "docs" / "examples" / "my_population.py", tmp_path)
+    made = finished(registered("my_population.py:workload", tmp_path, every=every), tmp_path)
+    monitor = made.coordinator.monitor  # type: ignore[attr-defined]
+    for score in (monitor.metrics["score"], monitor.beside["two"].metrics["score"]):
+        assert least < score < most
+
+
 @pytest.mark.parametrize("saved", ["model", "all"])
 def test_all_of_them_go_on_together(
     saved: str, artos: Callable[..., Outcome], run: Path, tmp_path: Path
