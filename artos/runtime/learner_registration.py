@@ -22,6 +22,8 @@ from artos.specs.workload import Workload
 from artos.system.usable_cpus import usable_cpus
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_LOGS = re.compile(r"run|missing|[a-z]+-\d+")
+"""Names of logs that other processes of a run have."""
 
 
 def fired(workload: Workload, role: str) -> list[str]:
@@ -44,8 +46,9 @@ def unlike(workload: Workload) -> Iterator[str]:
                 f"learners[{name!r}]: call it by letters, digits, - and _, a letter first, as the "
                 "table, journal and logs call it so"
             )
-        elif name in NOT_LEARNERS:
-            yield f"learners[{name!r}]: the table calls something else so: choose another name"
+        elif name in NOT_LEARNERS or _LOGS.fullmatch(name):
+            what = "the table calls something else" if name in NOT_LEARNERS else "a log is called"
+            yield f"learners[{name!r}]: {what} so: choose another name"
         elif name == LEARNER and workload.learner is not None:
             yield (
                 f"two roles are called {name!r}: what is given as learner= is called so; give "

@@ -1,4 +1,4 @@
-"""Population-based training (Jaderberg et al. 2017) of the toy in §4.1 of the paper; in NumPy.
+"""Population-based training (Jaderberg et al. 2017) of the toy in Figure 2 there; in NumPy.
 
 Both members want to raise 1.2 - x² - y², and see only a stand-in: 1.2 - a x² - b y². With a = 1 and
 b = 0, or a = 0 and b = 1, neither ever gets there. As a population they do.

@@ -277,10 +277,10 @@ ODD = '"odd.update": DataKeyTrigger(("odd", "rewards"), n=2, size=8),'
         ),
         (
             'learner=Policy("even", 1, 0.1), learners={"learner": Watcher(), "actors": Watcher(), '
-            '"a b": Watcher()},',
+            '"a b": Watcher(), "actor-1": Watcher()},',
             "",
             ["two roles are called 'learner'", "learners['actors']: the table calls something else",
-             "learners['a b']: call it by letters"],
+             "learners['a b']: call it by letters", "learners['actor-1']: a log is called so"],
         ),
         ("learners=[Watcher()],", "", ["name each of them"]),
         ("", "", ["nobody learns"]),
