@@ -111,6 +111,7 @@ def cache_plan(plan: Plan, table: Table) -> Plan:
         triggers={target: t for target, t in plan.triggers.items() if target != EVALUATION},
         on_full="wait",
         data=(),
+        replicas=1,
         consumers=stage_consumers(plan, table),
         objects=_public(plan.objects),
         beside=tuple(

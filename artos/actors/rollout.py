@@ -30,7 +30,7 @@ from artos.envs.notes import address_notes
 from artos.envs.spec import AGES, EnvSpec
 from artos.envs.stepper import Parts, Stepper
 from artos.errors import Refused
-from artos.policies.acting import BOOTSTRAPS, VALUES, ActInfo, BoundPolicy, Declared, Seen
+from artos.policies.acting import BOOTSTRAPS, ActInfo, BoundPolicy, Declared, Seen
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
 from artos.specs.contracts import Actor
@@ -133,7 +133,6 @@ class RolloutActor(Actor):
             Refused: final observations are wanted, and the environment hides them.
         """
         outputs, state = self.declared.outputs, self.declared.state
-        bootstraps = [BOOTSTRAPS] if any(key.name == VALUES for key in outputs) else []
         keys = self.spec.data_keys()
         if self.final_observations and not self.spec.skips_rows:
             raise Refused([_HIDDEN.format(self.env)])
@@ -141,7 +140,7 @@ class RolloutActor(Actor):
             raise Refused([_ROWS.format(self.env, self.spec.agents, self.envs)])
         if (self.final_observations or self.stores_ages or state) and AGES not in keys:
             keys = (*keys, AGES)
-        return (*keys, *outputs, *bootstraps, *state)
+        return (*keys, *outputs, *self.declared.bootstraps, *state)
 
     def build_module(self, seed: int) -> Any:
         """The network, a ``torch.nn.Module`` initialised from ``seed``."""
@@ -227,7 +226,7 @@ class RolloutActor(Actor):
         self._states = _present(arrays, *self._state.arrays)
         self._results = _present(arrays, "rewards", "terminations", "truncations", "valid")
         self._ages = arrays.get("ages")
-        self._bootstraps = arrays.get("bootstraps")
+        self._bootstraps = arrays.get(BOOTSTRAPS)
         self._versions = arrays[VERSION_KEY]
         self._configurations, self._configured = arrays.get(CONFIGURATION_KEY), 0
 

@@ -23,11 +23,11 @@ VALUES = "values"
 ACTOR_CRITIC: tuple[str, ...] = ("log_probs", VALUES)
 """Outputs of a policy that declares none."""
 
-BOOTSTRAPS = DataKey("bootstraps")
-"""Value of the following state where the next row does not hold it, else 0.
+BOOTSTRAPS = "bootstraps"
+"""Values of the following state where the next row does not hold them, else 0.
 
-That is after a truncation and at the end of a round. It is written if the policy has ``values``
-among its outputs.
+That is after a truncation and at the end of a round. They are written if the policy has ``values``
+among its outputs, with the shape of these: ``DataKey("values", (2,))`` are those of two heads.
 """
 
 
@@ -83,7 +83,7 @@ class BoundPolicy(Protocol):
         """Actions (B, *shape), the policy's outputs and its new state for observations (B, …)."""
 
     def values(self, obs: dict[str, Array], info: ActInfo) -> NDArray[np.float32]:
-        """Values (B,) float32 that bootstrap episodes; only asked for if they are an output."""
+        """Values that bootstrap episodes, (B, *shape); only asked for if they are an output."""
 
 
 def output_keys(outputs: Iterable[str | DataKey]) -> tuple[DataKey, ...]:
@@ -118,6 +118,12 @@ class Declared:
 
     outputs: tuple[DataKey, ...] = output_keys(ACTOR_CRITIC)
     state: tuple[DataKey, ...] = ()
+
+    @property
+    def bootstraps(self) -> tuple[DataKey, ...]:
+        """The key of the bootstraps of its values, if it has any."""
+        values = (key for key in self.outputs if key.name == VALUES)
+        return tuple(DataKey(BOOTSTRAPS, key.shape) for key in values)
 
     @classmethod
     def by(cls, policy: Any, build: Callable[[], Any]) -> Declared:

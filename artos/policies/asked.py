@@ -56,6 +56,6 @@ class AskedPolicy:
         return self.take(info)
 
     def values(self, obs: dict[str, Array], info: ActInfo) -> NDArray[Any]:
-        """Values (B,) float32."""
+        """Values (B, *shape) float32."""
         self.ask(obs, info)
         return self.desk.take()[VALUES]

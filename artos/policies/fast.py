@@ -21,6 +21,8 @@ from artos.policies.encoders import BOUND, Normalizer
 from artos.policies.flat import Floats, layout, named_tensors, views
 from artos.policies.inputs import divisor, flat_width
 from artos.policies.masks import FORBIDDEN
+from artos.policies.text import TextPolicy
+from artos.policies.text_cache import TextCache
 from artos.policies.twin_mlp import TwinMlp
 from artos.specs.keys import MASK_KEY
 from artos.system.snapshot import put_back, taken
@@ -32,9 +34,11 @@ _SIZES = 8
 
 
 def make_actor(module: nn.Module, spec: EnvSpec, seed: int) -> BoundPolicy:
-    """The fastest way to act with a module: ``FastMlp`` where it fits, else ``TorchActor``."""
+    """The fastest way to act with a module: a class of its own where there is one."""
     if type(module) is ActorCritic and isinstance(module.body, TwinMlp):
         return FastMlp(module, spec, seed)
+    if type(module) is TextPolicy:
+        return TextActor(module, seed)
     return TorchActor(module, seed)
 
 
@@ -357,12 +361,25 @@ class TorchActor:
 
     @torch.inference_mode()
     def values(self, obs: dict[str, Array], info: ActInfo) -> Floats:
-        """Values (B,) float32; a module without ``value`` is asked to act."""
+        """Values (B, *shape) float32; a module without ``value`` is asked to act."""
         if not hasattr(self.module, "value"):
             return self.act(obs, info)["values"]
         state = (_with_tensors(info).state,) if info.state else ()
         found: torch.Tensor = self.module.value(_tensors(obs), *state)  # type: ignore[operator]
         return found.float().numpy()
+
+
+class TextActor(TorchActor):
+    """Acts with a ``TextPolicy`` that reads each token of a text once for each version."""
+
+    def __init__(self, module: TextPolicy, seed: int) -> None:
+        super().__init__(module, seed)
+        self._cache = module.cache = TextCache(*module.sizes)
+
+    def bind(self, flat: Floats) -> None:
+        """Act with these parameters from now on, and forget what was read with others."""
+        super().bind(flat)
+        self._cache.forget()
 
 
 def _tensors(arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:

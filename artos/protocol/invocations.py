@@ -137,12 +137,16 @@ class Done(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """Member → node: user code raised; the member ends after this."""
+    """Member → node: user code raised; the member ends after this.
+
+    ``others``: not its own did, but a replica has ended that it needs.
+    """
 
     firing: Count
     step: Version
     trace: Text
     fatal: bool = False
+    others: bool = False
 
 
 ToMember = Invoke | Stop

@@ -17,7 +17,14 @@ from artos.specs.actor_count import Actors, Manual
 from artos.specs.configuration import Changeable
 from artos.specs.data import DataSet
 from artos.specs.elastic import Elastic
-from artos.specs.keys import EVALUATION, OTHER_VERSIONS, CheckpointSetting, DataKey, OnFull
+from artos.specs.keys import (
+    EVALUATION,
+    OTHER_VERSIONS,
+    CheckpointSetting,
+    DataKey,
+    OnFull,
+    read_as,
+)
 from artos.specs.members import LEARNER, Member, Members
 from artos.specs.reference import Reference
 from artos.specs.servers import ServerSpec
@@ -107,6 +114,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Which network of a built-in policy takes an observation, by data key, for people."""
     doubts: tuple[str, ...] = ()
     """What is odd about the observations."""
+    replicas: int = 1
+    """Processes that make each update of a learner together."""
     data: tuple[DataSet, ...] = ()
     """Rows that are there from the start."""
     changeable: tuple[Changeable, ...] = ()
@@ -174,13 +183,24 @@ class Plan(msgspec.Struct, frozen=True):
         threads = {self.learner: self.threads}
         threads |= {each.learner: each.threads for each in self.beside}
         servers = {each.name: each.threads for each in self.servers}
-        return Members.of_run(self.actors, learners=threads, evaluates=evaluates, servers=servers)
+        return Members.of_run(
+            self.actors, learners=threads, evaluates=evaluates, servers=servers,
+            replicas=self.replicas,
+        )  # fmt: skip
 
     @property
     def evaluated(self) -> tuple[ObjectSpec, ...]:
-        """What the evaluator is handed: the weights alone; empty if nothing is evaluated."""
-        weights = self.objects[:1] if EVALUATION in self.triggers else ()
-        return tuple(ObjectSpec(each.name, each.public, 1, 2) for each in weights)
+        """What the evaluator is handed: the weights, with what actors read of other learners.
+
+        Empty if nothing is evaluated.
+        """
+        if EVALUATION not in self.triggers:
+            return ()
+        arrays = list(self.objects[0].public)
+        for name in self.read_learners:
+            weights = self.of(name).objects[0].public
+            arrays += [msgspec.structs.replace(a, name=read_as(a.name, name)) for a in weights]
+        return (ObjectSpec(self.objects[0].name, tuple(arrays), 1, 2),)
 
     def checksums(self) -> dict[str, str]:
         """Checksums of the parts that what a member holds depends on, by name."""
@@ -214,6 +234,8 @@ class Site(msgspec.Struct, frozen=True):
     member: Member
     members: Members
     logs: str = ""
+    starts: int = 0
+    """How often the member was started: replicas are all started as often."""
 
     @property
     def workload(self) -> str:
@@ -246,6 +268,10 @@ class Site(msgspec.Struct, frozen=True):
     def evaluated_path(self) -> Path:
         """File of the weights that are handed to the evaluator."""
         return Path(self.folder) / "evaluated"
+
+    def gathering_of(self, learner: str) -> Path:
+        """File of how far the replicas of a learner have come."""
+        return Path(self.folder) / f"replicas-{learner}"
 
     @property
     def board_path(self) -> Path:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.gathering import Gathering, gathering_bytes
 from artos.buffer.layout import Layout
 from artos.buffer.mailbox import Board, board_bytes
 from artos.buffer.model_block import ModelBlock, block_bytes
@@ -75,6 +76,8 @@ class RunMemory(Closing):
             self._fill_data()
             for server, spec in plan.requests().items():
                 RequestBlock.create(self.site.requests_path(server), spec)
+            for learner in plan.learners if plan.replicas > 1 else ():
+                Gathering.create(self.site.gathering_of(learner), plan.replicas)
             if plan.evaluated:
                 self._evaluated = ModelBlock.create(self.site.evaluated_path, plan.evaluated)
             self.plan_file = self._folder.path / "plan.json"
@@ -96,6 +99,15 @@ class RunMemory(Closing):
     def _fill_data(self) -> None:
         for each, spec in zip(self.plan.data, self.plan.data_blocks().values(), strict=True):
             filled(self.site.data_path(each.name), spec, each)
+
+    @property
+    def version(self) -> int:
+        """The newest version of the weights that an actor here can act with.
+
+        -1 while there is none, of them or of another learner that actors read.
+        """
+        read = (self.beside[name][MODEL] for name in self.plan.read_learners)
+        return -1 if any(each.version < 0 for each in read) else self.weights.version
 
     def model_of(self, learner: str) -> ModelBlock:
         """The model block of a learner."""
@@ -208,7 +220,8 @@ def needed_bytes(plan: Plan) -> int:
     blocks += sum(request_bytes(spec) for spec in plan.requests().values())
     models = block_bytes(plan.objects) + (block_bytes(plan.evaluated) if plan.evaluated else 0)
     models += sum(block_bytes(each.objects) for each in plan.beside)
-    return blocks + models + board_bytes(plan.members)
+    together = gathering_bytes(plan.replicas) * len(plan.learners) if plan.replicas > 1 else 0
+    return blocks + models + together + board_bytes(plan.members)
 
 
 def cached_bytes(plan: Plan) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from artos.errors import BadObject, Refused
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import UNSAID, Publisher, published
 from artos.runs.plan import CPU, POOL, Plan
+from artos.runtime.replicable import replica_faults
 from artos.specs.contracts import Learner, broken
 from artos.specs.keys import MODEL_PARAM, PARAMS, READS, VALUE, ArraySpec, full_name, objects_of
 from artos.specs.members import LEARNER, NOT_LEARNERS
@@ -110,12 +111,14 @@ def learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
     relabels = any(t.draw and getattr(t.draw.pattern, "her", 0) for t in triggers.values())
     if relabels:
         found += _goal_faults(workload, plan)
+    if plan.replicas > 1:
+        found += replica_faults(plan, learner, triggers, workload.device)
     if device := [*learner.device_faults(workload.device)]:
         found += device
     elif workload.device == POOL:
         from artos.runtime.leasable import pool_faults  # noqa: PLC0415  # others lease nothing
 
-        found += pool_faults()
+        found += pool_faults(plan.replicas)
     return [*found, *learner.faults(plan)]
 
 
@@ -141,9 +144,10 @@ def with_learner(workload: Workload, name: str, module: Any, plan: Plan) -> Plan
         from artos.learners.device import on_cpu  # noqa: PLC0415  # others do without torch
 
         computes_on_cpu = on_cpu(device)
-    cores = len(usable_cpus()) if computes_on_cpu else 1
+    cores = max(1, len(usable_cpus()) // plan.replicas) if computes_on_cpu else 1
     threads = learner.threads(module, cores)
-    follow = threads > 1 and learner.threads_follow
+    # Replicas with different numbers of threads would add up in different orders.
+    follow = threads > 1 and learner.threads_follow and plan.replicas == 1
     publish = Publisher(published(learner))
     learner.setup(LearnerContext(own, module, own.seed, threads, publish=publish))
     read = objects_of(workload.actor.reads, name, plan.learner)

@@ -27,7 +27,7 @@ from artos.buffer.past_versions import KeepingRegion
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, bound_lag, drawn
 from artos.buffer.samplers.episode_batch import EpisodeBatch
-from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample
+from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample, ReplicaLost
 from artos.learners.publisher import Publisher
 from artos.pool.faults import DeviceTooSmall
 from artos.protocol.invocations import (
@@ -51,6 +51,7 @@ from artos.system.snapshot import put_back, taken, taken_whole
 if TYPE_CHECKING:  # with torch, which the learners of others do without
     from artos.runtime.device_meter import DeviceMeter
     from artos.runtime.other_learners import OtherLearners
+    from artos.runtime.replica_group import ReplicaGroup
     from artos.runtime.shared_cores import SharedCores
 
 MOST_EPISODES = 1000
@@ -66,6 +67,8 @@ _LACKING = (
     "{} of {} rows were not written: sample(start, rows, call) has to write all keys of each row, "
     "also the version of the policy that made it"
 )
+_OTHERS_FIRST = 2.0
+"""Seconds for which a replica that lost another one says nothing: the run is to learn the cause."""
 TRACE_BYTES = 12_000
 """The end of a traceback that a report carries; it must fit a mailbox."""
 
@@ -233,9 +236,11 @@ class LearnerRole:
         meter: DeviceMeter | None = None,
         cores: SharedCores | None = None,
         publisher: Publisher | None = None,
+        group: ReplicaGroup | None = None,
         *,
         acts: bool = True,
     ) -> None:
+        self._group = group
         self._meter, self._cores = meter, cores
         self._publisher = publisher or Publisher(weights=model)
         self._learner, self._model, self._blocks = learner, model, blocks
@@ -246,6 +251,8 @@ class LearnerRole:
             block.drawn = self._drawn  # the lag of drawn rows is that of the policy that acted
         self._non_publishing = frozenset(learner.non_publishing)
         self.residency = learner.residency
+        if group is not None:  # the others may be set up in another way than the first one
+            group.agree(learner.live().values())
         if model.version < 0:
             self._publisher.weights(learner.live())
             return
@@ -310,7 +317,8 @@ class LearnerRole:
             elif sampler := self._samplers.get(call.trigger):
                 if call.max_lag is not None:
                     bound_lag(sampler, call.max_lag)
-                batch = drawn(sampler, self._model.version, call.progress)
+                draw = partial(drawn, sampler, self._model.version, call.progress)
+                batch = draw() if self._group is None else self._group.drawn(draw)
         except NothingToSample as nothing:
             version, stale = self._model.version, self._drawn.stale
             return Done(call.firing, version, stale=stale, nothing=str(nothing))
@@ -319,6 +327,8 @@ class LearnerRole:
         for name, value in metrics.items():
             if not math.isfinite(value):
                 raise NotFinite(name, value, self._model.version)
+        if self._group is not None:
+            self._group.agree(self._learner.live().values())
         lags = self._drawn.take()
         unread = bool(lags) and isinstance(batch, Batch | EpisodeBatch) and not batch.was_read
         ended = time.perf_counter()
@@ -428,6 +438,8 @@ def serve(role: Role, line: Line, idle: Callable[[], float] = no_duties) -> int:
         except Stopped:
             return 0
         if isinstance(done, Failed):
+            if done.others:
+                time.sleep(_OTHERS_FIRST)  # or until this one is ended, with the others
             line.send(done)
             return 3
         done.times["wait"] = done.times.get("wait", 0.0) + waited
@@ -442,4 +454,5 @@ def guarded(run: Callable[[], Done], call: Invoke, role: Role) -> Done | Failed:
         step = error.step if isinstance(error, BadRow) else role.step()
         # The same rows and seeds would give the same NaN; the same wait would time out again.
         fatal = isinstance(error, DeadlineExceeded | NotFinite | DeviceTooSmall)
-        return Failed(call.firing, step, traceback.format_exc()[-TRACE_BYTES:], fatal)
+        others = isinstance(error, ReplicaLost)
+        return Failed(call.firing, step, traceback.format_exc()[-TRACE_BYTES:], fatal, others)

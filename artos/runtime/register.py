@@ -160,6 +160,7 @@ def _declaration_faults(workload: Workload) -> list[str]:
     counts = {
         "envs": workload.actor.envs,
         "steps": workload.steps,
+        "learners": workload.replicas,
     }
     faults: list[str] = []
     _attempt(faults, "the number of actors", lambda: workload.scaling)
@@ -360,6 +361,7 @@ def _draft(
         device=workload.device,
         data=data,
         changeable=tuple(first[1].changeable),
+        replicas=workload.replicas,
         learner=first[0],
         beside=tuple(
             Beside(

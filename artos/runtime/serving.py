@@ -22,15 +22,17 @@ from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.data_block import DataBlock
 from artos.buffer.desk import Bell, Desk
+from artos.buffer.gathering import Gathering
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
 from artos.buffer.request_block import RequestBlock
 from artos.buffer.samplers.drawn_batch import sampler_of
 from artos.clock import SystemClock
 from artos.envs.known import KNOWN
-from artos.errors import BadRow
+from artos.errors import BadRow, ReplicaLost
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
+from artos.learners.replicas import ALONE
 from artos.protocol.invocations import Failed, Ready, StartKind, Waits
 from artos.runs.loader import load_object, load_workload
 from artos.runs.plan import Plan, Site
@@ -47,22 +49,28 @@ from artos.runtime.member import (
     serve,
 )
 from artos.runtime.other_learners import other_learners
+from artos.runtime.replicable import device_of_replica
 from artos.runtime.shared_cores import SharedCores
 from artos.specs.contracts import Actor
 from artos.specs.members import ACTORS, EVALUATOR, LEARNER, SERVER, Member
 from artos.specs.servers import ServerContext
 from artos.specs.workload import Workload
 from artos.system import child
+from artos.system.exit_report import START_SECONDS
 from artos.system.regular_file import contents
 
 if TYPE_CHECKING:
     from artos.buffer.samplers.hindsight import Goals
     from artos.runtime.leased import LeasedRole
+    from artos.runtime.replica_group import ReplicaGroup
 
 MODEL = "model_param"
 BellOf = Callable[[str], Bell]
 _PATIENCE = 0.9
-"""Share of the run's deadline: an actor says whose answer does not come before it is killed."""
+"""Share of the run's deadline: an actor says whose answer does not come before it is killed.
+
+Replicas of a learner wait for each other for that share of the time that the run gives them.
+"""
 
 
 def no_bell(server: str) -> Bell:
@@ -137,12 +145,14 @@ def learner_role(
     model: ModelBlock,
     report: Callable[[Waits], None] = lambda _: None,
     device: str | None = None,
+    gathering: Gathering | None = None,
 ) -> LearnerRole:
     """Set up this process (or inline part) as the learner that ``plan`` is of.
 
-    ``device`` is as torch names it.
+    ``device`` is as torch names it. Where it is one of several replicas they are in a
+    ``gathering``.
     """
-    device = device or plan.device
+    device = device or device_of_replica(plan.device, site.member.rank)
     workload = _workload(plan)
     actor, learner = workload.actor, workload.every_learner[plan.learner]
     blocks = {a: ActorBlock.attach(site.block_path(a)) for a in range(plan.actors)}
@@ -152,7 +162,10 @@ def learner_role(
     module = actor.build_module(plan.seed)
     _settle_torch(plan, plan.threads)
     objects = {name: region for name, region in model.objects.items() if name != MODEL}
-    publish = Publisher(published(learner), objects, model[MODEL])
+    group, silent = None, site.member.rank > 0
+    if gathering is not None:
+        group = _group(plan, site, gathering, device)
+    publish = Publisher(published(learner), objects, model[MODEL], silent=silent)
     cores = None
     if plan.threads_follow:
         cores = SharedCores(plan.threads, sys.modules["torch"].set_num_threads)
@@ -160,6 +173,7 @@ def learner_role(
         LearnerContext(
             plan, module, plan.seed, plan.threads, blocks, publish, device,
             lambda what: report(Waits(what)), cores.look if cores else lambda: None, data,
+            group or ALONE,
         )
     )  # fmt: skip
     if device != "cpu":
@@ -175,7 +189,20 @@ def learner_role(
     }
     meter = meter_of(device)
     acts = plan.learner == site.members.publisher.role
-    return LearnerRole(learner, model[MODEL], blocks, samplers, meter, cores, publish, acts=acts)
+    return LearnerRole(
+        learner, model[MODEL], blocks, samplers, meter, cores, publish, group, acts=acts
+    )
+
+
+def _group(plan: Plan, site: Site, gathering: Gathering, device: str) -> ReplicaGroup:
+    """The replicas of this learner, once all have come."""
+    from artos.runtime.replica_group import ReplicaGroup  # noqa: PLC0415  # others are alone
+
+    # Less than the run waits for a member, so that the error can name who is missing.
+    step, meeting = _PATIENCE * plan.deadline, _PATIENCE * max(START_SECONDS, plan.deadline)
+    return ReplicaGroup(
+        Path(site.folder), gathering, site.member, site.starts, step, meeting, device
+    )
 
 
 def _goals(plan: Plan) -> Goals:
@@ -199,11 +226,16 @@ def any_learner_role(
     If the plan says so, it is on a device of the machine's pool. See ``LeasedRole``.
     """
     plan = plan.of(site.member.role)
+    gathering = None
+    if plan.replicas > 1:
+        gathering = Gathering.attach(site.gathering_of(plan.learner), plan.replicas)
+        gathering.come(site.member.rank, site.starts)
+    make = partial(learner_role, plan, site, model, report, gathering=gathering)
     if not plan.leases_device:
-        return learner_role(plan, site, model, report)
+        return make()
     from artos.runtime.leased import leased  # noqa: PLC0415  # loads the pool, and torch
 
-    return leased(partial(learner_role, plan, site, model, report), plan, site, report, stopped)
+    return leased(make, plan, site, report, stopped, gathering)
 
 
 def evaluator_role(plan: Plan, site: Site, episode_over: Callable[[], None]) -> Role:
@@ -319,7 +351,8 @@ def _serve(site: Site, start: StartKind, build: Callable[[Line], tuple[Role, int
 def failed_to_start(error: BaseException) -> Failed:
     """The report of a member whose set-up raised."""
     step = error.step if isinstance(error, BadRow) else 0
-    return Failed(0, step, "".join(traceback.format_exception(error))[-TRACE_BYTES:])
+    text = "".join(traceback.format_exception(error))[-TRACE_BYTES:]
+    return Failed(0, step, text, others=isinstance(error, ReplicaLost))
 
 
 def plan_in(plan_file: str) -> Plan:

@@ -159,6 +159,8 @@ class Learner:
     """Numbers among its attributes that ``artos set`` may change while the run goes."""
     takes_episodes: ClassVar[bool] = True
     """Whether its methods can learn from whole episodes, as an ``EpisodeBatch`` has them."""
+    replicable: ClassVar[bool] = False
+    """Whether several processes can make its updates together, each from a part of the rows."""
     residency: Residency | None = None
     """Where its memory is while others have its device; None: it is never moved."""
     threads_follow: bool = False

@@ -82,16 +82,17 @@ class Members(msgspec.Struct, frozen=True, dict=True):
     @classmethod
     def of_run(
         cls, actors: int, *, learners: Mapping[str, int] = _ONE, evaluates: bool = False,
-        servers: Mapping[str, int] = _NONE,
+        servers: Mapping[str, int] = _NONE, replicas: int = 1,
     ) -> Members:  # fmt: skip
         """The ``learners`` with their threads, actors, the evaluator if there is one, and guests.
 
-        Then come the ``servers``, with their threads, too. Guests are the template that actors are
-        cloned from, and the process that changes a run from outside (``artos scale``).
+        Of each learner there are so many ``replicas``. Then come the ``servers``, with their
+        threads, too. Guests are the template that actors are cloned from, and the process that
+        changes a run from outside (``artos scale``).
         """
         learning = (
             Role(
-                name, kind=LEARNER, mail=_MAIL_OF_MANY_CLAIMS, idle="rows", publishes=True,
+                name, replicas, LEARNER, mail=_MAIL_OF_MANY_CLAIMS, idle="rows", publishes=True,
                 waits=True, trains=True, hosted=True, threads=threads,
             )
             for name, threads in learners.items()
@@ -166,6 +167,17 @@ class Members(msgspec.Struct, frozen=True, dict=True):
     def publishers(self) -> tuple[Member, ...]:
         """The members that publish versions, one of each role that does."""
         return tuple(Member(role.name) for role in self.roles if role.publishes)
+
+    def together(self, member: Member) -> tuple[Member, ...]:
+        """The replicas that a member is one of: they make its calls together; or itself alone.
+
+        The first of them is the one that is asked, answers and publishes for all.
+        """
+        return self.of(member.role) if self.role(member).publishes else (member,)
+
+    def follows(self, member: Member) -> bool:
+        """Whether it is a replica other than the first one."""
+        return member != self.together(member)[0]
 
     @cached_property
     def hosted(self) -> tuple[Member, ...]:

@@ -75,6 +75,7 @@ class Workload:
     device: Annotated[str, "where the learner computes: auto, cpu, cuda:N or pool"] = "cpu"
     weight: Annotated[float, "its share where runs take turns"] = 1.0
     priority: Annotated[int, "whose turn comes first, whatever the weights"] = 0
+    replicas: Annotated[int, "processes that make each update together"] = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
     elastic: Elastic = field(default_factory=Elastic)
 

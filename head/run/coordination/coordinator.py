@@ -154,7 +154,8 @@ class Coordinator:
             case Done():
                 self._done(member, message)
             case Failed():  # if it is ``fatal``, to start again is no help, and the run ends
-                self.died(member, ExitReport(message.trace, message.step, fatal=message.fatal))
+                own, fatal = not message.others, message.fatal
+                self.died(member, ExitReport(message.trace, message.step, own, fatal))
         self.ending.look()
 
     def _done(self, member: Member, done: Done) -> None:
@@ -187,10 +188,11 @@ class Coordinator:
         Raises:
             MemberFailed: it failed too often in a row.
         """
-        self.ports.processes.end(member)
-        self.roster.lost(member)
-        self.look(member)
-        self.book_finished(member)
+        for each in (together := self.members.together(member)):  # replicas begin again together
+            self.ports.processes.end(each)
+            self.roster.lost(each)
+        self.look(together[0])
+        self.book_finished(together[0])
         for concern in self.concerns:
             concern.failed(member, death)
 

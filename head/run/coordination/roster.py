@@ -167,7 +167,7 @@ class Roster:
         return {
             str(member): self._wait_of(
                 member,
-                invocations.of(member),
+                invocations.of(self._members.together(member)[0]),
                 self._members.role(member).idle.format(version=version),
             )
             for member in (*learners, *members, *others)

@@ -189,6 +189,9 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     ),
     "artos run my_actor.py:workload": Run("--total-steps 2048"),
     "artos run my_self_play.py:workload": Run("--set total_updates=20"),
+    "artos run my_curriculum.py:workload": Elsewhere(
+        "integration/runs/test_curricula.py::test_the_page_of_curricula_learns"
+    ),
     "artos run ppo --env PongNoFrameskip-v4 --actors 8 --set inference=central --set splits=2": Run(
         "--total-steps 1024 --set steps=16", needs="ale_py"
     ),

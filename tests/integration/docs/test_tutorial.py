@@ -18,6 +18,7 @@ SHOWN_IN = {
     "my_actor.py": "docs/how-to/own-actor.md",
     "my_algo.py": "docs/tutorial.md",
     "my_trigger.py": "docs/tutorial.md",
+    "my_curriculum.py": "docs/how-to/runs.md",
     "my_demos.py": "docs/how-to/data.md",
     "my_reward.py": "docs/how-to/data.md",
     "my_dqn.py": "docs/how-to/own-algorithm.md",
