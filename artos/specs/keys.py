@@ -90,6 +90,11 @@ def episodes_of(name: str) -> int:
     return int(found[1]) if found else 0
 
 
+def read_as(array: str, learner: str) -> str:
+    """What a public array of a learner's version is called where it lies beside other weights."""
+    return f"{READS}{learner}/{MODEL_PARAM}" if array == PARAMS else array
+
+
 def is_observation(key: str) -> bool:
     """Whether a data key holds an observation, or a part of it."""
     return key.partition(".")[0] == OBSERVATIONS

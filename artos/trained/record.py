@@ -21,7 +21,7 @@ from artos.runs.run_config import CONFIG, RunConfig
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, broken, own
 from artos.specs.elastic import NAMES as ELASTIC
-from artos.specs.keys import PARAMS, READS
+from artos.specs.keys import PARAMS, READS, read_as
 from artos.specs.reference import Reference
 from artos.specs.workload import Workload
 from artos.system.closest import closest
@@ -116,6 +116,10 @@ def read(
     arrays, manifest = checkpoint.load(path / (BEST if best else SAVED))
     state = {n.removeprefix(_PARAMETER): a for n, a in arrays.items() if n.startswith(_PARAMETER)}
     objects = _read_with(arrays)
+    for learner in manifest.learners:
+        front = f"{learner}/"
+        own = ((n.removeprefix(front), a) for n, a in arrays.items() if n.startswith(front))
+        objects |= _read_with({read_as(name, learner): array for name, array in own})
     pasts = tuple(
         Bound(version, past.get(PARAMS), _read_with(past))
         for version, past in sorted(checkpoint.past_in(arrays).items(), reverse=True)

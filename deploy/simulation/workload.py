@@ -88,6 +88,9 @@ class Workload:
             for target, trigger in table.items()
             if trigger.hands_over_episodes
         ]
+        learners = sorted({parsed(t).role for t in table if parsed(t).learns})
+        if len(learners) > 1:
+            faults.append(f"{' and '.join(learners)} learn: only one learner is simulated")
         if faults:
             raise Refused(faults)
         try:

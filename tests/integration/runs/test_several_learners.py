@@ -17,6 +17,7 @@ from inline_runs import finished, registered
 from numpy.typing import NDArray
 from real_runs import Artos, Outcome
 
+from artos import load
 from artos.errors import Refused
 from artos.specs.members import Member
 from triggers.journal import read
@@ -86,6 +87,82 @@ def test_all_of_them_go_on_together(
         whole = arrays_of(tmp_path / "whole")
         for name, array in arrays_of(run).items():
             np.testing.assert_array_equal(array, whole[name], name)
+
+
+POLICY = """
+import torch
+from torch import nn
+
+from artos import ObjectKey, RolloutActor, TorchLearner, Workload
+from triggers import DataKeyTrigger, ObjectKeyTrigger
+
+
+class Led(nn.Module):
+    outputs = ()
+
+    def __init__(self, spec):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+
+    def act(self, obs, info):
+        told = torch.as_tensor(info.bound.objects["boss/told"])
+        led = torch.as_tensor(info.bound.objects["boss/model_param"])
+        assert led.shape == (1,)
+        return {"actions": (0 * obs["observations"][:, 0] + (led == told)).long()}
+
+
+class Boss(TorchLearner):
+    objects = (ObjectKey("told"),)
+
+    def setup(self, context):
+        super().setup(context)
+        if self.published("told") is None:
+            self.publish("told", 0)
+
+    def update(self, batch, call):
+        with torch.no_grad():
+            self.module.weight += 1
+        self.publish("told", float(self.module.weight))
+        self.publish()
+
+
+class Follower(TorchLearner):
+    def update(self, batch, call):
+        self.step(self.module.weight.sum() * 0)
+        return {"led": float(batch.gather("actions").mean())}
+
+
+def workload():
+    return Workload(
+        name="led",
+        actor=RolloutActor("CartPole-v1", Led, envs=1, reads=("boss/told", "boss/model_param")),
+        learner=Follower(),
+        learners={"boss": Boss()},
+        triggers={
+            "learner.update": DataKeyTrigger(("actions",), size=8),
+            "boss.update": DataKeyTrigger(("actions",), size=8),
+            "actors.sample": ObjectKeyTrigger("model_param"),
+        },
+        actors=1, steps=8, total_steps=40, evaluate_every=2, evaluation_episodes=1,
+    )
+"""
+
+
+def test_a_policy_reads_another_learner_where_it_is_evaluated_and_after_the_run(
+    artos: Callable[..., Outcome], home: Path
+) -> None:
+    (home / "led.py").write_text(POLICY)
+    ended = artos("run", "led.py:workload", "--inline", "--run-dir", home / "run", "--json")
+    assert ended.status == 0, ended.err
+    assert ended.summary["progress"]["metrics/led"] == 1.0
+    assert len(ended.summary["evaluation"]) == 4
+    assert ended.summary["evaluations_failed"] == ""
+    for best in (False, True):
+        trained = load(home / "run", trust=True, best=best)
+        objects = trained.bound.objects
+        assert objects["boss/model_param"].tolist() == [objects["boss/told"]]
+        assert trained.act(np.zeros(4, np.float32)) == 1
+    assert objects["boss/told"] < 5, "the best version was played earlier"
 
 
 @pytest.mark.long
