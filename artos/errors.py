@@ -116,11 +116,19 @@ class Overwritten(BufferFault):
         )
 
 
+class BadAnswer(ArtosError):
+    """A server's answer does not fit what it declares. Names the ``server`` and the ``key``."""
+
+    def __init__(self, server: str, key: str, why: str) -> None:
+        self.server, self.key, self.why = server, key, why
+        super().__init__(f"server {server!r}: its answer {key!r} {why}")
+
+
 class NothingToSample(BufferFault):
     """No row qualifies for a batch; ``max_lag`` leaves out ``stale`` of the ``rows`` present."""
 
     def __init__(self, rows: int, stale: int = 0) -> None:
-        self.rows = rows
+        self.rows, self.stale = rows, stale
         why = f"max_lag leaves out {stale} of them, raise it" if stale else "wait for more"
         super().__init__(f"none of {rows} rows can be sampled: {why}")
 
@@ -251,6 +259,21 @@ class LearnerFailed(MemberFailed):
     def __init__(self, version: int, trace: str, restarts: int = 0) -> None:
         self.version = version
         super().__init__(f"the learner failed after version {version}", trace, restarts)
+
+
+class ReplicaLost(ArtosError):
+    """Replicas of a learner, ``lost``, did not take part in what all of them do together.
+
+    What the others had computed of the call is dropped, and it is made again by all.
+    """
+
+    def __init__(self, lost: Sequence[str], what: str, why: str) -> None:
+        self.lost, self.what, self.why = tuple(lost), what, why
+        who = ", ".join(lost) or "a replica that cannot be named"
+        super().__init__(
+            f"{who} did not take part in {what}: {why}; all replicas begin again from the newest "
+            "version. If one is only slow, raise --deadline"
+        )
 
 
 class EnvServerFailed(ArtosError):

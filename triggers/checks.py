@@ -29,16 +29,20 @@ def unknown_data(keys: Sequence[str], plan: Plan) -> Iterator[str]:
 
 def unknown_object(name: str, plan: Plan) -> Iterator[str]:
     """An object key that has no region in the model block."""
-    return _unknown("object key", (name,), [o.name for o in plan.objects])
+    return _unknown("object key", (plan.object_name(name),), [*plan.every_object])
 
 
 def unpublished(name: str, plan: Plan) -> Iterator[str]:
-    """An object key that the learner does not publish."""
-    known = [o.name for o in plan.objects]
-    if name not in known and not (name == EPISODES or episodes_of(name)):
+    """An object key that no learner publishes."""
+    known, role = [*plan.every_object], name.rpartition("/")[0] or plan.learner
+    if role not in plan.learners:
+        near = closest(role, plan.learners)
+        have = ", ".join(plan.learners)
+        yield f"unknown object key {name!r}: there is no learner {role!r}{near} (have {have})"
+    elif plan.object_name(name) not in known and not (name == EPISODES or episodes_of(name)):
         yield (
             f"unknown object key {name!r}{closest(name, known)} (have {', '.join(known)}): the "
-            "learner does not publish it; name it in the learner's objects, and call self.publish"
+            f"{role} does not publish it; name it in the {role}'s objects, and call self.publish"
         )
 
 

@@ -11,6 +11,7 @@ from artos.runs.plan import Plan
 from artos.specs.configuration import ENV
 from artos.specs.keys import EVALUATION, MODEL_PARAM, READS
 from artos.specs.settings import Setting
+from triggers.checks import plural
 from triggers.pacing import non_publishing_targets
 from triggers.table import Table
 from triggers.targets import parsed
@@ -44,12 +45,22 @@ def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
         f"buffer: {plan.capacity} rows and {size:.2f} MB per actor, when full: {plan.on_full}",
         f"model: {model.slots} slots of {model.slot_bytes / 1e6:.2f} MB{_past(model)}",
     ]
+    for other in plan.beside:
+        weights, read = other.objects[0], ", read by actors"
+        slots = f"{weights.slots} slots of {weights.slot_bytes / 1e6:.2f} MB"
+        lines.append(f"{other.learner}: {slots}{read * (other.learner in plan.read_learners)}")
     if plan.settable:
         names = ", ".join(f"{ENV}.{each.name}{each.range}" for each in plan.settable)
         lines.append(f"settable: {names}, from each environment's next episode on")
     for data in plan.data:
         wide = f" of {data.envs} environments" * (data.envs > 1)
         lines.append(f"data: {data.name}, {data.rows} rows{wide} in {data.path}")
+    for server in plan.servers:
+        by = f", by the weights of {server.of}" if server.of else ""
+        many = plural(server.seats, "request")
+        lines.append(
+            f"{server.name}: answers {many} of each actor at once, {server.rows} rows at most{by}"
+        )
     if plan.threads_follow:
         lines.append(f"learner: {_FOLLOWS}")
     rows = [(target, trigger.name, trigger.words()) for target, trigger in table.items()]
@@ -91,20 +102,22 @@ def _keys(plan: Plan) -> str:
 
 
 def _objects(plan: Plan, table: Table) -> str:
-    """What the learner publishes beside the weights; empty if it publishes nothing else."""
+    """What learners publish beside their weights; empty if they publish nothing else."""
     rows = []
-    for spec in plan.objects:
+    for name, spec in plan.every_object.items():
         if spec.name != MODEL_PARAM:
             (value,) = spec.arrays
             shape = "x".join(map(str, value.shape)) or "1"
-            readers = [target for target, t in table.items() if spec.name in t.objects_read()]
-            if any(each.name == READS + spec.name for each in plan.objects[0].arrays):
+            readers = [target for target, t in table.items() if name in t.objects_read()]
+            weights, *_ = plan.of(name.rpartition("/")[0] or plan.learner).objects
+            read = (each.name.removeprefix(READS) for each in weights.arrays)
+            if any(plan.object_name(each) == name for each in read):
                 readers.append("actors, with the weights")
-            if spec.name in getattr(plan.scaling, "objects", ()):
+            if name in getattr(plan.scaling, "objects", ()):
                 readers.append("scaling")
-            if not readers and spec.name in plan.wanted:
+            if not readers and name in plan.wanted:
                 readers.append("object_keys")
-            rows.append((spec.name, shape, value.dtype, ", ".join(readers) or "nothing"))
+            rows.append((name, shape, value.dtype, ", ".join(readers) or "nothing"))
     return _aligned([("object key", "shape", "dtype", "read by"), *rows]) if rows else ""
 
 
@@ -126,15 +139,19 @@ def _drawing(plan: Plan, table: Table) -> str:
     stations = [(f"{_span(plan)} actors", ["commit rows"])]
     if "transfer" in table:
         stations.append(("cache buffer", _edges(table, "transfer")))
-    stations.append(("replay buffer", _edges(table, "learner")))
+    stations.append(("replay buffer", _edges(table, *plan.learners)))
     non_publishing = non_publishing_targets(plan)
-    learner = [target for target in table if parsed(target).learns]
-    publishing = "publish a version"
-    if not non_publishing.isdisjoint(learner):
-        publishing += " on " + " and ".join(t for t in learner if t not in non_publishing)
-    stations.append(("learner", [publishing]))
+    for name in plan.learners:
+        learner = [target for target in table if parsed(target).role == name]
+        publishing = "publish a version"
+        if not non_publishing.isdisjoint(learner):
+            publishing += " on " + " and ".join(t for t in learner if t not in non_publishing)
+        stations.append((name, [publishing]))
     evaluation = _edges(table, "evaluator") if EVALUATION in table else []
-    stations.append(("model block", [*_edges(table, "actors"), *evaluation]))
+    stations.append(
+        (f"model block{'s' * bool(plan.beside)}", [*_edges(table, "actors"), *evaluation])
+    )
+    stations += [(server.name, _edges(table, server.name)) for server in plan.servers]
     lines = ["what fires what:", ""]
     for number, (name, edges) in enumerate(stations):
         rail = "+->" if number == 0 else "|  "
@@ -149,8 +166,8 @@ def _drawing(plan: Plan, table: Table) -> str:
     return "\n".join(lines)
 
 
-def _edges(table: Table, role: str) -> list[str]:
-    targets = [target for target in table if parsed(target).role == role]
+def _edges(table: Table, role: str, *others: str) -> list[str]:
+    targets = [target for target in table if parsed(target).role in (role, *others)]
     width = max(map(len, targets), default=0)
     edges = [f"{target:<{width}}  on {table[target].words()}" for target in targets]
     return edges or [f"nothing fires the {role}"]

@@ -47,6 +47,12 @@ def max_lags(table: Mapping[str, Trigger]) -> list[tuple[str, int, int]]:
     ]
 
 
+def bounds_lag(trigger: Trigger) -> bool:
+    """Whether it limits how old the rows are that it hands over or has drawn."""
+    asks = (each for part in trigger.parts() for each in (part.demand, part.draw))
+    return any(each is not None and each.max_lag is not None for each in asks)
+
+
 def lag_of(part: Trigger) -> int | None:
     """Most versions that the rows it hands over may be old; None if nothing bounds that."""
     if part.demand is not None:
@@ -87,12 +93,12 @@ def non_publishing_targets(plan: Plan) -> frozenset[str]:
 
 
 def paced(plan: Plan, table: Mapping[str, Trigger]) -> Trigger | None:
-    """The only trigger of updates, if there is only one and it bounds the lag of its rows."""
+    """The only trigger of the policy's updates, if it is the only one and bounds its rows' lag."""
     prepare = non_publishing_targets(plan)
     claiming = [
         part
         for target, trigger in table.items()
-        if parsed(target).learns and target not in prepare
+        if parsed(target).role == plan.learner and target not in prepare
         for part in trigger.parts()
         if part.demand is not None
     ]

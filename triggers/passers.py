@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from artos.buffer.mailbox import Board, Mailbox
 from artos.errors import BadMessage
-from artos.protocol.invocations import FromMember, ToMember, decode_from_member, encode
+from artos.protocol.invocations import FromMember, Invoke, ToMember, decode_from_member, encode
 from artos.specs.members import Member
 
 if TYPE_CHECKING:  # a run on one machine needs no ZeroMQ, which takes time to import
     from artos.protocol.message import Message
     from artos.transport.messenger import Messenger
+    from triggers.engine import MessagePasser
 
 
 class QueuePasser:
@@ -28,6 +29,18 @@ class QueuePasser:
             MailboxFull: the member does not read.
         """
         self._mailbox.put(encode(message))
+
+
+class ToAll:
+    """Passes each message to several: replicas of a learner make its calls together."""
+
+    def __init__(self, passers: Sequence[MessagePasser[Invoke]]) -> None:
+        self._passers = passers
+
+    def pass_message(self, message: Invoke) -> None:
+        """Pass it to each, in order; raises what they raise."""
+        for passer in self._passers:
+            passer.pass_message(message)
 
 
 class ZmqPasser:

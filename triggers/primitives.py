@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class ObjectKeyTrigger(Trigger):
     """``ObjectKeyTrigger(key)`` of paper §4.2: on-policy synchronisation and actor invocation.
 
-    The key is ``model_param``, the weights, or any object that the learner publishes.
+    The key is ``model_param``, the weights, or any object that the learner publishes; with several
+    learners ``ROLE/OBJECT``, where the first one's may be named without its role.
     Fires on the first version it sees and on every ``every``-th after it. With ``probability``
     each actor is chosen independently with that probability, from the trigger's own random stream
     seeded by ``seed``. ``lead`` lets producers be that many rounds ahead of the versions: the
@@ -71,6 +72,7 @@ class ObjectKeyTrigger(Trigger):
 
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """Where the weights fire sampling, actors may be as far ahead as lags allow."""
+        self.key = plan.object_name(self.key)
         if parsed(target).samples and self.key == MODEL_PARAM:
             self._lead = max(self.lead, lead(table))
             self._paced, self._in_step = True, self.every == 1 and in_step(plan, table)

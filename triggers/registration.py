@@ -135,6 +135,8 @@ def prepare(
     plan = msgspec.structs.replace(made.plan, deadline=deadline)
     if plan.threads_follow and not apart:  # in one process a seed decides every bit
         plan = msgspec.structs.replace(plan, threads=1, threads_follow=False)
+    if not apart:  # replicas learn what one learner does, and here they would take turns
+        plan = msgspec.structs.replace(plan, replicas=1)
     try:
         plan = msgspec.structs.replace(plan, elastic=plan.elastic.changed(elastic))
     except Refused as refused:

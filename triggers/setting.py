@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from artos.runs.plan import Plan
 from artos.specs.configuration import ENV, MAX_LAG, Changeable, faults
-from artos.specs.members import LEARNER, SET
+from artos.specs.members import SET
 from triggers.base import Trigger
 from triggers.pacing import (
     hands_over_episodes,
@@ -100,7 +100,7 @@ def following(values: tuple[float, ...], present: float | None) -> float | None:
 
 def settable(plan: Plan, table: Table) -> dict[str, Changeable]:
     """What may be set while a run goes, by the names that users know."""
-    found = {f"{LEARNER}.{each.name}": each for each in plan.changeable}
+    found = {f"{name}.{c.name}": c for name in plan.learners for c in plan.of(name).changeable}
     found |= {f"{ENV}.{each.name}": each for each in plan.settable}
     bounded = any(lag_of(part) is not None for part in parts_of(table))
     return found | ({MAX_LAG: Changeable(MAX_LAG, ge=0, kind="int")} if bounded else {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -51,15 +51,19 @@ class ValueTrigger(Trigger):
     def faults(self, plan: Plan) -> Iterator[str]:
         """An object that nobody publishes or that is no number, and bounds that are none."""
         yield from unpublished(self.key, plan)
-        for spec in plan.objects:
-            if spec.name == self.key and [each.shape for each in spec.arrays] not in ([()], [(1,)]):
-                yield f"{self.key} is not one number: publish one that says what to wait for"
+        spec = plan.every_object.get(plan.object_name(self.key))
+        if spec and [each.shape for each in spec.arrays] not in ([()], [(1,)]):
+            yield f"{self.key} is not one number: publish one that says what to wait for"
         bounds = {"above": self.above, "below": self.below}
         if all(bound is None for bound in bounds.values()):
             yield "waits for no value: give above, below or both"
         for name, bound in bounds.items():
             if bound is not None and not (isinstance(bound, int | float) and math.isfinite(bound)):
                 yield f"{name} must be a finite number, not {bound!r}"
+
+    def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
+        """The name that its key has in events."""
+        self.key = plan.object_name(self.key)
 
     def objects_read(self) -> tuple[str, ...]:
         """Its key."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import deepcopy
 
 import msgspec
@@ -15,6 +16,7 @@ from artos.specs.members import SET
 from triggers.pacing import demands, hands_over_episodes, lead, parts_of, rows_ahead
 from triggers.prewarm import PREWARM, PrewarmTrigger
 from triggers.primitives import TransferTrigger
+from triggers.requests import RequestTrigger
 from triggers.table import Table
 from triggers.targets import parsed
 from triggers.updates import UpdateTrigger
@@ -33,6 +35,8 @@ def completed(plan: Plan, table: Table) -> tuple[Plan, Table]:
         implied[EVALUATION] = UpdateTrigger(plan.evaluate_every)
     if plan.elastic.park == "checkpoint" and plan.elastic.prewarm != "off":
         implied[PREWARM] = PrewarmTrigger()
+    for server in plan.servers:
+        implied[server.target] = RequestTrigger(server.batch, server.wait)
     for target, due in implied.items():
         if target in table:
             continue
@@ -97,21 +101,32 @@ def transfers(table: Table) -> Table:
 
 
 def cache_plan(plan: Plan, table: Table) -> Plan:
-    """The plan of the workers: blocks wait for transfers, and weights are the only object.
+    """The plan of the workers: blocks wait for transfers, and weights are the only objects.
 
-    The evaluator does not live there, nor are data sets read there.
+    The evaluator does not live there, nor are data sets read there. Of learners beside the first
+    there are the weights of those that actors read.
     """
     return msgspec.structs.replace(
         plan,
         triggers={target: t for target, t in plan.triggers.items() if target != EVALUATION},
         on_full="wait",
         data=(),
+        replicas=1,
         consumers=stage_consumers(plan, table),
-        objects=tuple(
-            ObjectSpec.sized(o.name, o.public, o.readers, o.history, o.every)
-            for o in plan.objects
-            if o.name == MODEL_PARAM
+        objects=_public(plan.objects),
+        beside=tuple(
+            msgspec.structs.replace(each, objects=_public(each.objects))
+            for each in plan.beside
+            if each.learner in plan.read_learners
         ),
+    )
+
+
+def _public(objects: Iterable[ObjectSpec]) -> tuple[ObjectSpec, ...]:
+    return tuple(
+        ObjectSpec.sized(o.name, o.public, o.readers, o.history, o.every)
+        for o in objects
+        if o.name == MODEL_PARAM
     )
 
 

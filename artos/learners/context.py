@@ -10,6 +10,7 @@ import msgspec
 
 from artos.buffer.actor_block import ActorBlock
 from artos.learners.publisher import Publisher
+from artos.learners.replicas import ALONE, Replicas
 from artos.runs.plan import Plan
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class LearnerContext:
     """Is to be called after each step of an update that takes long."""
     data: Mapping[str, ActorBlock] = field(default_factory=dict)
     """The blocks of data sets, by name; they are full, and nobody writes them."""
+    replicas: Replicas = ALONE
+    """The others that make the same calls in processes of their own, if there are any."""
 
     @property
     def spec(self) -> EnvSpec:

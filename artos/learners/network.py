@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from artos.learners.optimisers import ByPart, Optimiser
+from artos.learners.replicas import ALONE, Replicas
 from artos.policies.flat import float_buffers
 
 
@@ -36,6 +37,7 @@ class Network:
     ``stepped`` is called after every step. ``max_grad_norm`` bounds the length of gradients.
     ``place`` is the device it moves to, if it is not to stay where it is.
     ``alone``: losses depend on no other network that is trained, which saves a look (15 µs).
+    ``replicas`` are the networks of other processes that step with the sum of all gradients.
     """
 
     def __init__(
@@ -45,7 +47,9 @@ class Network:
         max_grad_norm: float | None = None,
         stepped: Callable[[], None] = lambda: None,
         place: torch.device | None = None,
+        replicas: Replicas = ALONE,
     ) -> None:
+        self._replicas = replicas
         if place is not None:
             module.to(place)
         self.module, self.max_grad_norm, self._stepped = module, max_grad_norm, stepped
@@ -131,6 +135,8 @@ class Network:
         if not self._adding:
             self._gradient.zero_()
             self._adding = True
+        if (share := self._replicas.share) != 1.0:
+            loss = loss * share
         loss.backward(inputs=None if self.alone else self._parameters)  # type: ignore[no-untyped-call]
 
     def discard(self) -> None:
@@ -148,6 +154,7 @@ class Network:
         if not self._adding:
             raise RuntimeError("there is no gradient to step with: call backward(loss) first")
         self._adding, gradient = False, self._gradient
+        self._replicas.sum(gradient)
         if self.observe is not None:
             self.observe(gradient)
         if self.max_grad_norm is not None:

@@ -42,6 +42,9 @@ class OffPolicyLearner(TorchLearner):
     critics: Network
     """Of those that have critics, whose step size is ``critic_lr``."""
     publishing: ClassVar[Literal["update", "step", "itself"]] = "itself"
+    replicable: ClassVar[bool] = True
+    noisy_rows: ClassVar[bool] = True
+    """Whether what it draws at random is another number for each row, not one for all rows."""
 
     def __init__(self, settings: ReplaySettings | None = None, /, **given: Any) -> None:
         """With these settings, or with those given by name and defaults for the others."""
@@ -66,8 +69,11 @@ class OffPolicyLearner(TorchLearner):
     def update(self, batch: DrawnBatch, call: Invoke) -> dict[str, float]:
         """Learn from a drawn batch."""
         # What is drawn at random follows from what is saved, so that a crash changes nothing.
-        self.place.seed(self.context.seed * 1_000_003 + self.updates)
-        metrics = self.learn(batch)
+        seed = self.context.seed * 1_000_003 + self.updates
+        if self.noisy_rows:
+            seed += self.replicas.rank << 40
+        self.place.seed(seed)
+        metrics = self.replicas.total(self.learn(self.replicas.part(batch)))
         self.updates += 1
         self._updates.values += 1
         if self.updates % self.settings.sync == 0:

@@ -67,7 +67,7 @@ def _named(
     named = {"learner": learner, "context": context, "plan": context.plan}
     named |= {"publish": context.publish, "blocks": context.blocks}
     named |= {"place": learner.place, "residency": learner.residency}
-    named |= {"compiler": learner.compiler}
+    named |= {"compiler": learner.compiler, "replicas": context.replicas}
     named |= {f"block {actor}": block for actor, block in context.blocks.items()}
     for name, network in networks.items():
         named[f"network {name}"] = network

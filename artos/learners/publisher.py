@@ -23,11 +23,17 @@ def published(learner: Learner) -> tuple[ObjectKey, ...]:
     return (found,) if isinstance(found, ObjectKey) else tuple(found)
 
 
+def _own(name: str) -> str:
+    """The object whose value is an array of a version, which actors may name with its role."""
+    return name.removeprefix(READS).rpartition("/")[2]
+
+
 class Publisher:
     """Call it with a name and a value to make the value the newest version of that object.
 
     Readers and triggers see the version once the invocation is done, and before the weights of that
-    invocation. At registration there are no ``regions``: values are only checked.
+    invocation. At registration there are no ``regions``: values are only checked. So they are where
+    it is ``silent``, as another replica publishes.
     """
 
     def __init__(
@@ -35,10 +41,12 @@ class Publisher:
         keys: Iterable[ObjectKey] = (),
         regions: Mapping[str, ObjectRegion] = MappingProxyType({}),
         weights: ObjectRegion | None = None,
+        *,
+        silent: bool = False,
     ) -> None:
         self._keys = {key.name: key for key in keys}
         self._regions = regions
-        self._weights = weights
+        self._weights, self._silent = weights, silent
         self.made: set[str] = set()
         """Names of the objects of which there was a value."""
         self.told: Callable[[int], None] = lambda _: None
@@ -60,7 +68,7 @@ class Publisher:
         if array.shape != key.shape:
             raise BadObject(name, f"its shape is {array.shape}, but {key.shape} is declared")
         self.made.add(name)
-        if (region := self._regions.get(name)) is not None:
+        if (region := self._regions.get(name)) is not None and not self._silent:
             region.publish({VALUE: array})
 
     def weights(self, live: Mapping[str, Any], firing: int = 0) -> None:
@@ -72,13 +80,13 @@ class Publisher:
             BadObject: there is no value yet of an object that actors read.
             NotFinite: a weight is NaN or infinite; nothing was published.
         """
-        if self._weights is None:
+        if self._weights is None or self._silent:
             return
         read = [a.name for a in self._weights.spec.arrays if a.name.startswith(READS)]
-        values = {name: self.newest(name.removeprefix(READS)) for name in read}
+        values = {name: self.newest(_own(name)) for name in read}
         for name, value in values.items():
             if value is None:
-                raise BadObject(name.removeprefix(READS), UNSAID)
+                raise BadObject(_own(name), UNSAID)
         self._weights.publish({**live, **values}, firing)
         self.told(self._weights.version)
 

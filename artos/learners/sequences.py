@@ -37,6 +37,12 @@ def sequence_minibatches(shape: Shape, count: int, rng: np.random.Generator) -> 
         yield np.sort(rows[part].reshape(-1))
 
 
+def columns(shape: Shape, index: Ints) -> Ints:
+    """The number of the column, (n,), that each row at a flat index over (A, T, E) is of."""
+    _, steps, envs = shape
+    return index // (steps * envs) * envs + index % envs
+
+
 class TimeMajor(NamedTuple):
     """How rows are put in the order (T, n) of n whole columns: ``order``, and ``back`` again."""
 
@@ -54,8 +60,7 @@ def time_major(shape: Shape, index: Ints) -> TimeMajor:
     _, steps, envs = shape
     if len(index) % steps:
         raise ValueError(f"{len(index)} rows are not whole sequences of {steps} steps")
-    columns = index // (steps * envs) * envs + index % envs
-    order = np.lexsort((columns, index // envs % steps))
+    order = np.lexsort((columns(shape, index), index // envs % steps))
     return TimeMajor(order, np.argsort(order), steps)
 
 

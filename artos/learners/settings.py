@@ -182,6 +182,15 @@ Envs = Annotated[int, table("environments an actor steps side by side")]
 Steps = Annotated[int, table("steps of each environment in a round")]
 ClipRewards = Annotated[bool | None, table("clip rewards to -1 ... 1; none: on Atari")]
 TerminalLives = Annotated[bool, table("a lost life ends the learner's episode (Atari)")]
+Inference = Annotated[
+    Literal["actor", "central"],
+    table("who evaluates the policy: each actor by itself, or one server for all"),
+]
+Splits = Annotated[
+    int, table("parts of an actor's environments, one of which steps while others are answered")
+]
+AnswerBatch = Annotated[int, table("requests that a server answers together, if so many come")]
+AnswerWait = Annotated[float, table("seconds that a server waits for so many")]
 Hidden = Annotated[tuple[int, ...], table("units of the hidden layers")]
 Lambda = Annotated[float, learner("lambda of GAE or V-trace; 1: n-step returns", ge=0, le=1)]
 EntropyBonus = Annotated[float, learner("weight of the entropy bonus", ge=0)]
@@ -229,6 +238,10 @@ class ActorCriticSettings(ActorSettings, kw_only=True, frozen=True):
     envs: Envs = 4
     clip_rewards: ClipRewards = None
     terminal_lives: TerminalLives = False
+    inference: Inference = "actor"
+    splits: Splits = 1
+    answer_batch: AnswerBatch = 1
+    answer_wait: AnswerWait = 0.0
     hidden: Hidden = (64, 64)
     recurrent: Annotated[bool, table("give the policy a memory of its episode (a GRU)")] = False
     memory: Annotated[int, table("units of that memory")] = 64

@@ -63,6 +63,19 @@ def indivisible(plan: Plan, minibatches: int, actors: Iterable[int] | None = Non
     ]
 
 
+def few_for_replicas(plan: Plan, minibatches: int, actors: Iterable[int]) -> list[str]:
+    """Minibatches of which some replicas would have no row, or sequence, and what to change."""
+    each = plan.envs * (1 if plan.state_keys else plan.steps)
+    fewest = min(actors, default=0) * each // max(1, minibatches)
+    if plan.replicas == 1 or fewest >= plan.replicas or fewest < 1:
+        return []
+    what = "whole sequences" if plan.state_keys else "rows"
+    return [
+        f"a minibatch has {fewest} {what}, which learners={plan.replicas} cannot divide: lower "
+        "learners or minibatches, or raise envs or actors"
+    ]
+
+
 class TorchLearner(Learner):
     """Subclass it and write ``update(batch, call)``; call ``self.step(loss)`` to learn.
 
@@ -112,7 +125,7 @@ class TorchLearner(Learner):
 
     def setup(self, context: LearnerContext) -> None:
         """Adopt the policy's network and give it its optimiser."""
-        self.context, self.module = context, context.module
+        self.context, self.module, self.replicas = context, context.module, context.replicas
         self.place: Device = device_of(context.device)
         self.compiler = Compiler(self.compile, self.place, context.waits)
         self.owned: dict[str, Network] = {}
@@ -160,7 +173,8 @@ class TorchLearner(Learner):
         max_grad_norm: float | None,
         stepped: Callable[[], None],
     ) -> Network:
-        return Network(module, optimiser, max_grad_norm, stepped, self.place.device)
+        place, replicas = self.place.device, self.replicas
+        return Network(module, optimiser, max_grad_norm, stepped, place, replicas)
 
     def threads(self, module: nn.Module, cores: int) -> int:
         """Compute threads: as set, else one for small networks, for large ones at most all cores.

@@ -224,6 +224,13 @@ class Lease(Closing):
         if self._words[DEMAND] == TAKEN_AWAY and self.seat._lease is self:
             raise LeaseRevoked(self.seat.workload, self.resource, self.seat._length)
 
+    def begin(self, seconds: float) -> None:
+        """From now on others have to respect it for ``seconds``, whatever is over; no error if it
+        was taken away. For one who had to wait for something else meanwhile.
+        """
+        if self._words[DEMAND] != TAKEN_AWAY:
+            self._words[UNTIL] = _until(self.seat._pool.now(), seconds)
+
     def renew(self, seconds: float | None = None, *, wait: float = 60.0) -> None:
         """Give it back and ask for another one at the same moment; it may be of another resource.
 

@@ -26,7 +26,9 @@ class Status(msgspec.Struct, frozen=True):
     ``total_updates`` are 0 if they do not limit the run. ``evaluation`` has ``version``,
     ``mean_return`` and ``std`` of the newest evaluation, and how many were ``skipped``. ``usage``
     is the bill so far, with seconds waited as ``waits/slot``. ``settings`` are those that were
-    changed while the run went.
+    changed while the run went. ``updates``, ``version`` and lag are those of the first learner;
+    ``learners`` has them of the others, as ``world_model.updates``, and ``metrics`` what they
+    return, as ``world_model.loss``.
     """
 
     algorithm: str = ""
@@ -55,6 +57,7 @@ class Status(msgspec.Struct, frozen=True):
     evaluation: Mapping[str, float | None] = {}
     usage: dict[str, Finite] = {}
     settings: dict[str, Finite] = {}
+    learners: Mapping[str, float | None] = {}
 
 
 class LagView(msgspec.Struct, frozen=True):

@@ -37,6 +37,15 @@ SAVED, BEST = "checkpoint", "best"
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 
+class SavedLearner(msgspec.Struct, frozen=True):
+    """What a checkpoint has of a learner beside the first, as arrays ``NAME/ARRAY``."""
+
+    version: Count
+    updates: Count = 0
+    objects: dict[str, Count] = {}
+    """Versions of what it publishes besides its weights, saved as ``NAME/object.OBJECT``."""
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of a checkpoint. The fields from ``format`` on are filled in by ``save``."""
 
@@ -59,6 +68,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What the run has cost so far (``artos.protocol.usage.Usage``)."""
     objects: dict[str, Count] = {}
     """Versions of what the learner publishes besides the weights, saved as ``object.NAME``."""
+    learners: dict[str, SavedLearner] = {}
+    """The learners beside the first."""
     scaling: Kept | None = None
     """The number of actors, and how it was decided."""
     evaluated: dict[str, Any] = {}

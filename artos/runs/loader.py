@@ -33,16 +33,28 @@ ENV_ARGS = "env_args"
 """The setting that holds arguments of the environment, text or plain data by name."""
 _ELSEWHERE = ("seed", "deadline")
 """Arguments of a run that are not settings of its workload."""
+_OF_CENTRAL = ("inference", "splits", "answer_batch", "answer_wait")
+_NOT_CENTRAL = (
+    "actors of this workload act by themselves; central inference is for algorithms with a policy "
+    "and its value, such as ppo, a2c, impala or appo, and in a file of your own for an AskingActor"
+)
 _COUNTS = ("envs", "steps")
 """Settings that are at least 1."""
 EVERY = (
     "total_updates", "checkpoint", "evaluate_every", "evaluation_episodes", "device", "weight",
-    "priority",
+    "priority", "learners",
 )  # fmt: skip
 """Settings that every workload has, whether or not its function takes them."""
+_FIELDS = {"learners": "replicas"}
+"""Settings that are called otherwise than the field of a workload that they set."""
 UNLIMITED = "total_steps must be at least 1, not 0 (0 is no limit: then give total_updates)"
 CHANGEABLE = ("actors", "total_steps", *EVERY, "steps", "capacity", "on_full")
 """What a run may change about a workload that is given as an object."""
+
+
+def field_of(setting: str) -> str:
+    """The field of a workload that a setting of it sets."""
+    return _FIELDS.get(setting, setting)
 
 
 def load_object(source: str, folder: str = "") -> Any:
@@ -283,7 +295,7 @@ def _fit(
 
 def _override(workload: Workload, settings: Mapping[str, Any], faults: list[str]) -> Workload:
     """A workload given as an object, with the changes that a run may make to it."""
-    hints = {name: get_type_hints(Workload)[name] for name in CHANGEABLE}
+    hints = {name: get_type_hints(Workload)[field_of(name)] for name in CHANGEABLE}
     changes: dict[str, Any] = {}
     for name, value in settings.items():
         if name in hints:
@@ -292,7 +304,7 @@ def _override(workload: Workload, settings: Mapping[str, Any], faults: list[str]
             workload.actor.env = value
         else:
             faults.append(_unknown(name, CHANGEABLE))
-    return replace(workload, **changes)
+    return replace(workload, **{field_of(name): value for name, value in changes.items()})
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
@@ -300,6 +312,8 @@ def _unknown(name: str, known: Sequence[str]) -> str:
         return f"this workload sets {name} itself: leave out {_FLAGS[name]}"
     if name in _ELSEWHERE:
         return f"unknown setting {name!r}: write --{name}"
+    if name in _OF_CENTRAL:
+        return f"unknown setting {name!r}: {_NOT_CENTRAL}"
     near = closest(name, [*known, *EVERY, *sorted(NAMES)])
     return f"unknown setting {name!r}{near} (`artos explain WORKLOAD` lists all)"
 
@@ -311,9 +325,10 @@ def settings_of_workload(reference: Reference) -> tuple[Setting, ...]:
         Refused: it cannot be imported.
     """
     found = load_object(reference.source, reference.folder)
-    ours = {each.name: each for each in settings_of(Workload) if each.name in CHANGEABLE}
+    there = {each.name: each for each in settings_of(Workload)}
+    ours = {n: msgspec.structs.replace(there[field_of(n)], name=n) for n in CHANGEABLE}
     if isinstance(found, Workload):
-        values = {name: shown(getattr(found, name)) for name in ours}
+        values = {name: shown(getattr(found, field_of(name))) for name in ours}
         return tuple(msgspec.structs.replace(ours[n], default=values[n]) for n in ours)
     lines = {name: each.does for name, each in ours.items()} | {"env": _ENV}
     own = settings_of(_builder(reference.source, found))

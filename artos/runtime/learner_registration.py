@@ -13,8 +13,9 @@ from artos.errors import BadObject, Refused
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import UNSAID, Publisher, published
 from artos.runs.plan import CPU, POOL, Plan
+from artos.runtime.replicable import replica_faults
 from artos.specs.contracts import Learner, broken
-from artos.specs.keys import MODEL_PARAM, PARAMS, READS, VALUE, ArraySpec, objects_of
+from artos.specs.keys import MODEL_PARAM, PARAMS, READS, VALUE, ArraySpec, full_name, objects_of
 from artos.specs.members import LEARNER, NOT_LEARNERS
 from artos.specs.workload import Workload
 from artos.system.usable_cpus import usable_cpus
@@ -61,9 +62,13 @@ def objects(
     """The weights with what actors read, and a learner's objects as the supervisor reads them."""
     first = next(iter(workload.every_learner))
     others, actor = published(workload.every_learner[name]), workload.actor
-    reads = objects_of(actor.reads, name, first)
+    known = {full_name(key.name, name): key for key in others}
     # A value that actors read has the slot and the version of the weights, so they never mix.
-    read = [ArraySpec(READS + k.name, k.shape, k.dtype) for k in others if k.name in reads]
+    read = [
+        ArraySpec(READS + each, key.shape, key.dtype)
+        for each in actor.reads
+        if (key := known.get(full_name(each, first))) is not None
+    ]
     past = (actor.history, actor.every) if name == first else (0, 1)
     return (
         ObjectSpec.sized(MODEL_PARAM, (*weights, *read), readers, *past),
@@ -106,12 +111,14 @@ def learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
     relabels = any(t.draw and getattr(t.draw.pattern, "her", 0) for t in triggers.values())
     if relabels:
         found += _goal_faults(workload, plan)
+    if plan.replicas > 1:
+        found += replica_faults(plan, learner, triggers, workload.device)
     if device := [*learner.device_faults(workload.device)]:
         found += device
     elif workload.device == POOL:
         from artos.runtime.leasable import pool_faults  # noqa: PLC0415  # others lease nothing
 
-        found += pool_faults()
+        found += pool_faults(plan.replicas)
     return [*found, *learner.faults(plan)]
 
 
@@ -137,9 +144,10 @@ def with_learner(workload: Workload, name: str, module: Any, plan: Plan) -> Plan
         from artos.learners.device import on_cpu  # noqa: PLC0415  # others do without torch
 
         computes_on_cpu = on_cpu(device)
-    cores = len(usable_cpus()) if computes_on_cpu else 1
+    cores = max(1, len(usable_cpus()) // plan.replicas) if computes_on_cpu else 1
     threads = learner.threads(module, cores)
-    follow = threads > 1 and learner.threads_follow
+    # Replicas with different numbers of threads would add up in different orders.
+    follow = threads > 1 and learner.threads_follow and plan.replicas == 1
     publish = Publisher(published(learner))
     learner.setup(LearnerContext(own, module, own.seed, threads, publish=publish))
     read = objects_of(workload.actor.reads, name, plan.learner)
@@ -151,7 +159,7 @@ def with_learner(workload: Workload, name: str, module: Any, plan: Plan) -> Plan
         for name, array in learner.live().items()
     ]
     found = {
-        "objects": objects(workload, name, arrays, plan.actors + 1),
+        "objects": objects(workload, name, arrays, plan.actors + 1 + len(plan.servers)),
         # Checkpoints hold weights by their names: without names, as the vector that they are.
         "layout": learner.layout() or tuple((a.name, a.shape) for a in arrays if a.name == PARAMS),
         "threads": threads,

@@ -39,8 +39,8 @@ class Listed(Protocol):
         """Which GPU it is; "" if that is not known."""
 
 
-def pool_faults() -> Iterator[str]:
-    """Why a learner of this process can lease none of the pool's devices."""
+def pool_faults(replicas: int = 1) -> Iterator[str]:
+    """Why a learner of this process can lease none of the pool's devices, or not one for each."""
     try:
         there: list[Listed] = [each for each in read_pool().resources if each.kind == DEVICE]
     except (ArtosError, OSError) as error:
@@ -51,8 +51,14 @@ def pool_faults() -> Iterator[str]:
             yield from found
             return
         there = [*own_resources()]
-    if not usable(there):
+    if not (names := usable(there)):
         yield unusable(there)
+    elif len(names) < replicas:
+        yield (
+            f"learners={replicas} lease a device each, and the pool of this machine has only "
+            f"{', '.join(names)} for them: lower learners, or add devices (`artos worker "
+            f"--devices`, {VARIABLE})"
+        )
 
 
 def usable(resources: Iterable[Listed]) -> list[str]:

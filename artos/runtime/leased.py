@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from artos.buffer.gathering import Gathering
 from artos.errors import CannotReturn
 from artos.pool.devices import DEVICE
 from artos.pool.faults import LeaseRevoked, NoMemoryInTime, PoolRefused
@@ -16,6 +17,7 @@ from artos.pool.pool import Pool
 from artos.pool.seat import Lease, Seat
 from artos.protocol.invocations import Done, Invoke, Waits
 from artos.runs.plan import Plan, Site
+from artos.runtime.lease_turns import LeaseTurns, device_of_all
 from artos.runtime.leased_memory import LeasedMemory, MemoryWait
 from artos.runtime.member import LearnerRole, Stopped, no_duties
 
@@ -33,7 +35,7 @@ class LeasedRole:
     it is taken away, the update counts and is published even so; ``Done.lost_lease`` tells of it.
 
     ``report`` is told when an invocation has to wait, and when it is begun after that; ``stopped``
-    is asked meanwhile.
+    is asked meanwhile. Replicas take ``turns``: an update begins when each has its device.
     """
 
     def __init__(
@@ -44,8 +46,9 @@ class LeasedRole:
         deadline: float,
         report: Callable[[Waits], None],
         stopped: Callable[[], bool],
+        turns: LeaseTurns | None = None,
     ) -> None:
-        self._role, self._pool, self._seat = role, pool, seat
+        self._role, self._pool, self._seat, self._turns = role, pool, seat, turns
         self._deadline, self._report, self._stopped = deadline, report, stopped
         memory_mb = sum(each.memory_mb for each in pool.resources if each.name == seat.what)
         self._memory: LeasedMemory | None = None
@@ -75,9 +78,17 @@ class LeasedRole:
         length, took = self._deadline, self._took.setdefault(call.method, deque(maxlen=_NEWEST))
         if took:
             length = min(length, max(_SHORTEST, _TIMES_LONGEST * max(took)))
-        lease = self._seat.ask_for_lease(length) or self._wait(times)
+        if self._turns is not None:
+            self._turns.wait_for_mine(call.firing)
+        # Replicas may have to wait for the devices of the others, too, while they have this one.
+        lasts = length if self._turns is None else self._deadline
+        lease = self._seat.ask_for_lease(lasts) or self._wait(times)
         began, kept = time.perf_counter(), True
         try:
+            if self._turns is not None:
+                self._turns.taken(call.firing)
+                began = _now_waited(times, began)
+                lease.begin(length)
             done = self._updated(call, lease, times)
         finally:
             try:
@@ -125,7 +136,7 @@ class LeasedRole:
                 late.close()
             raise
         self._report(Waits(""))
-        times["wait_for_device"] = time.perf_counter() - began
+        _now_waited(times, began)
         return lease
 
     def _waited(self) -> Lease:
@@ -158,29 +169,42 @@ class LeasedRole:
         self._pool.close()
 
 
+def _now_waited(times: dict[str, float], began: float) -> float:
+    """Add the seconds since ``began`` to the waits for a device; returns the present time."""
+    now = time.perf_counter()
+    times["wait_for_device"] = times.get("wait_for_device", 0.0) + now - began
+    return now
+
+
 def leased(
     make_role: Callable[[str], LearnerRole],
     plan: Plan,
     site: Site,
     report: Callable[[Waits], None],
     stopped: Callable[[], bool],
+    gathering: Gathering | None = None,
 ) -> LeasedRole:
     """Join the pool of this machine, choose a device, and make the role for it.
 
     It is the one that the fewest learners are on. A pool without devices is given those of this
-    machine.
+    machine. Replicas, which are in a ``gathering``, have one each.
 
     Raises:
         PoolRefused: torch can use none of the devices of the pool.
+        ReplicaLost: the first replica did not say which device is this one's.
     """
     from artos.runtime.leasable import name_of, own_resources  # noqa: PLC0415
 
     pool = Pool.join(otherwise=own_resources(), name=str(site.member))
     try:
-        seat = pool.enter(site.workload, _names(pool), weight=plan.weight, priority=plan.priority)
+        names, turns = _names(pool), None
+        if gathering is not None:
+            names = [device_of_all(pool, names, plan, site, gathering, plan.deadline)]
+            turns = LeaseTurns(gathering, stopped)
+        seat = pool.enter(site.workload, names, weight=plan.weight, priority=plan.priority)
         (device,) = (each for each in pool.resources if each.name == seat.what)
         role = make_role(name_of(device))
-        return LeasedRole(role, pool, seat, plan.deadline, report, stopped)
+        return LeasedRole(role, pool, seat, plan.deadline, report, stopped, turns)
     except BaseException:
         pool.close()
         raise

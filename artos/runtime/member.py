@@ -27,7 +27,7 @@ from artos.buffer.past_versions import KeepingRegion
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, bound_lag, drawn
 from artos.buffer.samplers.episode_batch import EpisodeBatch
-from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample
+from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample, ReplicaLost
 from artos.learners.publisher import Publisher
 from artos.pool.faults import DeviceTooSmall
 from artos.protocol.invocations import (
@@ -50,6 +50,8 @@ from artos.system.snapshot import put_back, taken, taken_whole
 
 if TYPE_CHECKING:  # with torch, which the learners of others do without
     from artos.runtime.device_meter import DeviceMeter
+    from artos.runtime.other_learners import OtherLearners
+    from artos.runtime.replica_group import ReplicaGroup
     from artos.runtime.shared_cores import SharedCores
 
 MOST_EPISODES = 1000
@@ -65,6 +67,8 @@ _LACKING = (
     "{} of {} rows were not written: sample(start, rows, call) has to write all keys of each row, "
     "also the version of the policy that made it"
 )
+_OTHERS_FIRST = 2.0
+"""Seconds for which a replica that lost another one says nothing: the run is to learn the cause."""
 TRACE_BYTES = 12_000
 """The end of a traceback that a report carries; it must fit a mailbox."""
 
@@ -75,8 +79,15 @@ class ActorRole:
     It waits for room before it binds, so that rows are sampled with the newest weights.
     """
 
-    def __init__(self, actor: Actor, context: ActorContext, model: ObjectRegion) -> None:
+    def __init__(
+        self,
+        actor: Actor,
+        context: ActorContext,
+        model: ObjectRegion,
+        others: OtherLearners | None = None,
+    ) -> None:
         self._actor, self._block, self._model = actor, context.block, model
+        self._others = others
         self._reader = context.actor
         self._private: dict[str, NDArray[Any]] = {}
         self._copies: dict[int, ObjectSlot] = {}
@@ -105,12 +116,15 @@ class ActorRole:
             "own": taken_whole(self._actor),
             "incarnation": self._block.incarnation,
             "bound": [(slot.version, self._copied(slot)) for slot in self._slots],
+            "others": self._others.snapshot() if self._others else {},
         }
 
     def go_on(self, found: dict[str, Any]) -> None:
         """Sample on from a snapshot, as the process would that it is of."""
         put_back(self._actor, found["own"])
         self._block.incarnation = found["incarnation"]  # nobody can tell it from that writer
+        if self._others:
+            self._others.go_on(found["others"])
         if bound := found["bound"]:
             self._bind([ObjectSlot(0, np.array([version, 0]), held) for version, held in bound])
 
@@ -123,6 +137,11 @@ class ActorRole:
         newest, *pasts = map(bound_of, slots)
         history = self._model.spec.history
         self._actor.bound = replace(newest, pasts=tuple(pasts), history=history)
+        if self._others:
+            objects = {**newest.objects, **self._others.objects}
+            self._actor.bound = replace(
+                self._actor.bound, objects=objects, versions=self._others.versions
+            )
         self._actor.bind(slots[0].arrays[PARAMS], slots[0].version)
 
     def _newest(self) -> list[ObjectSlot]:
@@ -142,6 +161,8 @@ class ActorRole:
             self._block.allocate(rows, self._patience)
             began = _until_now(times, "wait_for_room", began)
         if call.bind or not self._slots:
+            if self._others:
+                self._others.bind(self._reader)
             self._bind(self._newest())
             began = _until_now(times, "bind", began)
         if rows:
@@ -156,6 +177,8 @@ class ActorRole:
             unwritten = self._block.views(VERSION_KEY, start, start + rows)
             if lacking := sum(int((versions == _UNWRITTEN).sum()) for versions in unwritten):
                 raise BadRow(VERSION_KEY, self._reader, start, _LACKING.format(lacking, rows))
+            if self._others:
+                self._others.note(self._block, start, start + rows)
             self._block.commit(start + rows)
             seconds = time.perf_counter() - began
             times |= complete_times(own, seconds, "sample")
@@ -200,7 +223,8 @@ class LearnerRole:
     """Runs a learner: hands it the claimed rows, publishes what it changed.
 
     Weights and optimiser state live in the model block: a learner that finds a published version
-    there goes on from that version, both after a crash and when a run is resumed.
+    there goes on from that version, both after a crash and when a run is resumed. Rows are of
+    versions of its own if actors ``act`` with its weights.
     """
 
     def __init__(
@@ -212,7 +236,11 @@ class LearnerRole:
         meter: DeviceMeter | None = None,
         cores: SharedCores | None = None,
         publisher: Publisher | None = None,
+        group: ReplicaGroup | None = None,
+        *,
+        acts: bool = True,
     ) -> None:
+        self._group = group
         self._meter, self._cores = meter, cores
         self._publisher = publisher or Publisher(weights=model)
         self._publisher.told = learner.made
@@ -220,10 +248,12 @@ class LearnerRole:
         self._samplers = samplers
         self._store, self._drawn = BatchStore(), Drawn()
         self._changed: dict[str, float] = {}
-        for block in blocks.values():
-            block.drawn = self._drawn
+        for block in blocks.values() if acts else ():
+            block.drawn = self._drawn  # the lag of drawn rows is that of the policy that acted
         self._non_publishing = frozenset(learner.non_publishing)
         self.residency = learner.residency
+        if group is not None:  # the others may be set up in another way than the first one
+            group.agree(learner.live().values())
         if model.version < 0:
             self._publisher.weights(learner.live())
             return
@@ -289,7 +319,8 @@ class LearnerRole:
             elif sampler := self._samplers.get(call.trigger):
                 if call.max_lag is not None:
                     bound_lag(sampler, call.max_lag)
-                batch = drawn(sampler, self._model.version, call.progress)
+                draw = partial(drawn, sampler, self._model.version, call.progress)
+                batch = draw() if self._group is None else self._group.drawn(draw)
         except NothingToSample as nothing:
             version, stale = self._model.version, self._drawn.stale
             return Done(call.firing, version, stale=stale, nothing=str(nothing))
@@ -298,6 +329,8 @@ class LearnerRole:
         for name, value in metrics.items():
             if not math.isfinite(value):
                 raise NotFinite(name, value, self._model.version)
+        if self._group is not None:
+            self._group.agree(self._learner.live().values())
         lags = self._drawn.take()
         unread = bool(lags) and isinstance(batch, Batch | EpisodeBatch) and not batch.was_read
         ended = time.perf_counter()
@@ -366,6 +399,12 @@ class Line:
             self._later.append(decode_to_member(data))
         return any(isinstance(message, Stop) for message in self._later)
 
+    def wait(self, seconds: float) -> None:
+        """Sleep until something rings here, a message or a request, or for so many seconds."""
+        doorbell = self._down.doorbell
+        if doorbell.wait(seconds):
+            doorbell.drain()  # one look is for all that rang
+
     def send(self, message: FromMember) -> None:
         """Report to the node."""
         self._up.put(encode(message))
@@ -401,6 +440,8 @@ def serve(role: Role, line: Line, idle: Callable[[], float] = no_duties) -> int:
         except Stopped:
             return 0
         if isinstance(done, Failed):
+            if done.others:
+                time.sleep(_OTHERS_FIRST)  # or until this one is ended, with the others
             line.send(done)
             return 3
         done.times["wait"] = done.times.get("wait", 0.0) + waited
@@ -415,4 +456,5 @@ def guarded(run: Callable[[], Done], call: Invoke, role: Role) -> Done | Failed:
         step = error.step if isinstance(error, BadRow) else role.step()
         # The same rows and seeds would give the same NaN; the same wait would time out again.
         fatal = isinstance(error, DeadlineExceeded | NotFinite | DeviceTooSmall)
-        return Failed(call.firing, step, traceback.format_exc()[-TRACE_BYTES:], fatal)
+        others = isinstance(error, ReplicaLost)
+        return Failed(call.firing, step, traceback.format_exc()[-TRACE_BYTES:], fatal, others)

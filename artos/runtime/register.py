@@ -38,6 +38,7 @@ from artos.runtime.learner_registration import (
 )
 from artos.runtime.member import MOST_EPISODES
 from artos.runtime.resolved import resolved_settings, versions
+from artos.runtime.servers import servers_of
 from artos.runtime.serving import seed_of
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, Learner, broken, methods, own
@@ -45,6 +46,7 @@ from artos.specs.data import DataSet
 from artos.specs.keys import (
     EVALUATION,
     MODEL_PARAM,
+    OTHER_VERSIONS,
     PARAMS,
     ArraySpec,
     CheckpointSetting,
@@ -52,6 +54,7 @@ from artos.specs.keys import (
     ObjectKey,
     OnFull,
     full_name,
+    read_learners,
 )
 from artos.specs.members import ACTORS
 from artos.specs.reference import Reference
@@ -110,6 +113,8 @@ def register(reference: Reference, seed: int) -> Registered:
         return Registered(faults=tuple(faults))
     data = examined(workload.data, reference.folder, keys, faults)
     plan = _draft(workload, reference, seed, keys, data)
+    servers = _attempt(faults, "the servers", lambda: servers_of(workload, faults)) or ()
+    plan = msgspec.structs.replace(plan, servers=servers)
     modules = {plan.learner: module}
     for each in plan.beside:
         build = partial(workload.actor.build_module, each.seed)
@@ -155,6 +160,7 @@ def _declaration_faults(workload: Workload) -> list[str]:
     counts = {
         "envs": workload.actor.envs,
         "steps": workload.steps,
+        "learners": workload.replicas,
     }
     faults: list[str] = []
     _attempt(faults, "the number of actors", lambda: workload.scaling)
@@ -276,7 +282,9 @@ def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
                 f"data key {key.name!r} is declared as {key.dtype}{list(key.shape)}, but the actor "
                 f"writes {theirs.dtype}{list(theirs.shape)}: declare that, or leave data_keys out"
             )
-    return declared
+    # Beside the version that every row has: those of what actors read of other learners.
+    others = read_learners(workload.actor.reads, next(iter(workload.every_learner)))
+    return (*declared, *(DataKey(OTHER_VERSIONS + name, (), "int64", 1, False) for name in others))
 
 
 def _module(workload: Workload, seed: int, faults: list[str]) -> Any:
@@ -353,6 +361,7 @@ def _draft(
         device=workload.device,
         data=data,
         changeable=tuple(first[1].changeable),
+        replicas=workload.replicas,
         learner=first[0],
         beside=tuple(
             Beside(

@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from artos.runs.loader import CHANGEABLE, EVERY, fit_settings, load_object, with_address
+from artos.runs.loader import (
+    CHANGEABLE,
+    EVERY,
+    field_of,
+    fit_settings,
+    load_object,
+    with_address,
+)
 from artos.specs.fields import check_plain
 from artos.specs.reference import Reference
 from artos.specs.workload import Workload
@@ -29,14 +36,14 @@ def resolved_settings(reference: Reference, workload: Workload) -> dict[str, Any
     found = load_object(reference.source, reference.folder)
     settings = with_address(found, reference.settings)
     if isinstance(found, Workload):
-        defaults = {name: getattr(workload, name) for name in CHANGEABLE}
+        defaults = {name: getattr(workload, field_of(name)) for name in CHANGEABLE}
         return {n: v for n, v in defaults.items() if _is_plain(v)} | settings
     actor = workload.actor
     if settings.get("env") == actor.asked != "":
         settings = settings | {"env": actor.env}
     given = fit_settings(found, settings, [])
     typed = {n: _json(v) for n, v in given.items() if _is_plain(v)}
-    every = {name: getattr(workload, name) for name in EVERY}
+    every = {name: getattr(workload, field_of(name)) for name in EVERY}
     defaults = {}
     for name, parameter in inspect.signature(found).parameters.items():
         value, faults = parameter.default, list[str]()

@@ -25,7 +25,12 @@ class Bound:
     None where a policy is played after its run.
     """
     objects: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    """Copies of the values by name, of the shapes and dtypes that the learner declares."""
+    """The values by name, of the shapes and dtypes that learners declare, to be read only.
+
+    The weights of another learner, ``"NAME/model_param"``, are a vector (N,) float32.
+    """
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """The versions of other learners of which the actor reads objects, by learner."""
     pasts: tuple[Bound, ...] = ()
     """The past versions that are kept for this one, from the newest on; none of an evaluation's."""
     history: int = 0

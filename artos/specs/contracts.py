@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from artos.runs.plan import Plan
     from artos.specs.configuration import Changeable
     from artos.specs.keys import DataKey, ObjectKey
+    from artos.specs.servers import Server
 
 _ON_CPU = ("auto", "cpu")
 
@@ -76,6 +77,8 @@ class Actor:
     """A past version is kept of each so many."""
     bound: Bound = Bound()
     """The version of ``bind``, with what it reads; set before ``bind`` is called."""
+    servers: Mapping[str, Server] = MappingProxyType({})
+    """By name those that it asks, unless the workload has others of these names."""
 
     def data_keys(self) -> Sequence[DataKey]:
         """The keys that it writes; may build an environment once to find out."""
@@ -156,6 +159,8 @@ class Learner:
     """Numbers among its attributes that ``artos set`` may change while the run goes."""
     takes_episodes: ClassVar[bool] = True
     """Whether its methods can learn from whole episodes, as an ``EpisodeBatch`` has them."""
+    replicable: ClassVar[bool] = False
+    """Whether several processes can make its updates together, each from a part of the rows."""
     residency: Residency | None = None
     """Where its memory is while others have its device; None: it is never moved."""
     threads_follow: bool = False

@@ -16,6 +16,10 @@ CheckpointSetting = Literal["model", "all"]
 VERSION_KEY = "policy_version"
 """Implied data key: the policy version that produced a row."""
 
+OTHER_VERSIONS = f"{VERSION_KEY}."
+"""Begins data keys: the version of another learner that a row was made by, ``policy_version.NAME``,
+where actors read what that learner publishes."""
+
 AGES_KEY = "ages"
 """Data key (uint8, per environment): steps since the episode's first observation, at most 255."""
 
@@ -34,6 +38,8 @@ OBSERVATIONS = "observations"
 """Data key of the observation; a Dict space has one key per part, ``observations.PART``."""
 EVALUATION = "evaluator.play"
 """Target of a trigger table: the newest version of the weights is to be evaluated."""
+ANSWER = "answer"
+"""The method of a server that a table fires: ``"NAME.answer": RequestTrigger()``."""
 MASK_KEY = f"{OBSERVATIONS}.action_mask"
 """Data key (bool, per environment, (choices,)): which discrete actions may be chosen."""
 
@@ -64,6 +70,12 @@ def objects_of(names: Iterable[str], learner: str, first: str) -> list[str]:
     return [name for role, name in parts if role == learner]
 
 
+def read_learners(names: Iterable[str], first: str) -> tuple[str, ...]:
+    """The learners beside the first of which something is read, in order."""
+    roles = (full_name(name, first).partition("/")[0] for name in names)
+    return tuple(dict.fromkeys(role for role in roles if role != first))
+
+
 EPISODES = "episodes_ended"
 """How many episodes have ended: a number that the run makes known to triggers, as an object."""
 _MEAN_RETURN = re.compile(r"mean_return_([1-9]\d{0,5})")
@@ -76,6 +88,11 @@ def episodes_of(name: str) -> int:
     """
     found = _MEAN_RETURN.fullmatch(name)
     return int(found[1]) if found else 0
+
+
+def read_as(array: str, learner: str) -> str:
+    """What a public array of a learner's version is called where it lies beside other weights."""
+    return f"{READS}{learner}/{MODEL_PARAM}" if array == PARAMS else array
 
 
 def is_observation(key: str) -> bool:

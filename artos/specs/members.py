@@ -13,6 +13,8 @@ from msgspec import Meta
 
 LEARNER, ACTORS, EVALUATOR = "learner", "actors", "evaluator"
 TEMPLATE, CONTROL = "template", "control"
+SERVER = "server"
+"""The kind of a role that answers, which has a name of its own."""
 TRANSFER = "transfer"
 """The target without members: rows are shipped to the replay buffer."""
 SET = "set"
@@ -21,6 +23,7 @@ NOT_LEARNERS = (ACTORS, EVALUATOR, TEMPLATE, CONTROL, TRANSFER, SET)
 """Names that mean something else in tables and journals, so no learner can have them."""
 
 _ONE = MappingProxyType({LEARNER: 1})
+_NONE: Mapping[str, int] = MappingProxyType({})
 
 _MAIL = 32 << 10
 _MAIL_OF_MANY_CLAIMS = 256 << 10
@@ -78,16 +81,18 @@ class Members(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def of_run(
-        cls, actors: int, *, learners: Mapping[str, int] = _ONE, evaluates: bool = False
-    ) -> Members:
+        cls, actors: int, *, learners: Mapping[str, int] = _ONE, evaluates: bool = False,
+        servers: Mapping[str, int] = _NONE, replicas: int = 1,
+    ) -> Members:  # fmt: skip
         """The ``learners`` with their threads, actors, the evaluator if there is one, and guests.
 
-        Guests are the template that actors are cloned from, and the process that changes a run from
-        outside (``artos scale``).
+        Of each learner there are so many ``replicas``. Then come the ``servers``, with their
+        threads, too. Guests are the template that actors are cloned from, and the process that
+        changes a run from outside (``artos scale``).
         """
         learning = (
             Role(
-                name, kind=LEARNER, mail=_MAIL_OF_MANY_CLAIMS, idle="rows", publishes=True,
+                name, replicas, LEARNER, mail=_MAIL_OF_MANY_CLAIMS, idle="rows", publishes=True,
                 waits=True, trains=True, hosted=True, threads=threads,
             )
             for name, threads in learners.items()
@@ -95,8 +100,13 @@ class Members(msgspec.Struct, frozen=True, dict=True):
         sampling = Role(ACTORS, actors, ACTORS, idle="version {version}", samples=True, trains=True)
         evaluator = Role(EVALUATOR, kind=EVALUATOR, idle="a version to evaluate", hosted=True)
         guests = Role(TEMPLATE), Role(CONTROL)
+        answering = [
+            Role(name, kind=SERVER, idle="requests", hosted=True, threads=threads)
+            for name, threads in servers.items()
+        ]
         # What is started first stands first: a learner takes longest to be ready.
-        return cls((*learning, sampling, *guests, *((evaluator,) if evaluates else ())))
+        others = (*((evaluator,) if evaluates else ()), *answering)
+        return cls((*learning, sampling, *guests, *others))
 
     @cached_property
     def _rows(self) -> dict[str, tuple[int, Role]]:
@@ -157,6 +167,17 @@ class Members(msgspec.Struct, frozen=True, dict=True):
     def publishers(self) -> tuple[Member, ...]:
         """The members that publish versions, one of each role that does."""
         return tuple(Member(role.name) for role in self.roles if role.publishes)
+
+    def together(self, member: Member) -> tuple[Member, ...]:
+        """The replicas that a member is one of: they make its calls together; or itself alone.
+
+        The first of them is the one that is asked, answers and publishes for all.
+        """
+        return self.of(member.role) if self.role(member).publishes else (member,)
+
+    def follows(self, member: Member) -> bool:
+        """Whether it is a replica other than the first one."""
+        return member != self.together(member)[0]
 
     @cached_property
     def hosted(self) -> tuple[Member, ...]:

@@ -20,7 +20,7 @@ from artos.runs.loader import built_in, load_workload
 from artos.runs.run_config import CONFIG, RunConfig
 from artos.specs.contracts import Actor, broken, own
 from artos.specs.elastic import NAMES as ELASTIC
-from artos.specs.keys import READS
+from artos.specs.keys import READS, read_as
 from artos.specs.reference import Reference
 from artos.specs.workload import Workload
 from artos.system.closest import closest
@@ -113,6 +113,11 @@ def read(
     arrays, manifest = checkpoint.load(path / (BEST if best else SAVED))
     state = {n.removeprefix(_PARAMETER): a for n, a in arrays.items() if n.startswith(_PARAMETER)}
     objects = {n.removeprefix(READS): a for n, a in arrays.items() if n.startswith(READS)}
+    for learner in manifest.learners:
+        front = f"{learner}/"
+        own = ((n.removeprefix(front), a) for n, a in arrays.items() if n.startswith(front))
+        read = {read_as(name, learner): array for name, array in own}
+        objects |= {n.removeprefix(READS): a for n, a in read.items() if n.startswith(READS)}
     return Record(str(path), config, reference, manifest, state, objects)
 
 

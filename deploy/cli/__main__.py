@@ -32,6 +32,7 @@ from deploy.cli import (
     setup,
     simulate,
     sweep,
+    trace,
 )
 from deploy.cli.common import (
     add_trust,
@@ -128,6 +129,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     pool.add_to(commands.add_parser("pool", help="show who holds this machine's devices and slots"))
     sweep.add_to(commands.add_parser("sweep", help="run a grid of settings with several seeds"))
     simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
+    trace.add_to(commands.add_parser("trace", help="write what each member of a run did when"))
     cluster.add_to(commands)
     engines.add_up(
         commands.add_parser("up", help="start a cluster on Slurm, Kubernetes, Ray or by ssh")

@@ -27,6 +27,7 @@ Row = dict[str, str]
 
 _GROUPS = (
     "fill", "waits", "metrics", "times", "shares", "evaluation", "usage", "skipped", "settings",
+    "learners",
 )  # fmt: skip
 _MOST_OF_A_ROW = 1 << 20  # bytes; ``waits`` has a column for each actor
 FIXED = tuple(name for name in Status.__struct_fields__ if name not in _GROUPS)

@@ -25,6 +25,7 @@ class MemberHost:
 
     def start(self) -> None:
         """Start the member; its log is appended to across restarts."""
+        self._site = msgspec.structs.replace(self._site, starts=self._site.starts + 1)
         arguments = (msgspec.json.encode(self._site).decode(), str(self._plan_file))
         spec = ProcessSpec(ChildModule.MEMBER, arguments, self._threads, keeps_heap=True)
         self._child = self._begin(spec, self._log)
@@ -66,7 +67,7 @@ def hosts(site: Site, plan_file: Path, begin: Starter = start) -> dict[Member, M
         member: MemberHost(
             msgspec.structs.replace(site, member=member),
             plan_file,
-            Path(site.logs) / f"{member}.log",
+            Path(site.logs) / f"{str(member).replace(' ', '-')}.log",
             site.members.role(member).threads,
             begin,
         )

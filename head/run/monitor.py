@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,16 +17,19 @@ from head.run.times import Times
 
 
 def lags_of_claims(
-    blocks: Mapping[int, ActorBlock], claims: Iterable[Claim], version: int
+    blocks: Mapping[int, ActorBlock],
+    claims: Iterable[Claim],
+    version: int,
+    key: str = VERSION_KEY,
 ) -> list[ActorLag]:
     """How many versions older than ``version`` the rows of each claim are, none below 0.
 
-    Rows are counted as environment steps.
+    Rows are counted as environment steps; ``key`` is the data key that holds their versions.
     """
     lags: list[ActorLag] = []
     for claim in claims:
         block = blocks[claim.actor]
-        versions = np.concatenate(block.views(VERSION_KEY, claim.start, claim.stop))
+        versions = np.concatenate(block.views(key, claim.start, claim.stop))
         times = block.spec.envs if claim.env == ALL else 1
         lags.append(measure(claim.actor, (version - versions).clip(min=0), times))
     return lags
@@ -66,6 +69,22 @@ class LagMeter:
         return {"mean": None if self.mean is None else round(self.mean, 4), "max": self.largest}
 
 
+class Beside:
+    """What is counted of a learner beside the first."""
+
+    def __init__(self) -> None:
+        self.lag, self.metrics = LagMeter(), dict[str, float]()
+
+    def learned_from(self, lags: Sequence[ActorLag]) -> dict[str, Any]:
+        """An update learned from rows that its own policy made, too; returns their lags."""
+        update = LagMeter()
+        for lag in lags:
+            update.add(lag)
+            self.lag.add(lag)
+        found = update.facts()
+        return {"lag_mean": found["mean"], "lag_max": found["max"]} if lags else {}
+
+
 class Monitor:
     """Counts and sums of a run. Fed by the coordinator, read by the view and the records.
 
@@ -98,6 +117,8 @@ class Monitor:
         self.actors_by_update: list[tuple[int, int]] = []
         """``(updates, actors)``: for so many updates in a row, so many actors took part."""
         self.metrics: dict[str, float] = {}
+        self.beside: defaultdict[str, Beside] = defaultdict(Beside)
+        """By learner; ``lag`` and ``metrics`` are those of the first one."""
         self.times = Times()
         self.first_step: float | None = None
         self._finished: list[tuple[int, float, int]] = []

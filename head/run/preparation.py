@@ -22,23 +22,27 @@ from artos.runs.run_config import CONFIGURATION, RunConfig
 from artos.runs.run_memory import RunMemory, check_space
 from artos.runtime.preload import Preloaded
 from artos.specs.keys import ArraySpec
-from artos.specs.members import LEARNER
 from artos.system.signals import StopRequests
 from head.records import provenance
 from head.records.run_folder import RunFolder, writing
 from head.records.shape import Shape
-from head.run.recorder import OBJECT, PAST, flattened, lacking_rows, named, past_in, with_rows
+from head.run import saved_learners
+from head.run.recorder import PAST, flattened, lacking_rows, named, past_in, with_rows
 from head.run.request import Request
+from head.run.saved_learners import OBJECT
 from triggers.registration import Registration, prepare
 
+_FAR = (
+    "{}: a server answers the actors of its own machine, and on a cluster they are on other nodes: "
+    "set inference=actor, leave the server out, or run on one machine, without --head"
+)
 HostFaults = Callable[[Plan], Sequence[str]]
 """Why the actors of a plan cannot live on this machine."""
 
 
 def _elsewhere(plan: Plan) -> Sequence[str]:
-    """The actors live on worker nodes, so no fault of this machine matters to them."""
-    del plan
-    return ()
+    """The actors live on worker nodes: no fault of this machine matters to them, but distance."""
+    return [_FAR.format(", ".join(each.name for each in plan.servers))] if plan.servers else []
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ def resumed(
             # A head names all settings of the run whenever it has it go on: others are meant anew.
             before, now = folder.config.get("settings", {}), settings["settings"]
             others = [name for name in now if now[name] != before.get(name)]
-            anew = [*(f"{LEARNER}.{name}" for name in others), *others]
+            anew = [*(f"{plan.learner}.{name}" for name in others), *others]
             settings |= {CONFIGURATION: to_builtins(folder.configuration.without(anew))}
             parts = [*folder.config.get("resumed", ()), resolved]
             with writing(folder.path):
@@ -190,14 +194,16 @@ def _restore(folder: RunFolder, node: RunMemory, left: Collection[int]) -> Manif
     Returns the manifest, which says what is restored.
     """
     empty = {a.name: _blank(a) for a in node.plan.objects[0].arrays}
-    saved = checkpoint.read_manifest(folder.checkpoint).objects.keys() & node.objects.keys()
+    there = checkpoint.read_manifest(folder.checkpoint)
+    saved = there.objects.keys() & node.objects.keys()
     values = {f"{OBJECT}{name}": _blank(node.objects[name].spec.arrays[0]) for name in saved}
     # How many past versions were there depends on when it was saved.
-    layout = checkpoint.read_manifest(folder.checkpoint).layout
-    past = [each for each in layout if PAST.fullmatch(each.name)]
-    expected = checkpoint.layout_of(named(empty, node.plan) | values)
+    past = [each for each in there.layout if PAST.fullmatch(each.name)]
+    others = saved_learners.blank(node.plan, there)
+    expected = checkpoint.layout_of(named(empty, node.plan) | values | others)
     arrays, manifest = checkpoint.load(folder.checkpoint, (*expected, *past))
     node.restore(flattened(arrays, node.plan), manifest.version, past_in(arrays))
+    saved_learners.restore(node, manifest, arrays)
     for name in saved:
         node.restore_object(name, arrays[f"{OBJECT}{name}"], manifest.objects[name])
     for actor in left:

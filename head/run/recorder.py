@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -27,11 +27,13 @@ from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog, flatten
 from head.records.run_folder import RunFolder
 from head.records.status import Summary
+from head.run import saved_learners
 from head.run.bill import bill_of
 from head.run.concerns.evaluation import Evaluation
 from head.run.concerns.scaling import Scaling
-from head.run.objects import Newest
+from head.run.coordination.versions import Newest
 from head.run.run import Run
+from head.run.saved_learners import OBJECT
 
 _LOG_SECONDS = 0.5
 _BILL_SECONDS = 1.0  # it takes a look at every process
@@ -48,8 +50,6 @@ RESTORED = (
     "step, update and episode counters",
     "the number of active actors, and the state of what decides it",
 )
-OBJECT = "object."
-"""Prefix of a checkpoint's arrays that were published beside the weights."""
 PAST = re.compile(r"past\.(\d{1,18})\.(.+)")
 """Name of an array of a past version in a checkpoint."""
 _NOT_RESTORED = (
@@ -96,9 +96,15 @@ class Recorder:
         self._next_log = self._next_bill = clock.now()
         self._billed = self._earlier = Usage.of(before.usage if before else {})
         self._next_save = clock.now()  # the first checkpoint, as soon as there are weights
-        self._saved = (before.version, before.steps * self._whole) if before else (-1, 0)
+        self._saved: tuple[int, ...] = (-1, 0)
         if before:
-            coordinator.progress.updates = before.updates
+            others = (before.learners.get(name) for name in plan.learners[1:])
+            versions = (each.version if each else -1 for each in others)
+            self._saved = before.version, before.steps * self._whole, *versions
+        if before:
+            coordinator.first.updates = before.updates
+            for name, saved in before.learners.items():
+                coordinator.learners[name].updates = saved.updates
             coordinator.monitor.episodes = before.episodes
             coordinator.monitor.returns.extend(self._log.past_episodes().returns.tolist())
             best = Evaluated.of_best(folder.best)
@@ -203,7 +209,7 @@ class Recorder:
             rows_lost=monitor.rows_lost,
             fill={name: rows / (capacity * len(blocks)) for name, rows in used.items()},
             waits=coordinator.waits(),
-            metrics=monitor.metrics,
+            metrics=self._metrics(),
             times={"start": began - self._created} | monitor.times.seconds(),
             shares=monitor.times.shares(),
             rows_stale=monitor.rows_stale,
@@ -212,16 +218,34 @@ class Recorder:
             total_updates=self._plan.total_updates,
             evaluation=coordinator.concern(Evaluation).newest(),
             usage=flat(self._bill()),
+            learners=dict(self._of_others()),
             settings=coordinator.configuration.settings,
         )
+
+    def _metrics(self) -> dict[str, float]:
+        monitor, found = self._coordinator.monitor, dict[str, float]()
+        for role, of_it in monitor.beside.items():
+            found |= {f"{role}.{name}": value for name, value in of_it.metrics.items()}
+        return monitor.metrics | found
+
+    def _of_others(self) -> Iterator[tuple[str, float | None]]:
+        for name in self._plan.learners[1:]:
+            learner = self._coordinator.learners[name]
+            lag = self._coordinator.monitor.beside[name].lag
+            yield f"{name}.version", learner.told
+            yield f"{name}.updates", learner.updates
+            if name in self._plan.read_learners:
+                yield f"{name}.lag_mean", lag.mean
+                yield f"{name}.lag_max", lag.largest
 
     def _bill(self) -> Usage:
         if (now := self._clock.now()) >= self._next_bill:
             self._next_bill, monitor = now + _BILL_SECONDS, self._coordinator.monitor
             leases = self._plan.leases_device
             here = bill_of(
-                self._usage(), monitor.times, leases_device=leases, idle=monitor.device_idle
-            )
+                self._usage(), monitor.times, leases_device=leases, idle=monitor.device_idle,
+                learners=self._plan.learners,
+            )  # fmt: skip
             self._billed = Usage.total([self._earlier, here])
         return self._billed
 
@@ -236,10 +260,12 @@ class Recorder:
         began = self._clock.now()
         self._keep_best()  # a run that goes on from this checkpoint does not evaluate it again
         rows = (rows or self._whole) and self._plan.keeps_rows
-        moment = self._node.weights.version, self._coordinator.steps if self._whole or rows else 0
+        steps = self._coordinator.steps if self._whole or rows else 0
+        moment = self._node.weights.version, steps, *saved_learners.versions(self._coordinator)
         if moment > self._saved:
+            others = saved_learners.taken(self._coordinator)
             with self._node.newest() as (slot, *pasts):
-                if not self._coordinator.progress.has_booked(slot.firing):
+                if others is None or not self._coordinator.first.has_booked(slot.firing):
                     return
                 arrays = {name: array.copy() for name, array in slot.arrays.items()}
                 public = [array.name for array in self._node.weights.spec.public]
@@ -247,8 +273,9 @@ class Recorder:
             with self._gaps.allowed(_CHECKPOINT, _SINCE):
                 objects = self._coordinator.objects.newest()
                 values = {f"{OBJECT}{name}": found.value for name, found in objects.items()}
-                saved = named(arrays, self._plan) | values | past
-                self._save(saved, self._manifest(slot.version, objects, rows), rows)
+                saved = named(arrays, self._plan) | values | past | others.arrays
+                manifest = self._manifest(slot.version, objects, rows)
+                self._save(saved, replace(manifest, learners=others.learners), rows)
                 self._saved = moment
         cost = self._clock.now() - began
         self._next_save = began + max(_CHECKPOINT_SECONDS, cost / _CHECKPOINT_SHARE)
@@ -310,7 +337,8 @@ class Recorder:
         A run that is not done also saves the rows that learners draw. ``curve`` False: neither
         these nor the curve, as the run ends in a hurry.
         """
-        self._coordinator.book_finished(self._plan.members.publisher)
+        for member in self._plan.members.publishers:
+            self._coordinator.book_finished(member)
         self._next_bill = self._clock.now()
         status = self.status()
         self._write(status)
@@ -383,7 +411,8 @@ def named(arrays: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[Any]
 def flattened(saved: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[Any]]:
     """The inverse of ``named``."""
     parts = [saved[f"model.{name}"].reshape(-1) for name, _ in plan.layout]
-    arrays = {n: array for n, array in saved.items() if not n.startswith(("model.", OBJECT))}
+    apart = ("model.", OBJECT, *(f"{name}/" for name in plan.learners[1:]))
+    arrays = {n: array for n, array in saved.items() if not n.startswith(apart)}
     return arrays | {"params": np.concatenate(parts)}
 
 

@@ -25,7 +25,7 @@ class Run(Coordinator):
     def __init__(self, plan: Plan, ports: Ports, base_steps: int = 0) -> None:
         super().__init__(outline(plan), ports, base_steps)
         self.plan, self.monitor = plan, Monitor()
-        self.first_version = max(0, ports.model.version)
+        self.first_version = self.first.began
         self.idle = 0.0
         """Seconds for which an actor will about wait for its next round."""
         self.configuration = Configuration()
@@ -55,5 +55,6 @@ def outline(plan: Plan) -> Outline:
         claims=bool(plan.consumers),
         waits_for_room=plan.on_full == "wait",
         non_publishing=non_publishing_targets(plan),
+        read=plan.read_learners,
         members=plan.members,
     )

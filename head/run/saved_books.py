@@ -142,7 +142,9 @@ def _inside(trigger: Trigger) -> Iterator[Trigger]:
 def _named(run: Run, there: Mapping[str, object]) -> dict[str, object]:
     """What is only named in the bytes: parts, what the run was given, and what is not kept."""
     ports = {field.name: getattr(run.ports, field.name) for field in dataclasses.fields(run.ports)}
-    blocks = {f"block {actor}": block for actor, block in run.ports.blocks.items()}
+    blocks: dict[str, object] = {f"block {n}": block for n, block in run.ports.blocks.items()}
+    for learner, regions in run.ports.beside.items():
+        blocks |= {f"{learner}/{name}": region for name, region in regions.items()}
     own = {
         f"{name}.{attribute}": vars(part)[attribute]
         for name, part in there.items()

@@ -10,7 +10,7 @@ from typing import Protocol
 from artos.clock import Clock
 from artos.errors import Refused
 from artos.protocol import control
-from artos.protocol.invocations import FromMember, Invoke, Stop
+from artos.protocol.invocations import Done, FromMember, Invoke, Stop, Waits
 from artos.protocol.usage import Usage
 from artos.runs.run_memory import RunMemory
 from artos.runtime.control import ControlServer
@@ -26,7 +26,7 @@ from head.run.concerns.scaling import Scaling
 from head.run.member_host import hosts
 from head.run.run import Run
 from triggers.engine import MessagePasser
-from triggers.passers import Mailboxes
+from triggers.passers import Mailboxes, ToAll
 
 STOP_SECONDS = 5.0
 """How long members may take to end by themselves."""
@@ -105,7 +105,11 @@ class Supervisor(Loop):
         self._control = ControlServer(node.board)
         begin = preloaded.start if preloaded else start
         self._hosts = hosts(node.site, node.plan_file, begin)
-        beside: dict[Member, MessagePasser[Invoke]] = {m: mail.passers[m] for m in self._hosts}
+        # What the first of several replicas is asked for, all of them are.
+        beside: dict[Member, MessagePasser[Invoke]] = {
+            m: ToAll([mail.passers[each] for each in node.board.members.together(m)])
+            for m in self._hosts
+        }
         self.passers = {**beside, **actors.passers}
         self.prepare, self.retire = actors.prepare, actors.retire
 
@@ -122,6 +126,8 @@ class Supervisor(Loop):
         """Start the member with an empty mailbox."""
         if host := self._hosts.get(member):
             self._mail.clear(member)
+            for _ in self._mail.take(member):
+                pass  # of a replica that was ended with another one: it makes the call again
             host.start()
         else:
             self._actors.start(member)
@@ -160,6 +166,15 @@ class Supervisor(Loop):
 
     def _beside_changed(self, member: Member) -> None:
         """A learner or the evaluator raised its counter."""
+        if (members := self._board.members).follows(member):
+            for message in self._mail.take(member):
+                if isinstance(message, Done):  # the first replica answers for all
+                    self._coordinator.monitor.helped(member, message.times)
+                else:
+                    waits = isinstance(message, Waits)
+                    speaker = members.together(member)[0] if waits else member
+                    self._coordinator.receive(speaker, message)
+            return
         self._coordinator.look(member)
         for message in self._mail.take(member):
             self._coordinator.receive(member, message)

@@ -52,6 +52,7 @@ class CrossQ(SoftLearner):
 
     Settings: ClassVar[type[ReplaySettings]] = CrossQSettings
     settings: CrossQSettings
+    replicable: ClassVar[bool] = False  # it normalises by the statistics of a whole batch
 
     def optimiser(self) -> Adam:
         """The policy's."""

@@ -29,6 +29,7 @@ class PipelinedPPO(PPO):
     """
 
     non_publishing: ClassVar[tuple[str, ...]] = ("preprocess", "accumulate", "first_pass")
+    replicable: ClassVar[bool] = False  # what came early differs from process to process
 
     def setup(self, context: LearnerContext) -> None:
         """Adopt the network; nothing is known yet of rows that will come."""
@@ -108,7 +109,7 @@ class PipelinedPPO(PPO):
             self._anneal(call)
             data = self._prepare(batch)
             gathered = time.perf_counter()
-            self._passed |= dict.fromkeys(batch.claims, self._pass(batch, data))
+            self._passed |= dict.fromkeys(batch.claims, self._first(batch, data))
         self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
@@ -140,9 +141,9 @@ class PipelinedPPO(PPO):
         if len(left) == len(batch.claims):
             return {}
         rest = Batch(self.context.blocks, left, self._store)
-        return self._pass(rest, self._prepare(rest))
+        return self._first(rest, self._prepare(rest))
 
-    def _pass(self, batch: Batch, data: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    def _first(self, batch: Batch, data: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """A first pass over a part of the full batch, in as many minibatches as it makes of them.
 
         Returns the metrics of the last one.
@@ -152,20 +153,16 @@ class PipelinedPPO(PPO):
         full = plan.actors * plan.envs * plan.steps
         count = max(1, round(self.settings.minibatches * len(batch) / full))
         self.network.observe = self._noise.add if self._noise else None
-        order = np.random.default_rng((self.context.seed, self.network.steps))
-        metrics: Mapping[str, Tensor] = {}
-        for index in self._minibatches(batch, count, order):
-            at = self.tensor(index)
-            few = {name: tensor[at] for name, tensor in data.items()}
-            metrics = self._learn(*self._seen(batch, few, index))
-        return metrics
+        return self._pass(batch, data, count)
 
     # -- the full batch, piece by piece --------------------------------------------------------
 
     def _add(self, accumulator: GradientAccumulator, claims: tuple[Claim, ...]) -> None:
         for claim in (claim for claim in claims if claim not in accumulator.added):
             piece = Batch(self.context.blocks, [claim], self._store)
-            seen = self._seen(piece, self._prepare(piece), np.arange(len(piece)))
-            loss, metrics = self.compiler(self._loss, *seen, accumulator)
+            rows = self._prepare(piece)
+            rows["advantages"] = (rows["advantages"] - accumulator.mean) / accumulator.spread
+            seen = self._seen(piece, rows, np.arange(len(piece)))
+            loss, metrics = self.compiler(self._loss, *seen, accumulator.count)
             self.network.backward(loss)
             accumulator.note(claim, metrics)

@@ -13,7 +13,6 @@ from torch import Tensor
 from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.batch import Batch
 from artos.learners.actor_critic import ActorCriticLearner, explained_variance
-from artos.learners.advantage_cache import GradientAccumulator
 from artos.learners.context import LearnerContext
 from artos.learners.noise import GradientNoise
 from artos.learners.sequences import TimeMajor
@@ -26,7 +25,7 @@ from artos.learners.settings import (
     left_open,
     table,
 )
-from artos.learners.torch_learner import indivisible
+from artos.learners.torch_learner import few_for_replicas, indivisible
 from artos.losses.gae import advantages
 from artos.losses.masked import Scale, mean_and_spread
 from artos.losses.ppo import ppo_loss
@@ -68,6 +67,7 @@ class PPO(ActorCriticLearner):
 
     Settings: ClassVar[type[ActorCriticSettings]] = PPOSettings
     settings: ClippedSettings
+    replicable: ClassVar[bool] = True
     objects: ClassVar[tuple[ObjectKey, ...]] = (ObjectKey(NOISE_SCALE),)
     reads: ClassVar[tuple[str, ...]] = ("actions", "rewards", "log_probs", "values", "bootstraps")
 
@@ -81,6 +81,7 @@ class PPO(ActorCriticLearner):
         found, minibatches = super().faults(plan), self.settings.minibatches
         if NOISE_SCALE in plan.wanted and minibatches == 1:
             found.append("the gradient noise scale is measured between minibatches: use 2 or more")
+        found += few_for_replicas(plan, minibatches, self._actors(plan))
         return found + indivisible(plan, minibatches, self._actors(plan))
 
     def _actors(self, plan: Plan) -> Iterable[int]:
@@ -102,26 +103,38 @@ class PPO(ActorCriticLearner):
                 break
             # The noise is that of gradients which have not seen their rows before.
             self.network.observe = self._noise.add if self._noise and epoch == 0 else None
-            # Seeded by what is published with the weights, so that a crash changes nothing.
-            order = np.random.default_rng((self.context.seed, self.network.steps))
-            for index in self._minibatches(batch, s.minibatches, order):
-                at = self.tensor(index)
-                few = {name: tensor[at] for name, tensor in data.items()}
-                metrics = self._learn(*self._seen(batch, few, index))
+            metrics = self._pass(batch, data, s.minibatches)
         if not unmeasured:
             self._count(batch, data)
         self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
         result = {name: float(value) for name, value in metrics.items()}
         result["lr"] = self.network.optimiser.lr
         if self._noise is not None:
-            rows = int(data["valid"].sum()) if "valid" in data else len(batch)
-            scale = result[NOISE_SCALE] = self._noise.estimate(rows)
+            scale = result[NOISE_SCALE] = self._noise.estimate(_counted(data))
             self.publish(NOISE_SCALE, scale)
         return result | explained_variance(data["returns"], data["values"], data.get("valid"))
 
     def _begun(self, batch: Batch, data: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Metrics of the first pass, if it was begun before the batch was complete; not here."""
         return {}
+
+    def _pass(self, batch: Batch, data: Mapping[str, Tensor], count: int) -> Mapping[str, Tensor]:
+        """A pass over rows in ``count`` minibatches; returns the report of the last one."""
+        # Seeded by what is published with the weights, so that a crash changes nothing.
+        order = np.random.default_rng((self.context.seed, self.network.steps))
+        report: Mapping[str, Tensor] = {}
+        for index in self._minibatches(batch, count, order):
+            part, at = self._part(batch, index), self.tensor(index)
+            whole = {name: tensor[at] for name, tensor in data.items()}
+            few = whole
+            if part is not index:
+                mine = self.tensor(part)
+                few = {name: tensor[mine] for name, tensor in data.items()}
+                self.replicas.share = _counted(few) / max(1, _counted(whole))
+            mean, spread = self._scale(whole["advantages"], whole.get("valid"))
+            few["advantages"] = (few["advantages"] - mean) / spread
+            report = self._learn(*self._seen(batch, few, part))
+        return self.replicas.total(report)
 
     def _learn(
         self, observations: Mapping[str, Tensor], few: Mapping[str, Tensor], by: TimeMajor | None
@@ -146,21 +159,27 @@ class PPO(ActorCriticLearner):
         observations: Mapping[str, Tensor],
         few: Mapping[str, Tensor],
         by: TimeMajor | None,
-        full: GradientAccumulator | None = None,
+        count: float | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of ``few`` rows, alone or as a part of the ``full`` batch, and its report."""
+        """The loss of ``few`` rows, alone or as a part of ``count`` rows, and its report.
+
+        Their advantages are normalised.
+        """
         log_probs, entropy, values = self._evaluated(observations, few, by)
-        s, advantage, valid = self.settings, few["advantages"], few.get("valid")
-        mean, spread = (full.mean, full.spread) if full else self._scale(advantage, valid)
+        s = self.settings
         return ppo_loss(
-            log_probs, few["log_probs"], (advantage - mean) / spread, values, few["values"],
-            few["returns"], entropy, s.clip, s.value_clip, s.vf_coef, s.ent_coef, valid,
-            full.count if full else None,
+            log_probs, few["log_probs"], few["advantages"], values, few["values"], few["returns"],
+            entropy, s.clip, s.value_clip, s.vf_coef, s.ent_coef, few.get("valid"), count,
         )  # fmt: skip
 
     def _scale(self, values: Tensor, valid: Tensor | None = None) -> Scale:
         """What normalises advantages: mean and deviation of those that are learned from."""
         return mean_and_spread(values, valid) if self.settings.normalize_advantages else (0.0, 1.0)
+
+
+def _counted(rows: Mapping[str, Tensor]) -> int:
+    """How many of the rows are learned from."""
+    return int(rows["valid"].sum()) if "valid" in rows else len(rows["advantages"])
 
 
 def divided(found: C, actor: RolloutActor, steps: int) -> C:

@@ -59,6 +59,7 @@ class R2D2(QLearner):
 
     Settings: ClassVar[type[ReplaySettings]] = R2D2Settings
     settings: R2D2Settings
+    replicable: ClassVar[bool] = False  # its loss is divided by the rows that count, of all windows
     calls = ("unroll",)
 
     def observations(self, batch: Mapping[str, Any], prefix: str = "") -> Obs:

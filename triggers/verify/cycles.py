@@ -36,7 +36,10 @@ def faults(plan: Plan, table: Table) -> list[str]:
     for target, trigger in table.items():
         if parsed(target).learns or parsed(target).ships:
             for part in (part for part in trigger.parts() if part.awaits):
-                waits = _waits_in_vain(plan, part.demand, part.awaits, granted)
+                is_other = parsed(target).role in plan.learners[1:]
+                waits = _waits_in_vain(
+                    plan, part.demand, part.awaits, None if is_other else granted
+                )
                 found += [f"triggers[{target!r}]: {fault}" for fault in waits]
     if granted is not None and hands_over_episodes(table):
         found.append(
@@ -46,9 +49,11 @@ def faults(plan: Plan, table: Table) -> list[str]:
         )
     if found or granted is None:
         return found
-    # Only targets that publish turn rows into versions.
-    idle = non_publishing_targets(plan)
-    return list(_starving(plan, {each: t for each, t in table.items() if each not in idle}))
+    # Only targets that publish turn rows into versions, and only those of the first learner into
+    # versions that actors act with.
+    idle, others = non_publishing_targets(plan), plan.learners[1:]
+    makes = {t: table[t] for t in table if t not in idle and parsed(t).role not in others}
+    return list(_starving(plan, makes))
 
 
 def _usable(plan: Plan) -> int:

@@ -53,7 +53,7 @@ def build(
 
     def recover(actor: int) -> None:
         node.blocks[actor].recover()
-        node.weights.unpin(actor)
+        node.unpin(actor)
 
     def progress(actor: int) -> Progress:
         return Progress(node.blocks[actor].written, node.weights.version)
@@ -78,7 +78,7 @@ def build(
     checkpointer = Checkpointer(node.site, criu, store, prefix, progress, gives_back=gives_back)
     names: tuple[Tier, ...] = ("memory", "freeze", "checkpoint")
     here = frozenset(name for name in names if probe()[name].available)
-    tiers = IdleTiers(elastic.park, here, checkpointer, accounts, node.weights.unpin, clock)
+    tiers = IdleTiers(elastic.park, here, checkpointer, accounts, node.unpin, clock)
     begin = start if preloaded is None else preloaded.start
     strategies = _strategies(place, elastic, criu, checkpointer, prefix, most, begin)
     early = None

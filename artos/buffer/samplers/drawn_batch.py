@@ -26,6 +26,13 @@ from artos.specs.keys import is_observation
 Sampler = One | MixedSampler
 
 
+class Elsewhere(msgspec.Struct, frozen=True):
+    """What another process drew a batch by: there its priorities are kept, if there are any."""
+
+    burn_in: int = 0
+    numbers: dict[str, int] = {}
+
+
 class DrawnBatch(Mapping[str, NDArray[Any]]):
     """A batch that was drawn: arrays by name, valid until the next one is drawn.
 
@@ -33,7 +40,7 @@ class DrawnBatch(Mapping[str, NDArray[Any]]):
     has ``weights`` (n,) float32, and takes new priorities.
     """
 
-    def __init__(self, arrays: Sample, sampler: Sampler) -> None:
+    def __init__(self, arrays: Sample, sampler: Sampler | Elsewhere | _Part) -> None:
         self._arrays, self._sampler = arrays, sampler
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -63,8 +70,25 @@ class DrawnBatch(Mapping[str, NDArray[Any]]):
 
     def prioritise(self, priorities: NDArray[np.floating]) -> None:
         """Give rows, or windows, priorities (n,), e.g. TD errors; no effect if drawn uniformly."""
-        if not isinstance(self._sampler, UniformSampler):
-            self._sampler.update(self.index, priorities)
+        if self.takes_priorities:
+            self._sampler.update(self.index, priorities)  # type: ignore[union-attr]
+
+    @property
+    def takes_priorities(self) -> bool:
+        """Whether ``prioritise`` has an effect."""
+        return hasattr(self._sampler, "update")
+
+    def part(
+        self, first: int, every: int, whole: Callable[[NDArray[Any], int], NDArray[Any]]
+    ) -> DrawnBatch:
+        """Every so many-th row or window, from the ``first`` on, as a batch of its own.
+
+        ``whole`` makes values (n,) of these those of all rows: so it takes priorities, too.
+        """
+        arrays = {name: array[first::every] for name, array in self._arrays.items()}
+        if self.takes_priorities:
+            return DrawnBatch(arrays, _Part(self, whole))
+        return DrawnBatch(arrays, Elsewhere(self.burn_in, dict(self.numbers)))
 
     def of(self, data: str) -> NDArray[np.bool_]:
         """Which rows, (n,), or windows are of a data set that the trigger draws from.
@@ -72,11 +96,36 @@ class DrawnBatch(Mapping[str, NDArray[Any]]):
         Raises:
             UnknownKey: it draws from no such data set.
         """
-        known = self._sampler.numbers if isinstance(self._sampler, MixedSampler) else {}
-        if data not in known:
-            raise UnknownKey(data, tuple(known))
-        found: NDArray[np.bool_] = self.index[:, 0] == known[data]
+        if data not in self.numbers:
+            raise UnknownKey(data, tuple(self.numbers))
+        found: NDArray[np.bool_] = self.index[:, 0] == self.numbers[data]
         return found
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """What ``index`` calls the data sets that the trigger draws from."""
+        return getattr(self._sampler, "numbers", {})
+
+
+class PrioritisedElsewhere(Elsewhere, frozen=True):
+    """The same, of a batch whose priorities go there."""
+
+    def update(self, index: NDArray[np.int64], priorities: NDArray[np.floating]) -> None:
+        """Nothing: that process has them itself."""
+
+
+class _Part:
+    """What a part of a prioritised batch was drawn by: priorities are those of the whole."""
+
+    def __init__(
+        self, batch: DrawnBatch, whole: Callable[[NDArray[Any], int], NDArray[Any]]
+    ) -> None:
+        self.burn_in, self.numbers = batch.burn_in, batch.numbers
+        self._batch, self._whole = batch, whole
+
+    def update(self, index: NDArray[np.int64], priorities: NDArray[np.floating]) -> None:
+        values = np.asarray(priorities, np.float64).reshape(-1)
+        self._batch.prioritise(self._whole(values, len(self._batch.index)))
 
 
 def bound_lag(sampler: Sampler, max_lag: int) -> None:

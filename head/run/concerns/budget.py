@@ -24,11 +24,21 @@ class Budget(Concern[Run]):
         self._see()
 
     def admits(self, firing: Firing) -> bool:
-        """Whether an update is left for this firing."""
+        """Whether an update is left for this firing; those of the first learner are counted."""
         target, updates = firing.trigger, self.run.plan.total_updates
-        if not updates or not parsed(target).learns or target in self.run.non_publishing:
+        if not parsed(target).learns or target in self.run.non_publishing:
             return True
-        return self.run.progress.begun() < updates
+        if parsed(target).role != self.run.first.member.role:
+            return self._admits_other(firing)
+        return not updates or self.run.progress.begun() < updates
+
+    def _admits_other(self, firing: Firing) -> bool:
+        """Once there are no more rows, other learners are handed those that are left.
+
+        After the first one's last update these are the rows that it learns from meanwhile.
+        """
+        ending, last = self.run.ending, self.run.invocations.of(self.run.first.member)
+        return ending.samples or bool(firing.claims and (last or not ending.learned))
 
     def invoked(self, member: Member, call: Invoke) -> None:
         """An update began, or a round was granted."""

@@ -62,7 +62,7 @@ class EpisodesOver(Concern[Run]):
         Raises:
             EpisodesDoNotFit: an episode is too long for a block, or too many are wanted at once.
         """
-        run, learner = self.run, self.run.members.publisher
+        run = self.run
         waiting = [*filter(self._waits, run.actors)]
         for actor in waiting:
             env, row = self._of(actor).longest()
@@ -72,7 +72,8 @@ class EpisodesOver(Concern[Run]):
                     run.plan.capacity, f"after {written - row} rows an episode of actor {actor} "
                     f"(environment {env}) is not over"
                 )  # fmt: skip
-        if waiting and len(waiting) == len(run.actors) and not run.invocations.of(learner):
+        learners = (learner.member for learner in run.learners.values())
+        if len(waiting) == len(run.actors) > 0 and not any(map(run.invocations.of, learners)):
             raise EpisodesDoNotFit(
                 run.plan.capacity, "all actors wait for room, and there are fewer whole episodes "
                 "than a trigger waits for"

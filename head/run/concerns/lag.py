@@ -1,4 +1,4 @@
-"""Policy lag: how old the rows are that the learner learns from, and the weights of actors."""
+"""Policy lag: how old the rows are that learners learn from, and the weights of actors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from artos.protocol.invocations import Done, Invoke
+from artos.specs.keys import OTHER_VERSIONS
 from artos.specs.members import Member
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.monitor import lags_of_claims
@@ -18,7 +19,7 @@ class Lag(Concern[Run]):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self._learned = run.first_version
+        self._learned = {name: learner.began for name, learner in run.learners.items()}
 
     def happened(self, event: Event) -> None:
         """A new version ends the round of the one before, which actors have bound by now."""
@@ -41,7 +42,14 @@ class Lag(Concern[Run]):
         run, prepares = self.run, call.trigger in self.run.non_publishing
         run.monitor.rows_stale += done.stale
         used = () if done.unread or prepares else call.claims
-        lags = lags_of_claims(run.ports.blocks, used, self._learned)
+        version = self._learned[member.role]
         if not (done.nothing or prepares):
-            self._learned = done.version
-        return run.monitor.learned_from(lags, done.drawn)
+            self._learned[member.role] = done.version
+        if member.role == run.first.member.role:
+            lags = lags_of_claims(run.ports.blocks, used, version)
+            return run.monitor.learned_from(lags, done.drawn)
+        if member.role not in run.plan.read_learners:  # no version of its acted
+            return NOTHING
+        key = OTHER_VERSIONS + member.role
+        lags = lags_of_claims(run.ports.blocks, used, version, key)
+        return run.monitor.beside[member.role].learned_from(lags)

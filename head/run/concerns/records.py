@@ -19,7 +19,7 @@ class Records(Concern[Run]):
         run = self.run
         if seconds is None:
             run.monitor.restarts += 1
-        if run.members.role(member).waits:
+        if member == run.first.member:
             run.monitor.device = ready.device
         run.ports.journal.ready(run.ports.clock.now(), str(member), ready, seconds)
 
@@ -34,8 +34,11 @@ class Records(Concern[Run]):
                 facts["nothing"] = done.nothing
             if done.nothing or call.trigger in run.non_publishing:
                 monitor.helped(member, done.times)
-            else:
+            elif member.role == run.first.member.role:
                 monitor.learned(member, done.metrics, done.times)
+            else:
+                monitor.helped(member, done.times)
+                monitor.beside[member.role].metrics = {**done.metrics}
             return facts
         if not role.samples:
             return NOTHING

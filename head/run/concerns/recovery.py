@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from artos.protocol.invocations import Done, Invoke
-from artos.specs.members import Member
+from artos.specs.members import SERVER, Member
 from artos.system.exit_report import SLOW, ExitReport
 from head.run.concerns.failures import FailureLimits, Failures
 from head.run.coordination.concern import NOTHING, Concern
@@ -29,11 +29,15 @@ class Recovery(Concern[Run]):
         self.limits, self._failures = limits, Failures(limits)
         self._clock = run.ports.clock
         self._due: dict[Member, float] = {}
+        self._servers = [m for m in run.members.hosted if run.members.role(m).kind == SERVER]
         self._look_at = 0.0
 
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """What it failed at before is done now."""
         self._failures.answered(member)
+        if self.run.members.role(member).samples:  # with it, who answered what it asked
+            for server in self._servers:
+                self._failures.answered(server)
         return NOTHING
 
     def failed(self, member: Member, death: ExitReport) -> None:
@@ -46,13 +50,15 @@ class Recovery(Concern[Run]):
         block = run.roster.block_of(member)
         step = death.step
         if step is None:
-            step = run.version if block is None else block.written
+            learner = run.learners.get(member.role, run.first)
+            step = learner.told if block is None else block.written
         run.ports.journal.write({"died": str(member), "step": step, "why": death.why[-2000:]})
         if not self._is_needed(member):
             return  # it was parked for good; it is launched again when there is work for it
-        count = self._failures.count(member, death, step)
-        run.roster.down.add(member)
-        self._due[member] = self._clock.now() + self.limits.delay(count)
+        together = run.members.together(member)
+        count = self._failures.count(together[0], death, step)
+        run.roster.down.update(together)
+        self._due |= dict.fromkeys(together, self._clock.now() + self.limits.delay(count))
         last = death.why.strip().splitlines()[-1]
         _log.warning("%s is restarted (%d in a row): %s", member, count, last)
         run.monitor.restarts += 1
@@ -73,11 +79,13 @@ class Recovery(Concern[Run]):
     def _restart_due(self) -> None:
         """Restart the members that are due, and send them their unanswered invocations."""
         run, now = self.run, self._clock.now()
-        for member in [member for member, due in self._due.items() if due <= now]:
+        due = [member for member, due in self._due.items() if due <= now]
+        for member in due:
             del self._due[member]
             run.ports.processes.start(member)
             run.roster.down.discard(member)
             run.roster.started(member)
+        for member in due:
             for call in run.invocations.of(member):
                 run.ports.processes.passers[member].pass_message(call)
 
@@ -94,6 +102,8 @@ class Recovery(Concern[Run]):
                 if run.roster.lacks(member, call):
                     run.invocations.restamp(member, self._look_at)
         for member in tuple(run.roster.late(start)):
+            if run.members.follows(member):
+                continue  # replicas are ready together, and end together
             if run.roster.unplaced(member):
                 run.roster.started(member)
             else:

@@ -139,7 +139,9 @@ class Scaling(Concern[Run]):
         if not (self.run.is_version(event) and self.run.plan.actors):
             return
         run, before = self.run, len(self.run.actors)
-        monitor, objects = run.monitor, run.objects.values()
+        monitor, objects = run.monitor, dict[str, Any]()
+        for learner in run.learners.values():
+            objects |= learner.objects.values()
         wanted = self.scaler.at(event.version, monitor.metrics, monitor.mean_return, objects)
         # Unless the number is ``exact``, actors join once they are ready.
         joins = not self.scaler.exact and wanted > before

@@ -35,7 +35,7 @@ class Standstill(Concern[Run]):
         self._seconds = limits.stall
         self._told_of: float | None = None
         self._unpublished, self._starved = "", False
-        self._learned = run.first_version
+        self._learned = {name: learner.began for name, learner in run.learners.items()}
 
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """An update that drew no rows, or published nothing, may be why nothing goes on."""
@@ -47,8 +47,8 @@ class Standstill(Concern[Run]):
                 if not self._starved:
                     self._starved = True
                     _log.warning("%s; the next one waits for new rows", self._unpublished)
-            elif done.version > self._learned:
-                self._unpublished, self._learned = "", done.version
+            elif done.version > self._learned[member.role]:
+                self._unpublished, self._learned[member.role] = "", done.version
             else:
                 self._unpublished = (
                     f"{what} returned without publishing a version: it made no step (self.step)"

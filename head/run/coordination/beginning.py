@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def announce(run: Coordinator) -> None:
     """Tell the triggers of the actors, and of rows that were there before this part of the run."""
-    # A resumed run announces the version it continues from, not all that led to it.
-    run.version = max(-1, run.published - 1)
+    for learner in run.learners.values():
+        learner.begin()
     for actor, block in run.ports.blocks.items():
         if rows := block.written:
             run.feed(Resumed(actor, rows))

@@ -19,7 +19,6 @@ from head.run.coordination.outline import Outline
 from head.run.coordination.ports import Ports
 from head.run.coordination.progress import Progress
 from head.run.coordination.roster import Roster
-from head.run.objects import Objects
 from triggers.base import Trigger
 from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.events import Event, Firing, Published
@@ -33,11 +32,12 @@ class Coordinator:
         self.outline, self.ports, self.members = outline, ports, outline.members
         self.non_publishing = outline.non_publishing
         self.invocations, self.claims = Invocations(), Claims(outline.non_publishing, outline.envs)
-        self.rounds, self.objects = Rounds(ports.blocks, outline.steps), Objects(ports.objects)
-        self.progress = Progress(outline, base_steps, self.rounds, self.claims, self.invocations)
+        self.learners = ports.versions(outline, self.invocations)
+        self.first = self.learners[outline.members.publisher.role]
+        """The learner whose weights actors act with."""
+        self.rounds, self.objects = Rounds(ports.blocks, outline.steps), self.first.objects
+        self.progress = Progress(outline, base_steps, self.rounds, self.claims, self.first)
         self.roster, self.ending = Roster(outline, ports), Ending(self)
-        self.version = -1
-        """The newest policy version that the triggers know of."""
         self.actors = range(0)
         """The actors that take part now."""
         self.held = dict.fromkeys(ports.blocks, -1)
@@ -76,6 +76,11 @@ class Coordinator:
         return self.ending.look()
 
     @property
+    def version(self) -> int:
+        """The newest policy version that the triggers know of."""
+        return self.first.told
+
+    @property
     def published(self) -> int:
         """The newest policy version that actors can have, whether or not it is announced yet."""
         return self.ports.model.version
@@ -91,20 +96,12 @@ class Coordinator:
             for event in events:
                 self.feed(event)
         else:
-            # Read before the objects, as those of an update are published before its weights.
-            newest, firing = self.ports.model.made_by()
-            for published in self.objects.news():
+            for published in self.learners[member.role].news():
                 self.feed(published)
-            while self.version < newest:
-                self.version += 1
-                later = self.invocations.after(member, firing, self.non_publishing)
-                name, ahead = self.ports.model.spec.name, later + newest - self.version
-                updates = self.progress.updates_through(firing)
-                self.feed(Published(name, self.version, ahead, updates))
 
     def is_version(self, event: Event) -> TypeGuard[Published]:
-        """Whether this is a new version of the weights, not of another object."""
-        return isinstance(event, Published) and event.key == self.ports.model.spec.name
+        """Whether this is a new version of the weights that actors act with."""
+        return isinstance(event, Published) and event.key == self.first.key
 
     def feed(self, event: Event) -> None:
         """Something happened in the buffer: check all triggers."""
@@ -157,7 +154,8 @@ class Coordinator:
             case Done():
                 self._done(member, message)
             case Failed():  # if it is ``fatal``, to start again is no help, and the run ends
-                self.died(member, ExitReport(message.trace, message.step, fatal=message.fatal))
+                own, fatal = not message.others, message.fatal
+                self.died(member, ExitReport(message.trace, message.step, own, fatal))
         self.ending.look()
 
     def _done(self, member: Member, done: Done) -> None:
@@ -172,7 +170,7 @@ class Coordinator:
     def _book(self, member: Member, call: Invoke, done: Done) -> None:
         prepares = done.nothing or call.trigger in self.non_publishing
         if self.members.role(member).publishes and not prepares:
-            self.progress.updates += 1
+            self.learners[member.role].updates += 1
         facts: dict[str, Any] = {}
         for answered in self._answered:
             facts |= answered(member, call, done)
@@ -190,18 +188,20 @@ class Coordinator:
         Raises:
             MemberFailed: it failed too often in a row.
         """
-        self.ports.processes.end(member)
-        self.roster.lost(member)
-        self.look(member)
-        self.book_finished(member)
+        for each in (together := self.members.together(member)):  # replicas begin again together
+            self.ports.processes.end(each)
+            self.roster.lost(each)
+        self.look(together[0])
+        self.book_finished(together[0])
         for concern in self.concerns:
             concern.failed(member, death)
 
     def book_finished(self, member: Member) -> None:
         """Book invocations that a member finished just before it died, so no row is used twice."""
         # The newest version names the firing of its update; a round is over with its last row.
-        made_by, role = self.ports.model.made_by()[1], self.members.role(member)
-        learned = self.invocations.through(member, made_by) if role.publishes else ()
+        role = self.members.role(member)
+        made = self.learners[member.role].model.made_by() if role.publishes else (-1, 0)
+        learned = self.invocations.through(member, made[1])
         for call in self.invocations.of(member):
             sampled = role.samples and 0 < call.stop <= self.rounds.written_by(member.rank)
             if not (sampled or call in learned):
@@ -210,7 +210,7 @@ class Coordinator:
             if sampled:
                 self._journal(member, call, recovered=True)
             else:
-                self._book(member, call, Done(call.firing, self.published))
+                self._book(member, call, Done(call.firing, made[0]))
 
     def tick(self) -> None:
         """Check deadlines and clocks; called about once a second and when a trigger is due.

@@ -19,6 +19,11 @@ class Ending:
         """What ended the sampling, such as the setting that limits it; "" if nothing did."""
         self._updates = False
 
+    @property
+    def learned(self) -> bool:
+        """Whether no more is learned, also from rows that are left."""
+        return self._updates
+
     def drain(self) -> None:
         """Grant no more sampling and no evaluation; invocations in flight are finished."""
         self.draining = True

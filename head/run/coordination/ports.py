@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from artos.specs.members import Member
 from head.run.coordination.rows import Commits, RowSource
+from head.run.coordination.versions import Versions
 
 if TYPE_CHECKING:
     from artos.buffer.actor_block import ActorBlock
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from artos.clock import Clock
     from artos.protocol.invocations import Invoke, Ready
     from artos.runs.run_memory import RunMemory
+    from head.run.coordination.books import Invocations
+    from head.run.coordination.outline import Outline
     from triggers.engine import MessagePasser
     from triggers.events import Firing
 
@@ -84,9 +87,9 @@ class Ports:
 
     blocks: Mapping[int, ActorBlock]
     model: ObjectRegion
-    """The region of the weights."""
+    """The region of the weights that actors act with."""
     objects: Mapping[str, ObjectRegion]
-    """The regions of other objects that the learner publishes."""
+    """The regions of other objects that their learner publishes."""
     processes: Processes
     clock: Clock
     journal: JournalWriter
@@ -94,6 +97,8 @@ class Ports:
     """Makes the events that tell the triggers of new rows in ``blocks``."""
     evaluated: ObjectRegion | None = None
     """The region of the weights handed to the evaluator; None if there is none."""
+    beside: Mapping[str, Mapping[str, ObjectRegion]] = field(default_factory=dict)
+    """What the learners beside the first publish, weights and objects, by learner and object."""
 
     @classmethod
     def of(
@@ -103,6 +108,19 @@ class Ports:
         """Ports to a run's memory on this machine; by default actors commit to it themselves."""
         shipped = "transfer" in node.plan.triggers
         rows = row_source or Commits(node.blocks, shipped=shipped)
+        beside = {name: block.objects for name, block in node.beside.items()}
         return cls(
-            node.blocks, node.weights, node.objects, processes, clock, journal, rows, node.evaluated
-        )
+            node.blocks, node.weights, node.objects, processes, clock, journal, rows,
+            node.evaluated, beside,
+        )  # fmt: skip
+
+    def versions(self, outline: Outline, invocations: Invocations) -> dict[str, Versions]:
+        """What each learner has published, first the one whose weights actors act with."""
+        first, *others = outline.members.publishers
+        found = {first.role: Versions(first, self.model, self.objects, outline, invocations)}
+        for each in others:
+            objects, front = {**self.beside[each.role]}, f"{each.role}/"
+            weights = objects.pop(self.model.spec.name)
+            found[each.role] = Versions(each, weights, objects, outline, invocations, front)
+        found[first.role].awaits(found[name] for name in outline.read)
+        return found

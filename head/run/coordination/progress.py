@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from head.run.coordination.books import Claims, Invocations, Rounds
+from head.run.coordination.books import Claims, Rounds
 from head.run.coordination.outline import Outline
+from head.run.coordination.versions import Versions
 
 
 class Progress:
@@ -14,13 +15,10 @@ class Progress:
     """
 
     def __init__(
-        self, outline: Outline, base: int, rounds: Rounds, claims: Claims, invocations: Invocations
+        self, outline: Outline, base: int, rounds: Rounds, claims: Claims, first: Versions
     ) -> None:
-        self._outline, self._rounds, self._claims = outline, rounds, claims
-        self._invocations, self._learner = invocations, outline.members.publisher
+        self._outline, self._rounds, self._claims, self._first = outline, rounds, claims, first
         self._base = base  # steps that earlier parts of a resumed run made
-        self.updates = 0
-        """Updates made, those of earlier parts of the run included."""
 
     @property
     def granted(self) -> int:
@@ -50,17 +48,11 @@ class Progress:
         of_steps = self.consumed / steps if steps else 0.0
         return min(1.0, max(of_steps, self.begun() / updates if updates else 0.0))
 
+    @property
+    def updates(self) -> int:
+        """Updates that the first learner has made, those of earlier parts of the run included."""
+        return self._first.updates
+
     def begun(self, *, certain: bool = False) -> int:
-        """Updates that were handed to the learner, made or not; or those ``certain`` to be made."""
-        prepare = self._outline.non_publishing
-        calls = (c for c in self._invocations.of(self._learner) if c.trigger not in prepare)
-        return self.updates + sum(bool(c.claims) or not certain for c in calls)
-
-    def updates_through(self, firing: int) -> int:
-        """Updates up to the one of this firing, whether or not the learner has reported it."""
-        calls = self._invocations.through(self._learner, firing)
-        return self.updates + sum(c.trigger not in self._outline.non_publishing for c in calls)
-
-    def has_booked(self, firing: int) -> bool:
-        """Whether the update of this firing is booked."""
-        return not self._invocations.through(self._learner, firing)
+        """Updates that it was handed, made or not; or those ``certain`` to be made."""
+        return self._first.begun(certain=certain)

@@ -83,8 +83,8 @@ def test_a_learner_started_anew_that_has_learned_before_it_is_heard(tmp_path: Pa
         publish(players, 2, second.firing)
         coordinator.look(LEARNER)
         coordinator.receive(LEARNER, Ready(0.0))
-        assert not coordinator.progress.has_booked(second.firing), "the books lack both updates"
+        assert not coordinator.first.has_booked(second.firing), "the books lack both updates"
         coordinator.receive(LEARNER, Done(first.firing, 1))
         coordinator.receive(LEARNER, Done(second.firing, 2))
-        assert coordinator.progress.has_booked(second.firing)
+        assert coordinator.first.has_booked(second.firing)
         assert (coordinator.monitor.lag.mean, coordinator.monitor.lag.largest) == (0.5, 1)

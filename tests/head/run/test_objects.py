@@ -17,7 +17,7 @@ from artos.learners.publisher import Publisher
 from artos.specs.actor_count import Manual, NoiseScale
 from artos.specs.keys import ArraySpec, ObjectKey
 from head.run.concerns.sampling import Sampling
-from head.run.objects import Objects
+from head.run.coordination.versions import Objects
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger
 from triggers.events import Published
 from triggers.journal import read

@@ -140,7 +140,7 @@ def test_parts_that_share_something_share_it_afterwards(
         sampling, lag = (parts(run)[name] for name in ("Sampling", "Lag"))
         assert sampling.binding._held is run.held  # type: ignore[attr-defined]
         assert sampling.window is parts(run)["learner.update 0"].window  # type: ignore[attr-defined]
-        assert run.progress._invocations is run.invocations
+        assert run.first._invocations is run.invocations
         assert lag.run is run  # type: ignore[attr-defined]
 
 

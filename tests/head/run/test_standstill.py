@@ -41,7 +41,8 @@ class Watched:
             invocations=(), actors=range(1),
             engine=SimpleNamespace(clocks=lambda: self.clocks), waits=lambda: WAITS,
             ending=SimpleNamespace(trained=False),
-            non_publishing=frozenset(), first_version=0, moved=0.0, vain=set(),
+            learners={"learner": SimpleNamespace(began=0)},
+            non_publishing=frozenset(), moved=0.0, vain=set(),
         )  # fmt: skip
         self.still = Standstill(cast(Run, self.run), FailureLimits.within(seconds))
 

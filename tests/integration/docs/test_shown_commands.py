@@ -197,6 +197,15 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     ),
     "artos run my_actor.py:workload": Run("--total-steps 2048"),
     "artos run my_self_play.py:workload": Run("--set total_updates=20"),
+    "artos run my_curriculum.py:workload": Elsewhere(
+        "integration/runs/test_curricula.py::test_the_page_of_curricula_learns"
+    ),
+    "artos run ppo --env PongNoFrameskip-v4 --actors 8 --set inference=central --set splits=2": Run(
+        "--total-steps 1024 --set steps=16", needs="ale_py"
+    ),
+    "artos run my_judge.py:workload": Elsewhere(
+        "integration/runs/test_asking_runs.py::test_the_judge_of_the_example_pays"
+    ),
     "artos run my_reinforce.py:workload": Elsewhere(
         "integration/docs/test_tutorial.py::test_own_algorithms_learn_from_whole_episodes"
     ),
@@ -256,6 +265,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run ppo --total-steps 30000 --set evaluate_every=5 --set evaluation_episodes=10 "
     "--run-dir runs/watched": Run("--total-steps 6000"),
     "cat runs/watched/evaluations.csv": NotRun("the file that the command above it wrote"),
+    "artos trace first -o first.json": Run(after=(TRAINED,)),
     "artos eval runs/first --episodes 100 --greedy": Run("--episodes 2", after=(TRAINED,)),
     "python play.py runs/first": Elsewhere(
         "integration/docs/test_tutorial.py::test_what_was_trained_is_used"

@@ -48,7 +48,6 @@ ALLOWED = {
     "head.run.coordination.ports": "what it works with: protocols",
     "head.run.coordination.progress": "sums of the books",
     "head.run.coordination.roster": "which members are there, and what they wait for",
-    "head.run.objects": "versions of what a learner publishes besides the weights",
 }
 
 

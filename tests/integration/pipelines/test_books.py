@@ -38,7 +38,7 @@ def test_books_in_any_order(
     assert monitor.lag.rows == ROUNDS * 3 * 16 * 2, "rows count once, where they are used up"
     assert monitor.lag.largest == (0 if order is LearnerFirst else max_lag)
     assert coordinator.progress.consumed == coordinator.steps == ROUNDS * ROWS
-    assert coordinator.progress.has_booked(coordinator.ports.model.newest.firing)
+    assert coordinator.first.has_booked(coordinator.ports.model.newest.firing)
     assert {"learn", "gather", "environment"} <= monitor.times.seconds().keys()
     assert ("preprocess" in monitor.times.seconds()) == ("dual" in pipeline)
     assert "policy_loss" in monitor.metrics

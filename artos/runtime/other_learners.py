@@ -1,0 +1,80 @@
+"""What an actor reads of learners beside the one whose weights it acts with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.model_block import ModelBlock
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
+from artos.runs.plan import Plan, Site
+from artos.specs.keys import MODEL_PARAM, OTHER_VERSIONS, PARAMS, READS, objects_of
+
+
+class OtherLearners:
+    """Binds the newest version of each of them, and notes in rows which ones these were.
+
+    What is read of one learner is all of one version, in the same slot of its model block.
+    """
+
+    def __init__(
+        self, plan: Plan, reads: Sequence[str], regions: Mapping[str, ObjectRegion]
+    ) -> None:
+        self._regions = regions
+        self._reads = {name: objects_of(reads, name, plan.learner) for name in regions}
+        self._private: dict[str, dict[str, NDArray[Any]]] = {name: {} for name in regions}
+        self._slots: dict[str, ObjectSlot] = {}
+
+    def bind(self, reader: int) -> None:
+        """Bind the newest versions; they stay as they are until this is called again."""
+        for name, region in self._regions.items():
+            self._slots[name] = region.bind(reader, self._private[name])
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """The version of each learner that is bound."""
+        return {name: slot.version for name, slot in self._slots.items()}
+
+    @property
+    def objects(self) -> dict[str, NDArray[Any]]:
+        """What is read by the names that actors have for it; weights may be in shared memory."""
+        return {
+            f"{name}/{each}": slot.arrays[
+                PARAMS if each == MODEL_PARAM else f"{READS}{name}/{each}"
+            ]
+            for name, slot in self._slots.items()
+            for each in self._reads[name]
+        }
+
+    def note(self, block: ActorBlock, start: int, stop: int) -> None:
+        """Write into rows that are not committed yet by which versions they were made."""
+        for name, slot in self._slots.items():
+            for versions in block.views(OTHER_VERSIONS + name, start, stop):
+                versions[...] = slot.version
+
+    def snapshot(self) -> dict[str, tuple[int, dict[str, NDArray[Any]]]]:
+        """Copies of what is bound."""
+        return {
+            name: (slot.version, {each: slot.arrays[each].copy() for each in self._public(name)})
+            for name, slot in self._slots.items()
+        }
+
+    def go_on(self, found: Mapping[str, tuple[int, dict[str, NDArray[Any]]]]) -> None:
+        """Bind such copies."""
+        for name, (version, arrays) in found.items():
+            self._slots[name] = ObjectSlot(0, np.array([version, 0]), arrays)
+
+    def _public(self, name: str) -> list[str]:
+        return [array.name for array in self._regions[name].spec.public]
+
+
+def other_learners(plan: Plan, site: Site, reads: Sequence[str]) -> OtherLearners:
+    """Those of which the actors of ``plan`` read something, in the memory that ``site`` names."""
+    regions = {
+        name: ModelBlock.attach(site.model_of(name))[MODEL_PARAM] for name in plan.read_learners
+    }
+    return OtherLearners(plan, reads, regions)

@@ -1,0 +1,1 @@
+"""A run's journal as a trace, for viewers of timelines."""

@@ -1,0 +1,229 @@
+"""The lines of a journal as events of the Trace Event Format, which Perfetto and Chromium show.
+
+Pure. Each member has a row. What it did are slices. Arrows go from a round to the firing that its
+rows cause, from there to the update, and from the version that this makes to the rounds sampled
+under it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Event = dict[str, Any]
+_RUN = 1
+_FIRINGS_ROW, _FIRST_MEMBER = 1, 2
+_ACTORS_FROM = 1_000
+_ACTOR = re.compile(r"actor (\d+)")
+_PARTS = ("gather", "learn", "publish")
+"""Parts of an update, in the order in which they are done."""
+_KEPT = 10_000
+"""Firings, versions and rounds of an actor that arrows may still lead to or from."""
+_VERSION = "version"
+_WITHIN = 0.001
+"""Microseconds before its end that are within a slice."""
+_INSTANT = 1.0
+"""Microseconds; a firing takes no time, but arrows need something that they can lead to."""
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """A place that arrows lead to or from; ``ts`` in microseconds."""
+
+    row: int
+    ts: float
+
+
+class _Latest(OrderedDict[Any, Any]):
+    """Forgets what is oldest."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, value)
+        while len(self) > _KEPT:
+            self.popitem(last=False)
+
+
+@dataclass
+class Tracer:
+    """Turns lines into events, one by one; ``steps`` is how many rows of an actor a round has."""
+
+    steps: int = 0
+    _rows: dict[str, int] = field(default_factory=dict)
+    _ends: dict[int, float] = field(default_factory=dict)  # of the last slice of a row
+    _firings: _Latest = field(default_factory=_Latest)
+    _causes: _Latest = field(default_factory=_Latest)  # where rows or a version were made
+    _early: _Latest = field(default_factory=_Latest)  # firings whose cause answers later
+    _rows_of: dict[str, int] = field(default_factory=dict)  # rows that an actor has sampled
+    _arrows: int = 0
+    _offset: float = 0.0
+    _now: float = 0.0
+    _resumed: bool = False
+
+    def of(self, lines: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
+        """The events of these lines, in their order."""
+        yield _meta("process_name", 0, "run")
+        yield _meta("thread_name", _FIRINGS_ROW, "triggers")
+        yield _meta("thread_sort_index", _FIRINGS_ROW, index=0)
+        for line in lines:
+            if (t := line.get("t")) is not None:
+                if self._offset + 1e6 * t < self._now - 1e6:  # times begin again in a resumed run
+                    yield from self._resume()
+                self._now = max(self._now, self._offset + 1e6 * t)
+            yield from self._line(line)
+
+    def _resume(self) -> Iterator[Event]:
+        self._offset, self._resumed = self._now, True
+        for each in (self._firings, self._causes, self._early, self._rows_of):
+            each.clear()
+        yield self._instant("resumed", {}, scope="g")
+
+    def _line(self, line: Mapping[str, Any]) -> Iterator[Event]:
+        now = self._now
+        if "firing" in line:
+            yield from self._fired(line)
+        elif "done" in line:
+            yield from self._done(line)
+        elif "ready" in line:
+            row = yield from self._row(line["ready"])
+            begun = now - 1e6 * line.get("seconds", 0.0)
+            facts = {name: line[name] for name in ("device", "from", "to") if name in line}
+            yield self._slice(row, f"start: {line['start']}", "start", begun, now, facts)
+        elif "died" in line:
+            row = yield from self._row(line["died"])
+            yield self._instant("died", {"why": line.get("why", "")}, row=row)
+        elif "set" in line:
+            yield self._instant(f"set {_words(line['set'])}", dict(line["set"]), scope="g")
+        elif "lost" in line:
+            yield self._instant("rows lost", {k: v for k, v in line.items() if k != "t"})
+
+    def _row(self, member: str) -> Generator[Event, None, int]:
+        """The number of a member's row; the row is named when it is first there."""
+        if member not in self._rows:
+            actor = _ACTOR.fullmatch(member)
+            others = sum(row < _ACTORS_FROM for row in self._rows.values())
+            row = _ACTORS_FROM + int(actor[1]) if actor else _FIRST_MEMBER + others
+            self._rows[member] = row
+            yield _meta("thread_name", row, member)
+            yield _meta("thread_sort_index", row, index=row)
+        return self._rows[member]
+
+    def _fired(self, line: Mapping[str, Any]) -> Iterator[Event]:
+        facts = {k: line[k] for k in ("firing", "version", "claims", "dropped") if k in line}
+        at = _At(_FIRINGS_ROW, self._now)
+        yield _event("X", at, line["trigger"], cat="firing", dur=_INSTANT, args=facts)
+        self._firings[line["firing"]] = line["trigger"], at
+        causes: list[tuple[str, Any]] = [
+            (f"actor {actor}", end)
+            for actor, _, end, *environment in line.get("claims", ())
+            if not environment  # a whole episode is of several rounds, or of a part of one
+        ]
+        for cause in causes or [(_VERSION, line["version"])]:
+            if made := self._causes.get(cause):
+                row, begun, ended = made
+                yield from self._arrow(cause, row, begun, ended, at)
+            else:  # it is seen in shared memory before its member has answered
+                self._early[cause] = [*self._early.get(cause, ()), at]
+
+    def _done(self, line: Mapping[str, Any]) -> Iterator[Event]:
+        member = line["by"]
+        row = yield from self._row(member)
+        trigger, fired = self._firings.get(line["done"], ("", None))
+        role, _, method = trigger.partition(".")
+        times = line.get("times", {})
+        last = self._ends.get(row, 0.0)
+        begun = max(last, self._now - 1e6 * line.get("seconds", 0.0))
+        waited = 1e6 * (times.get("wait", 0.0) or line.get("waited", 0.0))
+        if waited and (since := max(last, begun - waited)) < begun:
+            yield self._slice(row, "wait", "wait", since, begun)
+        facts = {k: v for k, v in line.items() if k not in ("t", "by", "times", "seconds")}
+        yield self._slice(row, method or "done", role or "member", begun, self._now, facts)
+        at = begun
+        for part in _PARTS:  # within the slice, so that a viewer shows them below it
+            if seconds := times.get(part):
+                end = min(at + 1e6 * seconds, self._now)
+                yield _event("X", _At(row, at), part, cat="part", dur=round(end - at, 3))
+                at = end
+        if fired is not None:
+            yield from self._joined("fires", fired, _At(row, max(begun, fired.ts)))
+        if "lags" in line:
+            yield from self._caused((_VERSION, line["version"]), row, begun)
+        if _ACTOR.fullmatch(member) and self.steps and not self._resumed:
+            self._rows_of[member] = self._rows_of.get(member, 0) + self.steps
+            yield from self._caused((member, self._rows_of[member]), row, begun)
+        if "lag_mean" in line:
+            yield self._counter("policy lag", mean=line["lag_mean"], max=line.get("lag_max", 0))
+
+    def _slice(
+        self, row: int, name: str, kind: str, begun: float, end: float,
+        facts: Mapping[str, Any] | None = None,
+    ) -> Event:  # fmt: skip
+        begun = max(begun, self._ends.get(row, 0.0))  # slices of a row are one after another
+        self._ends[row] = end = max(begun, end)
+        dur = round(end - begun, 3)
+        return _event("X", _At(row, begun), name, cat=kind, dur=dur, args=dict(facts or {}))
+
+    def _instant(
+        self, name: str, facts: Mapping[str, Any], row: int = _FIRINGS_ROW, scope: str = "t"
+    ) -> Event:
+        return _event("i", _At(row, self._now), name, cat="event", s=scope, args=dict(facts))
+
+    def _counter(self, name: str, **values: float) -> Event:
+        return _event("C", _At(0, self._now), name, args=values)
+
+    def _caused(self, cause: tuple[str, Any], row: int, begun: float) -> Iterator[Event]:
+        """A slice that began then, and ends now, has made this."""
+        self._causes[cause] = row, begun, self._now
+        for firing in self._early.pop(cause, ()):
+            yield from self._arrow(cause, row, begun, self._now, firing)
+
+    def _arrow(
+        self, cause: tuple[str, Any], row: int, begun: float, ended: float, firing: _At
+    ) -> Iterator[Event]:
+        """From within a slice to a firing, which may come before the slice's end."""
+        tail = _At(row, max(begun, min(ended, firing.ts) - _WITHIN))
+        if tail.ts <= firing.ts:
+            yield from self._joined("version" if cause[0] == _VERSION else "rows", tail, firing)
+
+    def _joined(self, name: str, tail: _At, head: _At) -> Iterator[Event]:
+        self._arrows += 1
+        yield _event("s", tail, name, cat="flow", id=self._arrows)
+        yield _event("f", head, name, cat="flow", id=self._arrows, bp="e")
+
+
+def _event(kind: str, at: _At, name: str, **more: Any) -> Event:
+    return {"ph": kind, "pid": _RUN, "tid": at.row, "ts": round(at.ts, 3), "name": name, **more}
+
+
+def _meta(kind: str, row: int, name: str = "", index: int | None = None) -> Event:
+    args = {"name": name} if index is None else {"sort_index": index}
+    return {"ph": "M", "pid": _RUN, "tid": row, "ts": 0, "name": kind, "args": args}
+
+
+def _words(settings: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={value:g}" for name, value in settings.items())
+
+
+def within(events: Iterable[Event], since: float, until: float) -> Iterator[Event]:
+    """Those that touch the time from ``since`` to ``until``, in seconds, and what rows are called.
+
+    Arrows are kept that have both ends there.
+    """
+    first, last = 1e6 * since, 1e6 * until
+    tails: dict[int, Event] = {}
+    for event in events:
+        ts, end = event["ts"], event["ts"] + event.get("dur", 0.0)
+        if event["ph"] == "M":
+            yield event
+        elif end < first or ts > last:
+            continue
+        elif event["ph"] == "s":
+            tails = {event["id"]: event}  # its end follows at once
+        elif event["ph"] == "f":
+            if tail := tails.get(event["id"]):
+                yield tail
+                yield event
+        else:
+            yield event

@@ -1,0 +1,137 @@
+"""A journal as a trace: rows of slices, arrows from causes to what they cause."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from itertools import pairwise
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artos.errors import Refused
+from deploy.tracing.events import Event, Tracer, within
+from deploy.tracing.file import write
+from head.records.run_folder import RunFolder
+from head.run.request import Request
+
+IN_TURN = (
+    {"t": 0.5, "ready": "learner", "start": "fork", "seconds": 0.2},
+    {"t": 0.5, "ready": "actor 0", "start": "clone", "seconds": 0.1},
+    {"t": 0.6, "firing": 1, "trigger": "actors.sample", "version": 0},
+    {"t": 0.8, "firing": 2, "trigger": "learner.update", "version": 0, "claims": [[0, 0, 4]]},
+    {"t": 0.81, "done": 1, "by": "actor 0", "version": 0, "seconds": 0.15, "waited": 0.01},
+    {"t": 0.9, "firing": 3, "trigger": "actors.sample", "version": 1},
+    {
+        "t": 0.91, "done": 2, "by": "learner", "version": 1, "lag_mean": 0.0, "lag_max": 0,
+        "lags": [[0, 0.0, 0]], "seconds": 0.1,
+        "times": {"gather": 0.02, "learn": 0.07, "wait": 0.3},
+    },
+    {"t": 0.99, "done": 3, "by": "actor 0", "version": 1, "seconds": 0.5},
+    {"t": 1.0, "died": "actor 0", "step": 4, "why": "killed"},
+    {"set": {"learner.lr": 0.5}, "configuration": 1, "version": 1},
+)  # fmt: skip
+
+
+def traced(*lines: dict[str, Any]) -> list[Event]:
+    return [*Tracer(steps=4).of(lines)]
+
+
+def rows(events: list[Event]) -> dict[str, list[Event]]:
+    """The slices of each row, by what the row is called."""
+    names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    found = defaultdict(list)
+    for event in events:
+        if event["ph"] == "X":
+            found[names[event["tid"]]].append(event)
+    return found
+
+
+def arrows(events: list[Event]) -> list[tuple[str, Event, Event]]:
+    tails = {e["id"]: e for e in events if e["ph"] == "s"}
+    heads = {e["id"]: e for e in events if e["ph"] == "f"}
+    assert tails.keys() == heads.keys()
+    return [(tail["name"], tail, heads[number]) for number, tail in tails.items()]
+
+
+def test_a_row_has_what_its_member_did_one_after_another() -> None:
+    found = rows(traced(*IN_TURN))
+    assert [e["name"] for e in found["actor 0"]] == ["start: clone", "wait", "sample", "sample"]
+    update = found["learner"][2]
+    assert [e["name"] for e in found["learner"]] == [
+        "start: fork", "wait", "update", "gather", "learn",
+    ]  # fmt: skip
+    assert (update["ts"], update["dur"]) == (pytest.approx(810_000), pytest.approx(100_000))
+    for part in found["learner"][3:]:
+        assert update["ts"] <= part["ts"] <= part["ts"] + part["dur"] <= update["ts"] + 100_000
+    for slices in found.values():
+        outer = [e for e in slices if e["cat"] != "part"]
+        for before, after in pairwise(outer):
+            assert before["ts"] + before["dur"] <= after["ts"] + 0.01, "they would hide each other"
+
+
+def test_arrows_lead_from_causes_to_what_they_cause() -> None:
+    events = traced(*IN_TURN)
+    names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    found = [(name, names[s["tid"]], names[f["tid"]]) for name, s, f in arrows(events)]
+    assert sorted(found) == [
+        ("fires", "triggers", "actor 0"),
+        ("fires", "triggers", "actor 0"),
+        ("fires", "triggers", "learner"),
+        ("rows", "actor 0", "triggers"),
+        ("version", "learner", "triggers"),
+    ]
+    slices = [e for e in events if e["ph"] == "X"]
+    for _, tail, head in arrows(events):
+        assert tail["ts"] <= head["ts"]
+        for end in (tail, head):
+            assert any(
+                e["tid"] == end["tid"] and e["ts"] <= end["ts"] <= e["ts"] + e["dur"]
+                for e in slices
+            ), "a viewer draws no arrow that begins or ends in the void"
+
+
+def test_what_happened_beside_is_shown_where_it_did() -> None:
+    events = traced(*IN_TURN)
+    died, changed = [e for e in events if e["ph"] == "i"]
+    assert (died["name"], died["args"]["why"]) == ("died", "killed")
+    assert (changed["name"], changed["s"]) == ("set learner.lr=0.5", "g")
+    (lag,) = [e for e in events if e["ph"] == "C"]
+    assert lag["args"] == {"mean": 0.0, "max": 0}
+
+
+def test_a_resumed_run_goes_on_after_what_was_before() -> None:
+    again = [{**line, "t": line["t"] - 0.4} if "t" in line else line for line in IN_TURN[2:8]]
+    late = [{**line, "t": line["t"] + 9.0} if "t" in line else line for line in IN_TURN]
+    events = traced(*late, *again)
+    assert "resumed" in [e["name"] for e in events if e["ph"] == "i"]
+    for slices in rows(events).values():
+        times = [e["ts"] for e in slices]
+        assert times == sorted(times)
+    names = [name for name, _, _ in arrows(events)]
+    assert (names.count("rows"), names.count("version")) == (1, 2), "its rows count on"
+
+
+def test_a_part_of_the_time_has_what_touches_it() -> None:
+    events = [*within(traced(*IN_TURN), 0.78, 0.805)]
+    assert {e["name"] for e in events if e["ph"] == "X"} == {"sample", "learner.update", "wait"}
+    assert [name for name, _, _ in arrows(events)] == ["rows"]
+
+
+def test_a_file_is_whole_or_it_is_said_what_is_wrong(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "r", Request("ppo").config()).close()
+    journal = tmp_path / "r" / "journal.jsonl"
+    journal.write_text("".join(json.dumps(line) + "\n" for line in IN_TURN))
+    written = write(tmp_path / "r", tmp_path / "out.json", 0.0, inf)
+    found = json.loads((tmp_path / "out.json").read_text())["traceEvents"]
+    assert (written.events, written.seconds) == (len(found), pytest.approx(1.0))
+    with pytest.raises(Refused, match="must come before"):
+        write(tmp_path / "r", tmp_path / "out.json", 2.0, 1.0)
+    for damage in ('{"t": "soon"}', '{"t": 1, "firing": -1}', "{", '{"claims": [[0, "x"]]}'):
+        journal.write_text(f"{damage}\n" + json.dumps(IN_TURN[0]) + "\n")
+        with pytest.raises(Refused, match="damaged"):
+            write(tmp_path / "r", tmp_path / "out.json", 0.0, inf)
+    with pytest.raises(Refused, match="give the folder of a run"):
+        write(tmp_path, tmp_path / "out.json", 0.0, inf)
