@@ -16,7 +16,16 @@ from artos.runs.plan import CPU, POOL, Plan
 from artos.runtime.other_learners import first_peer
 from artos.runtime.replicable import replica_faults
 from artos.specs.contracts import Learner, broken
-from artos.specs.keys import MODEL_PARAM, PARAMS, READS, VALUE, ArraySpec, full_name, objects_of
+from artos.specs.keys import (
+    EVALUATION,
+    MODEL_PARAM,
+    PARAMS,
+    READS,
+    VALUE,
+    ArraySpec,
+    full_name,
+    objects_of,
+)
 from artos.specs.members import LEARNER, NOT_LEARNERS
 from artos.specs.workload import Workload
 from artos.system.usable_cpus import usable_cpus
@@ -178,4 +187,14 @@ def with_learner(workload: Workload, name: str, module: Any, plan: Plan) -> Plan
         )
         return msgspec.structs.replace(plan, beside=beside)
     seen = workload.actor.seen(module)
-    return msgspec.structs.replace(plan, **found, networks=seen.networks, doubts=seen.doubts)
+    doubts = (*seen.doubts, *_without_a_past(workload))
+    return msgspec.structs.replace(plan, **found, networks=seen.networks, doubts=doubts)
+
+
+def _without_a_past(workload: Workload) -> Iterator[str]:
+    evaluates = workload.evaluate_every or EVALUATION in workload.triggers
+    if workload.actor.history and evaluates:
+        yield (
+            "evaluations on the way have no past versions: where actors have past(k), it is the "
+            "version that is played"
+        )
