@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from artos.actors.asking import AskingActor
     from artos.actors.context import ActorContext
     from artos.actors.rollout import RolloutActor
     from artos.buffer.actor_block import ActorBlock
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from artos.losses.vtrace import vtrace
     from artos.policies.acting import ActInfo
     from artos.policies.build import Policy
+    from artos.policies.inference import Inference
     from artos.protocol.invocations import Claim, Invoke
     from artos.protocol.views import Status
     from artos.scaling.policy import Observation, ScalingPolicy
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from artos.specs.contracts import Actor, Learner, Wrote
     from artos.specs.data import Rows
     from artos.specs.keys import DataKey, ObjectKey
+    from artos.specs.servers import Server, ServerContext
     from artos.specs.workload import Workload
     from artos.trained.evaluation import Evaluation
     from artos.trained.trained import Trained, load
@@ -96,6 +99,7 @@ __all__ = [
     "AdvantageCache",
     "ApeX",
     "ArtosError",
+    "AskingActor",
     "Batch",
     "ByPart",
     "Changeable",
@@ -108,6 +112,7 @@ __all__ = [
     "Episodes",
     "Evaluation",
     "FullBatch",
+    "Inference",
     "Invoke",
     "Learner",
     "LearnerContext",
@@ -129,6 +134,8 @@ __all__ = [
     "ScalingPolicy",
     "SequenceSampler",
     "Sequences",
+    "Server",
+    "ServerContext",
     "Status",
     "Sweep",
     "TorchLearner",
@@ -166,6 +173,10 @@ _MODULES = {
     "TD3": "triggers.algorithms.td3",
     "TRPO": "triggers.algorithms.trpo",
     "Actor": "artos.specs.contracts",
+    "AskingActor": "artos.actors.asking",
+    "Inference": "artos.policies.inference",
+    "Server": "artos.specs.servers",
+    "ServerContext": "artos.specs.servers",
     "Learner": "artos.specs.contracts",
     "Rows": "artos.specs.data",
     "Wrote": "artos.specs.contracts",

@@ -116,6 +116,14 @@ class Overwritten(BufferFault):
         )
 
 
+class BadAnswer(ArtosError):
+    """A server's answer does not fit what it declares. Names the ``server`` and the ``key``."""
+
+    def __init__(self, server: str, key: str, why: str) -> None:
+        self.server, self.key, self.why = server, key, why
+        super().__init__(f"server {server!r}: its answer {key!r} {why}")
+
+
 class NothingToSample(BufferFault):
     """No row qualifies for a batch; ``max_lag`` leaves out ``stale`` of the ``rows`` present."""
 
@@ -274,6 +282,22 @@ class EnvServerFailed(ArtosError):
     def __init__(self, url: str, why: str, then: str) -> None:
         self.url, self.why, self.then = url, why, then
         super().__init__(f"the OpenEnv server at {url} {why}: {then}")
+
+
+class InferenceServerFailed(ArtosError):
+    """A server of texts, at ``url``, failed as ``why`` says; ``then`` is what to do."""
+
+    def __init__(self, url: str, why: str, then: str) -> None:
+        self.url, self.why, self.then = url, why, then
+        super().__init__(f"the server at {url} {why}: {then}")
+
+
+class WeightsUnusable(ArtosError):
+    """A file of weights that go by way of a folder cannot be used. ``why`` is the reason."""
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path, self.why = path, why
+        super().__init__(f"the weights in {path} cannot be used: {why}")
 
 
 class DataPathFailed(ArtosError):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from triggers.prewarm import PrewarmTrigger
     from triggers.primitives import ObjectKeyTrigger, TimeTrigger, TransferTrigger
     from triggers.replay import ReplayTrigger, RoundTrigger
+    from triggers.requests import RequestTrigger
     from triggers.setting import SetTrigger
     from triggers.updates import UpdateTrigger
     from triggers.values import ValueTrigger
@@ -33,6 +34,7 @@ __all__ = [
     "Or",
     "PrewarmTrigger",
     "ReplayTrigger",
+    "RequestTrigger",
     "RoundTrigger",
     "SetTrigger",
     "TimeTrigger",
@@ -53,6 +55,7 @@ _MODULES = {
     "Or": "triggers.pairs",
     "PrewarmTrigger": "triggers.prewarm",
     "ReplayTrigger": "triggers.replay",
+    "RequestTrigger": "triggers.requests",
     "RoundTrigger": "triggers.replay",
     "SetTrigger": "triggers.setting",
     "TimeTrigger": "triggers.primitives",

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from artos.protocol import invocations
 from triggers import events
 from triggers.events import Event, Firing
 from triggers.window import Limit, Window
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 # Triggers of users import them from here.
 Arrived, Began, Committed, Ended = events.Arrived, events.Began, events.Committed, events.Ended
 Joined, Learned, Left, Published = events.Joined, events.Learned, events.Left, events.Published
-Recheck, Resumed, Rewound = events.Recheck, events.Resumed, events.Rewound
-Shortened, Tick, Ungranted = events.Shortened, events.Tick, events.Ungranted
+Recheck, Requested, Resumed = events.Recheck, invocations.Requested, events.Resumed
+Rewound, Shortened, Tick = events.Rewound, events.Shortened, events.Tick
+Ungranted = events.Ungranted
 
 
 class Demand(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from artos.protocol.invocations import Claim
+from artos.protocol.invocations import Claim, Requested
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -140,7 +140,7 @@ class Recheck(msgspec.Struct, frozen=True):
 
 Event = (
     Committed | Began | Arrived | Ended | Rewound | Resumed | Published | Joined | Left | Ungranted
-    | Shortened | Learned | Tick | Recheck
+    | Shortened | Learned | Tick | Recheck | Requested
 )  # fmt: skip
 
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from artos.buffer.model_block import ObjectSpec
 from artos.envs.goals import goal_words
 from artos.runs.plan import Plan
-from artos.specs.configuration import ENV
 from artos.specs.keys import EVALUATION, MODEL_PARAM, READS
+from artos.specs.members import ENV
 from artos.specs.settings import Setting
+from triggers.checks import plural
 from triggers.pacing import non_publishing_targets
 from triggers.table import Table
 from triggers.targets import parsed
@@ -54,6 +55,12 @@ def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
     for data in plan.data:
         wide = f" of {data.envs} environments" * (data.envs > 1)
         lines.append(f"data: {data.name}, {data.rows} rows{wide} in {data.path}")
+    for server in plan.servers:
+        by = f", by the weights of {server.of}" if server.of else ""
+        many = plural(server.seats, "request")
+        lines.append(
+            f"{server.name}: answers {many} of each actor at once, {server.rows} rows at most{by}"
+        )
     if plan.threads_follow:
         lines.append(f"learner: {_FOLLOWS}")
     rows = [(target, trigger.name, trigger.words()) for target, trigger in table.items()]
@@ -144,6 +151,7 @@ def _drawing(plan: Plan, table: Table) -> str:
     stations.append(
         (f"model block{'s' * bool(plan.beside)}", [*_edges(table, "actors"), *evaluation])
     )
+    stations += [(server.name, _edges(table, server.name)) for server in plan.servers]
     lines = ["what fires what:", ""]
     for number, (name, edges) in enumerate(stations):
         rail = "+->" if number == 0 else "|  "

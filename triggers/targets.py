@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
+from artos.specs.keys import ANSWER
 from artos.specs.members import ACTORS, NOT_LEARNERS, TRANSFER
 
 WITHOUT_A_METHOD = ("sync", "prewarm")
@@ -24,12 +25,17 @@ class Target(NamedTuple):
     @property
     def learns(self) -> bool:
         """Whether it is a method of a learner: these have any other names."""
-        return self.role not in NOT_LEARNERS
+        return self.role not in NOT_LEARNERS and not self.answers
 
     @property
     def samples(self) -> bool:
         """Whether it grants rounds of sampling."""
         return self.role == ACTORS and self.method not in WITHOUT_A_METHOD
+
+    @property
+    def answers(self) -> bool:
+        """Whether it has a server answer; checked by that server, where the requests are."""
+        return self.method == ANSWER and self.role not in NOT_LEARNERS
 
     @property
     def ships(self) -> bool:

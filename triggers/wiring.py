@@ -16,6 +16,7 @@ from artos.specs.members import SET
 from triggers.pacing import demands, hands_over_episodes, lead, parts_of, rows_ahead
 from triggers.prewarm import PREWARM, PrewarmTrigger
 from triggers.primitives import TransferTrigger
+from triggers.requests import RequestTrigger
 from triggers.table import Table
 from triggers.targets import parsed
 from triggers.updates import UpdateTrigger
@@ -34,6 +35,8 @@ def completed(plan: Plan, table: Table) -> tuple[Plan, Table]:
         implied[EVALUATION] = UpdateTrigger(plan.evaluate_every)
     if plan.elastic.park == "checkpoint" and plan.elastic.prewarm != "off":
         implied[PREWARM] = PrewarmTrigger()
+    for server in plan.servers:
+        implied[server.target] = RequestTrigger(server.batch, server.wait)
     for target, due in implied.items():
         if target in table:
             continue

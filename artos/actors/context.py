@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.desk import Desk
 from artos.runs.plan import Plan
 
 
@@ -22,3 +24,5 @@ class ActorContext:
     seed: int
     greedy: bool = False
     """Whether its policy is to act for the best, as where a data set is recorded."""
+    desks: Mapping[str, Sequence[Desk]] = field(default_factory=dict)
+    """By the name of a server of its run, where it asks that one: a desk for each of its seats."""

@@ -30,7 +30,7 @@ from artos.envs.notes import address_notes
 from artos.envs.spec import AGES, EnvSpec
 from artos.envs.stepper import Parts, Stepper
 from artos.errors import Refused
-from artos.policies.acting import BOOTSTRAPS, VALUES, ActInfo, BoundPolicy, Declared, Seen
+from artos.policies.acting import BOOTSTRAPS, ActInfo, BoundPolicy, Declared, Seen
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
 from artos.specs.contracts import Actor
@@ -133,7 +133,6 @@ class RolloutActor(Actor):
             Refused: final observations are wanted, and the environment hides them.
         """
         outputs, state = self.declared.outputs, self.declared.state
-        bootstraps = [BOOTSTRAPS] if any(key.name == VALUES for key in outputs) else []
         keys = self.spec.data_keys()
         if self.final_observations and not self.spec.skips_rows:
             raise Refused([_HIDDEN.format(self.env)])
@@ -141,7 +140,7 @@ class RolloutActor(Actor):
             raise Refused([_ROWS.format(self.env, self.spec.agents, self.envs)])
         if (self.final_observations or self.stores_ages or state) and AGES not in keys:
             keys = (*keys, AGES)
-        return (*keys, *outputs, *bootstraps, *state)
+        return (*keys, *outputs, *self.declared.bootstraps, *state)
 
     def build_module(self, seed: int) -> Any:
         """The network, a ``torch.nn.Module`` initialised from ``seed``."""
@@ -218,7 +217,7 @@ class RolloutActor(Actor):
         )
         self._stepper.actor = context.actor
         self._observations = _own(self._stepper.reset(context.seed))
-        arrays = context.block.arrays
+        arrays = self._arrays(context.block)
         stacks = {key.name: key.stack for key in context.block.spec.keys}
         parts = [part.name for part in self.spec.parts if part.name in arrays]
         self._whole = [(name, arrays[name]) for name in parts if stacks[name] == 1]
@@ -227,9 +226,13 @@ class RolloutActor(Actor):
         self._states = _present(arrays, *self._state.arrays)
         self._results = _present(arrays, "rewards", "terminations", "truncations", "valid")
         self._ages = arrays.get("ages")
-        self._bootstraps = arrays.get("bootstraps")
+        self._bootstraps = arrays.get(BOOTSTRAPS)
         self._versions = arrays[VERSION_KEY]
         self._configurations, self._configured = arrays.get(CONFIGURATION_KEY), 0
+
+    def _arrays(self, block: ActorBlock) -> Mapping[str, NDArray[Any]]:
+        """Where its environments' values are written, (capacity, envs, *shape) by data key."""
+        return block.arrays
 
     def bind(self, params: NDArray[np.float32], version: int) -> None:
         """Use these parameters from now on; they may be a view into the model block."""
@@ -254,30 +257,16 @@ class RolloutActor(Actor):
         for step in range(start, start + rows):
             row = step % capacity
             begun = clock()
-            self._state.begin(self._stepper.ages)
-            for name, array in self._whole:
-                array[row] = self._observations[name]
-            for name, array in self._newest:
-                array[row] = self._observations[name][:, -1]
-            for name, array in self._states:
-                array[row] = self._state.arrays[name]
-            if self._ages is not None:
-                self._ages[row] = self._stepper.ages
-            if self._configurations is not None:
-                self._configurations[row] = self._stepper.configurations
+            self._show(row)
             self._versions[row] = self.version
             output = self._policy.act(self._observations, self._info)
-            for name, array in self._given:
-                array[row] = output[name]
-            self._state.take(output)
+            self._choose(row, output)
             decided = clock()
             self._stepper.step_number = step
             self._advance(row, output["actions"])
             environment += clock() - decided
             inference += decided - begun
-        if self._bootstraps is not None:
-            self._bootstrap_last(row)
-        self._observations = _own(self._observations)
+        self._end_round(row)
         return {"environment": environment, "inference": inference}
 
     def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
@@ -292,6 +281,26 @@ class RolloutActor(Actor):
     def close(self) -> None:
         """Close the environments."""
         self._stepper.close()
+
+    def _show(self, row: int) -> None:
+        """Write what the policy acts on."""
+        self._state.begin(self._stepper.ages)
+        for name, array in self._whole:
+            array[row] = self._observations[name]
+        for name, array in self._newest:
+            array[row] = self._observations[name][:, -1]
+        for name, array in self._states:
+            array[row] = self._state.arrays[name]
+        if self._ages is not None:
+            self._ages[row] = self._stepper.ages
+        if self._configurations is not None:
+            self._configurations[row] = self._stepper.configurations
+
+    def _choose(self, row: int, output: Mapping[str, NDArray[Any]]) -> None:
+        """Write what the policy returned."""
+        for name, array in self._given:
+            array[row] = output[name]
+        self._state.take(output)
 
     def _configure(self, call: Invoke) -> None:
         """Have the environments be as the run is configured now, from their next episodes on."""
@@ -314,6 +323,11 @@ class RolloutActor(Actor):
                     info = replace(self._info, state=self._state.of(result.ended))
                     values = self._policy.values(result.final, info)
                     self._bootstraps[row, result.ended[cut]] = values[cut]
+
+    def _end_round(self, row: int) -> None:
+        if self._bootstraps is not None:
+            self._bootstrap_last(row)
+        self._observations = _own(self._observations)
 
     def _bootstrap_last(self, row: int) -> None:
         # If an episode ended in the last row, its value is already there: 0, or after a truncation.

@@ -18,11 +18,17 @@ from artos.learners.sequences import TimeMajor, columns, sequence_minibatches, t
 from artos.learners.settings import ActorCriticSettings, out_of_range, settings_of_learner
 from artos.learners.torch_learner import TorchLearner
 from artos.losses.rounds import Floats
+from artos.policies.acting import VALUES
 from artos.policies.encoders import normalizers
 from artos.protocol.invocations import Invoke
+from artos.runs.plan import Plan
 from artos.specs.keys import is_observation
 
 _BOUND = 10.0
+_HEADS = (
+    "{0} learns from values of shape {1} a row, and the policy's have {2}: let its act return "
+    "those, or say heads={2} in a subclass that learns from these"
+)
 _KEYS = ("rewards", "bootstraps", "terminations", "truncations")
 
 
@@ -43,6 +49,8 @@ class ActorCriticLearner(TorchLearner):
     Settings: ClassVar[type[ActorCriticSettings]]
     settings: ActorCriticSettings
     calls: ClassVar[tuple[str, ...]] = ("evaluate",)
+    heads: ClassVar[tuple[int, ...]] = ()
+    """The shape of a row's values that it learns from."""
 
     def __init__(self, settings: ActorCriticSettings | None = None, /, **given: Any) -> None:
         """With these settings, or with those given by name and what is usual for the others."""
@@ -65,6 +73,12 @@ class ActorCriticLearner(TorchLearner):
         if self.settings.scales_rewards:
             scale = RewardScale(context.plan.actors, context.plan.envs, self.settings.gamma)
             self._reward_scale = self.own("reward_scale", scale)
+
+    def faults(self, plan: Plan) -> list[str]:
+        """Also values of several heads, which have returns that this learner does not know."""
+        heads = next((key.shape for key in plan.data_keys if key.name == VALUES), ())
+        why = _HEADS.format(type(self).__name__, self.heads, heads)
+        return [*super().faults(plan), *([] if heads == self.heads else [why])]
 
     def out_of_range(self) -> Iterator[str]:
         """Settings that no run could use."""

@@ -6,13 +6,16 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from artos.specs.bound import Bound
-from artos.specs.keys import DataKey
+from artos.specs.keys import MASK_KEY, DataKey
+
+if TYPE_CHECKING:
+    from artos.envs.spec import EnvSpec
 
 Array = NDArray[Any]
 
@@ -20,11 +23,11 @@ VALUES = "values"
 ACTOR_CRITIC: tuple[str, ...] = ("log_probs", VALUES)
 """Outputs of a policy that declares none."""
 
-BOOTSTRAPS = DataKey("bootstraps")
-"""Value of the following state where the next row does not hold it, else 0.
+BOOTSTRAPS = "bootstraps"
+"""Values of the following state where the next row does not hold them, else 0.
 
-That is after a truncation and at the end of a round. It is written if the policy has ``values``
-among its outputs.
+That is after a truncation and at the end of a round. They are written if the policy has ``values``
+among its outputs, with the shape of these: ``DataKey("values", (2,))`` are those of two heads.
 """
 
 
@@ -80,12 +83,24 @@ class BoundPolicy(Protocol):
         """Actions (B, *shape), the policy's outputs and its new state for observations (B, …)."""
 
     def values(self, obs: dict[str, Array], info: ActInfo) -> NDArray[np.float32]:
-        """Values (B,) float32 that bootstrap episodes; only asked for if they are an output."""
+        """Values that bootstrap episodes, (B, *shape); only asked for if they are an output."""
 
 
 def output_keys(outputs: Iterable[str | DataKey]) -> tuple[DataKey, ...]:
     """The data keys of a policy's outputs."""
     return tuple(DataKey(each) if isinstance(each, str) else each for each in outputs)
+
+
+def blank(spec: EnvSpec, batch: int) -> dict[str, Array]:
+    """Zeros (or the lower bound) of the right shapes and dtypes, by data key; nothing is masked."""
+    found = {}
+    for part in spec.parts:
+        if part.name == MASK_KEY:
+            found[part.name] = np.ones((batch, *part.shape), bool)
+        else:
+            fill = part.low if part.low is not None else 0
+            found[part.name] = np.full((batch, *part.value_shape), fill, part.dtype)
+    return found
 
 
 class Seen(NamedTuple):
@@ -103,6 +118,12 @@ class Declared:
 
     outputs: tuple[DataKey, ...] = output_keys(ACTOR_CRITIC)
     state: tuple[DataKey, ...] = ()
+
+    @property
+    def bootstraps(self) -> tuple[DataKey, ...]:
+        """The key of the bootstraps of its values, if it has any."""
+        values = (key for key in self.outputs if key.name == VALUES)
+        return tuple(DataKey(BOOTSTRAPS, key.shape) for key in values)
 
     @classmethod
     def by(cls, policy: Any, build: Callable[[], Any]) -> Declared:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from artos.envs.spec import EnvSpec
 from artos.policies.acting import ACTOR_CRITIC, ActInfo
-from artos.policies.distributions import head_for
+from artos.policies.distributions import OUT, head_for
 from artos.policies.encoders import Encoder, Normalizer, flatten_all
 from artos.policies.inputs import flat_width
 from artos.policies.masks import masked
@@ -63,9 +63,19 @@ class ActorCritic(nn.Module):
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
         """Sample: ``actions`` (B, *shape), ``log_probs`` (B,) and ``values`` (B,), float32."""
+        return self.draw(self.answer(obs, info), info)
+
+    def answer(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+        """What the weights say of each row: all that ``draw`` needs, and no chance in it."""
         out, values = self(obs)
-        actions, logs = self.head.sample(out, self.generator, greedy=info.greedy)
-        return {"actions": actions, "log_probs": logs, "values": values.float()}
+        return {OUT: out, "values": values.float(), **self.head.given(len(out))}
+
+    def draw(self, answer: dict[str, Tensor], info: ActInfo) -> dict[str, Tensor]:
+        """What ``act`` returns, of an ``answer``: by no weights, so any process may do it."""
+        actions, logs = self.head.sample(
+            answer[OUT], self.generator, greedy=info.greedy, given=answer
+        )
+        return {"actions": actions, "log_probs": logs, "values": answer["values"]}
 
     def evaluate(self, obs: Obs, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Log probabilities, entropy and values of a batch, each (B,) float32, with gradients."""

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from artos.envs.spec import ActionSpec, EnvSpec
 from artos.errors import Refused
-from artos.policies.acting import ACTOR_CRITIC, ActInfo, Declared, Seen
+from artos.policies.acting import ACTOR_CRITIC, VALUES, ActInfo, Declared, Seen, blank
 from artos.policies.actor_critic import ActorCritic
 from artos.policies.encoders import Encoder, normalizers
 from artos.policies.inputs import can_be_scaled, doubt, picture, words
 from artos.policies.twin_mlp import TwinMlp
 from artos.specs.bound import Bound
-from artos.specs.keys import MASK_KEY, DataKey
+from artos.specs.keys import DataKey
 
 _BATCH = 3
 _MOST_UNITS = 2**16
@@ -98,16 +98,7 @@ def seen(module: Any, spec: EnvSpec) -> Seen:
 
 def fake_observations(spec: EnvSpec, batch: int) -> dict[str, Tensor]:
     """Zeros (or the lower bound) of the right shapes and dtypes, by data key; nothing is masked."""
-    found = {}
-    for part in spec.parts:
-        value: Any
-        if part.name == MASK_KEY:
-            value = np.ones((batch, *part.shape), bool)
-        else:
-            fill = part.low if part.low is not None else 0
-            value = np.full((batch, *part.value_shape), fill, part.dtype)
-        found[part.name] = torch.from_numpy(value)
-    return found
+    return {name: torch.from_numpy(value) for name, value in blank(spec, batch).items()}
 
 
 def check_policy(
@@ -140,7 +131,8 @@ def check_policy(
     faults = faults or _action_faults(acted, spec.actions)
     if faults or state or not callable(getattr(module, "evaluate", None)):
         return faults
-    return _evaluate_faults(module, obs, acted["actions"])
+    heads = next((key.shape for key in declared.outputs if key.name == VALUES), ())
+    return _evaluate_faults(module, obs, acted["actions"], heads)
 
 
 def _output_faults(acted: dict[str, Any], key: DataKey) -> Iterator[str]:
@@ -171,16 +163,18 @@ def _action_faults(acted: dict[str, Tensor], actions: ActionSpec) -> list[str]:
     return []
 
 
-def _evaluate_faults(module: Any, obs: dict[str, Tensor], actions: Tensor) -> list[str]:
+def _evaluate_faults(
+    module: Any, obs: dict[str, Tensor], actions: Tensor, heads: tuple[int, ...]
+) -> list[str]:
     try:
         found = module.evaluate(obs, actions)
     except Exception as error:
         return [f"evaluate(obs, actions) raised {type(error).__name__}: {error}"]
-    names = ("log_probs", "entropy", "values")
+    names = ("log_probs", "entropy", VALUES)
     if not isinstance(found, tuple) or len(found) != len(names):
         return [f"evaluate(obs, actions) must return a tuple ({', '.join(names)})"]
     return [
-        f"evaluate(obs, actions): {name} has shape {tuple(value.shape)}; return {(_BATCH,)}"
+        f"evaluate(obs, actions): {name} has shape {tuple(value.shape)}; return {shape}"
         for name, value in zip(names, found, strict=True)
-        if tuple(value.shape) != (_BATCH,)
+        if tuple(value.shape) != (shape := (_BATCH, *(heads if name == VALUES else ())))
     ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
@@ -17,6 +19,9 @@ from artos.system.snapshot import put_back, taken
 
 Floats = NDArray[np.float32]
 LOG_2PI = math.log(2 * math.pi)
+OUT, LOG_STD = "out", "log_std"
+"""Names in an answer: the policy's last layer (B, width), and a head's own weights in each row."""
+NONE_GIVEN: Mapping[str, Tensor] = MappingProxyType({})
 _MOST_AHEAD, _BYTES_AHEAD = 256, 2**20
 
 
@@ -27,17 +32,24 @@ class Head(nn.Module):
     """How wide that layer is."""
 
     def sample(
-        self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False
-    ) -> tuple[Tensor, Tensor]:
+        self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False,
+        given: Mapping[str, Tensor] = NONE_GIVEN,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Draw actions (B, *shape) and their log probabilities (B,) float32.
 
-        ``greedy`` takes the likeliest action instead.
+        ``greedy`` takes the likeliest action instead. Its own weights are those that are ``given``,
+        if there are any.
         """
         raise NotImplementedError
 
     def evaluate(self, out: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Log probabilities (B,) of given actions and the entropy (B,)."""
         raise NotImplementedError
+
+    def given(self, rows: int) -> dict[str, Tensor]:
+        """The weights of its own that ``sample`` needs, in each of so many rows."""
+        del rows
+        return {}
 
 
 class Categorical(Head):
@@ -48,8 +60,9 @@ class Categorical(Head):
         self.width = choices
 
     def sample(
-        self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False
-    ) -> tuple[Tensor, Tensor]:
+        self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False,
+        given: Mapping[str, Tensor] = NONE_GIVEN,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Draw by an exponential race: the smallest of Exp(1)/p wins with probability p."""
         logs = torch.log_softmax(out.float(), -1)
         if greedy:
@@ -74,8 +87,9 @@ class MultiCategorical(Head):
         self.parts = nn.ModuleList(Categorical(n) for n in sizes)
 
     def sample(
-        self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False
-    ) -> tuple[Tensor, Tensor]:
+        self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False,
+        given: Mapping[str, Tensor] = NONE_GIVEN,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Draw actions int64 (B, *shape) and their summed log probabilities (B,)."""
         drawn = [
             cast("Categorical", part).sample(piece, generator, greedy=greedy)
@@ -126,13 +140,15 @@ class DiagGaussian(Head):
         self._last: Tensor | None = None
 
     def sample(
-        self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False
-    ) -> tuple[Tensor, Tensor]:
+        self, out: Tensor, generator: torch.Generator | None = None, *, greedy: bool = False,
+        given: Mapping[str, Tensor] = NONE_GIVEN,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """As ``Head.sample``; actions are not clipped here."""
         mean = out.float()
         noise = torch.zeros_like(mean) if greedy else self._noise(mean, generator)
-        unit = mean + self.log_std.exp() * noise
-        logs = -0.5 * self._summed(noise.square()) - self._scale()
+        log_std = given[LOG_STD][0] if LOG_STD in given else self.log_std
+        unit = mean + log_std.exp() * noise
+        logs = -0.5 * self._summed(noise.square()) - self._scale(log_std)
         actions = unit.reshape(len(out), *self.shape) if self.units is None else self.units(unit)
         return actions, logs
 
@@ -141,9 +157,13 @@ class DiagGaussian(Head):
         columns = actions.reshape(len(out), -1)
         unit = columns if self.units is None else self.units.unit(columns)
         noise = (unit - out.float()) * (-self.log_std).exp()
-        logs = -0.5 * self._summed(noise.square()) - self._scale()
-        entropy = self._scale() + 0.5 * self._free
+        logs = -0.5 * self._summed(noise.square()) - self._scale(self.log_std)
+        entropy = self._scale(self.log_std) + 0.5 * self._free
         return logs, entropy.expand(len(out))
+
+    def given(self, rows: int) -> dict[str, Tensor]:
+        """The deviation."""
+        return {LOG_STD: self.log_std.expand(rows, self.width)}
 
     def _noise(self, mean: Tensor, generator: torch.Generator | None) -> Tensor:
         noise = torch.empty_like(mean).normal_(generator=generator)
@@ -161,8 +181,8 @@ class DiagGaussian(Head):
         """The sum over all dimensions that are free."""
         return (columns if self.units is None else self.units.freed(columns)).sum(-1)
 
-    def _scale(self) -> Tensor:
-        return self._summed(self.log_std) + 0.5 * LOG_2PI * self._free
+    def _scale(self, log_std: Tensor) -> Tensor:
+        return self._summed(log_std) + 0.5 * LOG_2PI * self._free
 
 
 def _fresh(correlation: float) -> float:

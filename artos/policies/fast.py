@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -15,11 +16,13 @@ from torch import nn
 from artos.envs.spec import EnvSpec, Part
 from artos.policies.acting import ActInfo, BoundPolicy
 from artos.policies.actor_critic import ActorCritic
-from artos.policies.distributions import sampler_for
+from artos.policies.distributions import LOG_STD, OUT, sampler_for
 from artos.policies.encoders import BOUND, Normalizer
 from artos.policies.flat import Floats, layout, named_tensors, views
 from artos.policies.inputs import divisor, flat_width
 from artos.policies.masks import FORBIDDEN
+from artos.policies.text import TextPolicy
+from artos.policies.text_cache import TextCache
 from artos.policies.twin_mlp import TwinMlp
 from artos.specs.keys import MASK_KEY
 from artos.system.snapshot import put_back, taken
@@ -31,9 +34,11 @@ _SIZES = 8
 
 
 def make_actor(module: nn.Module, spec: EnvSpec, seed: int) -> BoundPolicy:
-    """The fastest way to act with a module: ``FastMlp`` where it fits, else ``TorchActor``."""
+    """The fastest way to act with a module: a class of its own where there is one."""
     if type(module) is ActorCritic and isinstance(module.body, TwinMlp):
         return FastMlp(module, spec, seed)
+    if type(module) is TextPolicy:
+        return TextActor(module, seed)
     return TorchActor(module, seed)
 
 
@@ -85,12 +90,33 @@ class FastMlp:
 
     def act(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
         """Actions, log probabilities and values; the arrays are valid until the next call."""
+        run = self._forward(obs)
+        actions, logs = run.sample(run.out, self._state, greedy=info.greedy)
+        return {"actions": actions, "log_probs": logs, "values": run.values}
+
+    def _forward(self, obs: dict[str, Array]) -> _Pass:
         run = self._pass_of(len(obs[self._name]))
         run.forward(self._weights, self._scaling, obs)
         if self._masked:
             np.copyto(run.out, FORBIDDEN, where=~obs[MASK_KEY])
+        return run
+
+    def answer(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
+        """As the module's ``answer``."""
+        run = self._forward(obs)
+        found: dict[str, Array] = {OUT: run.out, "values": run.values}
+        for log_std in self._state.values():
+            found[LOG_STD] = np.broadcast_to(log_std, run.out.shape)
+        return found
+
+    def draw(self, answer: dict[str, Array], info: ActInfo) -> dict[str, Array]:
+        """As the module's ``draw``."""
+        run = self._pass_of(len(answer[OUT]))
+        if LOG_STD in answer:
+            self._state = {"head.log_std": answer[LOG_STD][0]}
+        np.copyto(run.out, answer[OUT])
         actions, logs = run.sample(run.out, self._state, greedy=info.greedy)
-        return {"actions": actions, "log_probs": logs, "values": run.values}
+        return {"actions": actions, "log_probs": logs, "values": answer["values"]}
 
     def values(self, obs: dict[str, Array], info: ActInfo) -> Floats:
         """Values (B,); draws no random numbers, so its stream does not move."""
@@ -267,7 +293,7 @@ class TorchActor:
     """
 
     def __init__(self, module: nn.Module, seed: int) -> None:
-        self._module, self._views = module.eval(), _Views(module)
+        self.module, self._views = module.eval(), _Views(module)
         self._tensors = named_tensors(module)
         self._own = isinstance(module, ActorCritic)
         generator = torch.Generator().manual_seed(seed)
@@ -282,11 +308,11 @@ class TorchActor:
 
     def snapshot(self) -> dict[str, Any]:
         """The states of its random streams, and what parts of the module keep from call to call."""
-        generator: Any = getattr(self._module, "generator", None)
+        generator: Any = getattr(self.module, "generator", None)
         own = None if generator is None else generator.get_state().numpy()
         parts = {
             name: taken(each)
-            for name, each in self._module.named_modules()
+            for name, each in self.module.named_modules()
             if hasattr(each, "kept") or hasattr(each, "snapshot")
         }
         return {"stream": self._state.numpy(), "generator": own, "parts": parts}
@@ -295,35 +321,65 @@ class TorchActor:
         """Go on with the random streams of a ``snapshot``, and with what parts kept."""
         self._state = torch.from_numpy(found["stream"])
         if found["generator"] is not None:
-            generator: Any = self._module.generator
+            generator: Any = self.module.generator
             generator.set_state(torch.from_numpy(found["generator"]))
         for name, held in found["parts"].items():
-            put_back(self._module.get_submodule(name), held)
+            put_back(self.module.get_submodule(name), held)
 
     @torch.inference_mode()
     def act(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
         """What the module's ``act`` returns, as arrays."""
-        act = self._module.act if self._own else self._in_own_stream
-        found: Any = act(_tensors(obs), _with_tensors(info))  # type: ignore[operator]
+        act: Any = self.module.act
+        acts = act if self._own else partial(self._in_own_stream, act)
+        found: Any = acts(_tensors(obs), _with_tensors(info))
         return {name: value.numpy() for name, value in found.items()}
 
-    def _in_own_stream(self, obs: dict[str, torch.Tensor], info: ActInfo) -> Any:
+    def _in_own_stream(
+        self, method: Callable[..., Any], given: dict[str, torch.Tensor], info: ActInfo
+    ) -> Any:
         outside = torch.get_rng_state()
         torch.set_rng_state(self._state)
         try:
-            return self._module.act(obs, info)  # type: ignore[operator]
+            return method(given, info)
         finally:
             self._state = torch.get_rng_state()
             torch.set_rng_state(outside)
 
     @torch.inference_mode()
+    def answer(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
+        """What the module's ``answer`` returns, as arrays."""
+        found: Any = self.module.answer(_tensors(obs), _with_tensors(info))  # type: ignore[operator]
+        return {name: value.numpy() for name, value in found.items()}
+
+    @torch.inference_mode()
+    def draw(self, answer: dict[str, Array], info: ActInfo) -> dict[str, Array]:
+        """What the module's ``draw`` returns, as arrays."""
+        draw: Any = self.module.draw
+        drawn = draw if self._own else partial(self._in_own_stream, draw)
+        found: Any = drawn(_tensors(answer), info)
+        return {name: value.numpy() for name, value in found.items()}
+
+    @torch.inference_mode()
     def values(self, obs: dict[str, Array], info: ActInfo) -> Floats:
-        """Values (B,) float32; a module without ``value`` is asked to act."""
-        if not hasattr(self._module, "value"):
+        """Values (B, *shape) float32; a module without ``value`` is asked to act."""
+        if not hasattr(self.module, "value"):
             return self.act(obs, info)["values"]
         state = (_with_tensors(info).state,) if info.state else ()
-        found: torch.Tensor = self._module.value(_tensors(obs), *state)  # type: ignore[operator]
+        found: torch.Tensor = self.module.value(_tensors(obs), *state)  # type: ignore[operator]
         return found.float().numpy()
+
+
+class TextActor(TorchActor):
+    """Acts with a ``TextPolicy`` that reads each token of a text once for each version."""
+
+    def __init__(self, module: TextPolicy, seed: int) -> None:
+        super().__init__(module, seed)
+        self._cache = module.cache = TextCache(*module.sizes)
+
+    def bind(self, flat: Floats) -> None:
+        """Act with these parameters from now on, and forget what was read with others."""
+        super().bind(flat)
+        self._cache.forget()
 
 
 def _tensors(arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from artos.envs.spec import EnvSpec
 from artos.policies.acting import ACTOR_CRITIC, ActInfo
-from artos.policies.distributions import head_for
+from artos.policies.distributions import OUT, head_for
 from artos.policies.encoders import Encoder
 from artos.policies.masks import masked
 from artos.policies.twin_mlp import apply_heads, orthogonal
@@ -106,12 +106,25 @@ class RecurrentActorCritic(nn.Module):
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
         """Sample: ``actions`` (B, *shape), ``log_probs``, ``values`` (B,), and the new state."""
+        return self.draw(self.answer(obs, info), info)
+
+    def answer(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+        """What the weights say of each row: all that ``draw`` needs, and no chance in it."""
         policy, critic = self._remember(self.encoder(obs).unsqueeze(0), info.state[MEMORY])
         out, values = self._heads(policy[0], critic[0])
-        out = masked(out, obs)
-        actions, logs = self.head.sample(out, self.generator, greedy=info.greedy)
         memory = torch.cat((policy[0], critic[0]), -1)
-        return {"actions": actions, "log_probs": logs, "values": values, MEMORY: memory}
+        given = self.head.given(len(out))
+        return {OUT: masked(out, obs), "values": values, MEMORY: memory, **given}
+
+    def draw(self, answer: dict[str, Tensor], info: ActInfo) -> dict[str, Tensor]:
+        """What ``act`` returns, of an ``answer``: by no weights, so any process may do it."""
+        actions, logs = self.head.sample(
+            answer[OUT], self.generator, greedy=info.greedy, given=answer
+        )
+        return {
+            "actions": actions, "log_probs": logs, "values": answer["values"],
+            MEMORY: answer[MEMORY],
+        }  # fmt: skip
 
     def value(self, obs: Obs, state: State) -> Tensor:
         """Values (B,) of observations after a state."""

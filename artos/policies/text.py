@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
@@ -11,6 +13,7 @@ from artos.errors import Refused
 from artos.policies.acting import ActInfo
 from artos.policies.choosing import instead_of
 from artos.policies.distributions import Categorical
+from artos.policies.text_cache import LayerRead, TextCache
 from artos.specs.keys import OBSERVATIONS
 
 Obs = dict[str, Tensor]
@@ -37,13 +40,14 @@ class TextPolicy(nn.Module):
     """Scores each token to come by those before it (Radford et al. 2019, in small).
 
     Texts are of up to L tokens, and hold 0 where nothing is written yet. Each call reads the whole
-    text again: nothing is kept that could be of older weights.
+    text again, unless there is a ``cache``: whoever binds other weights has it forget.
 
     Raises:
         Refused: the environment is no text, or ``width`` does not divide by ``heads``.
     """
 
     outputs: tuple[str, ...] = ("log_probs",)
+    cache: TextCache | None
 
     def __init__(self, spec: EnvSpec, width: int = 96, layers: int = 2, heads: int = 4) -> None:
         super().__init__()
@@ -56,6 +60,7 @@ class TextPolicy(nn.Module):
         self.place = nn.Embedding(spec.parts[0].shape[0], width)
         self.blocks = nn.Sequential(*(_Block(width, heads) for _ in range(layers)))
         self.norm, self.out = nn.LayerNorm(width), nn.Linear(width, self.head.width)
+        self.sizes, self.cache = (layers, heads, width), None
 
     def scores(self, text: Tensor, lengths: Tensor) -> Tensor:
         """Logits (B, k, tokens) of what follows the first ``lengths`` (B, k) tokens of each text.
@@ -71,11 +76,22 @@ class TextPolicy(nn.Module):
         """``actions`` (B,) int64, the next tokens, and their ``log_probs`` (B,)."""
         text = obs[OBSERVATIONS]
         lengths = lengths_of(text)
-        if not torch.compiler.is_compiling():  # an exported program has one shape
-            text = text[:, : max(1, int(lengths.max()))]
-        logits = self.scores(text, lengths.unsqueeze(1)).squeeze(1)
+        if self.cache is not None:
+            logits = self.cache.scores(text, lengths, self._read)
+        else:
+            if not torch.compiler.is_compiling():  # an exported program has one shape
+                text = text[:, : max(1, int(lengths.max()))]
+            logits = self.scores(text, lengths.unsqueeze(1)).squeeze(1)
         actions, log_probs = self.head.sample(logits, greedy=info.greedy)
         return {"actions": actions, "log_probs": log_probs}
+
+    def _read(self, tokens: Tensor, places: Tensor, read: Sequence[LayerRead]) -> Tensor:
+        """Logits (n, tokens) behind the last of ``tokens`` (n, m), which follow what was read."""
+        seen = self.token(tokens) + self.place(places)
+        for block, layer in zip(self.blocks, read, strict=True):
+            seen = block(seen, layer)
+        found: Tensor = self.out(self.norm(seen[:, -1]))
+        return found
 
 
 class _Block(nn.Module):
@@ -86,10 +102,14 @@ class _Block(nn.Module):
         self.asks, self.mix = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, read: LayerRead | None = None) -> Tensor:
         parts = self.asks(self.before(x)).unflatten(-1, (3, self._heads, -1))
         query, key, value = parts.permute(2, 0, 3, 1, 4)
-        met = scaled_dot_product_attention(query, key, value, is_causal=True)
+        if read is None:
+            met = scaled_dot_product_attention(query, key, value, is_causal=True)
+        else:
+            key, value, seen = read.take(key, value)
+            met = scaled_dot_product_attention(query, key, value, attn_mask=seen)
         x = x + self.mix(met.transpose(1, 2).flatten(2))
         thought: Tensor = self.narrow(nn.functional.gelu(self.wide(self.between(x))))
         return x + thought

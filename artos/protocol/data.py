@@ -10,6 +10,7 @@ from msgspec import field
 from artos.protocol.message import NOTHING, Bulk, Message
 from artos.specs.fields import Count, Line, Name, Seconds, Small, Version, Word
 from artos.specs.keys import PARAMS
+from artos.specs.members import LEARNER
 
 # -- transfer agent <-> replay buffer: experience and weights --------------------------------------
 
@@ -64,11 +65,12 @@ class RowsTaken(Message, frozen=True, tag=True):
 class Pull(Message, frozen=True, tag=True):
     """Agent → replay: I have weights of version ``have``; answered once there are newer ones.
 
-    ``past`` are the past versions that are kept here.
+    ``past`` are the past versions that are kept here, ``learner`` is whose weights they are.
     """
 
     have: Version
     past: tuple[Count, ...] = ()
+    learner: Line = LEARNER
 
 
 class Weights(Bulk, frozen=True, tag=True):

@@ -27,6 +27,13 @@ class Claim(msgspec.Struct, frozen=True, array_like=True):
     env: EnvOrAll = ALL
 
 
+class Requested(msgspec.Struct, frozen=True):
+    """An actor has asked a server for something, from one of the seats that it has there."""
+
+    actor: Count
+    seat: Count = 0
+
+
 class Invoke(msgspec.Struct, frozen=True, tag=True):
     """Node → member: a trigger fired; run ``method``. Answered by ``Done`` or ``Failed``.
 

@@ -33,6 +33,11 @@ ENV_ARGS = "env_args"
 """The setting that holds arguments of the environment, text or plain data by name."""
 _ELSEWHERE = ("seed", "deadline")
 """Arguments of a run that are not settings of its workload."""
+_OF_CENTRAL = ("inference", "splits", "answer_batch", "answer_wait")
+_NOT_CENTRAL = (
+    "actors of this workload act by themselves; central inference is for algorithms with a policy "
+    "and its value, such as ppo, a2c, impala or appo, and in a file of your own for an AskingActor"
+)
 _COUNTS = ("envs", "steps")
 """Settings that are at least 1."""
 EVERY = (
@@ -307,6 +312,8 @@ def _unknown(name: str, known: Sequence[str]) -> str:
         return f"this workload sets {name} itself: leave out {_FLAGS[name]}"
     if name in _ELSEWHERE:
         return f"unknown setting {name!r}: write --{name}"
+    if name in _OF_CENTRAL:
+        return f"unknown setting {name!r}: {_NOT_CENTRAL}"
     near = closest(name, [*known, *EVERY, *sorted(NAMES)])
     return f"unknown setting {name!r}{near} (`artos explain WORKLOAD` lists all)"
 

@@ -10,15 +10,24 @@ from xxhash import xxh3_64_hexdigest
 
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.model_block import ObjectSpec
+from artos.buffer.request_block import RequestSpec
 from artos.buffer.samplers.patterns import Draw
 from artos.buffer.shm_folder import PREFIX
 from artos.specs.actor_count import Actors, Manual
 from artos.specs.configuration import Changeable
 from artos.specs.data import DataSet
 from artos.specs.elastic import Elastic
-from artos.specs.keys import EVALUATION, OTHER_VERSIONS, CheckpointSetting, DataKey, OnFull
+from artos.specs.keys import (
+    EVALUATION,
+    OTHER_VERSIONS,
+    CheckpointSetting,
+    DataKey,
+    OnFull,
+    read_as,
+)
 from artos.specs.members import LEARNER, Member, Members
 from artos.specs.reference import Reference
+from artos.specs.servers import ServerSpec
 
 CPU, POOL = "cpu", "pool"
 """What ``Plan.device`` may be, beside ``cuda:N``."""
@@ -111,6 +120,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Rows that are there from the start."""
     changeable: tuple[Changeable, ...] = ()
     """Settings of the learner that may change while the run goes."""
+    servers: tuple[ServerSpec, ...] = ()
+    """The roles that answer."""
     settable: tuple[Changeable, ...] = ()
     """Settings of the environments that may change while the run goes."""
     learner: str = LEARNER
@@ -171,15 +182,25 @@ class Plan(msgspec.Struct, frozen=True):
         evaluates = EVALUATION in self.triggers
         threads = {self.learner: self.threads}
         threads |= {each.learner: each.threads for each in self.beside}
+        servers = {each.name: each.threads for each in self.servers}
         return Members.of_run(
-            self.actors, learners=threads, evaluates=evaluates, replicas=self.replicas
-        )
+            self.actors, learners=threads, evaluates=evaluates, servers=servers,
+            replicas=self.replicas,
+        )  # fmt: skip
 
     @property
     def evaluated(self) -> tuple[ObjectSpec, ...]:
-        """What the evaluator is handed: the weights alone; empty if nothing is evaluated."""
-        weights = self.objects[:1] if EVALUATION in self.triggers else ()
-        return tuple(ObjectSpec(each.name, each.public, 1, 2) for each in weights)
+        """What the evaluator is handed: the weights, with what actors read of other learners.
+
+        Empty if nothing is evaluated.
+        """
+        if EVALUATION not in self.triggers:
+            return ()
+        arrays = list(self.objects[0].public)
+        for name in self.read_learners:
+            weights = self.of(name).objects[0].public
+            arrays += [msgspec.structs.replace(a, name=read_as(a.name, name)) for a in weights]
+        return (ObjectSpec(self.objects[0].name, tuple(arrays), 1, 2),)
 
     def checksums(self) -> dict[str, str]:
         """Checksums of the parts that what a member holds depends on, by name."""
@@ -193,6 +214,10 @@ class Plan(msgspec.Struct, frozen=True):
         return BlockSpec(
             actor, self.data_keys, self.capacity, self.envs, self.consumers, self.on_full
         )
+
+    def requests(self) -> dict[str, RequestSpec]:
+        """The layouts of the blocks of servers, by name."""
+        return {each.name: RequestSpec(each, self.actors) for each in self.servers}
 
     def data_blocks(self) -> dict[str, BlockSpec]:
         """The layouts of the blocks of data sets, which are numbered after those of the actors."""
@@ -224,6 +249,10 @@ class Site(msgspec.Struct, frozen=True):
     def data_path(self, name: str) -> Path:
         """File of the block of a data set."""
         return Path(self.folder) / f"data-{name}"
+
+    def requests_path(self, server: str) -> Path:
+        """File of the requests to a server."""
+        return Path(self.folder) / f"requests-{server}"
 
     @property
     def model_path(self) -> Path:

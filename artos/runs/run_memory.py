@@ -21,6 +21,8 @@ from artos.buffer.mailbox import Board, board_bytes
 from artos.buffer.model_block import ModelBlock, block_bytes
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.buffer.past_versions import KeepingRegion, past_of, pinned
+from artos.buffer.request_block import RequestBlock
+from artos.buffer.request_block import block_bytes as request_bytes
 from artos.buffer.segment import free_bytes
 from artos.buffer.shm_folder import PREFIX, ShmFolder, reap_orphans
 from artos.errors import MemoryTooSmall, ShmTooSmall
@@ -72,6 +74,8 @@ class RunMemory(Closing):
             """The model blocks of the learners beside the first."""
             self.blocks = self._blocks()
             self._fill_data()
+            for server, spec in plan.requests().items():
+                RequestBlock.create(self.site.requests_path(server), spec)
             for learner in plan.learners if plan.replicas > 1 else ():
                 Gathering.create(self.site.gathering_of(learner), plan.replicas)
             if plan.evaluated:
@@ -95,6 +99,15 @@ class RunMemory(Closing):
     def _fill_data(self) -> None:
         for each, spec in zip(self.plan.data, self.plan.data_blocks().values(), strict=True):
             filled(self.site.data_path(each.name), spec, each)
+
+    @property
+    def version(self) -> int:
+        """The newest version of the weights that an actor here can act with.
+
+        -1 while there is none, of them or of another learner that actors read.
+        """
+        read = (self.beside[name][MODEL] for name in self.plan.read_learners)
+        return -1 if any(each.version < 0 for each in read) else self.weights.version
 
     def model_of(self, learner: str) -> ModelBlock:
         """The model block of a learner."""
@@ -204,6 +217,7 @@ def needed_bytes(plan: Plan) -> int:
     """Bytes of shared memory that a run of this plan takes."""
     blocks = sum(Layout(plan.block(actor)).size for actor in range(plan.actors))
     blocks += sum(Layout(spec).size for spec in plan.data_blocks().values())
+    blocks += sum(request_bytes(spec) for spec in plan.requests().values())
     models = block_bytes(plan.objects) + (block_bytes(plan.evaluated) if plan.evaluated else 0)
     models += sum(block_bytes(each.objects) for each in plan.beside)
     together = gathering_bytes(plan.replicas) * len(plan.learners) if plan.replicas > 1 else 0

@@ -21,18 +21,22 @@ import numpy as np
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.data_block import DataBlock
+from artos.buffer.desk import Bell, Desk
 from artos.buffer.gathering import Gathering
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
+from artos.buffer.request_block import RequestBlock
 from artos.buffer.samplers.drawn_batch import sampler_of
+from artos.clock import SystemClock
 from artos.envs.known import KNOWN
 from artos.errors import BadRow, ReplicaLost
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
 from artos.learners.replicas import ALONE
 from artos.protocol.invocations import Failed, Ready, StartKind, Waits
-from artos.runs.loader import load_workload
+from artos.runs.loader import load_object, load_workload
 from artos.runs.plan import Plan, Site
+from artos.runtime.answering import Gathers, ServerRole
 from artos.runtime.device_meter import meter_of
 from artos.runtime.forkable import survives_a_fork
 from artos.runtime.member import (
@@ -44,11 +48,12 @@ from artos.runtime.member import (
     no_duties,
     serve,
 )
-from artos.runtime.other_learners import other_learners
+from artos.runtime.other_learners import PeerStates, other_learners
 from artos.runtime.replicable import device_of_replica
 from artos.runtime.shared_cores import SharedCores
 from artos.specs.contracts import Actor
-from artos.specs.members import ACTORS, EVALUATOR, LEARNER
+from artos.specs.members import ACTORS, EVALUATOR, LEARNER, SERVER, Member
+from artos.specs.servers import ServerContext
 from artos.specs.workload import Workload
 from artos.system import child
 from artos.system.exit_report import START_SECONDS
@@ -60,8 +65,17 @@ if TYPE_CHECKING:
     from artos.runtime.replica_group import ReplicaGroup
 
 MODEL = "model_param"
-_SHARE = 0.9
-"""Of the time that the run gives a member, what replicas wait for each other."""
+BellOf = Callable[[str], Bell]
+_PATIENCE = 0.9
+"""Share of the run's deadline: an actor says whose answer does not come before it is killed.
+
+Replicas of a learner wait for each other for that share of the time that the run gives them.
+"""
+
+
+def no_bell(server: str) -> Bell:
+    """Of a plan without servers."""
+    raise KeyError(server)
 
 
 def seed_of(seed: int, *path: int) -> int:
@@ -69,20 +83,41 @@ def seed_of(seed: int, *path: int) -> int:
     return int(np.random.SeedSequence([seed, *path]).generate_state(1)[0] >> 1)
 
 
-def actor_role(plan: Plan, site: Site, model: ModelBlock) -> tuple[ActorRole, int]:
-    """Set up an actor as one part of a process; returns the role and its incarnation."""
-    context, actor = actor_context(plan, site), _workload(plan).actor
+def actor_role(
+    plan: Plan, site: Site, model: ModelBlock, bell: BellOf = no_bell
+) -> tuple[ActorRole, int]:
+    """Set up an actor as one part of a process; returns the role and its incarnation.
+
+    ``bell`` is how it wakes a server, by the server's name.
+    """
+    context, actor = actor_context(plan, site, bell), _workload(plan).actor
     others = other_learners(plan, site, actor.reads) if plan.read_learners else None
     return ActorRole(actor, context, model[MODEL], others), context.incarnation
 
 
-def actor_context(plan: Plan, site: Site) -> ActorContext:
+def actor_context(plan: Plan, site: Site, bell: BellOf = no_bell) -> ActorContext:
     """Take over the block of the actor that ``site`` names, as its next incarnation."""
     number = site.member.rank
     block = ActorBlock.attach(site.block_path(number))
     incarnation = block.begin_incarnation()
     seed = seed_of(plan.seed, number, incarnation, plan.resumes)
-    return ActorContext(plan, number, incarnation, block, seed)
+    desks = {}
+    for spec in plan.servers:
+        requests, ring = RequestBlock.attach(site.requests_path(spec.name)), bell(spec.name)
+        patience = _PATIENCE * plan.deadline
+        desks[spec.name] = [
+            Desk(requests, number, seat, ring, patience) for seat in range(spec.seats)
+        ]
+    return ActorContext(plan, number, incarnation, block, seed, desks=desks)
+
+
+def bells(plan: Plan, site: Site) -> BellOf:
+    """How the actor that ``site`` names wakes servers, and is woken: by the board's mailboxes."""
+    if not plan.servers:
+        return no_bell
+    board = Board.attach(site.board_path, site.members)
+    own = board.down(site.member).doorbell
+    return lambda server: Bell(board.down(Member(server)).doorbell.ring, own.wait, own.drain)
 
 
 def prepared_actor(plan: Plan, *, environments: bool = True) -> Actor:
@@ -138,7 +173,7 @@ def learner_role(
         LearnerContext(
             plan, module, plan.seed, plan.threads, blocks, publish, device,
             lambda what: report(Waits(what)), cores.look if cores else lambda: None, data,
-            group or ALONE,
+            group or ALONE, PeerStates(plan, site),
         )
     )  # fmt: skip
     if device != "cpu":
@@ -164,7 +199,7 @@ def _group(plan: Plan, site: Site, gathering: Gathering, device: str) -> Replica
     from artos.runtime.replica_group import ReplicaGroup  # noqa: PLC0415  # others are alone
 
     # Less than the run waits for a member, so that the error can name who is missing.
-    step, meeting = _SHARE * plan.deadline, _SHARE * max(START_SECONDS, plan.deadline)
+    step, meeting = _PATIENCE * plan.deadline, _PATIENCE * max(START_SECONDS, plan.deadline)
     return ReplicaGroup(
         Path(site.folder), gathering, site.member, site.starts, step, meeting, device
     )
@@ -209,6 +244,23 @@ def evaluator_role(plan: Plan, site: Site, episode_over: Callable[[], None]) -> 
 
     handed = ModelBlock.attach(site.evaluated_path)[MODEL]
     return EvaluatorRole(_workload(plan).actor, plan, handed, episode_over)
+
+
+def server_role(plan: Plan, site: Site, ring: Callable[[int], None]) -> ServerRole:
+    """Set up this process (or inline part) as a server; ``ring`` wakes an actor."""
+    (number,) = (n for n, each in enumerate(plan.servers) if each.name == site.member.role)
+    spec, workload = plan.servers[number], _workload(plan)
+    server = workload.answering[spec.name]
+    _settle_torch(plan, spec.threads)
+    server.setup(ServerContext(spec.name, workload.actor, plan.seed))
+    # By its name, as triggers stand on the floor above.
+    gathering: Callable[..., Gathers] = load_object("triggers.gathering:Gathering")
+    load = partial(load_object, folder=plan.reference.folder)
+    gathers = gathering(spec.target, plan.triggers[spec.target], load, SystemClock())
+    block = RequestBlock.attach(site.requests_path(spec.name))
+    weights = ModelBlock.attach(site.model_of(spec.of))[MODEL] if spec.of else None
+    # Readers are the actors, the node, and then the servers.
+    return ServerRole(server, block, gathers, ring, weights, plan.actors + 1 + number)
 
 
 def _settle_torch(plan: Plan, threads: int) -> None:
@@ -288,7 +340,10 @@ def _serve(site: Site, start: StartKind, build: Callable[[Line], tuple[Role, int
         return 3
     device = getattr(role, "device", "")
     line.send(Ready(time.perf_counter() - began, incarnation, start, device=device))
-    status = serve(role, line, getattr(role, "idle", no_duties))
+    if isinstance(role, ServerRole):
+        status = role.serve(line)
+    else:
+        status = serve(role, line, getattr(role, "idle", no_duties))
     role.close()
     return status
 
@@ -319,11 +374,19 @@ def _evaluator(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
 
 def _actor(prepared: PreparedActor, site: Site) -> tuple[Role, int]:
     """Set an actor up, in the same steps whether it was prepared long ago or just now."""
-    context = actor_context(prepared.plan, site)
+    context = actor_context(prepared.plan, site, bells(prepared.plan, site))
     own_streams(context.seed)
     plan, actor, model = prepared.plan, prepared.actor, ModelBlock.attach(site.model_path)
     others = other_learners(plan, site, actor.reads) if plan.read_learners else None
     return ActorRole(actor, context, model[MODEL], others), context.incarnation
+
+
+def _server(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
+    del line
+    own_streams(plan.seed)
+    board = Board.attach(site.board_path, site.members)
+    down = [board.down(member).doorbell for member in site.members.of(ACTORS)]
+    return server_role(plan, site, lambda actor: down[actor].ring()), 0
 
 
 _SET_UP: dict[str, Callable[[Plan, Site, Line], tuple[Role, int]]] = {
@@ -339,5 +402,6 @@ _SET_UP: dict[str, Callable[[Plan, Site, Line], tuple[Role, int]]] = {
     ),
     EVALUATOR: _evaluator,
     ACTORS: lambda plan, site, _: _actor(PreparedActor(plan, prepared_actor(plan)), site),
+    SERVER: _server,
 }
 """How the process of a member is set up, by the kind of its role."""

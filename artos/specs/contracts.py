@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from artos.runs.plan import Plan
     from artos.specs.configuration import Changeable
     from artos.specs.keys import DataKey, ObjectKey
+    from artos.specs.servers import Server
 
 _ON_CPU = ("auto", "cpu")
 
@@ -76,6 +77,8 @@ class Actor:
     """A past version is kept of each so many."""
     bound: Bound = Bound()
     """The version of ``bind``, with what it reads; set before ``bind`` is called."""
+    servers: Mapping[str, Server] = MappingProxyType({})
+    """By name those that it asks, unless the workload has others of these names."""
 
     def data_keys(self) -> Sequence[DataKey]:
         """The keys that it writes; may build an environment once to find out."""
@@ -184,6 +187,12 @@ class Learner:
         A learner's process that is begun later is told so again. By default the attribute is set.
         """
         setattr(self, name, value)
+
+    def made(self, version: int) -> None:
+        """``live`` was published as this version: pass it on to who does not read it in the run.
+
+        Called with the newest version, too, when a process goes on from it.
+        """
 
     def layout(self) -> Sequence[tuple[str, tuple[int, ...]]]:
         """Names and shapes inside ``params``; empty for a vector without parts."""

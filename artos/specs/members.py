@@ -13,14 +13,19 @@ from msgspec import Meta
 
 LEARNER, ACTORS, EVALUATOR = "learner", "actors", "evaluator"
 TEMPLATE, CONTROL = "template", "control"
+SERVER = "server"
+"""The kind of a role that answers, which has a name of its own."""
 TRANSFER = "transfer"
 """The target without members: rows are shipped to the replay buffer."""
 SET = "set"
 """The role of what ``artos set`` sets, which is named in place of a method: ``set.learner.lr``."""
-NOT_LEARNERS = (ACTORS, EVALUATOR, TEMPLATE, CONTROL, TRANSFER, SET)
+ENV = "env"
+"""Begins the names of settings of the environments: ``env.difficulty``."""
+NOT_LEARNERS = (ACTORS, EVALUATOR, TEMPLATE, CONTROL, TRANSFER, SET, ENV)
 """Names that mean something else in tables and journals, so no learner can have them."""
 
 _ONE = MappingProxyType({LEARNER: 1})
+_NONE: Mapping[str, int] = MappingProxyType({})
 
 _MAIL = 32 << 10
 _MAIL_OF_MANY_CLAIMS = 256 << 10
@@ -78,19 +83,14 @@ class Members(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def of_run(
-        cls,
-        actors: int,
-        *,
-        learners: Mapping[str, int] = _ONE,
-        evaluates: bool = False,
-        replicas: int = 1,
-    ) -> Members:
+        cls, actors: int, *, learners: Mapping[str, int] = _ONE, evaluates: bool = False,
+        servers: Mapping[str, int] = _NONE, replicas: int = 1,
+    ) -> Members:  # fmt: skip
         """The ``learners`` with their threads, actors, the evaluator if there is one, and guests.
 
-        Of each learner there are so many ``replicas``.
-
-        Guests are the template that actors are cloned from, and the process that changes a run from
-        outside (``artos scale``).
+        Of each learner there are so many ``replicas``. Then come the ``servers``, with their
+        threads, too. Guests are the template that actors are cloned from, and the process that
+        changes a run from outside (``artos scale``).
         """
         learning = (
             Role(
@@ -102,8 +102,13 @@ class Members(msgspec.Struct, frozen=True, dict=True):
         sampling = Role(ACTORS, actors, ACTORS, idle="version {version}", samples=True, trains=True)
         evaluator = Role(EVALUATOR, kind=EVALUATOR, idle="a version to evaluate", hosted=True)
         guests = Role(TEMPLATE), Role(CONTROL)
+        answering = [
+            Role(name, kind=SERVER, idle="requests", hosted=True, threads=threads)
+            for name, threads in servers.items()
+        ]
         # What is started first stands first: a learner takes longest to be ready.
-        return cls((*learning, sampling, *guests, *((evaluator,) if evaluates else ())))
+        others = (*((evaluator,) if evaluates else ()), *answering)
+        return cls((*learning, sampling, *guests, *others))
 
     @cached_property
     def _rows(self) -> dict[str, tuple[int, Role]]:

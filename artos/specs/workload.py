@@ -12,6 +12,7 @@ from artos.specs.data import Rows
 from artos.specs.elastic import Elastic
 from artos.specs.keys import CheckpointSetting, DataKey, ObjectKey, OnFull
 from artos.specs.members import LEARNER
+from artos.specs.servers import Server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,10 @@ class Workload:
     there may be no actors at all (``actors=0``): then there are no environment steps, so
     ``total_steps`` limits nothing, and the run ends after ``total_updates``.
 
+    ``servers`` are roles that answer what actors ask them, by name, in addition to those that the
+    actor brings along: a judge, a reward model, central inference. ``"NAME.answer"`` in
+    ``triggers`` says when they do, ``RequestTrigger(batch, wait)`` of the server if it is left out.
+
     ``object_keys`` names further objects that the learner must publish, in addition to the weights
     and to the objects that triggers and scaling policies name.
 
@@ -55,6 +60,7 @@ class Workload:
     data_keys: Sequence[DataKey] = ()
     object_keys: Sequence[ObjectKey] = ()
     data: Mapping[str, Rows] = field(default_factory=dict)
+    servers: Mapping[str, Server] = field(default_factory=dict)
     actors: Annotated[ActorsSetting, "how many processes sample, and when that changes"] = 2
     steps: Annotated[int, "steps of each environment in a round"] = 128
     capacity: Annotated[int, "rows kept per actor; 0: just enough for the triggers"] = 0
@@ -78,6 +84,11 @@ class Workload:
         """All learners by name, first the one whose weights actors act with."""
         first = {} if self.learner is None else {LEARNER: self.learner}
         return {**first, **self.learners}
+
+    @property
+    def answering(self) -> dict[str, Server]:
+        """All servers by name: those of the actor, and those given here."""
+        return {**self.actor.servers, **self.servers}
 
     @property
     def scaling(self) -> Actors:

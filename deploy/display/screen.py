@@ -68,7 +68,7 @@ def phase(status: Status) -> str:
     actors = [what for who, what in status.waits.items() if who.startswith(_ACTOR)]
     ready = sum(what != _STARTING for what in actors)
     if status.waits.get(_LEARNER) == _STARTING:
-        return "the learner"
+        return f"the {_LEARNER}"
     if status.version < 0:
         return "first weights"
     if not actors:
@@ -192,6 +192,9 @@ def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, T
     updates = _of(status.updates, status.total_updates, " of ")
     counts = {"updates": updates, "version": f"{status.version:,}"}
     yield "learning", _facts(counts, width)
+    if status.learners:
+        others = {name: _number(value) for name, value in status.learners.items()}
+        yield "others", _facts(others, width)
     lag = {"mean": _lag(status.lag_mean), "max": _lag(status.lag_max)}
     if status.rows_stale or status.empty_draws:
         lag |= {"too old": f"{status.rows_stale:,} rows", "empty draws": f"{status.empty_draws:,}"}

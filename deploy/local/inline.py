@@ -9,12 +9,14 @@ from functools import partial
 
 import msgspec
 
+from artos.buffer.desk import Bell
 from artos.errors import CheckpointFault
 from artos.protocol.invocations import Done, Invoke, Ready, Waits
 from artos.protocol.usage import Usage
 from artos.runs.loader import user_imports
 from artos.runs.plan import Site
 from artos.runs.run_memory import RunMemory
+from artos.runtime.answering import ServerRole
 from artos.runtime.leased import LeasedRole
 from artos.runtime.member import Role, Stopped, guarded
 from artos.runtime.serving import (
@@ -22,8 +24,9 @@ from artos.runtime.serving import (
     any_learner_role,
     evaluator_role,
     failed_to_start,
+    server_role,
 )
-from artos.specs.members import ACTORS, EVALUATOR, LEARNER, Member
+from artos.specs.members import ACTORS, EVALUATOR, LEARNER, SERVER, Member
 from artos.system.snapshot import (
     NotKept,
     Snapshot,
@@ -81,7 +84,8 @@ class Inline:
                 self._told_to_stop,
             ),
             EVALUATOR: lambda site: evaluator_role(node.plan, site, lambda: None),
-            ACTORS: lambda site: actor_role(node.plan, site, node.model)[0],
+            ACTORS: lambda site: actor_role(node.plan, site, node.model, self._bell)[0],
+            SERVER: lambda site: server_role(node.plan, site, lambda _: None),
         }
 
     def queue(self, member: Member, call: Invoke) -> None:
@@ -204,6 +208,16 @@ class Inline:
         device = getattr(self._roles[member], "device", "")
         coordinator.receive(member, Ready(0.0, device=device))
         coordinator.look(member)
+
+    def _bell(self, server: str) -> Bell:
+        """How an actor asks a server: it is called, and has answered when it returns."""
+
+        def ring() -> None:
+            role = self._roles[Member(server)]
+            assert isinstance(role, ServerRole)
+            role.answer_all()
+
+        return Bell(ring)
 
     def _report(self, member: Member, waits: Waits) -> None:
         if self._coordinator is not None:

@@ -122,7 +122,7 @@ class Model(Learner):
         return {"worst": float(self.understood.min())}
 
 
-def workload(total_updates: int = 1_000, lr: float = 8.0) -> Workload:
+def workload(total_updates: int = 400, lr: float = 8.0) -> Workload:
     """What ``artos run my_two_policies.py:workload`` runs; every argument is a ``--set``."""
     return Workload(
         name="two-policies",

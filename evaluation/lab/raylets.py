@@ -22,6 +22,8 @@ from evaluation.lab.layer import ended, printed
 from evaluation.lab.namespaces import until
 
 PACKAGE = "ray==2.60.0"
+_EQUAL = {"RAY_worker_niceness": "0"}
+"""Ray starts workers at niceness 15, and others would have the CPUs of this one machine first."""
 _SERVE = """
 import json, os, sys, ray
 from ray.cluster_utils import Cluster
@@ -142,7 +144,7 @@ def real_ray(python: Path, log: Path) -> Iterator[RealRay]:
             process = subprocess.Popen(
                 [python, "-c", _SERVE, memory], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=said, text=True, start_new_session=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, **_EQUAL, "PYTHONPATH": str(ROOT)},
             )  # fmt: skip
         with process:
             try:
@@ -196,7 +198,7 @@ def autoscaled_ray(
     token.write_text(secrets.token_hex(32))
     access = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
     env = {
-        **os.environ, **access, "PYTHONPATH": str(ROOT), "RAY_FAKE_CLUSTER": "1",
+        **os.environ, **access, **_EQUAL, "PYTHONPATH": str(ROOT), "RAY_FAKE_CLUSTER": "1",
         "AUTOSCALER_UPDATE_INTERVAL_S": "1",
     }  # fmt: skip
     with log.open("w") as said, tempfile.TemporaryDirectory(prefix="ray-") as scratch:

@@ -14,7 +14,7 @@ import numpy as np
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ObjectSpec
 from artos.envs.spec import ActionSpec, EnvSpec, Part
-from artos.policies.acting import ACTOR_CRITIC, BOOTSTRAPS, output_keys
+from artos.policies.acting import Declared
 from artos.policies.build import Policy, build_policy
 from artos.runs.plan import Plan
 from artos.runs.run_memory import MODEL
@@ -48,7 +48,7 @@ def weights(readers: int) -> ObjectSpec:
 
 def keys(*, once: bool) -> tuple[DataKey, ...]:
     """The data keys of a row, with every frame stored once or with whole stacks."""
-    found = (*SPEC.data_keys(), *output_keys(ACTOR_CRITIC), BOOTSTRAPS)
+    found = (*SPEC.data_keys(), *Declared().outputs, *Declared().bootstraps)
     whole = DataKey(OBSERVATIONS, (STACK, *FRAME), "uint8")
     return found if once else (whole, *found[1:])
 

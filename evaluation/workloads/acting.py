@@ -6,10 +6,14 @@ published again for every batch, so actors bind, sample and commit exactly as in
 
 from __future__ import annotations
 
+from typing import Literal
+
+from artos.actors.asking import AskingActor
 from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.batch import Batch
 from artos.learners.torch_learner import TorchLearner
 from artos.policies.build import Policy
+from artos.policies.inference import Inference
 from artos.protocol.invocations import Invoke
 from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
@@ -31,9 +35,19 @@ def workload(
     *,
     envs: int = 4,
     steps: int = 128,
+    inference: Literal["actor", "central"] = "actor",
+    splits: int = 1,
+    batch: int = 1,
+    wait: float = 0.0,
 ) -> Workload:
-    """Actors that sample one round ahead of a learner that does nothing."""
+    """Actors that sample one round ahead of a learner that does nothing.
+
+    With ``inference=central`` a server evaluates the policy; see ``AskingActor``.
+    """
     actor = RolloutActor(env, Policy(), envs)
+    if inference == "central":
+        server = Inference(batch, wait)
+        actor = AskingActor(env, Policy(), envs, splits=splits, server=server)
     keys = tuple(key.name for key in actor.data_keys())
     return Workload(
         name="acting",

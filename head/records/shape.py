@@ -13,6 +13,7 @@ from artos.specs.actor_count import Schedule
 from artos.specs.fields import MOST, Count, Few
 from artos.specs.keys import EVALUATION
 from artos.specs.reference import Reference
+from triggers.targets import parsed
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -37,7 +38,11 @@ class Shape(msgspec.Struct, frozen=True):
             reference=Reference(""), name=name, env="", seed=0, capacity=self.steps,
             on_full="wait", data_keys=(), objects=(), layout=(), methods={},
             actors=self.actors, envs=self.envs, steps=self.steps,
-            triggers={t: each for t, each in self.triggers.items() if t != EVALUATION},
+            triggers={
+                t: each
+                for t, each in self.triggers.items()
+                if not (t == EVALUATION or parsed(t).answers)
+            },
             non_publishing=self.non_publishing,
             total_steps=self.total_steps, total_updates=self.total_updates,
             scaling=Schedule(dict(schedule)) if schedule else None,

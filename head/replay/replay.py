@@ -140,8 +140,12 @@ class Replay(Closing):
         self._rings = {
             actor: Rings(ActorBlock.attach(site.block_path(actor))) for actor in range(plan.actors)
         }
-        region = ModelBlock.attach(site.model_path)[MODEL]
-        self._weights = WeightStore(region, orders.weights_dtype)
+        self._weights = {
+            learner: WeightStore(
+                ModelBlock.attach(site.model_of(learner))[MODEL], orders.weights_dtype
+            )
+            for learner in (plan.learner, *plan.read_learners)
+        }
         self._counters = Counters(orders.counters_path, REPLAY_COUNTS)
         self._faults = Faults(counted=partial(self._counters.add, "faults"))
         self._row_bytes = {key.name: key.row_bytes(plan.envs) for key in plan.block(0).all_keys}
@@ -300,10 +304,15 @@ class Replay(Closing):
                 for known in self._receiver.greet(who, message):
                     self._send(who, known)
             case Pull():
-                self._pulls[who] = message
-                self._send_weights([who])
+                self._pull(who, message)
             case _:
                 raise BadMessage(f"a replay process takes no {type(message).__name__}")
+
+    def _pull(self, who: str, message: Pull) -> None:
+        if message.learner not in self._weights:
+            raise BadMessage(f"actors have no weights of a learner {message.learner!r}")
+        self._pulls[who] = message
+        self._send_weights([who])
 
     def _report_taken(self) -> None:
         """Tell agents which rows were taken and how much room there is."""
@@ -329,7 +338,12 @@ class Replay(Closing):
 
     def _send_weights(self, waiting: Sequence[str]) -> None:
         """Send weights to the agents whose pull asks for newer ones, piece by piece to all."""
-        newest = self._weights.version
+        of = {who: self._pulls[who].learner for who in waiting}
+        for learner, store in self._weights.items():
+            self._send_store(store, [who for who in waiting if of[who] == learner])
+
+    def _send_store(self, store: WeightStore, waiting: Sequence[str]) -> None:
+        newest = store.version
         waited = [who for who in waiting if self._pulls[who].have < newest]
         pulls = {who: self._pulls.pop(who) for who in waited}
         routes = {self._routes[who]: pull for who, pull in pulls.items() if self._is_reachable(who)}
@@ -339,7 +353,7 @@ class Replay(Closing):
             for message in messages if lacking else ():
                 self._push_weights(lacking, message)
 
-        for message in self._weights.newest(keep) if routes else ():
+        for message in store.newest(keep) if routes else ():
             self._push_weights(routes, message)
 
     def _push_weights(self, routes: Iterable[bytes], message: bytes) -> None:

@@ -27,6 +27,7 @@ from head.run.run import Run
 from triggers.pacing import hands_over_episodes
 from triggers.prewarm import PREWARM
 from triggers.table import Table
+from triggers.targets import parsed
 
 
 def connect(
@@ -51,9 +52,10 @@ def connect(
         model block, time        --evaluator.play-->  evaluation   --invocation-->  evaluator
         forecast                 --actors.prewarm-->  prewarming   --order-->       process managers
         whatever the table says  --set.NAME-->        configured   --settings-->    invocations
+        actor      --request-->  request block  --SERVER.answer-->  server  --answer-->  actor
 
     Firings are passed on by direct calls; invocations, by the ``passers`` of the members: through a
-    mailbox on this machine, by ZeroMQ to another node.
+    mailbox on this machine, by ZeroMQ to another node. A server checks itself what fires it.
     """
     run = Run(plan, ports, base_steps)
     limits = limits or FailureLimits.within(plan.deadline)
@@ -83,5 +85,6 @@ def connect(
         EVALUATOR: evaluation.fire,
         SET: configured.fire,
     }
-    run.wire(table, destinations, concerns)
+    here = {target: each for target, each in table.items() if not parsed(target).answers}
+    run.wire(here, destinations, concerns)
     return run

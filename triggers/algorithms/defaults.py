@@ -5,14 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from artos.actors.asking import AskingActor
 from artos.actors.rollout import RolloutActor
 from artos.errors import Refused
 from artos.learners.settings import ActorCriticSettings
 from artos.policies.build import Policy
+from artos.policies.inference import Inference
 from artos.policies.inputs import can_be_scaled, picture
 from artos.policies.recurrent import RecurrentActorCritic
 from artos.specs.actor_count import ActorsSetting, actors_of
 
+_OF_CENTRAL = {"splits": 1, "answer_batch": 1, "answer_wait": 0.0}
+_NOT_CENTRAL = "{} is of servers that answer actors: set inference=central, or leave it out"
 _SHARED = (
     "recurrent: policy and value share the CNN of {}'s pictures, and what the value learns must "
     "not change the policy: leave recurrent out, or run ppo"
@@ -28,8 +32,8 @@ def actor_critic(
     nothing that the value learns changes the policy.
 
     Raises:
-        Refused: ``normalize``, and an observation has no numbers but pictures; ``apart``, and a
-            memory sees pictures.
+        Refused: a setting of central inference without that; ``normalize``, and an observation has
+            no numbers but pictures; ``apart``, and a memory sees pictures.
     """
     shared: dict[str, Any] = {
         "hidden": settings.hidden, "normalize": settings.normalize, "correlation": correlation
@@ -37,10 +41,18 @@ def actor_critic(
     policy: Any = Policy(**shared, apart=apart)
     if settings.recurrent:
         policy = partial(RecurrentActorCritic, width=settings.memory, **shared)
-    actor = RolloutActor(
-        settings.env, policy, settings.envs, clip_rewards=settings.clip_rewards,
-        terminal_lives=settings.terminal_lives,
-    )  # fmt: skip
+    given: dict[str, Any] = {
+        "clip_rewards": settings.clip_rewards, "terminal_lives": settings.terminal_lives
+    }  # fmt: skip
+    if settings.inference == "central":
+        server = Inference(settings.answer_batch, settings.answer_wait)
+        actor: RolloutActor = AskingActor(
+            settings.env, policy, settings.envs, splits=settings.splits, server=server, **given
+        )
+    else:
+        if idle := [name for name in _OF_CENTRAL if getattr(settings, name) != _OF_CENTRAL[name]]:
+            raise Refused([_NOT_CENTRAL.format(name) for name in idle])
+        actor = RolloutActor(settings.env, policy, settings.envs, **given)
     require_numbers(actor, settings.normalize)
     if apart and settings.recurrent and any(picture(part) for part in actor.spec.features):
         raise Refused([_SHARED.format(actor.spec.name)])

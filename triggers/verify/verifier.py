@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from artos.buffer.layout import MAX_CONSUMERS
 from artos.runs.plan import Plan
-from artos.specs.keys import EVALUATION, VERSION_KEY
+from artos.specs.keys import ANSWER, EVALUATION, VERSION_KEY
 from artos.specs.members import ACTORS, EVALUATOR, SET, TRANSFER
 from artos.system.closest import closest
 from triggers.checks import unpublished
 from triggers.pacing import bounds_lag, parts_of
+from triggers.requests import request_faults
 from triggers.setting import settable, setting_faults
 from triggers.table import Table
 from triggers.targets import WITHOUT_A_METHOD, parsed
@@ -44,6 +45,7 @@ def faults(plan: Plan, table: Table) -> list[str]:
     return found or [
         *_edges(plan, table),
         *_shipping(plan, table),
+        *request_faults(plan, table),
         *non_publishing.faults(plan, table),
         *cycles.faults(plan, table),
     ]
@@ -55,17 +57,24 @@ def _targets(plan: Plan, table: Table) -> Iterator[str]:
         **{name: plan.methods.get(name, ()) for name in plan.learners},
         EVALUATOR: (parsed(EVALUATION).method,),
         TRANSFER: ("",),
+        **{server.name: (ANSWER,) for server in plan.servers},
         SET: tuple(settable(plan, table)),
     }
     for target in table:
         role, method = parsed(target)
         where = f"triggers[{target!r}]"
         if role not in known or (parsed(target).ships and method):
-            learners = ", ".join(f"{name}.METHOD" for name in plan.learners)
+            names = [
+                *(f"{name}.METHOD" for name in plan.learners),
+                *(s.target for s in plan.servers),
+            ]
+            learners = ", ".join(names)
             yield (
                 f"{where}: there is no {target!r}{closest(role, [*known])} "
                 f"(write {learners}, actors.METHOD, {EVALUATION}, {SET}.NAME or transfer)"
             )
+        elif method == ANSWER and role in plan.learners:
+            yield f"{where}: {ANSWER} is what servers do: give the learner's method another name"
         elif method not in known[role] and role == SET:
             can = ", ".join(f"{SET}.{name}" for name in known[SET]) or "nothing"
             near = closest(method, known[SET])

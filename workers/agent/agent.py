@@ -175,16 +175,20 @@ class Agent(Closing):
             self._faults,
         )
         board = Board.attach(orders.site.board_path, orders.site.members)
-        assembly = Assembly(ModelBlock.attach(orders.site.model_path)[MODEL])
-        pulling = Pulling(
-            self._opens(f"{orders.node}/weights"),
-            assembly,
-            partial(board.notify, board.members.publisher),
-            clock,
-            self._counters,
-            self._faults,
-        )
-        self._both: tuple[Shipping | Pulling, ...] = (self._shipping, pulling)
+        # On a worker there are those learners whose weights actors here have.
+        pulling = [
+            Pulling(
+                self._opens(f"{orders.node}/weights" + f".{each.role}" * bool(number)),
+                each.role,
+                Assembly(ModelBlock.attach(orders.site.model_of(each.role))[MODEL]),
+                partial(board.notify, board.members.publisher),
+                clock,
+                self._counters,
+                self._faults,
+            )
+            for number, each in enumerate(board.members.publishers)
+        ]
+        self._links: tuple[Shipping | Pulling, ...] = (self._shipping, *pulling)
         self._terms: dict[int, int] = {}
         self._deadline: Deadline | None = None
         self.orphaned = False
@@ -205,7 +209,7 @@ class Agent(Closing):
 
     def turn(self) -> None:
         """Sleep until something comes or is due, and handle it."""
-        polled: list[Any] = [socket for each in self._both for socket in each.link.sockets]
+        polled: list[Any] = [socket for each in self._links for socket in each.link.sockets]
         if not self._control_pipe.cut:
             polled.append(self._control_pipe.fileno())
         seconds = _TICK if self._deadline is None else min(_TICK, self._deadline.left)
@@ -227,7 +231,7 @@ class Agent(Closing):
         self._caches.engine.tick()
         if self._deadline is not None:
             self._caches.flush()
-        for each in self._both:
+        for each in self._links:
             each.turn(ready)
 
     def _use_terms(self, terms: dict[int, int]) -> None:
@@ -260,6 +264,6 @@ class Agent(Closing):
 
     def close(self) -> None:
         """Close all connections at once."""
-        for each in self._both:
+        for each in self._links:
             each.close()
         self._context.destroy(linger=0)

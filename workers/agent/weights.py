@@ -106,7 +106,7 @@ class Assembly:
 
 
 class Pulling(Closing):
-    """A long pull: asks for newer weights, gets them once there are any, and asks again.
+    """A long pull: asks for a learner's newer weights, gets them once they are there, asks again.
 
     ``published`` is called when a new version is published here.
     """
@@ -114,18 +114,20 @@ class Pulling(Closing):
     def __init__(
         self,
         opens: Callable[[], Socket],
+        learner: str,
         assembly: Assembly,
         published: Callable[[], None],
         clock: Clock,
         counters: Counters,
         faults: Faults,
     ) -> None:
-        self._assembly, self._published, self._counters = assembly, published, counters
+        self._learner, self._assembly = learner, assembly
+        self._published, self._counters = published, counters
         self.link = Link(opens, clock, self._pull, self._handle, counters, faults)
 
     def _pull(self) -> None:
         self._assembly.drop()
-        self.link.send(codec.encode(Pull(self._assembly.have, self._assembly.past)))
+        self.link.send(codec.encode(Pull(self._assembly.have, self._assembly.past, self._learner)))
 
     def turn(self, ready: Container[object]) -> None:
         """Read the messages that came. Silence means only that the learner is at work."""

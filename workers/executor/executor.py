@@ -103,7 +103,7 @@ class Executor(Loop):
         self._actors = build(node, Path(order.images), self._mail, clock, cpus=order.cpus)
         self._actors.limit_slots(order.assign.slots)
         self._reread: Callable[[], ExecutorOrder] | None = None
-        self._gate = VersionGate(lambda: node.weights.version, self._actors.passers)
+        self._gate = VersionGate(lambda: node.version, self._actors.passers)
         self._migration = Migration(
             self._actors, self._tell, self.child_ended, self._arrived, clock
         )

@@ -115,5 +115,5 @@ def _following(arrays: dict[str, Any], last: int) -> Any:
 def test_a_policy_knows_who_acts_and_how_far_the_run_is(actor: RolloutActor) -> None:
     actor._block.allocate(1)
     actor.sample(0, 1, CALL)
-    told = actor._policy._module.told[-1]  # type: ignore[attr-defined]
+    told = actor._policy.module.told[-1]  # type: ignore[attr-defined]
     assert (told.actor, told.actors, told.progress, told.greedy) == (1, 4, 0.25, False)

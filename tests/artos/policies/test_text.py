@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 import torch
 
@@ -12,6 +13,7 @@ from artos.envs.make import describe
 from artos.errors import Refused
 from artos.policies.acting import ActInfo, Declared
 from artos.policies.build import check_policy
+from artos.policies.fast import TextActor, TorchActor, make_actor
 from artos.policies.text import TextPolicy, lengths_of
 from artos.specs.keys import OBSERVATIONS
 
@@ -65,3 +67,70 @@ def test_sizes_that_are_none(sizes: dict[str, int]) -> None:
 def test_what_is_no_text(change: dict[str, Any]) -> None:
     with pytest.raises(Refused, match=r"TextPolicy writes texts, but .*: run dqn, .* on it"):
         TextPolicy(msgspec.structs.replace(SPEC, **change))
+
+
+class Spied(TextActor):
+    """Notes how many tokens of how many texts each call reads."""
+
+    def __init__(self, module: TextPolicy, seed: int) -> None:
+        super().__init__(module, seed)
+        self.read: list[tuple[int, int]] = []
+        read = module._read
+
+        def noted(tokens: torch.Tensor, *more: Any) -> torch.Tensor:
+            self.read.append((tokens.shape[0], tokens.shape[1]))
+            return read(tokens, *more)
+
+        module._read = noted  # type: ignore[method-assign]
+
+
+def flat(policy: TextPolicy) -> Any:
+    return np.concatenate([each.detach().numpy().ravel() for each in policy.parameters()])
+
+
+def grown(text: Any, *written: tuple[int, ...]) -> Any:
+    text = text.copy()
+    for row, tokens in enumerate(written):
+        at = np.count_nonzero(text[row])
+        text[row, at : at + len(tokens)] = tokens
+    return text
+
+
+def test_what_was_read_is_not_read_again_and_nothing_else_changes() -> None:
+    cached, plain = Spied(made(), 5), TorchActor(made(), 5)
+    begun = np.array([[3, 1, 2, 11, 0, 0, 0], [9, 11, 0, 0, 0, 0, 0], [1, 2, 3, 11, 0, 0, 0]])
+    other = begun[[1, 2, 0]]
+    steps = [
+        begun,
+        grown(begun, (4,), (5,), (6,)),
+        grown(begun, (4, 7), (5, 8, 9), (6, 1)),  # the second one was answered by its environment
+        np.concatenate([other[:1], grown(begun, (4, 7, 2), (5, 8, 9, 1), ())[1:]]),  # one is new
+        other,
+        other,  # nothing was written: read anew
+    ]
+    for policy in (cached, plain):
+        policy.bind(flat(made(1)))
+    for text in steps:
+        found, expected = (each.act({OBSERVATIONS: text}, ActInfo()) for each in (cached, plain))
+        np.testing.assert_array_equal(found["actions"], expected["actions"])
+        np.testing.assert_allclose(found["log_probs"], expected["log_probs"], atol=1e-6)
+    anew = [(1, 2), (2, 4)]
+    assert cached.read == [*anew, (3, 1), (2, 1), (1, 2), (1, 1), (1, 2), (1, 4), *anew, *anew]
+
+
+def test_other_weights_and_another_number_of_texts_read_all_of_them_anew() -> None:
+    cached, plain = Spied(made(), 5), TorchActor(made(), 5)
+    begun = np.array([[3, 1, 2, 11, 0, 0, 0]] * 2)
+    longer = grown(begun, (4,), (5,))
+    for seed, text in ((1, begun), (2, longer), (2, longer[:1])):
+        for policy in (cached, plain):
+            policy.bind(flat(made(seed)))
+        found, expected = (each.act({OBSERVATIONS: text}, ActInfo()) for each in (cached, plain))
+        np.testing.assert_allclose(found["log_probs"], expected["log_probs"], atol=1e-6)
+    assert cached.read == [(2, 4), (2, 5), (1, 5)]
+
+
+def test_actors_read_so_and_learners_do_not() -> None:
+    actor = make_actor(made(), SPEC, 1)
+    assert type(actor) is TextActor
+    assert made().cache is None

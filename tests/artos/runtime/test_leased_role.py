@@ -210,9 +210,10 @@ def test_what_users_code_raises_gives_the_device_back(stage: Stage) -> None:
 
 
 @pytest.fixture
-def big(tmp_path: Path) -> Iterator[Stage]:
+def big(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """Memory is counted, and the learner takes 80 MB of it and a context."""
     made = Stage(tmp_path / "pool", BIG, Memory(peak_mb=80))
+    made.takes(0.0, monkeypatch)  # how long it pauses decides whether clearing is worth it
     with made.others, made.pool:
         yield made
     assert not (tmp_path / "pool").exists()

@@ -138,10 +138,10 @@ class Cluster:
                 return child
         return None
 
-    def kill_learner(self) -> None:
-        """SIGKILL for the learner."""
+    def kill_learner(self, name: str = "learner") -> None:
+        """SIGKILL for a learner."""
         assert self.run is not None
-        learner = self.member(self.run, "learner.log")
+        learner = self.member(self.run, f"{name}.log")
         assert learner is not None
         learner.kill()
 

@@ -24,7 +24,8 @@ def code(tmp_path: Path) -> Path:
     """A user's folder on the head."""
     folder = tmp_path / "code"
     folder.mkdir()
-    for file in (SUPPORT / "counting.py", *(HERE / name for name in USERS), *REPLAYING):
+    shared = (SUPPORT / name for name in ("counting.py", "pennies.py"))
+    for file in (*shared, *(HERE / name for name in USERS), *REPLAYING):
         shutil.copy(file, folder)
     return folder
 

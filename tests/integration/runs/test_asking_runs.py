@@ -1,0 +1,208 @@
+"""Actors that ask: the same rows as those that act by themselves, also when members are killed."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import ROOT, SUPPORT
+from named import LEARNER, acting
+from real_runs import Artos, Outcome, assert_each_row_once, checkpointed, shared_memory
+
+from artos.specs.members import Member
+
+Start = Callable[..., Artos]
+INFERENCE = Member("inference")
+SHORT = ("--total-steps", 1024, "--json")
+
+
+@pytest.fixture
+def asking(home: Path) -> Path:
+    shutil.copy(SUPPORT / "asking.py", home)
+    return home / "run"
+
+
+def trained(run: Path) -> dict[str, Any]:
+    return {name: each for name, each in checkpointed(run).items() if "book" not in name}
+
+
+CASES = {
+    "ppo": ("ppo",),
+    "recurrent": ("ppo", "--set", "recurrent=true"),
+    "continuous, noise that lasts": ("ppo", "--env", "Pendulum-v1"),
+    "a2c, scaled": ("a2c", "--set", "normalize=true"),
+    "trpo": ("trpo",),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_rows_are_those_of_an_actor_that_acts(
+    case: str, artos: Callable[..., Outcome], home: Path
+) -> None:
+    """To the bit: what is learned of them is the same."""
+    found = []
+    for inference in ("actor", "central"):
+        run = home / inference
+        asked = ("--actors", 1, "--set", f"inference={inference}", "--run-dir", run)
+        outcome = artos("run", *CASES[case], "--inline", *SHORT, *asked)
+        assert outcome.status == 0, outcome.err
+        found.append(trained(run))
+    own, central = found
+    assert own.keys() == central.keys()
+    for name, array in own.items():
+        np.testing.assert_array_equal(array, central[name], name)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("splits", [1, 2])
+def test_rows_say_by_which_version_they_were_answered(
+    splits: int, start: Start, asking: Path
+) -> None:
+    """While the learner goes on, so that a round is of several versions."""
+    settings = "--set", f"splits={splits}", "--total-steps", 1280 * splits
+    outcome = start("run", "asking.py:workload", "--run-dir", asking, *settings, "--json").wait()
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["updates"] == 40
+    assert_each_row_once(asking, 1280)
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_servers_and_those_who_ask_are_killed(start: Start, home: Path, asking: Path) -> None:
+    """No row is lost, made twice, or answered by what another one asked."""
+    slow, chance = home / "slow", random.Random(5)
+    slow.touch()
+    artos = start("run", "asking.py:workload", "--run-dir", asking, "--total-steps", 9600, "--json")
+    artos.until(lambda: artos.member(INFERENCE) and artos.member(LEARNER))
+    kills = 0
+    for turn in range(12):
+        victim = (INFERENCE, *acting(0, 1), LEARNER)[turn % 4 if turn % 2 else 0]
+        time.sleep(chance.uniform(0.0, 0.5))
+        if process := artos.member(victim):
+            process.kill()
+            kills += 1
+    slow.unlink()
+    outcome = artos.wait()
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["restarts"] == kills
+    assert outcome.summary["rows_lost"] == 0
+    assert_each_row_once(asking, 9600)
+    assert not artos.survivors()
+    assert not shared_memory()
+
+
+@pytest.mark.processes
+def test_the_judge_of_the_example_pays(start: Start, home: Path) -> None:
+    """Here, for two actors at once; rewards are its scores of what their rows show."""
+    shutil.copy(ROOT / "docs" / "examples" / "my_judge.py", home)
+    (home / "looked.py").write_text(LOOKED)
+    outcome = start("run", "looked.py:workload", "--run-dir", home / "run", *SHORT).wait()
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["updates"] == 1
+    assert 0 < outcome.summary["progress"]["metrics/paid"] < 1
+
+
+LOOKED = """
+from dataclasses import replace
+
+import numpy as np
+from my_judge import PPO, Judge
+from my_judge import workload as judged
+
+
+class Looking(PPO):
+    def update(self, batch, call):
+        judge = Judge()
+        judge.setup(None)
+        seen, paid = batch.gather("observations"), batch.gather("rewards")
+        own = judge.answer({"seen": seen.reshape(-1, 4)})["score"]
+        np.testing.assert_allclose(paid.reshape(-1), own, rtol=1e-6)
+        return {**super().update(batch, call), "paid": float(paid.mean())}
+
+
+def workload(total_steps: int = 1024):
+    return replace(judged(total_steps=total_steps), learner=Looking())
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("where", [("--inline",), ()])
+def test_a_server_has_the_weights_of_the_learner_that_it_names(
+    where: tuple[str, ...], artos: Callable[..., Outcome], home: Path
+) -> None:
+    """Which are not those that actors act with; an answer says which version they were."""
+    (home / "graded.py").write_text(GRADED)
+    run = "--run-dir", home / "run", "--total-steps", 640, "--json"
+    outcome = artos("run", "graded.py:workload", *where, *run)
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["steps"] == 640
+
+
+GRADED = '''
+from dataclasses import replace
+
+import numpy as np
+from counting import Bookkeeper, Walker
+from counting import workload as counting
+
+from artos import DataKey, Learner, Server
+from triggers import CountTrigger
+
+
+class Grader(Learner):
+    """Its weights are 1,000 more than the number of their version."""
+
+    def setup(self, context):
+        self.params = np.full(3, 1000, np.float32)
+
+    def update(self, batch, call):
+        self.params += 1
+        self.fresh = True
+
+    def live(self):
+        return {"params": self.params}
+
+
+class Marks(Server):
+    reads_weights, of = True, "grader"
+
+    def asks(self, actor):
+        return [DataKey("seen", (2,), "int64")]
+
+    def answers(self, actor):
+        return [DataKey("by")]
+
+    def bind(self, params, version):
+        assert (params == 1000 + version).all()
+        self.by = params[0]
+
+    def answer(self, asked):
+        return {"by": np.full(len(asked["seen"]), self.by, np.float32)}
+
+
+class Marked(Walker):
+    def setup(self, context):
+        super().setup(context)
+        self.marks, = context.desks["marks"]
+
+    def sample(self, start, rows, call):
+        found = self.marks(seen=self._observations["observations"])
+        assert found["by"].tolist() == [1000 + self.marks.version]
+        assert self.marks.version >= 0
+        return super().sample(start, rows, call)
+
+
+def workload(total_steps: int = 640):
+    base = counting(total_steps=total_steps)
+    return replace(
+        base, actor=Marked("counting:make", envs=1), servers={"marks": Marks()},
+        learners={"grader": Grader()},
+        triggers={**base.triggers, "grader.update": CountTrigger(rows=64)},
+    )
+'''

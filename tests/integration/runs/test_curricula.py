@@ -1,0 +1,90 @@
+"""What is set while a run goes is what its rows say, through kills and resumes."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import climbing
+import pytest
+from helpers import ROOT, SUPPORT
+from named import LEARNER
+from real_runs import Artos, Outcome, book_of, journal, updates
+from test_set_live import asked
+
+from artos.specs.members import ACTORS, Member
+
+Start = Callable[..., Artos]
+
+
+@pytest.fixture(autouse=True)
+def code(home: Path) -> None:
+    shutil.copy(SUPPORT / "climbing.py", home)
+    shutil.copy(ROOT / "docs" / "examples" / "my_curriculum.py", home)
+
+
+def test_a_table_sets_it_and_a_resumed_run_begins_with_it(
+    artos: Callable[..., Outcome], home: Path
+) -> None:
+    run, inline = home / "run", ("--inline", "--json", "--total-steps")
+    begun = artos("run", "climbing.py:workload", *inline, 640, "--run-dir", run)
+    assert begun.status == 0, begun.err
+    assert [line["set"] for line in journal(run) if "set" in line] == [{"env.level": 5.0}]
+    climbing.assert_true(book_of(run), journal(run))
+    assert {*book_of(run)[:, 2].tolist()} == {0, 1}
+    before = len(book_of(run))
+    again = artos("run", "--resume", run, *inline, 1280)
+    assert again.status == 0, again.err
+    assert "as it was set while the run went: env.level=5" in again.err
+    # The first episode of the new environments is at that level, too; the table says nothing new.
+    assert {tuple(row) for row in book_of(run)[before:, 2:].tolist()} == {(1, 5)}
+    assert [line["set"] for line in journal(run) if "set" in line] == [{"env.level": 5.0}] * 2
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_rows_tell_the_truth_whoever_is_killed(start: Start, home: Path) -> None:
+    slow, run = home / "slow", home / "run"
+    slow.touch()
+    begun = ("run", "climbing.py:workload", "--run-dir", run, "--set", "episodes=9999", "--json")
+    artos = start(*begun, "--total-steps", 9600)
+    artos.until(lambda: updates(run) and (run / "checkpoint" / "manifest.json").exists())
+    assert asked(home, run, "env.level=2") == (0, {"env.level": 2.0})
+    assert asked(home, run, "env.level=12", "env.lever=2") == (2, {})
+    actor = artos.member(Member(ACTORS, 1))
+    assert actor is not None
+    actor.kill()
+    artos.until(lambda: [line for line in journal(run) if "died" in line])
+    before = updates(run)
+    artos.until(lambda: updates(run) > before + 3)
+    learner = artos.member(LEARNER)
+    assert learner is not None
+    learner.kill()
+    assert asked(home, run, "env.level=7", "max_lag=0")[1] == {"env.level": 7.0, "max_lag": 0.0}
+    before = updates(run)
+    artos.until(lambda: updates(run) > before + 3)
+    artos.signal(signal.SIGINT)
+    artos.wait()
+    slow.unlink()
+    outcome = start("run", "--resume", run, "--json").wait()
+    assert outcome.status == 0, outcome.err
+    book = book_of(run)
+    assert len(book) >= 9600
+    climbing.assert_true(book, journal(run))
+    assert {*book[:, 3].tolist()} >= {0, 2, 7}
+    sampled = [line for line in journal(run) if line.get("by") == "actor 0"]
+    assert sampled[-1]["configuration"] == 2
+
+
+@pytest.mark.long
+def test_the_page_of_curricula_learns(artos: Callable[..., Outcome], home: Path) -> None:
+    run = home / "run"
+    begun = ("my_curriculum.py:workload", "--inline", "--json", "--run-dir", run, "--seed", 1)
+    outcome = artos("run", *begun, "--total-steps", 6_000)
+    assert outcome.status == 0, outcome.err
+    levels = [line["set"]["env.length"] for line in journal(run) if "set" in line]
+    assert levels == [3, 6, 12]
+    assert outcome.summary["mean_return_100"] > 0.9
+    assert outcome.summary["progress"]["settings/env.length"] == 12
