@@ -17,6 +17,7 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from artos.buffer.model_block import MOST_PAST
 from artos.errors import Refused
@@ -311,8 +312,18 @@ def _policy_faults(workload: Workload, plan: Plan | None, module: Any) -> Iterab
     # What it reads has no value yet. Ones divide where zeros would not.
     read = ((name, known.get(full_name(name, first))) for name in actor.reads)
     objects = {name: np.ones(key.shape, key.dtype) for name, key in read if key is not None}
-    actor.bound = Bound(objects=objects)
+    actor.bound = Bound(params=_begun(module), objects=objects, history=actor.history)
     return actor.faults(module)
+
+
+def _begun(module: Any) -> NDArray[np.float32] | None:
+    """The weights that a network begins with, as a vector; None if it is no network of torch."""
+    if (found := sys.modules.get("torch")) is None or not isinstance(module, found.nn.Module):
+        return None
+    from artos.policies.flat import named_tensors  # noqa: PLC0415  # others do without torch
+
+    parts = [each.detach().float().numpy().ravel() for each in named_tensors(module).values()]
+    return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
 
 def _draft(
