@@ -29,6 +29,7 @@ from artos.learners.compiler import Switch
 from artos.specs.actor_count import ActorsSetting
 from artos.specs.settings import shown
 from artos.system.closest import closest
+from artos.transport.weights.channel import Kind, Way
 
 if TYPE_CHECKING:
     from artos.envs.spec import EnvSpec
@@ -212,6 +213,23 @@ class ActorSettings(msgspec.Struct, frozen=True):
     env: Env = "CartPole-v1"
     actors: Actors = 2
     total_steps: TotalSteps = 500_000
+
+
+class WaySettings(ActorSettings, kw_only=True, frozen=True):
+    """Of algorithms whose weights may go to actors in more than one way."""
+
+    weights: Annotated[Kind, learner("their way: run's memory, files, http to a server")] = "block"
+    weights_folder: Annotated[
+        str | None, learner("where all machines find versions (files, http)")
+    ] = None
+    server: Annotated[str | None, learner("who acts, as http://HOST:PORT (http)")] = None
+    served_model: Annotated[str, learner("what the server calls the model (http)")] = "artos"
+
+    @property
+    def way(self) -> Way:
+        """The way that versions of the weights take to actors."""
+        folder, server = self.weights_folder or "", self.server or ""
+        return Way(self.weights, folder, server, self.served_model)
 
 
 class ActorCriticSettings(ActorSettings, kw_only=True, frozen=True):

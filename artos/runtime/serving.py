@@ -48,7 +48,7 @@ from artos.runtime.member import (
     no_duties,
     serve,
 )
-from artos.runtime.other_learners import other_learners
+from artos.runtime.other_learners import PeerStates, other_learners
 from artos.runtime.replicable import device_of_replica
 from artos.runtime.shared_cores import SharedCores
 from artos.specs.contracts import Actor
@@ -173,7 +173,7 @@ def learner_role(
         LearnerContext(
             plan, module, plan.seed, plan.threads, blocks, publish, device,
             lambda what: report(Waits(what)), cores.look if cores else lambda: None, data,
-            group or ALONE,
+            group or ALONE, PeerStates(plan, site),
         )
     )  # fmt: skip
     if device != "cpu":

@@ -188,6 +188,12 @@ class Learner:
         """
         setattr(self, name, value)
 
+    def made(self, version: int) -> None:
+        """``live`` was published as this version: pass it on to who does not read it in the run.
+
+        Called with the newest version, too, when a process goes on from it.
+        """
+
     def layout(self) -> Sequence[tuple[str, tuple[int, ...]]]:
         """Names and shapes inside ``params``; empty for a vector without parts."""
         return ()

@@ -71,6 +71,10 @@ OPENENV = Elsewhere(
     "integration/openenv/test_openenv_server.py"
     "::test_two_actors_train_on_a_server_and_leave_no_session"
 )
+BY_FILES = Elsewhere(
+    "integration/runs/test_texts.py::test_apart_and_by_files_it_learns_what_it_does_in_turn"
+)
+SERVED = Elsewhere("integration/runs/test_texts.py::test_a_server_writes_for_it_whoever_is_killed")
 DEVELOPERS = NotRun("what developers and CI run; this suite is part of it")
 TRAINED = "run ppo --inline --total-steps 2048 --run-dir runs/first"
 SEED_1 = "runs/ppo-CartPole-v1-seed1-1"
@@ -111,6 +115,10 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos keys keys": DAEMONS,
     "artos run grpo --run-dir runs/texts": Run(TEXTS),
     "artos run grpo --env my_text:Sort": Run(TEXTS),
+    "artos run grpo --set weights=files --set weights_folder=/shared/texts": BY_FILES,
+    "python text_server.py --port 8000": SERVED,
+    "artos run grpo --set weights=http --set server=http://127.0.0.1:8000 --set "
+    "weights_folder=/shared/texts": SERVED,
     'artos eval runs/texts --greedy --env "ReverseText-v0(partial=False)"': Run(
         after=(f"run grpo {TEXTS} --run-dir runs/texts",)
     ),
@@ -189,6 +197,9 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     ),
     "artos run my_actor.py:workload": Run("--total-steps 2048"),
     "artos run my_self_play.py:workload": Run("--set total_updates=20"),
+    "artos run my_two_policies.py:workload": Run("--set total_updates=20"),
+    "artos run my_population.py:workload": Run("--set total_updates=40"),
+    "artos run my_world_model.py:workload": Run("--total-steps 2048"),
     "artos run my_curriculum.py:workload": Elsewhere(
         "integration/runs/test_curricula.py::test_the_page_of_curricula_learns"
     ),

@@ -129,3 +129,80 @@ class Looking(PPO):
 def workload(total_steps: int = 1024):
     return replace(judged(total_steps=total_steps), learner=Looking())
 """
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("where", [("--inline",), ()])
+def test_a_server_has_the_weights_of_the_learner_that_it_names(
+    where: tuple[str, ...], artos: Callable[..., Outcome], home: Path
+) -> None:
+    """Which are not those that actors act with; an answer says which version they were."""
+    (home / "graded.py").write_text(GRADED)
+    run = "--run-dir", home / "run", "--total-steps", 640, "--json"
+    outcome = artos("run", "graded.py:workload", *where, *run)
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["steps"] == 640
+
+
+GRADED = '''
+from dataclasses import replace
+
+import numpy as np
+from counting import Bookkeeper, Walker
+from counting import workload as counting
+
+from artos import DataKey, Learner, Server
+from triggers import CountTrigger
+
+
+class Grader(Learner):
+    """Its weights are 1,000 more than the number of their version."""
+
+    def setup(self, context):
+        self.params = np.full(3, 1000, np.float32)
+
+    def update(self, batch, call):
+        self.params += 1
+        self.fresh = True
+
+    def live(self):
+        return {"params": self.params}
+
+
+class Marks(Server):
+    reads_weights, of = True, "grader"
+
+    def asks(self, actor):
+        return [DataKey("seen", (2,), "int64")]
+
+    def answers(self, actor):
+        return [DataKey("by")]
+
+    def bind(self, params, version):
+        assert (params == 1000 + version).all()
+        self.by = params[0]
+
+    def answer(self, asked):
+        return {"by": np.full(len(asked["seen"]), self.by, np.float32)}
+
+
+class Marked(Walker):
+    def setup(self, context):
+        super().setup(context)
+        self.marks, = context.desks["marks"]
+
+    def sample(self, start, rows, call):
+        found = self.marks(seen=self._observations["observations"])
+        assert found["by"].tolist() == [1000 + self.marks.version]
+        assert self.marks.version >= 0
+        return super().sample(start, rows, call)
+
+
+def workload(total_steps: int = 640):
+    base = counting(total_steps=total_steps)
+    return replace(
+        base, actor=Marked("counting:make", envs=1), servers={"marks": Marks()},
+        learners={"grader": Grader()},
+        triggers={**base.triggers, "grader.update": CountTrigger(rows=64)},
+    )
+'''
