@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-
 _BEHIND = 0.2
 """How much less like a name than the nearest one others may be, of 1, to be named, too."""
 
