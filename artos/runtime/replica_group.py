@@ -166,7 +166,7 @@ class ReplicaGroup(Replicas):
         tensors = [torch.as_tensor(each) for each in live]
         digest = xxh3_64()
         for tensor in tensors:
-            digest.update(_bytes_of(tensor))
+            digest.update(_bytes_of(tensor).data)
         number = digest.intdigest() >> 1
         both = torch.tensor([number, -number])
         options = dist.AllreduceOptions()
