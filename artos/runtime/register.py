@@ -312,7 +312,8 @@ def _policy_faults(workload: Workload, plan: Plan | None, module: Any) -> Iterab
     # What it reads has no value yet. Ones divide where zeros would not.
     read = ((name, known.get(full_name(name, first))) for name in actor.reads)
     objects = {name: np.ones(key.shape, key.dtype) for name, key in read if key is not None}
-    actor.bound = Bound(params=_begun(module), objects=objects, history=actor.history)
+    params = _begun(module) if actor.history else None  # else nobody asks for them
+    actor.bound = Bound(params=params, objects=objects, history=actor.history)
     return actor.faults(module)
 
 
