@@ -122,6 +122,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Settings of the learner that may change while the run goes."""
     servers: tuple[ServerSpec, ...] = ()
     """The roles that answer."""
+    shares_slots: bool = False
+    """Whether actors wait for answers at each step, and so leave CPUs to others."""
     settable: tuple[Changeable, ...] = ()
     """Settings of the environments that may change while the run goes."""
     learner: str = LEARNER

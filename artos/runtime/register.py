@@ -115,7 +115,8 @@ def register(reference: Reference, seed: int) -> Registered:
     data = examined(workload.data, reference.folder, keys, faults)
     plan = _draft(workload, reference, seed, keys, data)
     servers = _attempt(faults, "the servers", lambda: servers_of(workload, faults)) or ()
-    plan = msgspec.structs.replace(plan, servers=servers)
+    shares = workload.actor.shares_slots and bool(servers)
+    plan = msgspec.structs.replace(plan, servers=servers, shares_slots=shares)
     modules = {plan.learner: module}
     for each in plan.beside:
         build = partial(workload.actor.build_module, each.seed)

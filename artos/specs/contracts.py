@@ -77,6 +77,8 @@ class Actor:
     """A past version is kept of each so many."""
     bound: Bound = Bound()
     """The version of ``bind``, with what it reads; set before ``bind`` is called."""
+    shares_slots: bool = False
+    """Whether it waits for answers at each step, so that several of them may share a CPU."""
     servers: Mapping[str, Server] = MappingProxyType({})
     """By name those that it asks, unless the workload has others of these names."""
 

@@ -6,19 +6,28 @@ import random
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from far_device import FAR, far_device
 from helpers import ROOT, SUPPORT
+from inline_runs import registered
 from named import LEARNER, acting
-from real_runs import Artos, Outcome, assert_each_row_once, checkpointed, shared_memory
+from real_runs import TINY, Artos, Outcome, assert_each_row_once, checkpointed, shared_memory
 
+from artos import AskingActor, Inference, ServerContext
+from artos.errors import Refused
+from artos.policies.flat import named_tensors
+from artos.policies.recurrent import MEMORY, RecurrentActorCritic
 from artos.specs.members import Member
 
 Start = Callable[..., Artos]
 INFERENCE = Member("inference")
+ONE_DEVICE = {"ARTOS_DEVICES": "cpu:0"}
 SHORT = ("--total-steps", 1024, "--json")
 
 
@@ -206,3 +215,116 @@ def workload(total_steps: int = 640):
         triggers={**base.triggers, "grader.update": CountTrigger(rows=64)},
     )
 '''
+
+
+def test_a_server_evaluates_on_a_device() -> None:
+    """One that is as strict about the host as a GPU; answers are as on the CPU."""
+    answers = []
+    for device in ("cpu", FAR):
+        with far_device() if device == FAR else nullcontext():
+            actor = AskingActor("Pendulum-v1", partial(RecurrentActorCritic, width=8), 4)
+            server = Inference()
+            module = actor.build_module(3)
+            tensors = named_tensors(module).values()
+            params = np.concatenate([each.detach().numpy().ravel() for each in tensors])
+            server.setup(ServerContext("inference", actor, 3, device))
+            server.bind(params, 0)
+            rows = np.random.default_rng(2)
+            asked = {
+                key.name: rows.normal(size=(6, *key.shape)).astype(key.dtype)
+                for key in server.asks(actor)
+            }
+            answers.append(server.answer(asked))
+    here, there = answers
+    assert here.keys() == there.keys() == {"out", "values", "log_std", MEMORY}
+    for name, array in here.items():
+        np.testing.assert_allclose(array, there[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.processes
+def test_a_server_leases_its_device_beside_the_learner(start: Start, home: Path) -> None:
+    """Both take turns on the one device that there is."""
+    central = "--set", "inference=central", "--set", "answer_device=pool", "--device", "pool"
+    run = start("run", "ppo", *central, *TINY, *SHORT, "--run-dir", home / "run", **ONE_DEVICE)
+    outcome = run.wait()
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["steps"] == 1024
+    assert outcome.summary["restarts"] == 0
+
+
+CENTRAL = {"inference": "central"}
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "parts that do not divide": ({"splits": "3"}, "splits=3 does not divide envs=4.*splits to 2"),
+    "no part": ({"splits": "0"}, "splits must be at least 1, not 0"),
+    "more than can come": (
+        {"answer_batch": "5", "answer_wait": "0.1", "splits": "2"},
+        r"waits for n=5 requests, but there are never more than 4 \(2 actors, 2 at once",
+    ),
+    "for as long as it takes": ({"answer_batch": "2"}, "waits for n=2 requests however long"),
+    "no batch": ({"answer_batch": "0"}, "batch must be a whole number of at least 1, not 0"),
+    "a wait that is none": ({"answer_wait": "nan"}, "answer_wait='nan'.*write a number"),
+    "another device": ({"answer_device": "tpu"}, "unknown device 'tpu'"),
+    "actors that act": ({"inference": "actor", "splits": "2"}, "set inference=central, or leave"),
+    "another word": ({"inference": "server"}, "write one of actor, central"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_answered_is_refused(case: str, tmp_path: Path) -> None:
+    settings, why = REFUSED[case]
+    with pytest.raises(Refused, match=why):
+        registered("ppo", tmp_path, **{**CENTRAL, **settings})
+
+
+def test_algorithms_that_cannot_say_so(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="central inference is for algorithms with a policy and its"):
+        registered("dqn", tmp_path, **CENTRAL)
+
+
+SERVERS = {
+    "no name": ("'a judge'", "Judge()", "cannot have this name"),
+    "a name that is taken": ("'learner'", "Judge()", "cannot have this name"),
+    "not one": ("'judge'", "Judge", "is a type: derive it from artos.Server"),
+    "lacks half": ("'judge'", "Server()", "Server has no asks, answers, answer"),
+    "of nobody": ("'judge'", "Judge(of='critic')", "of='critic': there is no such learner"),
+    "on a device": ("'judge'", "Judge(device='cuda:0')", "Judge computes on the CPU"),
+    "no thread": ("'judge'", "Judge(threads=0)", "threads must be at least 1"),
+    "for ever": ("'judge'", "Judge(wait=float('inf'))", "wait must be a number of seconds"),
+    "of objects": ("'judge'", "Judge(kind='O')", "cannot be stored in shared memory"),
+    "acts by itself": ("'inference'", "Inference()", "Walker acts by itself"),
+}
+
+
+@pytest.mark.parametrize("case", SERVERS)
+def test_servers_that_are_none_are_refused(case: str, home: Path) -> None:
+    name, server, why = SERVERS[case]
+    file = home / f"judged_{case.replace(' ', '_')}.py"
+    file.write_text(JUDGE + f"workload = replace(counting(), servers={{{name}: {server}}})\n")
+    with pytest.raises(Refused, match=why):
+        registered(f"{file}:workload", home)
+
+
+JUDGE = """
+from dataclasses import replace
+
+from counting import workload as counting
+
+from artos import DataKey, Inference, Server
+
+
+class Judge(Server):
+    def __init__(self, kind="float32", **named):
+        self.kind = kind
+        vars(self).update(named, reads_weights="of" in named)
+
+    def asks(self, actor):
+        return [DataKey("x", (), self.kind)]
+
+    def answers(self, actor):
+        return [DataKey("y")]
+
+    def answer(self, asked):
+        return {"y": asked["x"]}
+
+
+"""

@@ -22,6 +22,7 @@ from artos.errors import Refused
 from artos.pool.view import clean
 from artos.specs.members import Member
 from triggers.journal import read
+from triggers.setting import settable
 
 Start = Callable[..., Artos]
 LEARNERS = ("even", "odd", "watcher")
@@ -77,6 +78,15 @@ def test_a_population_gets_where_no_member_would(
     monitor = made.coordinator.monitor  # type: ignore[attr-defined]
     for score in (monitor.metrics["score"], monitor.beside["two"].metrics["score"]):
         assert least < score < most
+
+
+def test_each_may_be_set_while_a_run_goes(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "docs" / "examples" / "my_world_model.py", tmp_path)
+    found = registered("my_world_model.py:workload", tmp_path)
+    assert {"learner.lr", "model.lr"} <= settable(found.plan, found.table).keys()
+    assert {name: found.plan.of(name).layout[0] for name in found.plan.learners}["model"] == (
+        "layers.0.weight", (32, 5)
+    ), "its network is its own"  # fmt: skip
 
 
 @pytest.mark.parametrize("saved", ["model", "all"])
