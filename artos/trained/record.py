@@ -20,7 +20,7 @@ from artos.runs.loader import built_in, load_workload
 from artos.runs.run_config import CONFIG, RunConfig
 from artos.specs.contracts import Actor, broken, own
 from artos.specs.elastic import NAMES as ELASTIC
-from artos.specs.keys import READS
+from artos.specs.keys import PARAMS, READS
 from artos.specs.reference import Reference
 from artos.specs.workload import Workload
 from artos.system.closest import closest
@@ -43,6 +43,8 @@ class Record(msgspec.Struct, frozen=True):
     """The policy's parameters by name."""
     objects: dict[str, NDArray[Any]] = {}
     """What actors read with these weights, by name."""
+    others: dict[str, Floats] = {}
+    """The weights of the other learners, (N,) by their names."""
 
     def workload(self) -> Workload:
         """The workload, built from the run's own code; its environment is not made for this.
@@ -113,7 +115,9 @@ def read(
     arrays, manifest = checkpoint.load(path / (BEST if best else SAVED))
     state = {n.removeprefix(_PARAMETER): a for n, a in arrays.items() if n.startswith(_PARAMETER)}
     objects = {n.removeprefix(READS): a for n, a in arrays.items() if n.startswith(READS)}
-    return Record(str(path), config, reference, manifest, state, objects)
+    weights = {name: arrays.get(f"{name}/{PARAMS}") for name in manifest.learners}
+    others = {name: found for name, found in weights.items() if found is not None}
+    return Record(str(path), config, reference, manifest, state, objects, others)
 
 
 @contextmanager
