@@ -103,6 +103,10 @@ class TorchLearner(Learner):
     ``self.compiler(function, …)`` calls a function of tensors, with ``compile="on"`` compiled: e.g.
     one that returns a minibatch's loss.
 
+    ``replicable = True`` says that several processes can make its updates together: that ``update``
+    takes its part of the rows by ``self.replicas.part``, and computes from all of them what is a
+    matter of the whole batch (docs/how-to/replicas.md).
+
     A learner that publishes other objects, e.g. statistics, declares them in ``objects`` and calls
     ``self.publish(name, value)`` in any of its methods. Each version fires
     ``ObjectKeyTrigger(name)``; scaling policies read the newest value.
