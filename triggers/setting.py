@@ -152,7 +152,7 @@ def _can_wait(plan: Plan, table: Table) -> bool:
     some = part is not None and part.demand is not None and is_of_some(plan, part.demand)
     sampling = [p for target, t in table.items() if parsed(target).samples for p in t.parts()]
     asked = any(each.cadence is None for each in sampling)
-    return asked or in_step(plan, table) or (some and not keeps)
+    return asked or (not keeps and (some or in_step(plan, table)))
 
 
 _GIVEN_UP = (
