@@ -190,6 +190,7 @@ Splits = Annotated[
     int, table("parts of an actor's environments, one of which steps while others are answered")
 ]
 AnswerBatch = Annotated[int, table("requests that a server answers together, if so many come")]
+AnswerDevice = Annotated[str, table("where a server computes: cpu, cuda:N or pool")]
 AnswerWait = Annotated[float, table("seconds that a server waits for so many")]
 Hidden = Annotated[tuple[int, ...], table("units of the hidden layers")]
 Lambda = Annotated[float, learner("lambda of GAE or V-trace; 1: n-step returns", ge=0, le=1)]
@@ -242,6 +243,7 @@ class ActorCriticSettings(ActorSettings, kw_only=True, frozen=True):
     splits: Splits = 1
     answer_batch: AnswerBatch = 1
     answer_wait: AnswerWait = 0.0
+    answer_device: AnswerDevice = "cpu"
     hidden: Hidden = (64, 64)
     recurrent: Annotated[bool, table("give the policy a memory of its episode (a GRU)")] = False
     memory: Annotated[int, table("units of that memory")] = 64

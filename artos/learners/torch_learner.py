@@ -69,7 +69,7 @@ def few_for_replicas(plan: Plan, minibatches: int, actors: Iterable[int]) -> lis
     fewest = min(actors, default=0) * each // max(1, minibatches)
     if plan.replicas == 1 or fewest >= plan.replicas or fewest < 1:
         return []
-    what = "whole sequences" if plan.state_keys else "rows"
+    what = f"{'whole sequence' if plan.state_keys else 'row'}{'s' if fewest > 1 else ''}"
     return [
         f"a minibatch has {fewest} {what}, which learners={plan.replicas} cannot divide: lower "
         "learners or minibatches, or raise envs or actors"
@@ -102,6 +102,10 @@ class TorchLearner(Learner):
 
     ``self.compiler(function, …)`` calls a function of tensors, with ``compile="on"`` compiled: e.g.
     one that returns a minibatch's loss.
+
+    ``replicable = True`` says that several processes can make its updates together: that ``update``
+    takes its part of the rows by ``self.replicas.part``, and computes from all of them what is a
+    matter of the whole batch (docs/how-to/replicas.md).
 
     A learner that publishes other objects, e.g. statistics, declares them in ``objects`` and calls
     ``self.publish(name, value)`` in any of its methods. Each version fires

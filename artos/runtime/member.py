@@ -193,6 +193,7 @@ class ActorRole:
             tuple(lengths[newest]),
             seconds,
             begun=tuple(self._actor.begun[newest]),
+            agents=tuple(self._actor.agents_ended[newest]),
         )
 
 
@@ -293,6 +294,14 @@ class LearnerRole:
     def close(self) -> None:
         """Nothing to close: all state is in the model block."""
 
+    def _change(self, settings: Mapping[str, float]) -> None:
+        """Have the learner go on with what was changed since its last invocation."""
+        if changed := settings.items() - self._changed.items():
+            known = {each.name: each for each in self._learner.changeable}
+            for name, value in changed:
+                self._learner.change(name, known[name].value(value))
+                self._changed[name] = value
+
     def run(self, call: Invoke) -> Done:
         """Run the learner's method on the rows claimed or drawn, if any; publish if it stepped.
 
@@ -306,9 +315,7 @@ class LearnerRole:
         if self._cores is not None:
             self._cores.begin()
         self._enter()
-        for name, value in call.settings.items() - self._changed.items():
-            self._learner.change(name, value)
-            self._changed[name] = value
+        self._change(call.settings)
         self._drawn.begin(self._model.version)
         batch: Batch | EpisodeBatch | DrawnBatch | None = None
         try:

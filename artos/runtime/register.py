@@ -17,6 +17,7 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from artos.buffer.model_block import MOST_PAST
 from artos.errors import Refused
@@ -29,6 +30,7 @@ from artos.runs.loader import (
     settings_of_workload,
 )
 from artos.runs.plan import Beside, Plan
+from artos.runtime.agent_faults import policy_faults, table_faults
 from artos.runtime.learner_registration import (
     fired,
     learner_faults,
@@ -111,13 +113,16 @@ def register(reference: Reference, seed: int) -> Registered:
     module = _attempt(faults, "the policy", lambda: _module(workload, seed, faults))
     if unusable or keys is None:
         return Registered(faults=tuple(faults))
+    if workload.actor.policies:
+        faults += table_faults(workload)
     data = examined(workload.data, reference.folder, keys, faults)
     plan = _draft(workload, reference, seed, keys, data)
     servers = _attempt(faults, "the servers", lambda: servers_of(workload, faults)) or ()
-    plan = msgspec.structs.replace(plan, servers=servers)
+    shares = workload.actor.shares_slots and bool(servers)
+    plan = msgspec.structs.replace(plan, servers=servers, shares_slots=shares)
     modules = {plan.learner: module}
     for each in plan.beside:
-        build = partial(workload.actor.build_module, each.seed)
+        build = partial(workload.actor.seat(each.learner).build_module, each.seed)
         modules[each.learner] = _attempt(faults, f"the policy for {each.learner}", build)
     for name, network in modules.items():
         check = partial(learner_faults, workload, plan.of(name), network)
@@ -205,6 +210,7 @@ def _declaration_faults(workload: Workload) -> list[str]:
         for key in published(learner)
         for fault in key.faults()
     ]
+    faults += policy_faults(workload)
     faults += _reading_faults(workload)
     faults += [
         f"triggers[{target!r}] is a {type(trigger).__name__}, not a Trigger"
@@ -225,6 +231,8 @@ def _reading_faults(workload: Workload) -> Iterator[str]:
     for name in reads:
         role, _, short = name.rpartition("/")
         learner = learners.get(role or first)
+        if learner is None and role in workload.actor.policies:
+            continue  # its lack has been told
         if learner is None:
             near = closest(role, [*learners])
             yield f"{who} reads {name!r}, but there is no learner {role!r}{near}"
@@ -310,8 +318,19 @@ def _policy_faults(workload: Workload, plan: Plan | None, module: Any) -> Iterab
     # What it reads has no value yet. Ones divide where zeros would not.
     read = ((name, known.get(full_name(name, first))) for name in actor.reads)
     objects = {name: np.ones(key.shape, key.dtype) for name, key in read if key is not None}
-    actor.bound = Bound(objects=objects)
+    params = _begun(module) if actor.history else None  # else nobody asks for them
+    actor.bound = Bound(params=params, objects=objects, history=actor.history)
     return actor.faults(module)
+
+
+def _begun(module: Any) -> NDArray[np.float32] | None:
+    """The weights that a network begins with, as a vector; None if it is no network of torch."""
+    if (found := sys.modules.get("torch")) is None or not isinstance(module, found.nn.Module):
+        return None
+    from artos.policies.flat import named_tensors  # noqa: PLC0415  # others do without torch
+
+    parts = [each.detach().float().numpy().ravel() for each in named_tensors(module).values()]
+    return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
 
 def _draft(
@@ -374,6 +393,7 @@ def _draft(
             for number, (name, learner) in enumerate(others)
         ),
         settable=actor.spec.settable if actor.spec is not None else (),
+        parts=dict(actor.parts),
     )
 
 

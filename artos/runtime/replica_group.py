@@ -15,8 +15,10 @@ import torch
 import torch.distributed
 from numpy.typing import NDArray
 from torch import Tensor
+from xxhash import xxh3_64
 
 from artos.buffer.gathering import Gathering
+from artos.buffer.layout import LINE, align
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Elsewhere, PrioritisedElsewhere
 from artos.errors import NothingToSample, ReplicaLost
 from artos.learners.replicas import Replicas
@@ -30,7 +32,7 @@ _HERE = "127.0.0.1"
 _NEARLY = 0.9
 """Of a deadline: who has waited longer has waited to the end."""
 _ENDING_SECONDS = 0.2
-_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _log = logging.getLogger(__name__)
 
 
@@ -162,8 +164,11 @@ class ReplicaGroup(Replicas):
         drift apart. ``live`` are tensors or arrays.
         """
         tensors = [torch.as_tensor(each) for each in live]
-        digest = sum((index + 1) * _digest(tensor) for index, tensor in enumerate(tensors))
-        both = torch.tensor([digest, -digest])
+        digest = xxh3_64()
+        for tensor in tensors:
+            digest.update(_bytes_of(tensor).data)
+        number = digest.intdigest() >> 1
+        both = torch.tensor([number, -number])
         options = dist.AllreduceOptions()
         options.reduceOp = dist.ReduceOp.MAX
         self._together("the end of a call", lambda: self._host.allreduce([both], options).wait())
@@ -194,27 +199,29 @@ def _has_ended(pid: int) -> bool:
         return True
 
 
-def _digest(tensor: Tensor) -> int:
-    """A number that is another one if a bit of the tensor is, as good as always."""
+def _bytes_of(tensor: Tensor) -> NDArray[Any]:
+    """What is in a tensor; of one on a GPU only a sum of it, which need not be copied here."""
     bits = tensor.detach().reshape(-1)
-    return int(bits.view(_BITS.get(bits.element_size(), torch.uint8)).sum()) % (1 << 40)
+    if bits.device.type != "cpu":
+        bits = bits.view(_BITS[bits.element_size()]).sum().cpu().reshape(1)
+    return bits.view(torch.uint8).numpy()
 
 
 def _encoded(batch: DrawnBatch) -> bytes:
-    arrays = [np.ascontiguousarray(array) for array in batch.values()]
-    shapes = [(n, a.dtype.str, a.shape) for n, a in zip(batch, arrays, strict=True)]
+    shapes = [(name, array.dtype.str, array.shape) for name, array in batch.items()]
     header = _Header(shapes, batch.burn_in, dict(batch.numbers), batch.takes_priorities)
     text = msgspec.msgpack.encode(header)
-    return b"".join((len(text).to_bytes(8, "little"), text, *(a.tobytes() for a in arrays)))
+    parts = [len(text).to_bytes(LINE, "little"), text, *(a.tobytes() for a in batch.values())]
+    return b"".join(part + bytes(align(len(part), LINE) - len(part)) for part in parts)
 
 
 def _decoded(data: bytearray) -> DrawnBatch:
-    at = 8 + int.from_bytes(data[:8], "little")
-    header = msgspec.msgpack.decode(data[8:at], type=_Header)
-    arrays = {}
+    size, arrays = int.from_bytes(data[:LINE], "little"), {}
+    header = msgspec.msgpack.decode(data[LINE : LINE + size], type=_Header)
+    at = LINE + align(size, LINE)
     for name, dtype, shape in header.arrays:
         count = int(np.prod(shape, dtype=np.int64))
         arrays[name] = np.frombuffer(data, dtype, count, at).reshape(shape)
-        at += arrays[name].nbytes
+        at += align(arrays[name].nbytes, LINE)
     kind = PrioritisedElsewhere if header.prioritised else Elsewhere
     return DrawnBatch(arrays, kind(header.burn_in, header.numbers))

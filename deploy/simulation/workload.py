@@ -12,7 +12,7 @@ import msgspec
 from artos.errors import Refused
 from artos.runs.plan import Plan
 from artos.specs.keys import MODEL_PARAM
-from artos.specs.members import SET
+from artos.specs.members import LEARNER, SET
 from deploy.simulation.durations import Duration
 from triggers.table import Table, decode_table
 from triggers.targets import parsed
@@ -89,8 +89,10 @@ class Workload:
             if trigger.hands_over_episodes
         ]
         learners = sorted({parsed(t).role for t in table if parsed(t).learns})
-        if len(learners) > 1:
-            faults.append(f"{' and '.join(learners)} learn: only one learner is simulated")
+        if learners and learners != [LEARNER]:
+            faults.append(
+                f"{' and '.join(learners)} learn: one learner is simulated, called {LEARNER}"
+            )
         if faults:
             raise Refused(faults)
         try:

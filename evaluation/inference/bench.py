@@ -1,8 +1,8 @@
 """``artos bench inference``: one process that has the network, against one in each actor.
 
 Eight actors of four environments play Pong with the Nature network on CPUs, and nobody learns, so
-only acting counts. The trip of a request is compared with that of a commit, through the
-coordinator, to an invocation.
+only acting counts. Actors that have the network take turns on the CPUs; those that ask share them.
+The trip of a request is compared with that of a commit, through the coordinator, to an invocation.
 """
 
 from __future__ import annotations
@@ -22,6 +22,14 @@ IN_ACTORS, CENTRAL = "each actor has the network", "one process has the network"
 WAYS = {
     IN_ACTORS: (),
     CENTRAL: ("--set", "inference=central"),
+    f"{CENTRAL}, 4 at once": (
+        "--set",
+        "inference=central",
+        "--set",
+        "batch=4",
+        "--set",
+        "wait=0.003",
+    ),
     f"{CENTRAL}, 2 splits": ("--set", "inference=central", "--set", "splits=2"),
 }
 ACTING_GOAL, TRIP_GOAL = 0.95, 1.5

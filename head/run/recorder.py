@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -50,8 +49,6 @@ RESTORED = (
     "step, update and episode counters",
     "the number of active actors, and the state of what decides it",
 )
-PAST = re.compile(r"past\.(\d{1,18})\.(.+)")
-"""Name of an array of a past version in a checkpoint."""
 _NOT_RESTORED = (
     "environment states: every environment starts a new episode",
     "random streams: actors draw from new streams derived from seed, actor and resume count",
@@ -106,7 +103,10 @@ class Recorder:
             for name, saved in before.learners.items():
                 coordinator.learners[name].updates = saved.updates
             coordinator.monitor.episodes = before.episodes
-            coordinator.monitor.returns.extend(self._log.past_episodes().returns.tolist())
+            past = self._log.past_episodes()
+            coordinator.monitor.returns.extend(past.returns.tolist())
+            for agent, value in zip(past.agents, past.returns.tolist(), strict=False):
+                coordinator.monitor.returns_of[agent].append(value)
             best = Evaluated.of_best(folder.best)
             coordinator.concern(Evaluation).resumed(self._log.past_evaluations(), best)
         self._logged = len(coordinator.concern(Evaluation).found)
@@ -219,6 +219,7 @@ class Recorder:
             evaluation=coordinator.concern(Evaluation).newest(),
             usage=flat(self._bill()),
             learners=dict(self._of_others()),
+            returns=monitor.mean_returns,
             settings=coordinator.configuration.settings,
         )
 
@@ -414,12 +415,3 @@ def flattened(saved: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[A
     apart = ("model.", OBJECT, *(f"{name}/" for name in plan.learners[1:]))
     arrays = {n: array for n, array in saved.items() if not n.startswith(apart)}
     return arrays | {"params": np.concatenate(parts)}
-
-
-def past_in(saved: dict[str, NDArray[Any]]) -> dict[int, dict[str, NDArray[Any]]]:
-    """The arrays of past versions, by version."""
-    found: dict[int, dict[str, NDArray[Any]]] = {}
-    for name, array in saved.items():
-        if (part := PAST.fullmatch(name)) is not None:
-            found.setdefault(int(part[1]), {})[part[2]] = array
-    return found

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from artos.protocol.invocations import Done, Invoke
-from artos.specs.configuration import ENV, MAX_LAG
-from artos.specs.members import ACTORS, Member
+from artos.specs.configuration import MAX_LAG
+from artos.specs.members import ACTORS, ENV, Member
 from head.run.concerns.binding import Binding
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run

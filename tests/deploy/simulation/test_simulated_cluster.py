@@ -189,6 +189,13 @@ def test_whole_episodes_are_refused_with_what_to_simulate_instead() -> None:
         Cluster(1, 1).run([workload(triggers=table)])
 
 
+@pytest.mark.parametrize("names", [("learner", "model"), ("policy",)], ids=str)
+def test_learners_by_other_names_are_refused(names: tuple[str, ...]) -> None:
+    table = {f"{name}.update": DataKeyTrigger(("rows",), size=STEPS) for name in names}
+    with pytest.raises(Refused, match=f"{' and '.join(names)} learn: one learner is simulated"):
+        Cluster(1, 1).run([workload(triggers={**table, "actors.sample": ObjectKeyTrigger()})])
+
+
 def test_what_is_set_on_the_way_changes_nothing_unless_it_is_max_lag() -> None:
     table = {
         "learner.update": DataKeyTrigger(("rows",), size=STEPS),

@@ -262,10 +262,11 @@ def fifo() -> Table:
 @contextmanager
 def troupe(
     scaling: Actors, table: Table, rounds: int, folder: Path, seed: int = 0, capacity: int = 0,
-    updates: int = 0, park: Park = "auto", kind: type[Troupe] | None = None,
+    updates: int = 0, park: Park = "auto", kind: type[Troupe] | None = None, replicas: int = 1,
 ) -> Iterator[Troupe]:  # fmt: skip
     """A workload ready to begin, wired as a run is."""
     draft, paced = plan_of(scaling, table, rounds, capacity, updates, park)
+    draft = msgspec.structs.replace(draft, replicas=replicas)
     clock, journal = ManualClock(), Journal(folder / "journal.jsonl")
     plan = msgspec.json.decode(msgspec.json.encode(draft), type=Plan)
     try:

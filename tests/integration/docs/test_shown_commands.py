@@ -197,6 +197,9 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     ),
     "artos run my_actor.py:workload": Run("--total-steps 2048"),
     "artos run my_self_play.py:workload": Run("--set total_updates=20"),
+    "artos run my_two_policies.py:workload": Run("--set total_updates=20"),
+    "artos run my_population.py:workload": Run("--set total_updates=40"),
+    "artos run my_world_model.py:workload": Run("--total-steps 2048"),
     "artos run my_curriculum.py:workload": Elsewhere(
         "integration/runs/test_curricula.py::test_the_page_of_curricula_learns"
     ),
@@ -212,6 +215,12 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run my_groups.py:workload": Elsewhere(
         "integration/docs/test_tutorial.py::test_own_algorithms_learn_from_whole_episodes"
     ),
+    "artos run ppo --set learners=2": SHORT,
+    "artos run my_replicas.py:workload": Elsewhere(
+        "integration/docs/test_tutorial.py::test_own_algorithm_is_divided"
+    ),
+    "artos run ppo --actors 1 --set learners=3 --set envs=1 --set steps=8 "
+    "--set pipeline=minibatch": REFUSED,
     "artos run ppo --set steps=100 --set minibatches=7": REFUSED,
     "artos run ppo --device cuda:7": NotRun("the message has the version of torch, and of a GPU"),
     "artos run ppo --env PongNoFrameskip-v4 --device cuda --set compile=on": NotRun(

@@ -29,7 +29,7 @@ FEW = {"actors": 1, "envs": 1, "steps": 8, "minibatches": 4}
         (
             "ppo",
             {"learners": 2, "recurrent": True, "actors": 2, "envs": 2, "minibatches": 4},
-            "a minibatch has 1 whole sequences, which learners=2 cannot divide",
+            "a minibatch has 1 whole sequence, which learners=2 cannot divide",
         ),
         ("ppo", {"learners": 65}, "learners=65: there can be 64 at most"),
         ("ppo", {"learners": 2, "pipeline": "minibatch"}, "PipelinedPPO makes its updates alone"),

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from far_device import FAR, far_device
 from helpers import ROOT, SUPPORT
+from inline_runs import registered
 from named import LEARNER, acting
-from real_runs import Artos, Outcome, assert_each_row_once, checkpointed, shared_memory
+from real_runs import TINY, Artos, Outcome, assert_each_row_once, checkpointed, shared_memory
 
+from artos import AskingActor, Inference, ServerContext
+from artos.errors import Refused
+from artos.policies.flat import named_tensors
+from artos.policies.recurrent import MEMORY, RecurrentActorCritic
 from artos.specs.members import Member
 
 Start = Callable[..., Artos]
 INFERENCE = Member("inference")
+ONE_DEVICE = {"ARTOS_DEVICES": "cpu:0"}
 SHORT = ("--total-steps", 1024, "--json")
 
 
@@ -78,10 +88,10 @@ def test_servers_and_those_who_ask_are_killed(start: Start, home: Path, asking: 
     """No row is lost, made twice, or answered by what another one asked."""
     slow, chance = home / "slow", random.Random(5)
     slow.touch()
-    artos = start("run", "asking.py:workload", "--run-dir", asking, "--total-steps", 9600, "--json")
+    artos = start("run", "asking.py:workload", "--run-dir", asking, "--total-steps", 6400, "--json")
     artos.until(lambda: artos.member(INFERENCE) and artos.member(LEARNER))
     kills = 0
-    for turn in range(12):
+    for turn in range(8):
         victim = (INFERENCE, *acting(0, 1), LEARNER)[turn % 4 if turn % 2 else 0]
         time.sleep(chance.uniform(0.0, 0.5))
         if process := artos.member(victim):
@@ -92,7 +102,7 @@ def test_servers_and_those_who_ask_are_killed(start: Start, home: Path, asking: 
     assert outcome.status == 0, outcome.err
     assert outcome.summary["restarts"] == kills
     assert outcome.summary["rows_lost"] == 0
-    assert_each_row_once(asking, 9600)
+    assert_each_row_once(asking, 6400)
     assert not artos.survivors()
     assert not shared_memory()
 
@@ -128,4 +138,221 @@ class Looking(PPO):
 
 def workload(total_steps: int = 1024):
     return replace(judged(total_steps=total_steps), learner=Looking())
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("where", [("--inline",), ()])
+def test_a_server_has_the_weights_of_the_learner_that_it_names(
+    where: tuple[str, ...], artos: Callable[..., Outcome], home: Path
+) -> None:
+    """Which are not those that actors act with; an answer says which version they were."""
+    (home / "graded.py").write_text(GRADED)
+    run = "--run-dir", home / "run", "--total-steps", 640, "--json"
+    outcome = artos("run", "graded.py:workload", *where, *run)
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["steps"] == 640
+
+
+GRADED = '''
+from dataclasses import replace
+
+import numpy as np
+from counting import Bookkeeper, Walker
+from counting import workload as counting
+
+from artos import DataKey, Learner, Server
+from triggers import CountTrigger
+
+
+class Grader(Learner):
+    """Its weights are 1,000 more than the number of their version."""
+
+    def setup(self, context):
+        self.params = np.full(3, 1000, np.float32)
+
+    def update(self, batch, call):
+        self.params += 1
+        self.fresh = True
+
+    def live(self):
+        return {"params": self.params}
+
+
+class Marks(Server):
+    reads_weights, of = True, "grader"
+
+    def asks(self, actor):
+        return [DataKey("seen", (2,), "int64")]
+
+    def answers(self, actor):
+        return [DataKey("by")]
+
+    def bind(self, params, version):
+        assert (params == 1000 + version).all()
+        self.by = params[0]
+
+    def answer(self, asked):
+        return {"by": np.full(len(asked["seen"]), self.by, np.float32)}
+
+
+class Marked(Walker):
+    def setup(self, context):
+        super().setup(context)
+        self.marks, = context.desks["marks"]
+
+    def sample(self, start, rows, call):
+        found = self.marks(seen=self._observations["observations"])
+        assert found["by"].tolist() == [1000 + self.marks.version]
+        assert self.marks.version >= 0
+        return super().sample(start, rows, call)
+
+
+def workload(total_steps: int = 640):
+    base = counting(total_steps=total_steps)
+    return replace(
+        base, actor=Marked("counting:make", envs=1), servers={"marks": Marks()},
+        learners={"grader": Grader()},
+        triggers={**base.triggers, "grader.update": CountTrigger(rows=64)},
+    )
+'''
+
+
+def test_a_server_evaluates_on_a_device() -> None:
+    """One that is as strict about the host as a GPU; answers are as on the CPU."""
+    answers = []
+    for device in ("cpu", FAR):
+        with far_device() if device == FAR else nullcontext():
+            actor = AskingActor("Pendulum-v1", partial(RecurrentActorCritic, width=8), 4)
+            server = Inference()
+            module = actor.build_module(3)
+            tensors = named_tensors(module).values()
+            params = np.concatenate([each.detach().numpy().ravel() for each in tensors])
+            server.setup(ServerContext("inference", actor, 3, device))
+            server.bind(params, 0)
+            rows = np.random.default_rng(2)
+            asked = {
+                key.name: rows.normal(size=(6, *key.shape)).astype(key.dtype)
+                for key in server.asks(actor)
+            }
+            answers.append(server.answer(asked))
+    here, there = answers
+    assert here.keys() == there.keys() == {"out", "values", "log_std", MEMORY}
+    for name, array in here.items():
+        np.testing.assert_allclose(array, there[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.processes
+def test_a_server_leases_its_device_beside_the_learner(start: Start, home: Path) -> None:
+    """Both take turns on the one device that there is."""
+    central = "--set", "inference=central", "--set", "answer_device=pool", "--device", "pool"
+    run = start("run", "ppo", *central, *TINY, *SHORT, "--run-dir", home / "run", **ONE_DEVICE)
+    outcome = run.wait()
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["steps"] == 1024
+    assert outcome.summary["restarts"] == 0
+
+
+CENTRAL = {"inference": "central"}
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "parts that do not divide": ({"splits": "3"}, "splits=3 does not divide envs=4.*splits to 2"),
+    "no part": ({"splits": "0"}, "splits must be at least 1, not 0"),
+    "more than can come": (
+        {"answer_batch": "5", "answer_wait": "0.1", "splits": "2"},
+        r"waits for n=5 requests, but there are never more than 4 \(2 actors, 2 at once",
+    ),
+    "for as long as it takes": ({"answer_batch": "2"}, "waits for n=2 requests however long"),
+    "no batch": ({"answer_batch": "0"}, "batch must be a whole number of at least 1, not 0"),
+    "a wait that is none": ({"answer_wait": "nan"}, "answer_wait='nan'.*write a number"),
+    "another device": ({"answer_device": "tpu"}, "unknown device 'tpu'"),
+    "actors that act": ({"inference": "actor", "splits": "2"}, "set inference=central, or leave"),
+    "another word": ({"inference": "server"}, "write one of actor, central"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_answered_is_refused(case: str, tmp_path: Path) -> None:
+    settings, why = REFUSED[case]
+    with pytest.raises(Refused, match=why):
+        registered("ppo", tmp_path, **{**CENTRAL, **settings})
+
+
+def test_algorithms_that_cannot_say_so(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="central inference is for algorithms with a policy and its"):
+        registered("dqn", tmp_path, **CENTRAL)
+
+
+SERVERS = {
+    "no name": ("'a judge'", "Judge()", "cannot have this name"),
+    "a name that is taken": ("'learner'", "Judge()", "cannot have this name"),
+    "not one": ("'judge'", "Judge", "is a type: derive it from artos.Server"),
+    "lacks half": ("'judge'", "Server()", "Server has no asks, answers, answer"),
+    "of nobody": ("'judge'", "Judge(of='critic')", "of='critic': there is no such learner"),
+    "on a device": ("'judge'", "Judge(device='cuda:0')", "Judge computes on the CPU"),
+    "no thread": ("'judge'", "Judge(threads=0)", "threads must be at least 1"),
+    "for ever": ("'judge'", "Judge(wait=float('inf'))", "wait must be a number of seconds"),
+    "of objects": ("'judge'", "Judge(kind='O')", "cannot be stored in shared memory"),
+    "acts by itself": ("'inference'", "Inference()", "Walker acts by itself"),
+}
+
+
+@pytest.mark.parametrize("case", SERVERS)
+def test_servers_that_are_none_are_refused(case: str, home: Path) -> None:
+    name, server, why = SERVERS[case]
+    file = home / f"judged_{case.replace(' ', '_')}.py"
+    file.write_text(JUDGE + f"workload = replace(counting(), servers={{{name}: {server}}})\n")
+    with pytest.raises(Refused, match=why):
+        registered(f"{file}:workload", home)
+
+
+JUDGE = """
+from dataclasses import replace
+
+from counting import workload as counting
+
+from artos import DataKey, Inference, Server
+
+
+class Judge(Server):
+    def __init__(self, kind="float32", **named):
+        self.kind = kind
+        vars(self).update(named, reads_weights="of" in named)
+
+    def asks(self, actor):
+        return [DataKey("x", (), self.kind)]
+
+    def answers(self, actor):
+        return [DataKey("y")]
+
+    def answer(self, asked):
+        return {"y": asked["x"]}
+
+
+"""
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_a_run_ends_with_the_word_of_a_server_that_fails(start: Start, home: Path) -> None:
+    shutil.copy(ROOT / "docs" / "examples" / "my_judge.py", home)
+    (home / "failing.py").write_text(FAILING)
+    outcome = start("run", "failing.py:workload", *SHORT).wait()
+    assert outcome.status == 1, outcome.err
+    assert re.search(r"judge failed .*\n(.*\n)*.*of no opinion", outcome.err), outcome.err
+
+
+FAILING = """
+from dataclasses import replace
+
+from my_judge import Judge
+from my_judge import workload as judged
+
+
+class Failing(Judge):
+    def answer(self, asked):
+        raise ValueError("of no opinion")
+
+
+def workload(total_steps: int = 1024):
+    return replace(judged(total_steps=total_steps), servers={"judge": Failing()})
 """

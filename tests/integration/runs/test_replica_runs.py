@@ -17,7 +17,7 @@ from artos.pool.folder import pool_folder
 from artos.pool.view import clean
 from artos.specs.members import Member
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 SECOND = Member(LEARNER.role, 1)
 SHORT = ("--set", "envs=2", "--set", "steps=32", "--set", "minibatches=2", "--set", "epochs=2")

@@ -19,8 +19,10 @@ from real_runs import Artos, Outcome
 
 from artos import load
 from artos.errors import Refused
+from artos.pool.view import clean
 from artos.specs.members import Member
 from triggers.journal import read
+from triggers.setting import settable
 
 Start = Callable[..., Artos]
 LEARNERS = ("even", "odd", "watcher")
@@ -64,6 +66,27 @@ def test_each_has_versions_updates_and_lag_of_its_own(tmp_path: Path) -> None:
     assert not any("lag_max" in line for line in by["watcher"]), "no version of its acted"
     fired = [line["trigger"] for line in read(made.journal) if "trigger" in line]
     assert fired.count("watcher.note") == 1, "an object of another learner came above its bound"
+
+
+@pytest.mark.parametrize(("every", "least", "most"), [(20, 1.15, 1.25), (10_000, 0.3, 0.5)])
+def test_a_population_gets_where_no_member_would(
+    every: int, least: float, most: float, tmp_path: Path
+) -> None:
+    """The toy of the paper on population-based training; settings are copied and changed, too."""
+    shutil.copy(ROOT / "docs" / "examples" / "my_population.py", tmp_path)
+    made = finished(registered("my_population.py:workload", tmp_path, every=every), tmp_path)
+    monitor = made.coordinator.monitor  # type: ignore[attr-defined]
+    for score in (monitor.metrics["score"], monitor.beside["two"].metrics["score"]):
+        assert least < score < most
+
+
+def test_each_may_be_set_while_a_run_goes(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "docs" / "examples" / "my_world_model.py", tmp_path)
+    found = registered("my_world_model.py:workload", tmp_path)
+    assert {"learner.lr", "model.lr"} <= settable(found.plan, found.table).keys()
+    assert {name: found.plan.of(name).layout[0] for name in found.plan.learners}["model"] == (
+        "layers.0.weight", (32, 5)
+    ), "its network is its own"  # fmt: skip
 
 
 @pytest.mark.parametrize("saved", ["model", "all"])
@@ -201,6 +224,24 @@ def test_each_is_killed_and_the_others_go_on(start: Start, run: Path) -> None:
     assert (run / "logs" / "odd.log").exists()
 
 
+@pytest.mark.long
+@pytest.mark.processes
+def test_each_leases_a_device_for_its_updates(start: Start, home: Path) -> None:
+    """A model beside PPO: they take turns, and both are on the bill."""
+    shutil.copy(ROOT / "docs" / "examples" / "my_world_model.py", home)
+    limits = ("--total-steps", 1024, "--device", "pool", "--json")
+    ended = start("run", "my_world_model.py:workload", "--run-dir", home / "run", *limits).wait()
+    assert ended.status == 0, ended.err
+    assert ended.summary["learners"]["model.updates"] == 4
+    lines = [*read(home / "run" / "journal.jsonl")]
+    ready = {line["ready"]: line.get("device") for line in lines if "ready" in line}
+    assert (ready["learner"], ready["model"]) == ("cpu:0", "cpu:0")
+    times = ended.summary["times_by_member"]
+    worked = times["learner"]["work"] + times["model"]["work"]
+    assert ended.summary["usage"]["device_seconds_held"] == pytest.approx(worked, rel=0.01)
+    clean()
+
+
 TABLE = """
 from artos import Workload
 from pennies import Players, Policy, Watcher
@@ -246,10 +287,10 @@ ODD = '"odd.update": DataKeyTrigger(("odd", "rewards"), n=2, size=8),'
         ),
         (
             'learner=Policy("even", 1, 0.1), learners={"learner": Watcher(), "actors": Watcher(), '
-            '"a b": Watcher()},',
+            '"a b": Watcher(), "actor-1": Watcher()},',
             "",
             ["two roles are called 'learner'", "learners['actors']: the table calls something else",
-             "learners['a b']: call it by letters"],
+             "learners['a b']: call it by letters", "learners['actor-1']: a log is called so"],
         ),
         ("learners=[Watcher()],", "", ["name each of them"]),
         ("", "", ["nobody learns"]),
