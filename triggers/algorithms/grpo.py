@@ -41,7 +41,6 @@ from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
 from artos.specs.keys import OBSERVATIONS
 from artos.specs.workload import Workload
-from artos.transport.weights.channel import Channel
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 _SOLVED = 1 - 1e-6
@@ -101,7 +100,6 @@ class GRPO(TorchLearner):
         self.settings = settings or settings_of_learner(self.Settings, given)
         super().__init__(self.settings.lr, self.settings.max_grad_norm, self.settings.threads)
         self._seconds: dict[str, float] = {}
-        self._channel: Channel | None = None
 
     def out_of_range(self) -> Iterator[str]:
         """Settings that no run could use."""
@@ -117,10 +115,9 @@ class GRPO(TorchLearner):
 
     def made(self, version: int) -> None:
         """Pass it on."""
-        if self._channel is None:
-            plan = self.context.plan
-            self._channel = self.settings.way.opened(plan.layout, plan.resumes, plan.deadline)
-        self._channel.send(version, self.network.values.numpy(force=True))
+        plan = self.context.plan
+        channel = self.settings.way.opened(plan.layout, plan.resumes, plan.deadline)
+        channel.send(version, self.network.values.numpy(force=True))
 
     def seconds(self) -> Mapping[str, float]:
         """Seconds of the last invocation by kind."""
