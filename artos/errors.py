@@ -284,6 +284,22 @@ class EnvServerFailed(ArtosError):
         super().__init__(f"the OpenEnv server at {url} {why}: {then}")
 
 
+class InferenceServerFailed(ArtosError):
+    """A server of texts, at ``url``, failed as ``why`` says; ``then`` is what to do."""
+
+    def __init__(self, url: str, why: str, then: str) -> None:
+        self.url, self.why, self.then = url, why, then
+        super().__init__(f"the server at {url} {why}: {then}")
+
+
+class WeightsUnusable(ArtosError):
+    """A file of weights that go by way of a folder cannot be used. ``why`` is the reason."""
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path, self.why = path, why
+        super().__init__(f"the weights in {path} cannot be used: {why}")
+
+
 class DataPathFailed(ArtosError):
     """A process that moves experience or weights between nodes ended again and again."""
 

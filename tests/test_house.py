@@ -150,7 +150,9 @@ def test_what_is_no_module_is_in_the_wheel_too() -> None:
 def test_what_is_imported_is_declared() -> None:
     """Where it is imported at the top of a module, as what ``pip install artos`` brings."""
     known = importlib.metadata.packages_distributions()
-    extras = {"ale-py", "pycriu", "criu", "kubernetes", "pyyaml", "urllib3", "websockets"}
+    extras = {
+        "ale-py", "pycriu", "criu", "kubernetes", "minari", "pyyaml", "urllib3", "websockets",
+    }  # fmt: skip
     declared = {
         re.match(r"[\w.-]+", each)[0].lower() for each in PROJECT["project"]["dependencies"]
     }  # type: ignore[index]

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from artos.buffer.model_block import ObjectSpec
 from artos.envs.goals import goal_words
 from artos.runs.plan import Plan
-from artos.specs.configuration import ENV
 from artos.specs.keys import EVALUATION, MODEL_PARAM, READS
+from artos.specs.members import ENV
 from artos.specs.settings import Setting
 from triggers.checks import plural
 from triggers.pacing import non_publishing_targets

@@ -135,6 +135,14 @@ def prepare(
     plan = msgspec.structs.replace(made.plan, deadline=deadline)
     if plan.threads_follow and not apart:  # in one process a seed decides every bit
         plan = msgspec.structs.replace(plan, threads=1, threads_follow=False)
+    if not apart:
+        beside = (
+            msgspec.structs.replace(each, threads=1, threads_follow=False)
+            if each.threads_follow
+            else each
+            for each in plan.beside
+        )
+        plan = msgspec.structs.replace(plan, beside=tuple(beside))
     if not apart:  # replicas learn what one learner does, and here they would take turns
         plan = msgspec.structs.replace(plan, replicas=1)
     try:

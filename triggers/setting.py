@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from artos.runs.plan import Plan
-from artos.specs.configuration import ENV, MAX_LAG, Changeable, faults
-from artos.specs.members import SET
+from artos.specs.configuration import MAX_LAG, Changeable, faults
+from artos.specs.members import ENV, SET
 from triggers.base import Trigger
 from triggers.pacing import (
     hands_over_episodes,

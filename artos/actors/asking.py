@@ -39,6 +39,7 @@ class AskingActor(RolloutActor):
     there is none, as where a data set is recorded, it acts by itself.
     """
 
+    shares_slots = True
     _parts: Sequence[_Part] = ()
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,11 @@ import numpy as np
 from artos.actors.context import ActorContext
 from artos.actors.rollout import RolloutActor
 from artos.envs.spec import EnvSpec
+from artos.policies.served_text import ServedText
 from artos.protocol.invocations import Invoke
+from artos.specs.keys import VERSION_KEY
+from artos.transport.weights.channel import Floats, Way
+from artos.transport.weights.http import Served
 
 
 class GroupActor(RolloutActor):
@@ -19,21 +24,57 @@ class GroupActor(RolloutActor):
     All of them are reset when a round begins, so each row of a round up to an environment's first
     end belongs to an episode whose beginning the whole group shares. What an environment does in
     the round after that is its own.
+
+    ``weights`` is the way that versions take. With ``http`` a server acts in place of the policy,
+    and rows are of the version by which it answered.
     """
 
     kept: ClassVar[tuple[str, ...]] = (*RolloutActor.kept, "_random")
 
-    def __init__(self, env: str, policy: Callable[[EnvSpec], Any], groups: int, group: int) -> None:
+    def __init__(
+        self,
+        env: str,
+        policy: Callable[[EnvSpec], Any],
+        groups: int,
+        group: int,
+        weights: Way = Way(),  # noqa: B008  # frozen
+    ) -> None:
         super().__init__(env, policy, groups * group)
-        self.group = group
+        self.group, self.weights = group, weights
 
     def setup(self, context: ActorContext) -> None:
         """Become the actor of ``context``."""
         super().setup(context)
         self._random = np.random.default_rng(context.seed)
+        plan = context.plan
+        # Where nothing is learned, as where a run's policy is recorded, the weights are at hand.
+        way = self.weights if plan.objects else Way()
+        self._channel = way.opened(plan.layout, plan.resumes, _PATIENCE * plan.deadline)
+        self._served: ServedText | None = None
+        if isinstance(self._channel, Served):
+            tokens = self.spec.actions.sizes[0]
+            self._served = ServedText(self._channel, tokens, plan.steps, context.seed)
+            self._policy = self._served
+
+    def bind(self, params: Floats, version: int) -> None:
+        """Act with the newest version that came on the way of the weights."""
+        version, params = self._channel.receive(version, params)
+        self.bound = replace(self.bound, version=version, params=params)
+        super().bind(params, version)
 
     def sample(self, start: int, rows: int, call: Invoke) -> dict[str, float]:
         """Write the rows of a round, in whose first one all episodes begin."""
         seed = int(self._random.integers(2**31))
         self._observations = self._stepper.reset(seed, alike=self.group)
-        return super().sample(start, rows, call)
+        seconds = super().sample(start, rows, call)
+        if self._served is not None:
+            answered = self._served.versions[-rows:]
+            for versions in self._block.views(VERSION_KEY, start, start + rows):
+                versions[...] = answered[: len(versions)]
+                answered = answered[len(versions) :]
+            self.version = int(versions[-1])
+        return seconds
+
+
+_PATIENCE = 0.8
+"""Share of the run's deadline: it says what it waits for before it is ended for silence."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
 from artos.learners.publisher import Publisher
@@ -45,6 +46,12 @@ class LearnerContext:
     """The blocks of data sets, by name; they are full, and nobody writes them."""
     replicas: Replicas = ALONE
     """The others that make the same calls in processes of their own, if there are any."""
+    state_of: Callable[[str], dict[str, NDArray[Any]]] = lambda _: {}
+    """Is called with the name of another learner: copies of all that makes up its newest version.
+
+    That is what its ``live`` returns, so weights with the moments of their optimiser, all of one
+    version; empty before its first one.
+    """
 
     @property
     def spec(self) -> EnvSpec:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -49,6 +49,8 @@ class Publisher:
         self._weights, self._silent = weights, silent
         self.made: set[str] = set()
         """Names of the objects of which there was a value."""
+        self.told: Callable[[int], None] = lambda _: None
+        """Is told the number of each version of the weights, once it is there."""
 
     def __call__(self, name: str, value: ArrayLike) -> None:
         """Publish ``value``, of the shape that was declared.
@@ -86,6 +88,7 @@ class Publisher:
             if value is None:
                 raise BadObject(_own(name), UNSAID)
         self._weights.publish({**live, **values}, firing)
+        self.told(self._weights.version)
 
     def newest(self, name: str) -> NDArray[Any] | None:
         """A copy of the last value, even from a learner that died or a saved run; None if none."""

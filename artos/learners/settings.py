@@ -29,6 +29,7 @@ from artos.learners.compiler import Switch
 from artos.specs.actor_count import ActorsSetting
 from artos.specs.settings import shown
 from artos.system.closest import closest
+from artos.transport.weights.channel import Kind, Way
 
 if TYPE_CHECKING:
     from artos.envs.spec import EnvSpec
@@ -189,6 +190,7 @@ Splits = Annotated[
     int, table("parts of an actor's environments, one of which steps while others are answered")
 ]
 AnswerBatch = Annotated[int, table("requests that a server answers together, if so many come")]
+AnswerDevice = Annotated[str, table("where a server computes: cpu, cuda:N or pool")]
 AnswerWait = Annotated[float, table("seconds that a server waits for so many")]
 Hidden = Annotated[tuple[int, ...], table("units of the hidden layers")]
 Lambda = Annotated[float, learner("lambda of GAE or V-trace; 1: n-step returns", ge=0, le=1)]
@@ -214,6 +216,23 @@ class ActorSettings(msgspec.Struct, frozen=True):
     total_steps: TotalSteps = 500_000
 
 
+class WaySettings(ActorSettings, kw_only=True, frozen=True):
+    """Of algorithms whose weights may go to actors in more than one way."""
+
+    weights: Annotated[Kind, learner("their way: run's memory, files, http to a server")] = "block"
+    weights_folder: Annotated[
+        str | None, learner("where all machines find versions (files, http)")
+    ] = None
+    server: Annotated[str | None, learner("who acts, as http://HOST:PORT (http)")] = None
+    served_model: Annotated[str, learner("what the server calls the model (http)")] = "artos"
+
+    @property
+    def way(self) -> Way:
+        """The way that versions of the weights take to actors."""
+        folder, server = self.weights_folder or "", self.server or ""
+        return Way(self.weights, folder, server, self.served_model)
+
+
 class ActorCriticSettings(ActorSettings, kw_only=True, frozen=True):
     """Of algorithms that learn a policy and its value."""
 
@@ -224,6 +243,7 @@ class ActorCriticSettings(ActorSettings, kw_only=True, frozen=True):
     splits: Splits = 1
     answer_batch: AnswerBatch = 1
     answer_wait: AnswerWait = 0.0
+    answer_device: AnswerDevice = "cpu"
     hidden: Hidden = (64, 64)
     recurrent: Annotated[bool, table("give the policy a memory of its episode (a GRU)")] = False
     memory: Annotated[int, table("units of that memory")] = 64

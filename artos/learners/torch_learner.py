@@ -69,7 +69,7 @@ def few_for_replicas(plan: Plan, minibatches: int, actors: Iterable[int]) -> lis
     fewest = min(actors, default=0) * each // max(1, minibatches)
     if plan.replicas == 1 or fewest >= plan.replicas or fewest < 1:
         return []
-    what = "whole sequences" if plan.state_keys else "rows"
+    what = f"{'whole sequence' if plan.state_keys else 'row'}{'s' if fewest > 1 else ''}"
     return [
         f"a minibatch has {fewest} {what}, which learners={plan.replicas} cannot divide: lower "
         "learners or minibatches, or raise envs or actors"

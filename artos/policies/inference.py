@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.policies.acting import ActInfo, blank
-from artos.policies.asked import Divided
 from artos.specs.contracts import Actor
 from artos.specs.keys import DataKey
 from artos.specs.servers import Server, ServerContext
@@ -38,7 +37,7 @@ _GAME = "splits={}: a game of {} agents is in one part, so each part has a multi
 class Inference(Server):
     """Evaluates the policy of an ``AskingActor`` for all actors, with the newest weights."""
 
-    reads_weights = True
+    reads_weights = on_devices = True
 
     def __init__(
         self, batch: int = 1, wait: float = 0.0, *, threads: int = 1, device: str = "cpu"
@@ -106,15 +105,22 @@ class Inference(Server):
         actor = context.actor
         declared = actor.declared
         self._states = [key.name for key in declared.state] if declared else []
-        self._bound = actor.make_policy(actor.build_module(context.seed), context.seed)
-        self._policy: Divided = self._bound  # type: ignore[assignment]  # by faults
+        module = actor.build_module(context.seed)
+        self._policy: Any = None
+        if context.device == "cpu":
+            self._policy = actor.make_policy(module, context.seed)
+        else:
+            from artos.policies.on_device import OnDevice  # noqa: PLC0415  # others need no torch
+
+            self._policy = OnDevice(module, context.device)
 
     def bind(self, params: NDArray[np.float32], version: int) -> None:
         """Evaluate with these weights from now on."""
-        self._bound.bind(params)
+        self._policy.bind(params)
 
     def answer(self, asked: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         """What the newest weights say of each row."""
         obs = dict(asked)
         state = {name: obs.pop(name) for name in self._states}
-        return self._policy.answer(obs, ActInfo(state=state))
+        found: Mapping[str, NDArray[Any]] = self._policy.answer(obs, ActInfo(state=state))
+        return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -34,7 +35,19 @@ MANIFEST = "manifest.json"
 SAVED, BEST = "checkpoint", "best"
 """Folders of a run: its newest version, and the one with the best evaluation (``save``)."""
 
+PAST = re.compile(r"past\.(\d{1,18})\.(.+)")
+"""Name of an array of a past version."""
+
 Arrays: TypeAlias = dict[str, NDArray[Any]]
+
+
+def past_in(saved: Arrays) -> dict[int, Arrays]:
+    """The arrays of past versions, by version."""
+    found: dict[int, Arrays] = {}
+    for name, array in saved.items():
+        if (part := PAST.fullmatch(name)) is not None:
+            found.setdefault(int(part[1]), {})[part[2]] = array
+    return found
 
 
 class SavedLearner(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,14 +22,15 @@ from artos.runs.checkpoint import SAVED, Manifest, read_manifest
 from artos.specs.data import SET_NAME, DataSet, Rows
 from artos.specs.keys import AGES_KEY, VALID_KEY, DataKey
 from artos.system.closest import closest
-from artos.system.durable import sync_folder
-from artos.system.regular_file import opened
+from artos.system.durable import replacing
+from artos.system.regular_file import contents, opened
 
 _UNREADABLE = (
     OSError, ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile, zlib.error,
     CheckpointFault, NotImplementedError,
 )  # fmt: skip
 _MOST_AGE = 255
+_MINARI = "minari:"
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _NO_ROWS = (
     "the checkpoint of this run has no rows: those of a run that is done are in it with --set "
@@ -59,10 +60,13 @@ def examined(
         elif not isinstance(rows, Rows):
             wrong.append(f'write Rows("FILE.npz") or Rows("RUN"), not {rows!r}')
         else:
-            path = Path(folder, rows.path).resolve()
+            path = Path(folder, rows.path)
             there = DataSet(name, str(path), 0, 1, ())
             try:
+                path = _located(rows.path) or path.resolve()
                 there = _examined(name, path, keys, wrong)
+            except Refused as refused:
+                wrong += refused.faults
             except _UNREADABLE as error:
                 wrong.append(_why(path, error))
             found.append(there)  # also if it cannot be used: triggers may name it
@@ -128,17 +132,8 @@ def write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     Raises:
         OSError: it cannot be written, e.g. as the disk is full; nothing is left behind.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with draft.open("xb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
+    with replacing(path) as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def _unusable(block: DataBlock, keys: Sequence[DataKey]) -> Iterator[str]:
@@ -196,18 +191,40 @@ def _sides(key: DataKey) -> str:
 def _why(path: Path, error: Exception) -> str:
     if isinstance(error, CheckpointFault):
         return str(error)
+    if isinstance(error, FileNotFoundError) and path.name == "data":
+        return f"there is no data set in {path}: fetch it by `minari download ID`, or name another"
     if isinstance(error, FileNotFoundError):
         near = [each.name for each in path.parent.glob("*.npz")] if path.parent.is_dir() else []
         return f"there is no file {path}{closest(path.name, near)}"
     said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return f"{path} cannot be read as one of NumPy's .npz files, nor as a run: {said}"
+    return f"{path} cannot be read as one of NumPy's .npz files, a run, or Minari's: {said}"
 
 
 # -- files and runs --------------------------------------------------------------------------------
 
 
+def _located(address: str) -> Path | None:
+    """The folder of a data set of Minari's, ``minari:ID``; None for any other address."""
+    if not address.startswith(_MINARI):
+        return None
+    from artos.runs import minari_sets  # noqa: PLC0415  # as below
+
+    return minari_sets.located(address.removeprefix(_MINARI))
+
+
+def _is_minaris(path: Path) -> bool:
+    try:
+        return "data_format" in json.loads(contents(path / "metadata.json"))
+    except (OSError, ValueError):
+        return False
+
+
 def _forms(path: Path) -> dict[str, _Form]:
     """Shape and dtype of each array, without its values."""
+    if _is_minaris(path):
+        from artos.runs import minari_sets  # noqa: PLC0415  # an extra, and no code for daemons
+
+        return {name: _Form(*form) for name, form in minari_sets.forms(path).items()}
     if path.is_dir():
         parts = _kept(path)
         first = parts[0] if parts else {}
@@ -228,7 +245,11 @@ def _forms(path: Path) -> dict[str, _Form]:
 @contextmanager
 def _parts(path: Path, back: int) -> Iterator[Sequence[Columns]]:
     """The rows, of a run in one part for each of its actors; stacks reach ``back`` rows back."""
-    if path.is_dir():
+    if _is_minaris(path):
+        from artos.runs import minari_sets  # noqa: PLC0415  # as above
+
+        yield (minari_sets.read(path),)
+    elif path.is_dir():
         manifest = _manifest(path)
         assert manifest.rows_file is not None
         check_rows(path / SAVED / manifest.rows_file.file, manifest.rows_file)

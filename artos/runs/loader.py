@@ -33,7 +33,7 @@ ENV_ARGS = "env_args"
 """The setting that holds arguments of the environment, text or plain data by name."""
 _ELSEWHERE = ("seed", "deadline")
 """Arguments of a run that are not settings of its workload."""
-_OF_CENTRAL = ("inference", "splits", "answer_batch", "answer_wait")
+_OF_CENTRAL = ("inference", "splits", "answer_batch", "answer_wait", "answer_device")
 _NOT_CENTRAL = (
     "actors of this workload act by themselves; central inference is for algorithms with a policy "
     "and its value, such as ppo, a2c, impala or appo, and in a file of your own for an AskingActor"

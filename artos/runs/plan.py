@@ -18,7 +18,14 @@ from artos.specs.actor_count import Actors, Manual
 from artos.specs.configuration import Changeable
 from artos.specs.data import DataSet
 from artos.specs.elastic import Elastic
-from artos.specs.keys import EVALUATION, OTHER_VERSIONS, CheckpointSetting, DataKey, OnFull
+from artos.specs.keys import (
+    EVALUATION,
+    OTHER_VERSIONS,
+    CheckpointSetting,
+    DataKey,
+    OnFull,
+    read_as,
+)
 from artos.specs.members import LEARNER, Member, Members
 from artos.specs.reference import Reference
 from artos.specs.servers import ServerSpec
@@ -116,6 +123,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Settings of the learner that may change while the run goes."""
     servers: tuple[ServerSpec, ...] = ()
     """The roles that answer."""
+    shares_slots: bool = False
+    """Whether actors wait for answers at each step, and so leave CPUs to others."""
     settable: tuple[Changeable, ...] = ()
     """Settings of the environments that may change while the run goes."""
     learner: str = LEARNER
@@ -197,9 +206,17 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def evaluated(self) -> tuple[ObjectSpec, ...]:
-        """What the evaluator is handed: the weights alone; empty if nothing is evaluated."""
-        weights = self.objects[:1] if EVALUATION in self.triggers else ()
-        return tuple(ObjectSpec(each.name, each.public, 1, 2) for each in weights)
+        """What the evaluator is handed: the weights, with what actors read of other learners.
+
+        Empty if nothing is evaluated.
+        """
+        if EVALUATION not in self.triggers:
+            return ()
+        arrays = list(self.objects[0].public)
+        for name in self.read_learners:
+            weights = self.of(name).objects[0].public
+            arrays += [msgspec.structs.replace(a, name=read_as(a.name, name)) for a in weights]
+        return (ObjectSpec(self.objects[0].name, tuple(arrays), 1, 2),)
 
     def checksums(self) -> dict[str, str]:
         """Checksums of the parts that what a member holds depends on, by name."""

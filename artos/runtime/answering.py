@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from artos.protocol.invocations import Done, Failed, Invoke
 from artos.runtime.member import TRACE_BYTES, Line
 from artos.specs.keys import PARAMS
 from artos.specs.servers import Server
+
+if TYPE_CHECKING:  # with torch, which other servers do without
+    from artos.runtime.device_turns import DeviceTurns
 
 _LONGEST_SLEEP = 3600.0
 
@@ -37,7 +41,7 @@ class ServerRole:
     """Runs a server: looks for open requests, answers those its trigger has fired for.
 
     ``ring`` wakes an actor. ``weights`` is where the server reads the newest version, as this
-    ``reader``; None if it reads none.
+    ``reader``; None if it reads none. With ``turns`` it has its device for one batch at a time.
 
     What it knows of requests is in the block. So a server that takes the place of one that was
     killed finds all that is open, and wakes every actor, in case that one could not any more.
@@ -51,9 +55,11 @@ class ServerRole:
         ring: Callable[[int], None],
         weights: ObjectRegion | None = None,
         reader: int = 0,
+        turns: DeviceTurns | None = None,
     ) -> None:
         self._server, self._block, self._gathers, self._ring = server, block, gathers, ring
         self._weights, self._reader = weights, reader
+        self._turns = turns
         self._private: dict[str, NDArray[Any]] = {}
         self._version = -1
         self._seats = block.spec.server.seats
@@ -105,8 +111,9 @@ class ServerRole:
         self._open[places] = False
         numbers = self._known[places] = block.asked[places]
         asked, counts = block.read(places)
-        self._bind()
-        answers = self._checked(self._server.answer(asked), int(counts.sum()))
+        with self._turns.turn() if self._turns else nullcontext():
+            self._bind()
+            answers = self._checked(self._server.answer(asked), int(counts.sum()))
         block.answer(places, numbers, counts, answers, self._version)
         for actor in dict.fromkeys((places // self._seats).tolist()):
             self._ring(actor)
@@ -146,5 +153,7 @@ class ServerRole:
         """Do nothing: see ``snapshot``."""
 
     def close(self) -> None:
-        """Close what the server holds open."""
+        """Close what the server holds open; leave the pool of its device."""
         self._server.close()
+        if self._turns is not None:
+            self._turns.close()

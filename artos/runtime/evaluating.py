@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,11 @@ class EvaluatorRole:
 
     @property
     def bound(self) -> Bound:
-        """The weights that were handed over, and the objects that actors read with them."""
-        return bound_of(self._handed.newest)
+        """The weights that were handed over, and the objects that actors read with them.
+
+        These have no past: where it is asked for, they stand for it.
+        """
+        return replace(bound_of(self._handed.newest), history=self._actor.history)
 
     def policy(self, seed: int) -> BoundPolicy:
         """What actors act with, with the weights that were handed over."""

@@ -13,14 +13,26 @@ from artos.errors import BadObject, Refused
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import UNSAID, Publisher, published
 from artos.runs.plan import CPU, POOL, Plan
+from artos.runtime.other_learners import first_peer
 from artos.runtime.replicable import replica_faults
 from artos.specs.contracts import Learner, broken
-from artos.specs.keys import MODEL_PARAM, PARAMS, READS, VALUE, ArraySpec, full_name, objects_of
+from artos.specs.keys import (
+    EVALUATION,
+    MODEL_PARAM,
+    PARAMS,
+    READS,
+    VALUE,
+    ArraySpec,
+    full_name,
+    objects_of,
+)
 from artos.specs.members import LEARNER, NOT_LEARNERS
 from artos.specs.workload import Workload
 from artos.system.usable_cpus import usable_cpus
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_LOGS = re.compile(r"run|missing|[a-z]+-\d+")
+"""Names of logs that other processes of a run have."""
 
 
 def fired(workload: Workload, role: str) -> list[str]:
@@ -43,8 +55,9 @@ def unlike(workload: Workload) -> Iterator[str]:
                 f"learners[{name!r}]: call it by letters, digits, - and _, a letter first, as the "
                 "table, journal and logs call it so"
             )
-        elif name in NOT_LEARNERS:
-            yield f"learners[{name!r}]: the table calls something else so: choose another name"
+        elif name in NOT_LEARNERS or _LOGS.fullmatch(name):
+            what = "the table calls something else" if name in NOT_LEARNERS else "a log is called"
+            yield f"learners[{name!r}]: {what} so: choose another name"
         elif name == LEARNER and workload.learner is not None:
             yield (
                 f"two roles are called {name!r}: what is given as learner= is called so; give "
@@ -158,8 +171,9 @@ def with_learner(workload: Workload, name: str, module: Any, plan: Plan) -> Plan
         ArraySpec(name, tuple(array.shape), str(array.dtype).removeprefix("torch."))
         for name, array in learner.live().items()
     ]
+    peers = len(plan.learners) * plan.replicas if plan.beside else 0
     found = {
-        "objects": objects(workload, name, arrays, plan.actors + 1 + len(plan.servers)),
+        "objects": objects(workload, name, arrays, first_peer(plan) + peers),
         # Checkpoints hold weights by their names: without names, as the vector that they are.
         "layout": learner.layout() or tuple((a.name, a.shape) for a in arrays if a.name == PARAMS),
         "threads": threads,
@@ -173,4 +187,14 @@ def with_learner(workload: Workload, name: str, module: Any, plan: Plan) -> Plan
         )
         return msgspec.structs.replace(plan, beside=beside)
     seen = workload.actor.seen(module)
-    return msgspec.structs.replace(plan, **found, networks=seen.networks, doubts=seen.doubts)
+    doubts = (*seen.doubts, *_without_a_past(workload))
+    return msgspec.structs.replace(plan, **found, networks=seen.networks, doubts=doubts)
+
+
+def _without_a_past(workload: Workload) -> Iterator[str]:
+    evaluates = workload.evaluate_every or EVALUATION in workload.triggers
+    if workload.actor.history and evaluates:
+        yield (
+            "evaluations on the way have no past versions: where actors have past(k), it is the "
+            "version that is played"
+        )

@@ -20,6 +20,8 @@ from artos.pool.devices import (
     device_resources,
     own_devices,
 )
+from artos.pool.faults import PoolRefused
+from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.view import read_pool
 from artos.runs.plan import CPU, POOL
@@ -59,6 +61,18 @@ def pool_faults(replicas: int = 1) -> Iterator[str]:
             f"{', '.join(names)} for them: lower learners, or add devices (`artos worker "
             f"--devices`, {VARIABLE})"
         )
+
+
+def names_in(pool: Pool) -> list[str]:
+    """The names of the devices of a pool that torch can use in this process.
+
+    Raises:
+        PoolRefused: there is none.
+    """
+    there = [each for each in pool.resources if each.kind == DEVICE]
+    if not (names := usable(there)):
+        raise PoolRefused([unusable(there)])
+    return names
 
 
 def usable(resources: Iterable[Listed]) -> list[str]:

@@ -11,8 +11,7 @@ import msgspec
 
 from artos.buffer.gathering import Gathering
 from artos.errors import CannotReturn
-from artos.pool.devices import DEVICE
-from artos.pool.faults import LeaseRevoked, NoMemoryInTime, PoolRefused
+from artos.pool.faults import LeaseRevoked, NoMemoryInTime
 from artos.pool.pool import Pool
 from artos.pool.seat import Lease, Seat
 from artos.protocol.invocations import Done, Invoke, Waits
@@ -193,11 +192,11 @@ def leased(
         PoolRefused: torch can use none of the devices of the pool.
         ReplicaLost: the first replica did not say which device is this one's.
     """
-    from artos.runtime.leasable import name_of, own_resources  # noqa: PLC0415
+    from artos.runtime.leasable import name_of, names_in, own_resources  # noqa: PLC0415
 
     pool = Pool.join(otherwise=own_resources(), name=str(site.member))
     try:
-        names, turns = _names(pool), None
+        names, turns = names_in(pool), None
         if gathering is not None:
             names = [device_of_all(pool, names, plan, site, gathering, plan.deadline)]
             turns = LeaseTurns(gathering, stopped)
@@ -208,13 +207,3 @@ def leased(
     except BaseException:
         pool.close()
         raise
-
-
-def _names(pool: Pool) -> list[str]:
-    """The devices of the pool that torch can use here."""
-    from artos.runtime.leasable import unusable, usable  # noqa: PLC0415
-
-    there = [each for each in pool.resources if each.kind == DEVICE]
-    if not (names := usable(there)):
-        raise PoolRefused([unusable(there)])
-    return names

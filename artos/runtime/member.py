@@ -244,6 +244,7 @@ class LearnerRole:
         self._group = group
         self._meter, self._cores = meter, cores
         self._publisher = publisher or Publisher(weights=model)
+        self._publisher.told = learner.made
         self._learner, self._model, self._blocks = learner, model, blocks
         self._samplers = samplers
         self._store, self._drawn = BatchStore(), Drawn()
@@ -259,6 +260,7 @@ class LearnerRole:
             return
         model.restore(learner.live())
         learner.restored()
+        learner.made(model.version)
 
     def _enter(self) -> None:
         if self.residency is not None:
@@ -292,6 +294,14 @@ class LearnerRole:
     def close(self) -> None:
         """Nothing to close: all state is in the model block."""
 
+    def _change(self, settings: Mapping[str, float]) -> None:
+        """Have the learner go on with what was changed since its last invocation."""
+        if changed := settings.items() - self._changed.items():
+            known = {each.name: each for each in self._learner.changeable}
+            for name, value in changed:
+                self._learner.change(name, known[name].value(value))
+                self._changed[name] = value
+
     def run(self, call: Invoke) -> Done:
         """Run the learner's method on the rows claimed or drawn, if any; publish if it stepped.
 
@@ -305,9 +315,7 @@ class LearnerRole:
         if self._cores is not None:
             self._cores.begin()
         self._enter()
-        for name, value in call.settings.items() - self._changed.items():
-            self._learner.change(name, value)
-            self._changed[name] = value
+        self._change(call.settings)
         self._drawn.begin(self._model.version)
         batch: Batch | EpisodeBatch | DrawnBatch | None = None
         try:

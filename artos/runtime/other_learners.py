@@ -13,6 +13,7 @@ from artos.buffer.model_block import ModelBlock
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.runs.plan import Plan, Site
 from artos.specs.keys import MODEL_PARAM, OTHER_VERSIONS, PARAMS, READS, objects_of
+from artos.specs.members import LEARNER
 
 
 class OtherLearners:
@@ -70,6 +71,42 @@ class OtherLearners:
 
     def _public(self, name: str) -> list[str]:
         return [array.name for array in self._regions[name].spec.public]
+
+
+class PeerStates:
+    """Copies the newest versions of other learners of a run, for one of them."""
+
+    def __init__(self, plan: Plan, site: Site) -> None:
+        learners = [m for m in site.members if site.members.role(m).kind == LEARNER]
+        own = site.member.role
+        self._regions = {
+            role: ModelBlock.attach(site.model_of(role))[MODEL_PARAM]
+            for role in dict.fromkeys(member.role for member in learners)
+            if role != own
+        }
+        self._reader = first_peer(plan) + (learners.index(site.member) if self._regions else 0)
+        for region in self._regions.values():
+            region.unpin(self._reader)  # a process of the same name may have been killed
+
+    def __call__(self, name: str) -> dict[str, NDArray[Any]]:
+        """All arrays of a version, by name; none before the first version.
+
+        Raises:
+            KeyError: there is no other learner of that name.
+        """
+        region = self._regions[name]
+        if region.version < 0:
+            return {}
+        slot = region.pin(self._reader)
+        try:
+            return {each: array.copy() for each, array in slot.arrays.items()}
+        finally:
+            region.unpin(self._reader)
+
+
+def first_peer(plan: Plan) -> int:
+    """The number among the readers of a model block that the first of the learners has."""
+    return plan.actors + 1 + len(plan.servers)
 
 
 def other_learners(plan: Plan, site: Site, reads: Sequence[str]) -> OtherLearners:

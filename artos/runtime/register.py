@@ -17,6 +17,7 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from artos.buffer.model_block import MOST_PAST
 from artos.errors import Refused
@@ -117,7 +118,8 @@ def register(reference: Reference, seed: int) -> Registered:
     data = examined(workload.data, reference.folder, keys, faults)
     plan = _draft(workload, reference, seed, keys, data)
     servers = _attempt(faults, "the servers", lambda: servers_of(workload, faults)) or ()
-    plan = msgspec.structs.replace(plan, servers=servers)
+    shares = workload.actor.shares_slots and bool(servers)
+    plan = msgspec.structs.replace(plan, servers=servers, shares_slots=shares)
     modules = {plan.learner: module}
     for each in plan.beside:
         build = partial(workload.actor.seat(each.learner).build_module, each.seed)
@@ -316,8 +318,19 @@ def _policy_faults(workload: Workload, plan: Plan | None, module: Any) -> Iterab
     # What it reads has no value yet. Ones divide where zeros would not.
     read = ((name, known.get(full_name(name, first))) for name in actor.reads)
     objects = {name: np.ones(key.shape, key.dtype) for name, key in read if key is not None}
-    actor.bound = Bound(objects=objects)
+    params = _begun(module) if actor.history else None  # else nobody asks for them
+    actor.bound = Bound(params=params, objects=objects, history=actor.history)
     return actor.faults(module)
+
+
+def _begun(module: Any) -> NDArray[np.float32] | None:
+    """The weights that a network begins with, as a vector; None if it is no network of torch."""
+    if (found := sys.modules.get("torch")) is None or not isinstance(module, found.nn.Module):
+        return None
+    from artos.policies.flat import named_tensors  # noqa: PLC0415  # others do without torch
+
+    parts = [each.detach().float().numpy().ravel() for each in named_tensors(module).values()]
+    return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
 
 def _draft(

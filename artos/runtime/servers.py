@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 
+from artos.runs.plan import CPU, POOL
 from artos.specs.contracts import own
 from artos.specs.members import LEARNER, NOT_LEARNERS
 from artos.specs.servers import Server, ServerSpec
@@ -61,8 +62,16 @@ def _faults(name: str, server: object, workload: Workload) -> Iterator[str]:
         yield f"wait must be a number of seconds, 0 or more, not {server.wait!r}"
     if server.threads < 1:
         yield f"threads must be at least 1, not {server.threads}"
-    if server.device != "cpu":
-        yield f"device={server.device!r}: servers compute on the CPU, so leave it out"
+    if server.device != CPU and not server.on_devices:
+        yield f"device={server.device!r}: {type(server).__name__} computes on the CPU: leave it out"
+    elif server.device == POOL:
+        from artos.runtime.leasable import pool_faults  # noqa: PLC0415  # others lease nothing
+
+        yield from pool_faults()
+    elif server.device != CPU:
+        from artos.learners import device  # noqa: PLC0415  # others do without torch
+
+        yield from device.faults(server.device)
     if server.of and server.of not in (learners := workload.every_learner):
         yield f"of={server.of!r}: there is no such learner{closest(server.of, [*learners])}"
     yield from server.faults(workload.actor)

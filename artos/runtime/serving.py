@@ -36,7 +36,7 @@ from artos.learners.publisher import Publisher, published
 from artos.learners.replicas import ALONE
 from artos.protocol.invocations import Failed, Ready, StartKind, Waits
 from artos.runs.loader import load_object, load_workload
-from artos.runs.plan import Plan, Site
+from artos.runs.plan import POOL, Plan, Site
 from artos.runtime.answering import Gathers, ServerRole
 from artos.runtime.device_meter import meter_of
 from artos.runtime.forkable import survives_a_fork
@@ -49,7 +49,7 @@ from artos.runtime.member import (
     no_duties,
     serve,
 )
-from artos.runtime.other_learners import other_learners
+from artos.runtime.other_learners import PeerStates, other_learners
 from artos.runtime.replicable import device_of_replica
 from artos.runtime.shared_cores import SharedCores
 from artos.specs.contracts import Actor
@@ -176,7 +176,7 @@ def learner_role(
         LearnerContext(
             plan, module, plan.seed, plan.threads, blocks, publish, device,
             lambda what: report(Waits(what)), cores.look if cores else lambda: None, data,
-            group or ALONE,
+            group or ALONE, PeerStates(plan, site),
         )
     )  # fmt: skip
     if device != "cpu":
@@ -255,7 +255,13 @@ def server_role(plan: Plan, site: Site, ring: Callable[[int], None]) -> ServerRo
     spec, workload = plan.servers[number], _workload(plan)
     server = workload.answering[spec.name]
     _settle_torch(plan, spec.threads)
-    server.setup(ServerContext(spec.name, workload.actor, plan.seed))
+    device, turns = spec.device, None
+    if device == POOL:
+        from artos.runtime.device_turns import DeviceTurns  # noqa: PLC0415  # loads the pool
+
+        turns = DeviceTurns(plan, site)
+        device = turns.device
+    server.setup(ServerContext(spec.name, workload.actor, plan.seed, device))
     # By its name, as triggers stand on the floor above.
     gathering: Callable[..., Gathers] = load_object("triggers.gathering:Gathering")
     load = partial(load_object, folder=plan.reference.folder)
@@ -263,7 +269,7 @@ def server_role(plan: Plan, site: Site, ring: Callable[[int], None]) -> ServerRo
     block = RequestBlock.attach(site.requests_path(spec.name))
     weights = ModelBlock.attach(site.model_of(spec.of))[MODEL] if spec.of else None
     # Readers are the actors, the node, and then the servers.
-    return ServerRole(server, block, gathers, ring, weights, plan.actors + 1 + number)
+    return ServerRole(server, block, gathers, ring, weights, plan.actors + 1 + number, turns)
 
 
 def _settle_torch(plan: Plan, threads: int) -> None:

@@ -22,7 +22,7 @@ class Bound:
     params: NDArray[np.float32] | None = None
     """The weights, (N,) float32, to be read only: they may be in shared memory.
 
-    None where a policy is played after its run.
+    None where a policy is played after its run and its actors kept no past versions.
     """
     objects: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """The values by name, of the shapes and dtypes that learners declare, to be read only.
@@ -32,7 +32,7 @@ class Bound:
     versions: Mapping[str, int] = field(default_factory=dict)
     """The versions of other learners of which the actor reads objects, by learner."""
     pasts: tuple[Bound, ...] = ()
-    """The past versions that are kept for this one, from the newest on; none of an evaluation's."""
+    """The past versions that are kept for this one, from the newest on; none while it evaluates."""
     history: int = 0
     """How many there are once so many were published."""
 

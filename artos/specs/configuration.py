@@ -16,8 +16,6 @@ MOST_SETTINGS = 100
 """Settings that a message may name; they also travel with the invocations of those they are for."""
 Settings = Annotated[dict[Line, Finite], msgspec.Meta(max_length=MOST_SETTINGS)]
 """Values by name, as ``artos set`` takes them: ``learner.lr``."""
-ENV = "env"
-"""Begins the names of settings of the environments: ``env.difficulty``."""
 MAX_LAG = "max_lag"
 """The setting that all triggers with a ``max_lag`` have: how many versions old rows may be."""
 

@@ -85,6 +85,8 @@ class Actor:
     """A past version is kept of each so many."""
     bound: Bound = Bound()
     """The version of ``bind``, with what it reads; set before ``bind`` is called."""
+    shares_slots: bool = False
+    """Whether it waits for answers at each step, so that several of them may share a CPU."""
     servers: Mapping[str, Server] = MappingProxyType({})
     """By name those that it asks, unless the workload has others of these names."""
 
@@ -199,6 +201,12 @@ class Learner:
         A learner's process that is begun later is told so again. By default the attribute is set.
         """
         setattr(self, name, value)
+
+    def made(self, version: int) -> None:
+        """``live`` was published as this version: pass it on to who does not read it in the run.
+
+        Called with the newest version, too, when a process goes on from it.
+        """
 
     def layout(self) -> Sequence[tuple[str, tuple[int, ...]]]:
         """Names and shapes inside ``params``; empty for a vector without parts."""

@@ -24,7 +24,8 @@ class Rows(msgspec.Struct, frozen=True):
     that only holds an episode's last observation, and ``ages`` is 0 where an episode begins. What
     is stored of a stack is its newest frame.
 
-    The folder of a run stands for the rows that its checkpoint has.
+    The folder of a run stands for the rows that its checkpoint has, and ``minari:ID`` for a data
+    set of Minari's that is on the machine (``minari:D4RL/pen/human-v2``).
 
     A path is relative to the folder of the workload's file, on the machine where the learner is.
     """

@@ -30,7 +30,9 @@ class Elastic(msgspec.Struct, frozen=True):
     prewarm: Annotated[Prewarm, "forecast by which park=checkpoint restores ahead"] = "quantiles"
     start: Annotated[Start, "how actors' processes begin"] = "auto"
     pin: Annotated[bool, "keep a running actor on the CPU of its slot"] = True
-    slots: Annotated[int, "actors that may run at once; 0: one per usable CPU"] = 0
+    slots: Annotated[
+        int, "actors that may run at once; 0: one per usable CPU, more if they are answered"
+    ] = 0
     images: Annotated[str, "where images go: disk (the run's folder), tmpfs or a folder"] = "disk"
     image_mb: Annotated[int, "room for images in MB; 0: half of the free space there"] = 0
     wire_dtype: Annotated[WireDtype, "how weights travel to other nodes"] = "float32"

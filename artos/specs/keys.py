@@ -90,6 +90,11 @@ def episodes_of(name: str) -> int:
     return int(found[1]) if found else 0
 
 
+def read_as(array: str, learner: str) -> str:
+    """What a public array of a learner's version is called where it lies beside other weights."""
+    return f"{READS}{learner}/{MODEL_PARAM}" if array == PARAMS else array
+
+
 def is_observation(key: str) -> bool:
     """Whether a data key holds an observation, or a part of it."""
     return key.partition(".")[0] == OBSERVATIONS
@@ -132,6 +137,8 @@ class DataKey(msgspec.Struct, frozen=True):
         found = [*_array_faults(what, self.shape, self.dtype)]
         if self.stack < 1:
             found.append(f"{what}: stack must be at least 1, not {self.stack}")
+        if self.name.startswith(OTHER_VERSIONS):
+            found.append(f"{what}: ARTOS writes it where actors read what a learner publishes")
         return found
 
 
@@ -151,6 +158,8 @@ class ObjectKey(msgspec.Struct, frozen=True):
         found = []
         if self.name == MODEL_PARAM:
             found.append(f"object {self.name!r} is the weights, which every learner publishes")
+        if "/" in self.name:
+            found.append(f"object {self.name!r}: leave out the /, which follows a learner's name")
         return [*found, *_array_faults(f"object {self.name!r}", self.shape, self.dtype)]
 
 

@@ -19,7 +19,9 @@ TRANSFER = "transfer"
 """The target without members: rows are shipped to the replay buffer."""
 SET = "set"
 """The role of what ``artos set`` sets, which is named in place of a method: ``set.learner.lr``."""
-NOT_LEARNERS = (ACTORS, EVALUATOR, TEMPLATE, CONTROL, TRANSFER, SET)
+ENV = "env"
+"""Begins the names of settings of the environments: ``env.difficulty``."""
+NOT_LEARNERS = (ACTORS, EVALUATOR, TEMPLATE, CONTROL, TRANSFER, SET, ENV)
 """Names that mean something else in tables and journals, so no learner can have them."""
 
 _ONE = MappingProxyType({LEARNER: 1})

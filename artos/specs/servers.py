@@ -46,6 +46,8 @@ class ServerContext:
     name: str
     actor: Actor
     seed: int
+    device: str = "cpu"
+    """As torch names it."""
 
 
 class Server:
@@ -66,7 +68,9 @@ class Server:
     threads: int = 1
     """Threads that its process computes with."""
     device: str = "cpu"
-    """Where it computes: ``"cpu"``, or ``"cuda:N"`` if it says that it can."""
+    """Where it computes: ``"cpu"``, ``"cuda:N"``, or ``"pool"``, where it leases a device."""
+    on_devices: bool = False
+    """Whether it computes on ``context.device``, whatever that is."""
     reads_weights: bool = False
     """Whether it answers by the newest version of weights, which ``bind`` then gets."""
     of: str = ""

@@ -18,9 +18,10 @@ from artos.runs import checkpoint, run_config
 from artos.runs.checkpoint import BEST, MANIFEST, SAVED, Manifest
 from artos.runs.loader import built_in, load_workload
 from artos.runs.run_config import CONFIG, RunConfig
+from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, broken, own
 from artos.specs.elastic import NAMES as ELASTIC
-from artos.specs.keys import PARAMS, READS
+from artos.specs.keys import PARAMS, READS, read_as
 from artos.specs.reference import Reference
 from artos.specs.workload import Workload
 from artos.system.closest import closest
@@ -43,8 +44,8 @@ class Record(msgspec.Struct, frozen=True):
     """The policy's parameters by name."""
     objects: dict[str, NDArray[Any]] = {}
     """What actors read with these weights, by name."""
-    others: dict[str, Floats] = {}
-    """The weights of the other learners, (N,) by their names."""
+    pasts: tuple[Bound, ...] = ()
+    """The past versions that actors have with these, from the newest on."""
 
     def workload(self) -> Workload:
         """The workload, built from the run's own code; its environment is not made for this.
@@ -114,10 +115,21 @@ def read(
         raise CheckpointFault(str(path), why)
     arrays, manifest = checkpoint.load(path / (BEST if best else SAVED))
     state = {n.removeprefix(_PARAMETER): a for n, a in arrays.items() if n.startswith(_PARAMETER)}
-    objects = {n.removeprefix(READS): a for n, a in arrays.items() if n.startswith(READS)}
-    weights = {name: arrays.get(f"{name}/{PARAMS}") for name in manifest.learners}
-    others = {name: found for name, found in weights.items() if found is not None}
-    return Record(str(path), config, reference, manifest, state, objects, others)
+    objects = _read_with(arrays)
+    for learner in manifest.learners:
+        front = f"{learner}/"
+        own = ((n.removeprefix(front), a) for n, a in arrays.items() if n.startswith(front))
+        objects |= _read_with({read_as(name, learner): array for name, array in own})
+    pasts = tuple(
+        Bound(version, past.get(PARAMS), _read_with(past))
+        for version, past in sorted(checkpoint.past_in(arrays).items(), reverse=True)
+    )
+    return Record(str(path), config, reference, manifest, state, objects, pasts)
+
+
+def _read_with(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """What actors read with a version of the weights, by name."""
+    return {n.removeprefix(READS): a for n, a in arrays.items() if n.startswith(READS)}
 
 
 @contextmanager

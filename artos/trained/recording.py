@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.invocations import Invoke
 from artos.runs.data_sets import see_free, write
 from artos.runs.plan import Plan
-from artos.specs.bound import Bound
 from artos.specs.contracts import Actor
 from artos.specs.keys import AGES_KEY, VALID_KEY, DataKey
 from artos.trained.evaluation import Note
@@ -90,8 +89,7 @@ class _Player:
         self._progress, self._steps = trained.progress, trained.steps
         self._actor.setup(ActorContext(plan, 0, 1, self._block, asked.seed, asked.greedy))
         version, params = record.manifest.version, trained.params
-        own = Bound(version, params, record.objects, history=self._actor.history)
-        self._actor.bound = own  # while nothing is kept, its past is itself
+        self._actor.bound = replace(trained.bound, params=params)
         self._actor.bind(params, version)
 
     def sample(self) -> Arrays:

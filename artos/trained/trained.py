@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from artos.trained.evaluation import Evaluation, Note
     from artos.trained.recording import Recorded
 
+_NO_PAST = (
+    "version {} is kept without past ones, as a best version is: where its actors had past(k), it "
+    "is that version itself"
+)
+
 
 def load(
     path: str | Path,
@@ -236,10 +241,22 @@ class Trained:
         """How many environments each of the run's actors had."""
         return int(self._actor.envs)
 
-    @property
+    @cached_property
     def bound(self) -> Bound:
-        """The version of the weights, and the objects that actors read with it."""
-        return Bound(self._record.manifest.version, None, self._record.objects)
+        """The version of the weights, what actors read with it, and past ones if they had any.
+
+        These are those that the checkpoint has. The best version is kept without its past.
+        """
+        record, history = self._record, self._actor.history
+        params = self.params if history else None
+        pasts = record.pasts[:history]
+        return Bound(record.manifest.version, params, record.objects, pasts=pasts, history=history)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is other than it was while the run trained, for people."""
+        lacks = self.bound.history and not self.bound.pasts and self.bound.version > 0
+        return (_NO_PAST.format(self.bound.version),) if lacks else ()
 
     def policy(self, seed: int) -> BoundPolicy:
         """The policy of the run's actors, with the trained weights; ``seed`` is for sampling.

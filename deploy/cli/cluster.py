@@ -340,7 +340,8 @@ def set_run(options: argparse.Namespace) -> int:
     from artos.specs.settings import convert  # noqa: PLC0415
 
     given = pairs("artos set", options.settings)
-    settings = {name: convert(name, value, float) for name, value in given.items()}
+    switches = {"true": "1", "false": "0"}
+    settings = {n: convert(n, switches.get(v, v), float) for n, v in given.items()}
     with _runs(options, options.run) as client:
         answer = client.set(options.run, settings)
     now = ", ".join(f"{name}={value:g}" for name, value in answer["settings"].items())

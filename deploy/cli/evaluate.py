@@ -73,6 +73,8 @@ def play(options: argparse.Namespace) -> int:
     # Output of user code in this process must not mix with the result.
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
         trained = load(folder, best=options.best, code=options.code, trust=options.trust)
+        for note in trained.notes:
+            print(f"note: {printable(note)}", file=sys.stderr)
         from artos.envs.address import address  # noqa: PLC0415
         from deploy.display.counted_view import CountedView  # noqa: PLC0415
 

@@ -18,6 +18,7 @@ from rich.text import Text
 from artos.protocol.views import ClusterView, NodeView, QuotaView, RunView
 from artos.system.printable import one_line, printable
 from deploy.client.submit import progress
+from deploy.display.screen import other_learners
 from head.daemon.quotas import WORDS
 
 _WIDTH = 120
@@ -139,6 +140,8 @@ def run(found: RunView) -> RenderableType:
     if found.progress:
         said = progress(found.progress, over=bool(found.outcome))
         table.add_row(Text("progress", "dim"), Text(one_line(said)))
+        for name, known in other_learners(found.progress).items():
+            table.add_row(Text(one_line(name), "dim"), Text(one_line(known)))
     for name, count in zip(("faults", "malformed"), _faults(found), strict=True):
         if count:
             table.add_row(Text(name, "dim"), Text(str(count)))

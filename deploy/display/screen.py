@@ -68,7 +68,7 @@ def phase(status: Status) -> str:
     actors = [what for who, what in status.waits.items() if who.startswith(_ACTOR)]
     ready = sum(what != _STARTING for what in actors)
     if status.waits.get(_LEARNER) == _STARTING:
-        return "the learner"
+        return f"the {_LEARNER}"
     if status.version < 0:
         return "first weights"
     if not actors:
@@ -195,6 +195,8 @@ def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, T
     updates = _of(status.updates, status.total_updates, " of ")
     counts = {"updates": updates, "version": f"{status.version:,}"}
     yield "learning", _facts(counts, width)
+    for name, said in other_learners(status).items():
+        yield name, Text(said)
     lag = {"mean": _lag(status.lag_mean), "max": _lag(status.lag_max)}
     if status.rows_stale or status.empty_draws:
         lag |= {"too old": f"{status.rows_stale:,} rows", "empty draws": f"{status.empty_draws:,}"}
@@ -219,6 +221,16 @@ def _rows(status: Status, width: int, ascii_only: bool) -> Iterable[tuple[str, T
     if status.restarts or status.rows_lost:
         lost = {"restarts": str(status.restarts), "rows lost": f"{status.rows_lost:,}"}
         yield "failures", _facts(lost, width, style="bold yellow")
+
+
+def other_learners(status: Status) -> dict[str, str]:
+    """What is known of each learner beside the first, in a line."""
+    found: dict[str, list[str]] = {}
+    for name, value in status.learners.items():
+        learner, _, what = name.rpartition(".")
+        number = f"{value:,.0f}" if value is not None and value == int(value) else _number(value)
+        found.setdefault(learner, []).append(f"{what.replace('_', ' ')} {number}")
+    return {learner: "   ".join(facts) for learner, facts in found.items()}
 
 
 def _settings(status: Status) -> str:

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+import msgspec
+
 from artos.errors import Refused
 from artos.runs.plan import Plan
 from artos.specs.keys import MODEL_PARAM
+from artos.specs.members import LEARNER, SET
 from deploy.simulation.durations import Duration
 from triggers.table import Table, decode_table
-from triggers.wiring import completed
+from triggers.targets import parsed
+from triggers.wiring import SET_MAX_LAG, completed
 
 OWNER = "owner"
 """The user of runs that name none."""
@@ -57,29 +61,42 @@ class Workload:
         """The plan and the triggers of one run, as a run process has them.
 
         Raises:
-            Refused: a trigger is the user's own, waits for more than rows and weights, or has
-                arguments that are none.
+            Refused: a trigger is the user's own, waits for more than rows and weights (such as the
+                ends of episodes), changes max_lag, or has arguments that are none.
         """
 
         def own_trigger(name: str) -> Any:
             raise ValueError(f"{name} is a trigger of your own: a simulation runs no code of users")
 
-        table = decode_table(self.plan.triggers, own_trigger)
+        # What is set while a run goes is in the times of its invocations, apart from max_lag.
+        rows = {t: row for t, row in self.plan.triggers.items() if parsed(t).role != SET}
+        table = decode_table(rows, own_trigger)
         faults = [
+            f"triggers[{target!r}] changes max_lag on the way: simulate it with one value"
+            for target in self.plan.triggers
+            if target == SET_MAX_LAG
+        ]
+        faults += [
             f"triggers[{target!r}] waits for the object {name!r}: only weights are simulated"
             for target, trigger in table.items()
             for name in trigger.objects_read()
             if name != MODEL_PARAM
         ]
         faults += [
-            f"triggers[{target!r}] waits for whole episodes: how long they are is not simulated"
+            f"triggers[{target!r}] waits for whole episodes: how long they are is not simulated; "
+            "simulate a table that takes rows, with as many steps as its episodes have on average"
             for target, trigger in table.items()
             if trigger.hands_over_episodes
         ]
+        learners = sorted({parsed(t).role for t in table if parsed(t).learns})
+        if learners and learners != [LEARNER]:
+            faults.append(
+                f"{' and '.join(learners)} learn: one learner is simulated, called {LEARNER}"
+            )
         if faults:
             raise Refused(faults)
         try:
-            return completed(self.plan, table)
+            return completed(msgspec.structs.replace(self.plan, triggers=rows), table)
         except (TypeError, ValueError, LookupError, ArithmeticError) as error:
             raise Refused([f"its triggers cannot be completed: {error}"]) from error
 

@@ -16,7 +16,7 @@ from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.references import figures
 from evaluation.references.curves import PARTS, band, overlap
-from evaluation.references.tasks import TASKS
+from evaluation.references.tasks import CONTRIB, RLLIB, SAMPLE_FACTORY, SB3, TASKS
 
 SEEDS = 5
 QUICK_STEPS = 2_500
@@ -24,6 +24,13 @@ FINAL = "mean return in the last tenth"
 OVERLAP = "tenths in which the bands overlap"
 _DEADLINE_SECONDS = 1_800.0
 
+_SIDES = {
+    SB3: ("sb3", "sb3_side"),
+    CONTRIB: ("sb3", "sb3_side"),
+    RLLIB: ("ray", "rllib_side"),
+    SAMPLE_FACTORY: ("sample-factory", "sample_factory_side"),
+}
+"""The environment of a rival, and the module that runs there."""
 Curves = dict[str, list[list[float]]]
 
 
@@ -76,6 +83,7 @@ def _contestants(name: str, curves: Curves, quick: bool, say: Say) -> Iterator[C
     def our_run(seed: str) -> Callable[[], Answer]:
         return ours("references.artos_side", name, seed, steps, seconds=seconds)
 
-    their_run = partial(baseline, "sb3", "references.sb3_side", name)
+    where, module = _SIDES[task.rival]
+    their_run = partial(baseline, where, f"references.{module}", name)
     yield trained(OURS, our_run)
     yield trained(task.rival, lambda seed: their_run(seed, steps, seconds=seconds, say=say))

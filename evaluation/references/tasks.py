@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 SB3, CONTRIB = "Stable-Baselines3", "sb3-contrib"
+RLLIB, SAMPLE_FACTORY = "RLlib", "Sample Factory"
 _TWO = [64, 64]
 
 
@@ -18,7 +19,10 @@ class Task(NamedTuple):
     ours: dict[str, Any]
     """Settings by name; ``algorithm`` is its name."""
     theirs: dict[str, Any]
-    """Arguments of the other library's class; ``algorithm`` is its name, ``envs`` how many."""
+    """Arguments of the other library's class; ``algorithm`` is its name, ``envs`` how many.
+
+    Of RLlib also how many ``runners`` have so many, and the steps of a ``fragment``.
+    """
     rival: str = SB3
 
 
@@ -65,9 +69,32 @@ TASKS = {
          "policy_kwargs": {"net_arch": [64], "lstm_hidden_size": 64}},
         CONTRIB,
     ),
+    "IMPALA, CartPole": Task(
+        "CartPole-v1", 100_000, 0.0,
+        {"algorithm": "impala", "actors": 2, "envs": 4, "steps": 50, "n": 2, "lr": 5e-4, "lam": 1.0,
+         "ent_coef": 0.01, "vf_coef": 0.5, "max_grad_norm": 40},
+        {"algorithm": "IMPALA", "runners": 2, "envs": 4, "fragment": 50, "lr": 5e-4,
+         "train_batch_size_per_learner": 400, "entropy_coeff": 0.01, "vf_loss_coeff": 0.5,
+         "grad_clip": 40.0},
+        RLLIB,
+    ),
+    "APPO, CartPole": Task(
+        "CartPole-v1", 100_000, 0.0,
+        {"algorithm": "appo", "actors": 2, "envs": 4, "steps": 64, "n": 1, "lr": 5e-4,
+         "epochs": 1, "minibatches": 1, "clip": 0.2, "ent_coef": 0.01, "vf_coef": 0.5,
+         "max_grad_norm": 40, "lam": 1.0},
+        {"num_workers": 2, "num_envs_per_worker": 4, "worker_num_splits": 1, "rollout": 64,
+         "batch_size": 256, "num_batches_per_epoch": 1, "num_epochs": 1, "use_rnn": False,
+         "async_rl": True, "with_vtrace": True, "learning_rate": 5e-4, "ppo_clip_ratio": 0.2,
+         "exploration_loss_coeff": 0.01, "value_loss_coeff": 0.5, "max_grad_norm": 40.0,
+         "gamma": 0.99, "normalize_input": False, "normalize_returns": False,
+         "nonlinearity": "tanh", "actor_critic_share_weights": False},
+        SAMPLE_FACTORY,
+    ),
 }  # fmt: skip
 """Networks, batches, step sizes and how often rows are learned from are the same on both sides.
 
 What is not: our memory is a GRU and theirs an LSTM, and our critics of SAC and TD3 begin with other
-random weights.
+random weights. IMPALA and APPO sample and learn at the same time, so how old rows are depends on
+the machine. RLlib tells means of ten episodes.
 """

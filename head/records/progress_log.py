@@ -161,7 +161,8 @@ def last_status(path: Path) -> Status | None:
 def _status_of(row: Row) -> Status:
     """The inverse of ``flatten``."""
     there = (name for name in FIXED if name in row or name in _ALWAYS)
-    fields: dict[str, Any] = {name: row[name] or None for name in there}
+    # An actor of a user's own may have no environment; no other text is ever empty.
+    fields: dict[str, Any] = {name: row[name] or ("" if name == "env" else None) for name in there}
     for group in _GROUPS:
         head = f"{group}/"
         fields[group] = {

@@ -27,7 +27,7 @@ from head.records import provenance
 from head.records.run_folder import RunFolder, writing
 from head.records.shape import Shape
 from head.run import saved_learners
-from head.run.recorder import PAST, flattened, lacking_rows, named, past_in, with_rows
+from head.run.recorder import flattened, lacking_rows, named, with_rows
 from head.run.request import Request
 from head.run.saved_learners import OBJECT
 from triggers.registration import Registration, prepare
@@ -198,11 +198,11 @@ def _restore(folder: RunFolder, node: RunMemory, left: Collection[int]) -> Manif
     saved = there.objects.keys() & node.objects.keys()
     values = {f"{OBJECT}{name}": _blank(node.objects[name].spec.arrays[0]) for name in saved}
     # How many past versions were there depends on when it was saved.
-    past = [each for each in there.layout if PAST.fullmatch(each.name)]
+    past = [each for each in there.layout if checkpoint.PAST.fullmatch(each.name)]
     others = saved_learners.blank(node.plan, there)
     expected = checkpoint.layout_of(named(empty, node.plan) | values | others)
     arrays, manifest = checkpoint.load(folder.checkpoint, (*expected, *past))
-    node.restore(flattened(arrays, node.plan), manifest.version, past_in(arrays))
+    node.restore(flattened(arrays, node.plan), manifest.version, checkpoint.past_in(arrays))
     saved_learners.restore(node, manifest, arrays)
     for name in saved:
         node.restore_object(name, arrays[f"{OBJECT}{name}"], manifest.objects[name])

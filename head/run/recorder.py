@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -50,8 +49,6 @@ RESTORED = (
     "step, update and episode counters",
     "the number of active actors, and the state of what decides it",
 )
-PAST = re.compile(r"past\.(\d{1,18})\.(.+)")
-"""Name of an array of a past version in a checkpoint."""
 _NOT_RESTORED = (
     "environment states: every environment starts a new episode",
     "random streams: actors draw from new streams derived from seed, actor and resume count",
@@ -418,12 +415,3 @@ def flattened(saved: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[A
     apart = ("model.", OBJECT, *(f"{name}/" for name in plan.learners[1:]))
     arrays = {n: array for n, array in saved.items() if not n.startswith(apart)}
     return arrays | {"params": np.concatenate(parts)}
-
-
-def past_in(saved: dict[str, NDArray[Any]]) -> dict[int, dict[str, NDArray[Any]]]:
-    """The arrays of past versions, by version."""
-    found: dict[int, dict[str, NDArray[Any]]] = {}
-    for name, array in saved.items():
-        if (part := PAST.fullmatch(name)) is not None:
-            found.setdefault(int(part[1]), {})[part[2]] = array
-    return found

@@ -47,6 +47,17 @@ def test_who_works_and_who_waits_for_what() -> None:
     assert "waits for   actors 0-1, 3: version 8   actor 4: a slot or its process" in said
 
 
+def test_other_learners_have_a_line_each() -> None:
+    learners = {
+        "model.version": 1200.0, "model.updates": 1200.0, "red.version": 7.0,
+        "red.lag_mean": 0.25, "red.lag_max": None,
+    }  # fmt: skip
+    picture = rendered(screen.panel(changed(learners=learners), 120, ascii_only=True), 120)
+    said = [" ".join(line.strip("│ ").split()) for line in picture.splitlines()]
+    assert "model version 1,200 updates 1,200" in said
+    assert "red version 7 lag mean 0.25 lag max -" in said
+
+
 # -- while it starts -------------------------------------------------------------------------------
 
 

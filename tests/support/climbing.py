@@ -49,14 +49,19 @@ class Climber(Bookkeeper):
         return {"rows": float(self.count[0]), "newest": newest, "configuration": call.configuration}
 
 
-def workload(actors: int = 2, total_steps: int = 6000, episodes: int = 4) -> Workload:
+def workload(
+    actors: int = 2, total_steps: int = 6000, episodes: int = 4, checkpoint: Any = "model"
+) -> Workload:
     made = counting(actors, total_steps)
     actor = Walker("climbing:make", envs=1)
     keys = tuple(key.name for key in actor.data_keys())
     rises = SetTrigger(Once(CountTrigger(episodes=episodes)), 5)
     update = replace(made.triggers["learner.update"], keys=keys)
     triggers = {**made.triggers, "learner.update": update, "set.env.level": rises}
-    return replace(made, name="climbing", actor=actor, learner=Climber(), triggers=triggers)
+    return replace(
+        made, name="climbing", actor=actor, learner=Climber(), triggers=triggers,
+        checkpoint=checkpoint,
+    )  # fmt: skip
 
 
 def assert_true(book: np.ndarray[Any, Any], lines: list[dict[str, Any]]) -> None:

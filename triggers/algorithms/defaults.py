@@ -15,7 +15,7 @@ from artos.policies.inputs import can_be_scaled, picture
 from artos.policies.recurrent import RecurrentActorCritic
 from artos.specs.actor_count import ActorsSetting, actors_of
 
-_OF_CENTRAL = {"splits": 1, "answer_batch": 1, "answer_wait": 0.0}
+_OF_CENTRAL = {"splits": 1, "answer_batch": 1, "answer_wait": 0.0, "answer_device": "cpu"}
 _NOT_CENTRAL = "{} is of servers that answer actors: set inference=central, or leave it out"
 _SHARED = (
     "recurrent: policy and value share the CNN of {}'s pictures, and what the value learns must "
@@ -45,7 +45,9 @@ def actor_critic(
         "clip_rewards": settings.clip_rewards, "terminal_lives": settings.terminal_lives
     }  # fmt: skip
     if settings.inference == "central":
-        server = Inference(settings.answer_batch, settings.answer_wait)
+        server = Inference(
+            settings.answer_batch, settings.answer_wait, device=settings.answer_device
+        )
         actor: RolloutActor = AskingActor(
             settings.env, policy, settings.envs, splits=settings.splits, server=server, **given
         )

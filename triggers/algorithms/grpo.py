@@ -21,11 +21,11 @@ from artos.learners.completions import Completions, by_completion, completions
 from artos.learners.settings import (
     OPEN,
     Actors,
-    ActorSettings,
     Env,
     LongestGradient,
     Threads,
     TotalSteps,
+    WaySettings,
     builder,
     fitted,
     learner,
@@ -41,12 +41,13 @@ from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
 from artos.specs.keys import OBSERVATIONS
 from artos.specs.workload import Workload
+from artos.transport.weights.channel import Channel
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 _SOLVED = 1 - 1e-6
 
 
-class GRPOStart(ActorSettings, frozen=True):
+class GRPOStart(WaySettings, frozen=True):
     """By position."""
 
     env: Env = "ReverseText-v0"
@@ -99,6 +100,7 @@ class GRPO(TorchLearner):
         self.settings = settings or settings_of_learner(self.Settings, given)
         super().__init__(self.settings.lr, self.settings.max_grad_norm, self.settings.threads)
         self._seconds: dict[str, float] = {}
+        self._channel: Channel | None = None
 
     def out_of_range(self) -> Iterator[str]:
         """Settings that no run could use."""
@@ -110,7 +112,14 @@ class GRPO(TorchLearner):
         found, group = super().faults(plan), self.settings.group
         if group > 0 and plan.envs % group:
             found.append(f"{plan.envs} envs of an actor do not divide into groups of {group}")
-        return found
+        return [*found, *self.settings.way.faults()]
+
+    def made(self, version: int) -> None:
+        """Pass it on."""
+        if self._channel is None:
+            plan = self.context.plan
+            self._channel = self.settings.way.opened(plan.layout, plan.resumes, plan.deadline)
+        self._channel.send(version, self.network.values.numpy(force=True))
 
     def seconds(self) -> Mapping[str, float]:
         """Seconds of the last invocation by kind."""
@@ -157,7 +166,7 @@ def workload(settings: GRPOSettings) -> Workload:
     """
     s = settings
     policy = partial(TextPolicy, width=s.width, layers=s.layers, heads=s.heads)
-    actor = GroupActor(s.env, policy, s.groups, s.group)
+    actor = GroupActor(s.env, policy, s.groups, s.group, s.way)
     require_texts(actor.spec, "GRPO")
     found = fitted(s, actor.spec)
     if found.steps is OPEN:

@@ -32,7 +32,8 @@ from workers.checkpoint.tiers import probe
 from workers.host import pinning
 from workers.host.cpus import host_slots
 from workers.host.leased_slots import leased_slots
-from workers.host.slots import Slot, SlotTable
+from workers.host.shared_slots import MOST_SHARES, SharedSlots
+from workers.host.slots import Slot, Slots, SlotTable
 
 _ORDER = ("auto", "clone", "fork", "cold")
 
@@ -61,11 +62,14 @@ def build(
     elastic = node.plan.elastic
     place = Place(node.site, node.plan_file, node.plan.reference.folder)
     cpu_slots = host_slots(affinity=cpus)
-    most = min(elastic.slots or len(cpu_slots), len(cpu_slots))
-    slots = leased_slots(
+    wanted = elastic.slots or _most_at_once(node.plan, len(cpu_slots))
+    most = min(wanted, len(cpu_slots))
+    slots: Slots = leased_slots(
         cpu_slots, min(most, node.plan.actors), node.site.workload, node.board.doorbell.ring, clock,
         weight=node.plan.weight, priority=node.plan.priority,
     )  # fmt: skip
+    if (shares := -(-wanted // most)) > 1:
+        slots = SharedSlots(slots, shares)
     pin = elastic.pin and probe()["pin"].available
 
     def prefix(slot: Slot | None, *, any_cpu: bool = False) -> Sequence[str]:
@@ -94,13 +98,19 @@ def build(
     )  # fmt: skip
 
 
+def _most_at_once(plan: Plan, cpus: int) -> int:
+    """How many actors may run at once here: those that wait for answers leave a CPU to others."""
+    return min(plan.actors, MOST_SHARES * cpus) if plan.shares_slots else cpus
+
+
 def faults(plan: Plan) -> list[str]:
     """Everything the plan demands for its actors that this host cannot do."""
     found = [*image_faults(plan.elastic.images), *named_faults()]
-    slots = len(host_slots())
-    if plan.elastic.slots > slots:
-        return [*found, f"slots={plan.elastic.slots}, but only {slots} CPUs may be used here"]
-    slots = plan.elastic.slots or slots
+    cpus = len(host_slots())
+    if plan.elastic.slots > (MOST_SHARES * cpus if plan.shares_slots else cpus):
+        each = f", by {MOST_SHARES} actors each" * plan.shares_slots
+        return [*found, f"slots={plan.elastic.slots}, but only {cpus} CPUs may be used here{each}"]
+    slots = plan.elastic.slots or _most_at_once(plan, cpus)
     if plan.elastic.park == "never" and plan.actors > slots:
         found.append(
             f"park=never keeps a slot for each of {plan.actors} actors, and there are {slots}: "

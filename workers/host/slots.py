@@ -19,6 +19,8 @@ class Slot:
     cpu: int
     node: int | None = None
     """Its memory node; None if that does not matter."""
+    share: int = 0
+    """Which of those that share it this is, where several actors do."""
 
 
 def nearest(slots: Iterable[Slot], last: Slot | None) -> Slot | None:
@@ -202,7 +204,8 @@ class SlotTable(Generic[Holder]):
 
     def _count(self) -> None:
         now = self._clock.now()
-        self._seconds += len(self._held) * (now - self._since)
+        cpus = len({slot.cpu for slot in self._held.values()})  # which some may share
+        self._seconds += cpus * (now - self._since)
         self._waited += len(self._queue) * (now - self._since)
         self._since = now
 

@@ -26,6 +26,8 @@ class Budget(Concern[Run]):
     def admits(self, firing: Firing) -> bool:
         """Whether an update is left for this firing; those of the first learner are counted."""
         target, updates = firing.trigger, self.run.plan.total_updates
+        if not (updates or self.run.plan.beside):
+            return True
         if not parsed(target).learns or target in self.run.non_publishing:
             return True
         if parsed(target).role != self.run.first.member.role:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.buffer.object_region import ObjectRegion
 from artos.protocol.invocations import Done, Invoke
-from artos.specs.keys import EVALUATION
+from artos.specs.keys import EVALUATION, read_as
 from artos.specs.members import EVALUATOR, Member
 from artos.system.exit_report import ExitReport
 from head.records.evaluations import Evaluated
@@ -110,12 +111,20 @@ class Evaluation(Concern[Run]):
             firing.number, firing.trigger, parsed(firing.trigger).method,
             progress=run.progress.used, steps=run.progress.consumed,
         )  # fmt: skip
-        slot = model.pin(run.plan.actors)
+        version, arrays = self._public(model)
+        for name in run.plan.read_learners:
+            _, others = self._public(run.learners[name].model)
+            arrays |= {read_as(each, name): array for each, array in others.items()}
+        return Due(call, version, run.steps, updates, arrays)
+
+    def _public(self, model: ObjectRegion) -> tuple[int, dict[str, NDArray[Any]]]:
+        """The newest version, and copies of what actors have of it."""
+        reader = self.run.plan.actors
+        slot = model.pin(reader)
         try:
-            arrays = {a.name: slot.arrays[a.name].copy() for a in model.spec.public}
+            return slot.version, {a.name: slot.arrays[a.name].copy() for a in model.spec.public}
         finally:
-            model.unpin(run.plan.actors)
-        return Due(call, slot.version, run.steps, updates, arrays)
+            model.unpin(reader)
 
     # -- what is played ------------------------------------------------------------------------
 

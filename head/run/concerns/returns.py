@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from artos.protocol.invocations import Done, Invoke
-from artos.specs.configuration import ENV
 from artos.specs.keys import EPISODES, episodes_of
-from artos.specs.members import Member
+from artos.specs.members import ENV, Member
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
 from triggers.events import Published

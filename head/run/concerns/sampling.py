@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from artos.protocol.invocations import Done, Invoke
-from artos.specs.configuration import ENV, MAX_LAG
-from artos.specs.members import ACTORS, Member
+from artos.specs.configuration import MAX_LAG
+from artos.specs.members import ACTORS, ENV, Member
 from head.run.concerns.binding import Binding
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
-from triggers.events import Event, Firing, Joined, Published, Shortened, Ungranted
+from triggers.events import Event, Firing, Joined, Shortened, Ungranted
 from triggers.pacing import drawn_lag, max_lags, window
 from triggers.pairs import plus
 from triggers.table import Table
@@ -24,8 +24,8 @@ from triggers.targets import parsed
 class Sampling(Concern[Run]):
     """Turns firings of actor triggers into rounds and pulls, within the run's window.
 
-    Before the first version is announced, of each learner that actors read, no actor can sample,
-    and actors may still be restarted: what fires by then waits for it.
+    Before the first version is announced no actor can sample, and actors may still be restarted:
+    what fires by then waits for it.
     """
 
     def __init__(self, run: Run, table: Table) -> None:
@@ -36,28 +36,16 @@ class Sampling(Concern[Run]):
         self._table = table
         self._early: dict[tuple[str, tuple[int, ...] | None], Firing] = {}
         self._begun = False
-        # What actors bind, and of which there is no version yet.
-        learners = [run.first, *(run.learners[name] for name in run.plan.read_learners)]
-        self._lacking = {learner.key for learner in learners}
 
     def happened(self, event: Event) -> None:
         """With the first version begins what waited for it; who joins has missed the pulls."""
         if isinstance(event, Joined):
             self.binding.joined(event.actor)
-        elif isinstance(event, Published):
-            self._published(event)
-
-    def _published(self, event: Published) -> None:
-        if self.run.is_version(event):
+        elif self.run.is_version(event):
             self.binding.bound(*self._lags(self._table))
-        if event.key in self._lacking:
-            self._lacking.discard(event.key)
-            self._begun = not self._lacking
-        if self._begun and self._early:
-            early, self._early = self._early, {}
+            self._begun, early, self._early = True, self._early, {}
             for firing in early.values():
                 self.fire(firing)
-        if self.run.is_version(event):
             self.window.ahead = event.ahead
 
     def _lags(self, table: Table) -> tuple[list[tuple[str, int, int]], float]:
@@ -78,7 +66,7 @@ class Sampling(Concern[Run]):
         run = self.run
         if parsed(firing.trigger).samples:
             invoked = self._sample(firing) if self._begun else self._is_early(firing)
-        elif not self._begun:
+        elif run.version < 0:
             # There is nothing to bind before the first version, which the first round binds.
             invoked = False
         else:

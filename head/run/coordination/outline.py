@@ -26,5 +26,7 @@ class Outline:
     """Whether an actor waits while its block is full, rather than overwrite the oldest rows."""
     non_publishing: frozenset[str] = frozenset()
     """Targets that only prepare an update: the learner publishes nothing when they fire."""
+    read: tuple[str, ...] = ()
+    """Learners beside the first of which actors read something together with its weights."""
     members: Members = field(default_factory=partial(Members.of_run, 1))
     """The table of its roles; how many actors there are does not matter here."""

@@ -122,4 +122,5 @@ class Ports:
             objects, front = {**self.beside[each.role]}, f"{each.role}/"
             weights = objects.pop(self.model.spec.name)
             found[each.role] = Versions(each, weights, objects, outline, invocations, front)
+        found[first.role].awaits(found[name] for name in outline.read)
         return found

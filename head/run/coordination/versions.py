@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -86,6 +86,14 @@ class Versions:
         """The newest version that triggers know of."""
         self.updates = 0
         """Updates made, those of earlier parts of the run included."""
+        self._before: tuple[Versions, ...] = ()
+        self._after: Versions | None = None
+
+    def awaits(self, others: Iterable[Versions]) -> None:
+        """Nothing is told of this one before there is a version of each of these, too."""
+        self._before = tuple(others)
+        for each in self._before:
+            each._after = self
 
     def begin(self) -> None:
         """Announce the version that a resumed run continues from, not all that led to it."""
@@ -93,6 +101,10 @@ class Versions:
 
     def news(self) -> Iterator[Published]:
         """An event for each version since the last call, its objects' before its weights'."""
+        if self._before:
+            if any(each.model.version < 0 for each in self._before):
+                return
+            self._before = ()
         # Read before the objects, as those of an update are published before its weights.
         newest, firing = self.model.made_by()
         yield from self.objects.news()
@@ -101,6 +113,9 @@ class Versions:
             later = self._invocations.after(self.member, firing, self._outline.non_publishing)
             ahead = later + newest - self.told
             yield Published(self.key, self.told, ahead, self.updates_through(firing))
+        if self._after is not None and self.told >= 0:
+            waited, self._after = self._after, None
+            yield from waited.news()
 
     def begun(self, *, certain: bool = False) -> int:
         """Updates that were handed to the learner, made or not; or those ``certain`` to be made."""

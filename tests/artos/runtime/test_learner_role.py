@@ -21,6 +21,7 @@ from artos.protocol.invocations import ActorLag, Claim, Done, Invoke, encode
 from artos.runtime import member
 from artos.runtime.device_meter import DeviceMeter
 from artos.runtime.member import LearnerRole
+from artos.specs.configuration import Changeable
 from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
 
 CLAIM = Claim(0, 4, 8)
@@ -117,17 +118,19 @@ def test_what_was_set_is_changed_once_before_the_invocation_and_again_in_another
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[tuple[str, float]] = []
+    monkeypatch.setattr(Toy, "changeable", (Changeable("lr"), Changeable("rows", kind="int")))
     monkeypatch.setattr(Toy, "change", lambda self, name, value: told.append((name, value)))
     stage.learner.act = lambda batch: told.append(("update", 0.0))
     first = Invoke(1, "learner.update", "update", settings={"lr": 0.5})
-    second = Invoke(2, "learner.update", "update", settings={"lr": 0.5, "clip": 0.1})
+    second = Invoke(2, "learner.update", "update", settings={"lr": 0.5, "rows": 3.0})
     for call in (first, first, second):
         stage.role.run(call)
     update = ("update", 0.0)
-    assert told == [("lr", 0.5), update, update, ("clip", 0.1), update]
+    assert told == [("lr", 0.5), update, update, ("rows", 3), update]
+    assert isinstance(told[3][1], int)
     told.clear()
     LearnerRole(stage.learner, stage.model["model_param"], stage.blocks).run(second)
-    assert sorted(told[:2]) == [("clip", 0.1), ("lr", 0.5)]
+    assert sorted(told[:2]) == [("lr", 0.5), ("rows", 3)]
 
 
 class Meter(DeviceMeter):

@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 
+from artos.buffer.samplers.patterns import Episodes
 from artos.errors import Refused
 from deploy.simulation.cluster import Cluster
 from deploy.simulation.durations import Constant, Duration, LogNormal
 from deploy.simulation.workload import Starts, Workload
 from head.records.shape import Shape
 from triggers.base import Trigger
+from triggers.counting import CountTrigger
 from triggers.data_key import DataKeyTrigger
 from triggers.primitives import ObjectKeyTrigger, TimeTrigger
+from triggers.replay import RoundTrigger
+from triggers.setting import SetTrigger
 
 STEPS = 8
 
@@ -174,3 +178,31 @@ def test_sizes_out_of_range_are_refused_all_at_once() -> None:
     assert [fault.split()[0] for fault in refused.value.faults] == [
         "--nodes", "--slots", "--devices", "--runs-per-slot",
     ]  # fmt: skip
+
+
+def test_whole_episodes_are_refused_with_what_to_simulate_instead() -> None:
+    table = {
+        "learner.update": DataKeyTrigger(("rows",), sample=Episodes(4)),
+        "actors.sample": RoundTrigger(),
+    }
+    with pytest.raises(Refused, match="how long they are is not simulated; simulate a table that"):
+        Cluster(1, 1).run([workload(triggers=table)])
+
+
+@pytest.mark.parametrize("names", [("learner", "model"), ("policy",)], ids=str)
+def test_learners_by_other_names_are_refused(names: tuple[str, ...]) -> None:
+    table = {f"{name}.update": DataKeyTrigger(("rows",), size=STEPS) for name in names}
+    with pytest.raises(Refused, match=f"{' and '.join(names)} learn: one learner is simulated"):
+        Cluster(1, 1).run([workload(triggers={**table, "actors.sample": ObjectKeyTrigger()})])
+
+
+def test_what_is_set_on_the_way_changes_nothing_unless_it_is_max_lag() -> None:
+    table = {
+        "learner.update": DataKeyTrigger(("rows",), size=STEPS),
+        "actors.sample": ObjectKeyTrigger(),
+    }
+    once = SetTrigger(CountTrigger(episodes=9), 1)
+    same = Cluster(1, 2).run([workload(triggers={**table, "set.env.level": once})])
+    assert same.makespan == Cluster(1, 2).run([workload(triggers=table)]).makespan
+    with pytest.raises(Refused, match="changes max_lag on the way"):
+        Cluster(1, 2).run([workload(triggers={**table, "set.max_lag": once})])

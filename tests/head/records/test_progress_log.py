@@ -88,6 +88,13 @@ def test_the_newest_status_is_read_back(folder: RunFolder, status: MakeStatus) -
     assert last_status(folder.progress) == newest
 
 
+def test_so_is_one_without_an_environment(folder: RunFolder, status: MakeStatus) -> None:
+    newest = status(env="", learners={"model.updates": 3.0})
+    with ProgressLog(folder) as log:
+        log.write(newest)
+    assert last_status(folder.progress) == newest
+
+
 @pytest.mark.parametrize("text", [b"", b"steps\n"])
 def test_what_has_no_rows_has_no_newest_status(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "progress.csv").write_bytes(text)

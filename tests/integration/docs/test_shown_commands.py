@@ -71,6 +71,10 @@ OPENENV = Elsewhere(
     "integration/openenv/test_openenv_server.py"
     "::test_two_actors_train_on_a_server_and_leave_no_session"
 )
+BY_FILES = Elsewhere(
+    "integration/runs/test_texts.py::test_apart_and_by_files_it_learns_what_it_does_in_turn"
+)
+SERVED = Elsewhere("integration/runs/test_texts.py::test_a_server_writes_for_it_whoever_is_killed")
 DEVELOPERS = NotRun("what developers and CI run; this suite is part of it")
 TRAINED = "run ppo --inline --total-steps 2048 --run-dir runs/first"
 SEED_1 = "runs/ppo-CartPole-v1-seed1-1"
@@ -111,6 +115,10 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos keys keys": DAEMONS,
     "artos run grpo --run-dir runs/texts": Run(TEXTS),
     "artos run grpo --env my_text:Sort": Run(TEXTS),
+    "artos run grpo --set weights=files --set weights_folder=/shared/texts": BY_FILES,
+    "python text_server.py --port 8000": SERVED,
+    "artos run grpo --set weights=http --set server=http://127.0.0.1:8000 --set "
+    "weights_folder=/shared/texts": SERVED,
     'artos eval runs/texts --greedy --env "ReverseText-v0(partial=False)"': Run(
         after=(f"run grpo {TEXTS} --run-dir runs/texts",)
     ),
@@ -189,8 +197,17 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     ),
     "artos run my_actor.py:workload": Run("--total-steps 2048"),
     "artos run my_self_play.py:workload": Run("--set total_updates=20"),
+    "artos run my_two_policies.py:workload": Run("--set total_updates=20"),
+    "artos run my_population.py:workload": Run("--set total_updates=40"),
+    "artos run my_world_model.py:workload": Run("--total-steps 2048"),
     "artos run my_curriculum.py:workload": Elsewhere(
         "integration/runs/test_curricula.py::test_the_page_of_curricula_learns"
+    ),
+    "artos run ppo --env PongNoFrameskip-v4 --actors 8 --set inference=central --set splits=2": Run(
+        "--total-steps 1024 --set steps=16", needs="ale_py"
+    ),
+    "artos run my_judge.py:workload": Elsewhere(
+        "integration/runs/test_asking_runs.py::test_the_judge_of_the_example_pays"
     ),
     "artos run my_reinforce.py:workload": Elsewhere(
         "integration/docs/test_tutorial.py::test_own_algorithms_learn_from_whole_episodes"
@@ -198,6 +215,12 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run my_groups.py:workload": Elsewhere(
         "integration/docs/test_tutorial.py::test_own_algorithms_learn_from_whole_episodes"
     ),
+    "artos run ppo --set learners=2": SHORT,
+    "artos run my_replicas.py:workload": Elsewhere(
+        "integration/docs/test_tutorial.py::test_own_algorithm_is_divided"
+    ),
+    "artos run ppo --actors 1 --set learners=3 --set envs=1 --set steps=8 "
+    "--set pipeline=minibatch": REFUSED,
     "artos run ppo --set steps=100 --set minibatches=7": REFUSED,
     "artos run ppo --device cuda:7": NotRun("the message has the version of torch, and of a GPU"),
     "artos run ppo --env PongNoFrameskip-v4 --device cuda --set compile=on": NotRun(

@@ -24,10 +24,13 @@ SHOWN_IN = {
     "my_dqn.py": "docs/how-to/own-algorithm.md",
     "my_env.py": "docs/how-to/environments.md",
     "my_groups.py": "docs/how-to/whole-episodes.md",
+    "my_judge.py": "docs/how-to/answers.md",
     "my_pipeline.py": "docs/how-to/pipelines.md",
     "my_reinforce.py": "docs/how-to/whole-episodes.md",
+    "my_replicas.py": "docs/how-to/replicas.md",
     "my_text.py": "docs/how-to/tokens.md",
     "my_self_play.py": "docs/how-to/what-actors-read.md",
+    "my_two_policies.py": "docs/how-to/several-learners.md",
     "my_scaling.py": "docs/how-to/elastic-actors.md",
     "optuna_study.py": "docs/how-to/python.md",
     "ray_tune_search.py": "docs/how-to/python.md",
@@ -86,6 +89,19 @@ def test_own_algorithms_learn_from_whole_episodes(
     assert ended.returncode == 0, ended.stderr
     summary = user.summary()
     assert summary["mean_return_100"] > goal
+    assert summary["restarts"] == summary["rows_lost"] == 0
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_own_algorithm_is_divided(user: UserFolder) -> None:
+    """Two processes make each update, and a policy learns by that."""
+    steps = ("--total-steps", "50000", "--seed", "1")
+    ended = user.artos("run", "my_replicas.py:workload", *steps, "--json")
+    assert ended.returncode == 0, ended.stderr
+    summary = user.summary()
+    assert summary["mean_return_100"] > 60
+    assert {"learner", "learner 1"} <= summary["times_by_member"].keys()
     assert summary["restarts"] == summary["rows_lost"] == 0
 
 

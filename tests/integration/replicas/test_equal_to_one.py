@@ -28,7 +28,7 @@ def ppo(run: Together) -> list[Any]:
     return found
 
 
-def dqn(run: Together) -> list[Any]:
+def drawing(run: Together) -> list[Any]:
     found = []
     with run:
         for _ in range(6):
@@ -61,5 +61,25 @@ def test_ppo_by_three(together: Make) -> None:
 @pytest.mark.parametrize("replay", ["uniform", "prioritised"])
 def test_dqn(replay: str, together: Make) -> None:
     """Priorities, too, are those of the whole batch: by them the next one is drawn."""
-    one, two = (dqn(together("dqn", replicas, replay=replay, **DQN)) for replicas in (1, 2))
+    one, two = (drawing(together("dqn", replicas, replay=replay, **DQN)) for replicas in (1, 2))
+    assert_equal(one, two)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("workload", "settings"),
+    [
+        ("appo", {"actors": 2, "envs": 2, "steps": 16, "minibatches": 2, "epochs": 1}),
+        ("apex", {"batch": 21, "sync": 1, "actors": 2}),
+        ("rainbow", {"batch": 21, "sync": 1}),
+        ("sac", {"batch": 21, "sync": 1, "env": "CartPole-v1"}),
+        ("ddpg", {"batch": 21, "sync": 1}),
+        ("d4pg", {"batch": 21, "sync": 1, "actors": 2}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_the_page_lists(workload: str, settings: dict[str, Any], together: Make) -> None:
+    learn = ppo if workload == "appo" else drawing
+    small = {"hidden": [16]} | settings
+    one, two = (learn(together(workload, replicas, **small)) for replicas in (1, 2))
     assert_equal(one, two)

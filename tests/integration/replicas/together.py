@@ -93,10 +93,12 @@ class Together(Closing):
 
     def update(self, *claims: Claim) -> Done:
         """An update by all; what the first one says of it."""
+        before = self.node.weights.version
         self.tell(claims)
         told = [self.heard(member) for member in self.members]
         for each in told:
             assert isinstance(each, Done), each
+        assert self.node.weights.version == before + 1, "one of them publishes"
         for claim in claims:  # their room is free
             block = self.node.blocks[claim.actor]
             block.acknowledge("learner.update", claim.stop, claim.stop)

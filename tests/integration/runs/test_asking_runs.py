@@ -6,20 +6,29 @@ import random
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import SUPPORT
+from far_device import FAR, far_device
+from helpers import ROOT, SUPPORT
+from inline_runs import registered
 from named import LEARNER, acting
-from real_runs import Artos, Outcome, assert_each_row_once, checkpointed, shared_memory
+from real_runs import TINY, Artos, Outcome, assert_each_row_once, checkpointed, shared_memory
 
+from artos import AskingActor, Inference, ServerContext
+from artos.errors import Refused
+from artos.policies.flat import named_tensors
+from artos.policies.recurrent import MEMORY, RecurrentActorCritic
 from artos.specs.members import Member
 
 Start = Callable[..., Artos]
 INFERENCE = Member("inference")
-SHORT = ("--total-steps", 512, "--json")
+ONE_DEVICE = {"ARTOS_DEVICES": "cpu:0"}
+SHORT = ("--total-steps", 1024, "--json")
 
 
 @pytest.fixture
@@ -95,3 +104,227 @@ def test_servers_and_those_who_ask_are_killed(start: Start, home: Path, asking: 
     assert_each_row_once(asking, 9600)
     assert not artos.survivors()
     assert not shared_memory()
+
+
+@pytest.mark.processes
+def test_the_judge_of_the_example_pays(start: Start, home: Path) -> None:
+    """Here, for two actors at once; rewards are its scores of what their rows show."""
+    shutil.copy(ROOT / "docs" / "examples" / "my_judge.py", home)
+    (home / "looked.py").write_text(LOOKED)
+    outcome = start("run", "looked.py:workload", "--run-dir", home / "run", *SHORT).wait()
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["updates"] == 1
+    assert 0 < outcome.summary["progress"]["metrics/paid"] < 1
+
+
+LOOKED = """
+from dataclasses import replace
+
+import numpy as np
+from my_judge import PPO, Judge
+from my_judge import workload as judged
+
+
+class Looking(PPO):
+    def update(self, batch, call):
+        judge = Judge()
+        judge.setup(None)
+        seen, paid = batch.gather("observations"), batch.gather("rewards")
+        own = judge.answer({"seen": seen.reshape(-1, 4)})["score"]
+        np.testing.assert_allclose(paid.reshape(-1), own, rtol=1e-6)
+        return {**super().update(batch, call), "paid": float(paid.mean())}
+
+
+def workload(total_steps: int = 1024):
+    return replace(judged(total_steps=total_steps), learner=Looking())
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("where", [("--inline",), ()])
+def test_a_server_has_the_weights_of_the_learner_that_it_names(
+    where: tuple[str, ...], artos: Callable[..., Outcome], home: Path
+) -> None:
+    """Which are not those that actors act with; an answer says which version they were."""
+    (home / "graded.py").write_text(GRADED)
+    run = "--run-dir", home / "run", "--total-steps", 640, "--json"
+    outcome = artos("run", "graded.py:workload", *where, *run)
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["steps"] == 640
+
+
+GRADED = '''
+from dataclasses import replace
+
+import numpy as np
+from counting import Bookkeeper, Walker
+from counting import workload as counting
+
+from artos import DataKey, Learner, Server
+from triggers import CountTrigger
+
+
+class Grader(Learner):
+    """Its weights are 1,000 more than the number of their version."""
+
+    def setup(self, context):
+        self.params = np.full(3, 1000, np.float32)
+
+    def update(self, batch, call):
+        self.params += 1
+        self.fresh = True
+
+    def live(self):
+        return {"params": self.params}
+
+
+class Marks(Server):
+    reads_weights, of = True, "grader"
+
+    def asks(self, actor):
+        return [DataKey("seen", (2,), "int64")]
+
+    def answers(self, actor):
+        return [DataKey("by")]
+
+    def bind(self, params, version):
+        assert (params == 1000 + version).all()
+        self.by = params[0]
+
+    def answer(self, asked):
+        return {"by": np.full(len(asked["seen"]), self.by, np.float32)}
+
+
+class Marked(Walker):
+    def setup(self, context):
+        super().setup(context)
+        self.marks, = context.desks["marks"]
+
+    def sample(self, start, rows, call):
+        found = self.marks(seen=self._observations["observations"])
+        assert found["by"].tolist() == [1000 + self.marks.version]
+        assert self.marks.version >= 0
+        return super().sample(start, rows, call)
+
+
+def workload(total_steps: int = 640):
+    base = counting(total_steps=total_steps)
+    return replace(
+        base, actor=Marked("counting:make", envs=1), servers={"marks": Marks()},
+        learners={"grader": Grader()},
+        triggers={**base.triggers, "grader.update": CountTrigger(rows=64)},
+    )
+'''
+
+
+def test_a_server_evaluates_on_a_device() -> None:
+    """One that is as strict about the host as a GPU; answers are as on the CPU."""
+    answers = []
+    for device in ("cpu", FAR):
+        with far_device() if device == FAR else nullcontext():
+            actor = AskingActor("Pendulum-v1", partial(RecurrentActorCritic, width=8), 4)
+            server = Inference()
+            module = actor.build_module(3)
+            tensors = named_tensors(module).values()
+            params = np.concatenate([each.detach().numpy().ravel() for each in tensors])
+            server.setup(ServerContext("inference", actor, 3, device))
+            server.bind(params, 0)
+            rows = np.random.default_rng(2)
+            asked = {
+                key.name: rows.normal(size=(6, *key.shape)).astype(key.dtype)
+                for key in server.asks(actor)
+            }
+            answers.append(server.answer(asked))
+    here, there = answers
+    assert here.keys() == there.keys() == {"out", "values", "log_std", MEMORY}
+    for name, array in here.items():
+        np.testing.assert_allclose(array, there[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.processes
+def test_a_server_leases_its_device_beside_the_learner(start: Start, home: Path) -> None:
+    """Both take turns on the one device that there is."""
+    central = "--set", "inference=central", "--set", "answer_device=pool", "--device", "pool"
+    run = start("run", "ppo", *central, *TINY, *SHORT, "--run-dir", home / "run", **ONE_DEVICE)
+    outcome = run.wait()
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["steps"] == 1024
+    assert outcome.summary["restarts"] == 0
+
+
+CENTRAL = {"inference": "central"}
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "parts that do not divide": ({"splits": "3"}, "splits=3 does not divide envs=4.*splits to 2"),
+    "no part": ({"splits": "0"}, "splits must be at least 1, not 0"),
+    "more than can come": (
+        {"answer_batch": "5", "answer_wait": "0.1", "splits": "2"},
+        r"waits for n=5 requests, but there are never more than 4 \(2 actors, 2 at once",
+    ),
+    "for as long as it takes": ({"answer_batch": "2"}, "waits for n=2 requests however long"),
+    "no batch": ({"answer_batch": "0"}, "batch must be a whole number of at least 1, not 0"),
+    "a wait that is none": ({"answer_wait": "nan"}, "answer_wait='nan'.*write a number"),
+    "another device": ({"answer_device": "tpu"}, "unknown device 'tpu'"),
+    "actors that act": ({"inference": "actor", "splits": "2"}, "set inference=central, or leave"),
+    "another word": ({"inference": "server"}, "write one of actor, central"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_answered_is_refused(case: str, tmp_path: Path) -> None:
+    settings, why = REFUSED[case]
+    with pytest.raises(Refused, match=why):
+        registered("ppo", tmp_path, **{**CENTRAL, **settings})
+
+
+def test_algorithms_that_cannot_say_so(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="central inference is for algorithms with a policy and its"):
+        registered("dqn", tmp_path, **CENTRAL)
+
+
+SERVERS = {
+    "no name": ("'a judge'", "Judge()", "cannot have this name"),
+    "a name that is taken": ("'learner'", "Judge()", "cannot have this name"),
+    "not one": ("'judge'", "Judge", "is a type: derive it from artos.Server"),
+    "lacks half": ("'judge'", "Server()", "Server has no asks, answers, answer"),
+    "of nobody": ("'judge'", "Judge(of='critic')", "of='critic': there is no such learner"),
+    "on a device": ("'judge'", "Judge(device='cuda:0')", "Judge computes on the CPU"),
+    "no thread": ("'judge'", "Judge(threads=0)", "threads must be at least 1"),
+    "for ever": ("'judge'", "Judge(wait=float('inf'))", "wait must be a number of seconds"),
+    "of objects": ("'judge'", "Judge(kind='O')", "cannot be stored in shared memory"),
+    "acts by itself": ("'inference'", "Inference()", "Walker acts by itself"),
+}
+
+
+@pytest.mark.parametrize("case", SERVERS)
+def test_servers_that_are_none_are_refused(case: str, home: Path) -> None:
+    name, server, why = SERVERS[case]
+    file = home / f"judged_{case.replace(' ', '_')}.py"
+    file.write_text(JUDGE + f"workload = replace(counting(), servers={{{name}: {server}}})\n")
+    with pytest.raises(Refused, match=why):
+        registered(f"{file}:workload", home)
+
+
+JUDGE = """
+from dataclasses import replace
+
+from counting import workload as counting
+
+from artos import DataKey, Inference, Server
+
+
+class Judge(Server):
+    def __init__(self, kind="float32", **named):
+        self.kind = kind
+        vars(self).update(named, reads_weights="of" in named)
+
+    def asks(self, actor):
+        return [DataKey("x", (), self.kind)]
+
+    def answers(self, actor):
+        return [DataKey("y")]
+
+    def answer(self, asked):
+        return {"y": asked["x"]}
+
+
+"""

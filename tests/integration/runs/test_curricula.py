@@ -25,11 +25,13 @@ def code(home: Path) -> None:
     shutil.copy(ROOT / "docs" / "examples" / "my_curriculum.py", home)
 
 
+@pytest.mark.parametrize("kept", ["model", "all"])
 def test_a_table_sets_it_and_a_resumed_run_begins_with_it(
-    artos: Callable[..., Outcome], home: Path
+    kept: str, artos: Callable[..., Outcome], home: Path
 ) -> None:
     run, inline = home / "run", ("--inline", "--json", "--total-steps")
-    begun = artos("run", "climbing.py:workload", *inline, 640, "--run-dir", run)
+    saves = ("--set", f"checkpoint={kept}")
+    begun = artos("run", "climbing.py:workload", *inline, 640, *saves, "--run-dir", run)
     assert begun.status == 0, begun.err
     assert [line["set"] for line in journal(run) if "set" in line] == [{"env.level": 5.0}]
     climbing.assert_true(book_of(run), journal(run))

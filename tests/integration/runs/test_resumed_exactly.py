@@ -35,6 +35,10 @@ CASES = {
         13, 10, ("ppo", *PENDULUM, "--set", "steps=32", "--set", "recurrent=true", "--set",
                  "memory=8", "--set", "normalize=true"),
     ),
+    "ppo-recurrent-central": (
+        13, 10, ("ppo", *PENDULUM, "--set", "steps=32", "--set", "recurrent=true", "--set",
+                 "memory=8", "--set", "inference=central", "--set", "splits=2"),
+    ),
     "ppo-ahead": (17, 10, ("ppo", *ROUNDS, "--set", "max_lag=1")),
     "ppo-in-the-midst-of-a-batch": (
         29, 10, ("ppo", *ROUNDS, "--set", "pipeline=full", "--set", "minibatches=1"),

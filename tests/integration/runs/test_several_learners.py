@@ -17,9 +17,12 @@ from inline_runs import finished, registered
 from numpy.typing import NDArray
 from real_runs import Artos, Outcome
 
+from artos import load
 from artos.errors import Refused
+from artos.pool.view import clean
 from artos.specs.members import Member
 from triggers.journal import read
+from triggers.setting import settable
 
 Start = Callable[..., Artos]
 LEARNERS = ("even", "odd", "watcher")
@@ -65,6 +68,27 @@ def test_each_has_versions_updates_and_lag_of_its_own(tmp_path: Path) -> None:
     assert fired.count("watcher.note") == 1, "an object of another learner came above its bound"
 
 
+@pytest.mark.parametrize(("every", "least", "most"), [(20, 1.15, 1.25), (10_000, 0.3, 0.5)])
+def test_a_population_gets_where_no_member_would(
+    every: int, least: float, most: float, tmp_path: Path
+) -> None:
+    """The toy of the paper on population-based training; settings are copied and changed, too."""
+    shutil.copy(ROOT / "docs" / "examples" / "my_population.py", tmp_path)
+    made = finished(registered("my_population.py:workload", tmp_path, every=every), tmp_path)
+    monitor = made.coordinator.monitor  # type: ignore[attr-defined]
+    for score in (monitor.metrics["score"], monitor.beside["two"].metrics["score"]):
+        assert least < score < most
+
+
+def test_each_may_be_set_while_a_run_goes(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "docs" / "examples" / "my_world_model.py", tmp_path)
+    found = registered("my_world_model.py:workload", tmp_path)
+    assert {"learner.lr", "model.lr"} <= settable(found.plan, found.table).keys()
+    assert {name: found.plan.of(name).layout[0] for name in found.plan.learners}["model"] == (
+        "layers.0.weight", (32, 5)
+    ), "its network is its own"  # fmt: skip
+
+
 @pytest.mark.parametrize("saved", ["model", "all"])
 def test_all_of_them_go_on_together(
     saved: str, artos: Callable[..., Outcome], run: Path, tmp_path: Path
@@ -86,6 +110,82 @@ def test_all_of_them_go_on_together(
         whole = arrays_of(tmp_path / "whole")
         for name, array in arrays_of(run).items():
             np.testing.assert_array_equal(array, whole[name], name)
+
+
+POLICY = """
+import torch
+from torch import nn
+
+from artos import ObjectKey, RolloutActor, TorchLearner, Workload
+from triggers import DataKeyTrigger, ObjectKeyTrigger
+
+
+class Led(nn.Module):
+    outputs = ()
+
+    def __init__(self, spec):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+
+    def act(self, obs, info):
+        told = torch.as_tensor(info.bound.objects["boss/told"])
+        led = torch.as_tensor(info.bound.objects["boss/model_param"])
+        assert led.shape == (1,)
+        return {"actions": (0 * obs["observations"][:, 0] + (led == told)).long()}
+
+
+class Boss(TorchLearner):
+    objects = (ObjectKey("told"),)
+
+    def setup(self, context):
+        super().setup(context)
+        if self.published("told") is None:
+            self.publish("told", 0)
+
+    def update(self, batch, call):
+        with torch.no_grad():
+            self.module.weight += 1
+        self.publish("told", float(self.module.weight))
+        self.publish()
+
+
+class Follower(TorchLearner):
+    def update(self, batch, call):
+        self.step(self.module.weight.sum() * 0)
+        return {"led": float(batch.gather("actions").mean())}
+
+
+def workload():
+    return Workload(
+        name="led",
+        actor=RolloutActor("CartPole-v1", Led, envs=1, reads=("boss/told", "boss/model_param")),
+        learner=Follower(),
+        learners={"boss": Boss()},
+        triggers={
+            "learner.update": DataKeyTrigger(("actions",), size=8),
+            "boss.update": DataKeyTrigger(("actions",), size=8),
+            "actors.sample": ObjectKeyTrigger("model_param"),
+        },
+        actors=1, steps=8, total_steps=40, evaluate_every=2, evaluation_episodes=1,
+    )
+"""
+
+
+def test_a_policy_reads_another_learner_where_it_is_evaluated_and_after_the_run(
+    artos: Callable[..., Outcome], home: Path
+) -> None:
+    (home / "led.py").write_text(POLICY)
+    ended = artos("run", "led.py:workload", "--inline", "--run-dir", home / "run", "--json")
+    assert ended.status == 0, ended.err
+    assert ended.summary["progress"]["metrics/led"] == 1.0
+    assert len(ended.summary["evaluation"]) == 4
+    assert ended.summary["evaluations_failed"] == ""
+    for best in (False, True):
+        trained = load(home / "run", trust=True, best=best)
+        objects = trained.bound.objects
+        assert objects["boss/model_param"].tolist() == [objects["boss/told"]]
+        assert trained.act(np.zeros(4, np.float32)) == 1
+    assert objects["boss/told"] < 5, "the best version was played earlier"
 
 
 @pytest.mark.long
@@ -122,6 +222,24 @@ def test_each_is_killed_and_the_others_go_on(start: Start, run: Path) -> None:
     assert again.summary["learners"]["odd.version"] >= saved["learners"]["odd"]["version"] + 4
     assert process.survivors() == []
     assert (run / "logs" / "odd.log").exists()
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_each_leases_a_device_for_its_updates(start: Start, home: Path) -> None:
+    """A model beside PPO: they take turns, and both are on the bill."""
+    shutil.copy(ROOT / "docs" / "examples" / "my_world_model.py", home)
+    limits = ("--total-steps", 1024, "--device", "pool", "--json")
+    ended = start("run", "my_world_model.py:workload", "--run-dir", home / "run", *limits).wait()
+    assert ended.status == 0, ended.err
+    assert ended.summary["learners"]["model.updates"] == 4
+    lines = [*read(home / "run" / "journal.jsonl")]
+    ready = {line["ready"]: line.get("device") for line in lines if "ready" in line}
+    assert (ready["learner"], ready["model"]) == ("cpu:0", "cpu:0")
+    times = ended.summary["times_by_member"]
+    worked = times["learner"]["work"] + times["model"]["work"]
+    assert ended.summary["usage"]["device_seconds_held"] == pytest.approx(worked, rel=0.01)
+    clean()
 
 
 TABLE = """
@@ -169,10 +287,10 @@ ODD = '"odd.update": DataKeyTrigger(("odd", "rewards"), n=2, size=8),'
         ),
         (
             'learner=Policy("even", 1, 0.1), learners={"learner": Watcher(), "actors": Watcher(), '
-            '"a b": Watcher()},',
+            '"a b": Watcher(), "actor-1": Watcher()},',
             "",
             ["two roles are called 'learner'", "learners['actors']: the table calls something else",
-             "learners['a b']: call it by letters"],
+             "learners['a b']: call it by letters", "learners['actor-1']: a log is called so"],
         ),
         ("learners=[Watcher()],", "", ["name each of them"]),
         ("", "", ["nobody learns"]),

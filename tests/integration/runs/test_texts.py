@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from inline_runs import finished, registered
 from named import LEARNER, acting
-from real_runs import Artos, updates
+from real_runs import Artos, Outcome, checkpointed, updates
+from text_servers import TextServer
 
 import artos as library
 from artos.buffer.samplers.batch import Batch
@@ -24,11 +26,30 @@ def words(settings: dict[str, Any]) -> list[str]:
     return [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
 
 
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[TextServer]:
+    running = TextServer(tmp_path)
+    yield running
+    running.kill()
+
+
 @pytest.mark.parametrize("max_lag", [0, 1, 2])
+@pytest.mark.parametrize(
+    "weights", ["block", "files", pytest.param("http", marks=pytest.mark.processes)]
+)
 def test_no_row_is_older_than_it_may_be(
-    max_lag: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    weights: str,
+    max_lag: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     """And rows of the newest weights have the log-probabilities that the learner finds."""
+    way = {"weights": weights}
+    if weights != "block":
+        way["weights_folder"] = str(tmp_path / "weights")
+    if weights == "http":
+        way["server"] = request.getfixturevalue("server").url
     lags: list[int] = []
     mismatches: list[tuple[int, float]] = []
     update = library.GRPO.update
@@ -41,18 +62,66 @@ def test_no_row_is_older_than_it_may_be(
         return metrics
 
     monkeypatch.setattr(library.GRPO, "update", noted)
-    made = registered("grpo", tmp_path, max_lag=max_lag, total_updates=8, lr=3e-2, **LITTLE)
-    finished(made, tmp_path)
-    assert len(lags) == 8 * 2 * 6
+    here = {"env": TASK, "max_lag": max_lag, "total_updates": 8, "lr": 3e-2}
+    finished(registered("grpo", tmp_path, **LITTLE, **here, **way), tmp_path)
+    assert len(lags) == 8 * 2 * 2
     assert 0 <= min(lags) <= max(lags) == max_lag
     for lag, mismatch in mismatches:
         assert (mismatch <= 1e-6) == (lag == 0)
 
 
+@pytest.mark.processes
+def test_apart_and_by_files_it_learns_what_it_does_in_turn(
+    artos: Callable[..., Outcome], home: Path
+) -> None:
+    """To the last bit: with max_lag=0 nothing depends on who is faster."""
+    task = ("run", "grpo", "--env", TASK, "--seed", 5, "--total-updates", 6, "--json")
+    settings = words(LITTLE | {"max_lag": 0})
+    folder = ("--set", "weights=files", "--set", f"weights_folder={home / 'weights'}")
+    assert artos(*task, "--run-dir", "turns", "--inline", *settings).status == 0
+    apart = artos(*task, "--run-dir", "apart", *settings, *folder)
+    assert apart.status == 0, apart.err
+    wanted, found = checkpointed(home / "turns"), checkpointed(home / "apart")
+    for name, array in wanted.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_a_server_writes_for_it_whoever_is_killed(
+    start: Callable[..., Artos], home: Path, tmp_path: Path
+) -> None:
+    """An actor, the learner, the server; and it goes on from where a run ended."""
+    folder, server = home / "served", TextServer(tmp_path, width=QUICK["width"])
+    settings = QUICK | {"weights": "http", "weights_folder": home / "weights", "server": server.url}
+    run = start("run", "grpo", "--env", TASK, *words(settings), "--total-updates", 30, "--json",
+                "--run-dir", folder)  # fmt: skip
+    try:
+        for at, member in ((6, acting(1)[0]), (12, LEARNER)):
+            run.until(lambda: updates(folder) >= at)  # noqa: B023
+            process = run.member(member)
+            assert process is not None
+            process.kill()
+        run.until(lambda: updates(folder) >= 18)
+        server.kill()
+        server = TextServer(tmp_path, server.port, width=QUICK["width"])
+        first = run.wait()
+        assert first.status == 0, first.err
+        assert (first.summary["restarts"], first.summary["updates"]) == (2, 30)
+        assert first.summary["lag_max"] <= 1
+        again = start("run", "--resume", folder, "--total-updates", 40, "--json").wait()
+        assert again.status == 0, again.err
+        assert again.summary["updates"] == 40
+        assert again.summary["lag_max"] <= 1
+    finally:
+        server.kill()
+    assert (home / "weights" / "run_1" / "step_40").is_dir()
+
+
 @pytest.mark.long
 @pytest.mark.processes
 def test_it_learns_whatever_is_killed_on_the_way(start: Callable[..., Artos], home: Path) -> None:
-    """An actor, then the learner; then the run ends, and goes on."""
+    """An actor, then the learner; then the run ends, and goes on, and so again."""
     folder = home / "texts"
     run = start("run", "grpo", "--env", TASK, *words(QUICK), "--total-updates", 30, "--json",
                 "--run-dir", folder)  # fmt: skip
@@ -65,9 +134,11 @@ def test_it_learns_whatever_is_killed_on_the_way(start: Callable[..., Artos], ho
     assert first.status == 0, first.err
     assert first.summary["restarts"] == 2
     assert first.summary["lag_max"] <= 1
-    again = start("run", "--resume", folder, "--total-updates", 75, "--json").wait()
-    assert again.status == 0, again.err
-    assert again.summary["updates"] == 75
+    for total in (50, 75):
+        again = start("run", "--resume", folder, "--total-updates", total, "--json").wait()
+        assert again.status == 0, again.err
+        assert again.summary["updates"] == total
+        assert again.summary["lag_max"] <= 1
     assert again.summary["mean_return_100"] > first.summary["mean_return_100"]
     exact = library.load(folder).evaluate(200, env=TASK.replace(")", ", partial=False)"))
     assert exact.mean_return >= 0.9

@@ -1,0 +1,1 @@
+"""Central inference: what it costs to ask, and what it brings."""

@@ -1,0 +1,76 @@
+"""``artos bench inference``: one process that has the network, against one in each actor.
+
+Eight actors of four environments play Pong with the Nature network on CPUs, and nobody learns, so
+only acting counts. Actors that have the network take turns on the CPUs; those that ask share them.
+The trip of a request is compared with that of a commit, through the coordinator, to an invocation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from evaluation.core.benchmark import MEMBERS, Benchmark
+from evaluation.core.report import OURS, Results
+from evaluation.core.runner import Contestant, Say, alternate, ours
+from evaluation.workloads import acting
+
+ACTORS, ENV = 8, "ALE/Pong-v5"
+ACTING = f"Pong, acting alone, {ACTORS} × 4 environments"
+TRIP = f"there and back, {ACTORS} actors"
+IN_ACTORS, CENTRAL = "each actor has the network", "one process has the network"
+WAYS = {
+    IN_ACTORS: (),
+    CENTRAL: ("--set", "inference=central"),
+    f"{CENTRAL}, 4 at once": (
+        "--set",
+        "inference=central",
+        "--set",
+        "batch=4",
+        "--set",
+        "wait=0.003",
+    ),
+    f"{CENTRAL}, 2 splits": ("--set", "inference=central", "--set", "splits=2"),
+}
+ACTING_GOAL, TRIP_GOAL = 0.95, 1.5
+"""The least ratio of rates, and the largest of latencies."""
+_DEADLINE_SECONDS = 600.0
+
+
+def measure(repeats: int, quick: bool, say: Say = print) -> Results:
+    """Measure all in turn; ``quick`` only shows that everything runs."""
+    results = Results("inference", repeats)
+    steps, rounds = (2_048, 20) if quick else (65_536, 500)
+    contestants = [*_acting(steps), *_trips(rounds)]
+    alternate(results, contestants, repeats, say)
+    central = [f"{ACTING}: {OURS}, {way}" for way in WAYS if way != IN_ACTORS]
+    own = f"{ACTING}: {OURS}, {IN_ACTORS}"
+    results.compare(results.best(central) or central[0], own, ACTING_GOAL)
+    answered, invoked = f"{TRIP}: request to answer", f"{TRIP}: commit to invocation"
+    results.compare(answered, invoked, TRIP_GOAL, "at most")
+    return results
+
+
+BENCHMARK = Benchmark(measure, MEMBERS)
+
+
+def _acting(steps: int) -> Iterator[Contestant]:
+    workload = f"{Path(acting.__file__)}:workload"
+    for way, settings in WAYS.items():
+        arguments = (
+            "run", workload, "--env", ENV, "--actors", str(ACTORS), "--total-steps", str(steps),
+            "--set", "steps=64", *settings,
+        )  # fmt: skip
+        call = ours("throughput.artos_side", *arguments, seconds=_DEADLINE_SECONDS)
+        cases = {"steps_per_second": (f"{ACTING}: {OURS}, {way}", "steps/s")}
+        yield Contestant(f"{OURS}, {way}", cases, call)
+
+
+def _trips(rounds: int) -> Iterator[Contestant]:
+    arguments = ("--actors", str(ACTORS), "--rounds", str(rounds))
+    for module, key, what in (
+        ("inference", "answer", "request to answer"),
+        ("triggers", "invocation", "commit to invocation"),
+    ):
+        call = ours(f"{module}.artos_side", *arguments, seconds=_DEADLINE_SECONDS)
+        yield Contestant(what, {key: (f"{TRIP}: {what}", "µs")}, call)

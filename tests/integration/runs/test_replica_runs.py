@@ -1,0 +1,87 @@
+"""Runs whose learner is two processes: killed at random, and with a device of the pool each."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from inline_runs import commanded
+from named import LEARNER
+from real_runs import Artos, checkpointed, journal, shared_memory, updates
+
+from artos.pool.folder import pool_folder
+from artos.pool.view import clean
+from artos.specs.members import Member
+
+pytestmark = [pytest.mark.processes, pytest.mark.long]
+
+SECOND = Member(LEARNER.role, 1)
+SHORT = ("--set", "envs=2", "--set", "steps=32", "--set", "minibatches=2", "--set", "epochs=2")
+DEVICES = {"ARTOS_DEVICES": "cpu:0,cpu:1"}
+
+Start = Callable[..., Artos]
+
+
+def command(run: Path, steps: int) -> tuple[object, ...]:
+    fixed = ("--set", "learners=2", *SHORT, "--seed", 1, "--json")
+    return "run", "ppo", *fixed, "--total-steps", steps, "--run-dir", run
+
+
+def test_killed_replicas_come_back_where_the_others_are(start: Start, home: Path) -> None:
+    """What is learned is, bit for bit, what it is without kills; in one process, but for rounding.
+
+    Each has to begin again from the newest version, and to make again what was not published.
+    """
+    steps, chance = 128 * 30, random.Random(5)
+    calm, killed, inline = home / "calm", home / "killed", home / "inline"
+    assert start(*command(calm, steps)).wait().status == 0
+    artos = start(*command(killed, steps))
+    for number in range(2):
+        before = updates(killed)
+        artos.until(lambda: updates(killed) > before + 3)  # noqa: B023
+        time.sleep(chance.uniform(0.0, 0.1))
+        process = artos.member((LEARNER, SECOND)[number])
+        assert process is not None
+        process.kill()
+    outcome = artos.wait()
+    assert outcome.status == 0, outcome.err
+    assert (outcome.summary["restarts"], outcome.summary["updates"]) == (2, 30)
+    died = [line["died"] for line in journal(killed) if "died" in line]
+    assert died == ["learner", "learner 1"]
+    wanted = checkpointed(calm)
+    for name, array in checkpointed(killed).items():
+        np.testing.assert_array_equal(array, wanted[name], err_msg=name)
+    assert commanded(home, (*command(inline, 128 * 3), "--inline")).status == 0
+    assert start(*command(home / "few", 128 * 3)).wait().status == 0
+    for name, array in checkpointed(inline).items():
+        few = checkpointed(home / "few")[name]
+        np.testing.assert_allclose(few, array, rtol=1e-2, atol=1e-4, err_msg=name)
+    assert not artos.survivors()
+    assert not shared_memory()
+
+
+def test_two_runs_with_two_replicas_each_share_two_devices(tmp_path: Path) -> None:
+    """Neither ever has one of the devices while it waits for ever for the other one's."""
+    started: list[Artos] = []
+    try:
+        for name in ("one", "two"):
+            (folder := tmp_path / name).mkdir()
+            pool = ("--device", "pool")
+            started.append(Artos(folder, (*command(folder / "run", 128 * 30), *pool), **DEVICES))
+        for each, name in zip(started, ("one", "two"), strict=True):
+            outcome = each.wait(60.0)
+            assert outcome.status == 0, outcome.err
+            assert (outcome.summary["updates"], outcome.summary["leases_lost"]) == (30, 0)
+            lines = journal(tmp_path / name / "run")
+            ready = {line["ready"]: line for line in lines if "ready" in line}
+            assert [ready[str(m)]["device"] for m in (LEARNER, SECOND)] == ["cpu:0", "cpu:1"]
+    finally:
+        for each in started:
+            each.end()
+        Artos(tmp_path, ("clean",)).wait()
+        clean()
+    assert not pool_folder().exists()
