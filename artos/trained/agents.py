@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from artos.actors.agents import AgentsActor
 from artos.actors.context import ActorContext
@@ -17,7 +15,6 @@ from artos.buffer.layout import BlockSpec
 from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
-from artos.specs.bound import Bound
 from artos.specs.keys import DataKey
 from artos.trained.evaluation import Evaluation, Note, endless
 
@@ -71,16 +68,10 @@ def _begun(
     noted = (DataKey(name, (), "int64", 1, False) for name in others)
     block = ActorBlock.create(at, BlockSpec(0, (*keys, *noted), _ROUND, envs, (), "overwrite"))
     actor.setup(ActorContext(plan, 0, 1, block, wanted.seed, wanted.greedy))
-    version, objects = record.manifest.version, {**record.objects, **_weights(record.others)}
     versions = {name: saved.version for name, saved in record.manifest.learners.items()}
-    # While nothing is kept, its past is itself.
-    actor.bound = Bound(version, trained.params, objects, versions, history=actor.history)
-    actor.bind(trained.params, version)
+    actor.bound = replace(trained.bound, params=trained.params, versions=versions)
+    actor.bind(trained.params, actor.bound.version)
     return block
-
-
-def _weights(others: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {f"{name}/model_param": params for name, params in others.items()}
 
 
 def _played(

@@ -46,8 +46,11 @@ class Record(msgspec.Struct, frozen=True):
     """What actors read with these weights, by name."""
     pasts: tuple[Bound, ...] = ()
     """The past versions that actors have with these, from the newest on."""
+<<<<<<< HEAD
     others: dict[str, Floats] = {}
     """The weights of the other learners, (N,) by their names."""
+=======
+>>>>>>> agents
 
     def workload(self) -> Workload:
         """The workload, built from the run's own code; its environment is not made for this.
