@@ -78,7 +78,7 @@ class Casting:
 <<<<<<< HEAD
                 yield f"{who!r} plays no agent: patterns before {pattern!r} fit all: put it first"
 =======
-                yield f"{who!r} plays no agent: put {pattern!r} before patterns that fit all of them"
+                yield f"{who!r} plays no agent: patterns before {pattern!r} fit all: put it first"
 >>>>>>> agents
         for who in self.players:
             if isinstance(who, Past) and who.policy != policies[0]:
