@@ -46,11 +46,6 @@ class Record(msgspec.Struct, frozen=True):
     """What actors read with these weights, by name."""
     pasts: tuple[Bound, ...] = ()
     """The past versions that actors have with these, from the newest on."""
-<<<<<<< HEAD
-    others: dict[str, Floats] = {}
-    """The weights of the other learners, (N,) by their names."""
-=======
->>>>>>> agents
 
     def workload(self) -> Workload:
         """The workload, built from the run's own code; its environment is not made for this.
@@ -129,9 +124,7 @@ def read(
         Bound(version, past.get(PARAMS), _read_with(past))
         for version, past in sorted(checkpoint.past_in(arrays).items(), reverse=True)
     )
-    weights = {name: arrays.get(f"{name}/{PARAMS}") for name in manifest.learners}
-    others = {name: found for name, found in weights.items() if found is not None}
-    return Record(str(path), config, reference, manifest, state, objects, pasts, others)
+    return Record(str(path), config, reference, manifest, state, objects, pasts)
 
 
 def _read_with(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
