@@ -27,8 +27,8 @@ def made(kind: Any, spec: EnvSpec = SPEC, module: Any = None, **settings: Any) -
     """A learner that is set up, of a small network."""
     keys = [SimpleNamespace(name=part.name, shape=part.value_shape) for part in spec.parts]
     plan: Any = SimpleNamespace(
-        data_keys=keys, env_spec=msgspec.to_builtins(spec), learner=LEARNER, state_keys=(), actors=2, envs=2,
-        wanted=(), seed=3,
+        data_keys=keys, env_spec=msgspec.to_builtins(spec), learner=LEARNER, state_keys=(),
+        actors=2, envs=2, wanted=(), seed=3,
     )  # fmt: skip
     torch.manual_seed(1)
     learner = kind(**settings)
