@@ -11,7 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from artos.actors.agents import AgentsActor
     from artos.actors.asking import AskingActor
+    from artos.actors.casting import Past
     from artos.actors.context import ActorContext
     from artos.actors.rollout import RolloutActor
     from artos.buffer.actor_block import ActorBlock
@@ -97,6 +99,7 @@ __all__ = [
     "ActorContext",
     "Adam",
     "AdvantageCache",
+    "AgentsActor",
     "ApeX",
     "ArtosError",
     "AskingActor",
@@ -121,6 +124,7 @@ __all__ = [
     "Network",
     "ObjectKey",
     "Observation",
+    "Past",
     "PipelinedPPO",
     "Policy",
     "Prioritised",
@@ -173,6 +177,7 @@ _MODULES = {
     "TD3": "triggers.algorithms.td3",
     "TRPO": "triggers.algorithms.trpo",
     "Actor": "artos.specs.contracts",
+    "AgentsActor": "artos.actors.agents",
     "AskingActor": "artos.actors.asking",
     "Inference": "artos.policies.inference",
     "Server": "artos.specs.servers",
@@ -197,6 +202,7 @@ _MODULES = {
     "LearnerContext": "artos.learners.context",
     "Network": "artos.learners.network",
     "TorchOptimiser": "artos.learners.optimisers",
+    "Past": "artos.actors.casting",
     "Policy": "artos.policies.build",
     "AdvantageCache": "artos.learners.advantage_cache",
     "RMSprop": "artos.learners.optimisers",

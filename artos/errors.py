@@ -124,6 +124,14 @@ class BadAnswer(ArtosError):
         super().__init__(f"server {server!r}: its answer {key!r} {why}")
 
 
+class BadRequest(ArtosError):
+    """An actor asked a server for something that does not fit what the ``server`` declares."""
+
+    def __init__(self, server: str, key: str, why: str) -> None:
+        self.server, self.key, self.why = server, key, why
+        super().__init__(f"server {server!r}: in a request {key!r} {why}")
+
+
 class NothingToSample(BufferFault):
     """No row qualifies for a batch; ``max_lag`` leaves out ``stale`` of the ``rows`` present."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from artos.runs.plan import Plan
@@ -126,29 +127,37 @@ def _lag_faults(plan: Plan, table: Table, value: float) -> list[str]:
         return [f"{each} keeps its max_lag: let it override bound(max_lag, lead)" for each in stuck]
     if found := verifier.faults(plan, acting):
         return found
-    if most < lead(table) and not _can_wait(plan, table):
-        return [_GIVEN_UP.format(most)]
+    if lowered := lowering_faults(plan, table, (most,)):
+        return lowered
     if most > lead(table) and plan.consumers and not hands_over_episodes(table):
         needed = rows_ahead(plan, acting, most)
         return [_NO_ROOM.format(most, needed, plan.capacity)] if needed > plan.capacity else []
     return []
 
 
+def lowering_faults(plan: Plan, table: Table, values: Sequence[float]) -> list[str]:
+    """Why ``max_lag`` cannot have these values one after the other, in a run that goes on."""
+    steps = pairwise((lead(table), *values))
+    lowest = next((after for before, after in steps if after < before), None)
+    return [] if lowest is None or _can_wait(plan, table) else [_GIVEN_UP.format(int(lowest))]
+
+
 def _can_wait(plan: Plan, table: Table) -> bool:
     """Whether rows that were granted before are used before ``max_lag`` is lower.
 
-    Else they might be given up while no other round is granted before the next version.
+    Else they might be given up while no other round is granted before the next version. Actors
+    that keep their weights (``actors.sync``) sample rows that are older than their round.
     """
-    part = paced(plan, table)
+    part, keeps = paced(plan, table), "actors.sync" in table
     some = part is not None and part.demand is not None and is_of_some(plan, part.demand)
     sampling = [p for target, t in table.items() if parsed(target).samples for p in t.parts()]
-    return some or in_step(plan, table) or any(part.cadence is None for part in sampling)
+    asked = any(each.cadence is None for each in sampling)
+    return asked or (not keeps and (some or in_step(plan, table)))
 
 
 _GIVEN_UP = (
-    "max_lag={0} would have rows given up that the next version is to be made of, as an update of "
-    "this table takes more or less than a round of an actor: end the run and have it go on with "
-    "--set max_lag={0}"
+    "max_lag={0} might have rows given up that the next version is to be made of, for which all "
+    "would wait: end the run and have it go on with --set max_lag={0}"
 )
 _NO_ROOM = (
     "max_lag={0} lets actors be {0} rounds ahead, for which each needs a block of {1} rows, and it "

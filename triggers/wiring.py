@@ -11,7 +11,7 @@ from artos.buffer.layout import Consumer
 from artos.buffer.model_block import ObjectSpec
 from artos.runs.plan import Plan
 from artos.specs.configuration import MAX_LAG
-from artos.specs.keys import EVALUATION, MODEL_PARAM, VERSION_KEY
+from artos.specs.keys import EVALUATION, MODEL_PARAM, OTHER_VERSIONS, VERSION_KEY
 from artos.specs.members import SET
 from triggers.pacing import demands, hands_over_episodes, lead, parts_of, rows_ahead
 from triggers.prewarm import PREWARM, PrewarmTrigger
@@ -132,12 +132,13 @@ def _public(objects: Iterable[ObjectSpec]) -> tuple[ObjectSpec, ...]:
 
 def stage_consumers(plan: Plan, table: Table) -> tuple[Consumer, ...]:
     """A cursor per stage: policy versions travel in the first, keys without a stage in the last."""
+    versions = [OTHER_VERSIONS + name for name in plan.read_learners] + [VERSION_KEY]
     stages = [
-        [name for name in stage if name != VERSION_KEY]
+        [name for name in stage if name not in versions]
         for part in parts_of(transfers(table))
         for stage in part.stages()
     ]
+    stages[0] += versions
     staged = {name for stage in stages for name in stage}
-    stages[0].append(VERSION_KEY)
     stages[-1] += [key.name for key in plan.data_keys if key.name not in staged]
     return tuple(Consumer(f"transfer.{n}", tuple(stage)) for n, stage in enumerate(stages))

@@ -123,14 +123,9 @@ class AskingActor(RolloutActor):
         if not self._parts:
             return super().episodes()
         returns, lengths = zip(*(part.episodes() for part in self._parts), strict=True)
+        self.begun = tuple(chain(*(part.begun for part in self._parts)))
+        self.agents_ended = tuple(chain(*(part.agents_ended for part in self._parts)))
         return tuple(chain(*returns)), tuple(chain(*lengths))
-
-    @property
-    def begun(self) -> tuple[int, ...]:  # type: ignore[override]  # as above
-        """In which configuration each of these episodes began; empty: all in 0."""
-        if not self._parts:
-            return super().begun
-        return tuple(chain(*(part.begun for part in self._parts)))
 
     def close(self) -> None:
         """Close the environments."""

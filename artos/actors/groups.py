@@ -29,7 +29,7 @@ class GroupActor(RolloutActor):
     and rows are of the version by which it answered.
     """
 
-    kept: ClassVar[tuple[str, ...]] = (*RolloutActor.kept, "_random")
+    kept: ClassVar[tuple[str, ...]] = (*RolloutActor.kept, "_random", "version")
 
     def __init__(
         self,
@@ -58,7 +58,8 @@ class GroupActor(RolloutActor):
 
     def bind(self, params: Floats, version: int) -> None:
         """Act with the newest version that came on the way of the weights."""
-        version, params = self._channel.receive(version, params)
+        if version != self.version:  # an actor that goes on from a snapshot has what it acts with
+            version, params = self._channel.receive(version, params)
         self.bound = replace(self.bound, version=version, params=params)
         super().bind(params, version)
 

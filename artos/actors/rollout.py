@@ -271,12 +271,10 @@ class RolloutActor(Actor):
 
     def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Returns and lengths of the episodes that ended since the last call."""
-        return self._stepper.drain_episodes()
-
-    @property
-    def begun(self) -> tuple[int, ...]:  # type: ignore[override]  # as above
-        """In which configuration each of these episodes began; empty: all in 0."""
-        return self._stepper.begun
+        found, stepper, spec = self._stepper.drain_episodes(), self._stepper, self.spec
+        self.begun = stepper.begun
+        self.agents_ended = [row % spec.agents for row in stepper.rows if spec.agent_names]
+        return found
 
     def close(self) -> None:
         """Close the environments."""

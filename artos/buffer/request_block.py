@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from artos.buffer.doorbell import fence, ordered
 from artos.buffer.layout import LAYOUT_VERSION, LINE, PAGE, WORD, align, description
 from artos.buffer.segment import Segment
-from artos.errors import LayoutMismatch
+from artos.errors import BadRequest, LayoutMismatch
 from artos.specs.keys import DataKey
 from artos.specs.servers import ServerSpec
 
@@ -121,10 +121,19 @@ class RequestBlock:
         """Make the first ``rows`` rows of these arrays the request of a seat; returns its number.
 
         What was asked there before is given up, whether or not it is answered.
+
+        Raises:
+            BadRequest: an array is missing, or has another shape; nothing is asked.
         """
         number = int(self.asked[place]) + 1
         for name, array in self.asks.items():
-            array[place, :rows] = asked[name]
+            if (given := asked.get(name)) is None:
+                raise BadRequest(self.spec.server.name, name, "is missing")
+            wanted = (min(rows, array.shape[1]), *array.shape[2:])
+            if given.shape != wanted:
+                why = f"has shape {given.shape}, not {wanted}: at most {array.shape[1]} rows"
+                raise BadRequest(self.spec.server.name, name, why)
+            array[place, :rows] = given
         self.rows[place] = rows
         ordered()
         self.asked[place] = number

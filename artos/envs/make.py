@@ -21,7 +21,7 @@ from artos.envs import hints, stacks
 from artos.envs.address import address, parted
 from artos.envs.agents import AgentRows, is_supersuit
 from artos.envs.alike import difference
-from artos.envs.games import GameRows, is_game
+from artos.envs.games import GameRows, Games, is_game
 from artos.envs.serial import SerialVectorEnv
 from artos.envs.settable import settable_of
 from artos.envs.spec import CHOSEN, STACK, EnvSpec, spec_of
@@ -38,6 +38,8 @@ _VECTOR = "vector:"
 _ALE = "ale_py:"
 _GAMES = "pettingzoo"
 _SERVERS = "openenv:"
+ONLY = "only"
+"""The argument of a game's address that names the agents that are played; others do anything."""
 _FRAMES = 4
 _MADE_BY = ("gymnasium", "ale_py")
 """Packages whose ids others use for environments of their own, which they do not register."""
@@ -298,6 +300,7 @@ def _atari(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
 
 
 def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> AnyVectorEnv:
+    asked, (env, only) = env, selection(env)
     factory = factory_of(env)
     first = _call(env, factory, envs, seed)
     if is_supersuit(first):
@@ -318,8 +321,11 @@ def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> A
             )
         return first
     if is_game(first):
-        more = range(1, max(1, envs // max(1, len(first.possible_agents))))
-        return GameRows(env, [first, *(_call(env, factory, envs, seed + i) for i in more)])
+        more = range(1, max(1, envs // max(1, len(only or first.possible_agents))))
+        games = [first, *(_call(env, factory, envs, seed + i) for i in more)]
+        return GameRows(asked, games, only)
+    if only:
+        raise Refused([f"environment {asked}: it is no game of agents: leave {ONLY} out"])
     if not isinstance(first, gym.Env):
         raise Refused([hints.not_an_environment(env, first)])
     if why := hints.many_rewards(env, first):
@@ -327,6 +333,42 @@ def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> A
         raise Refused([why])
     rest = [partial(_call, env, factory, envs, seed + i) for i in range(1, envs)]
     return SerialVectorEnv([lambda: first, *rest], autoreset)
+
+
+def selection(env: str) -> tuple[str, tuple[str, ...]]:
+    """The address of a game, and the agents of it that are played; all if there are none.
+
+    Raises:
+        Refused: they are no names.
+    """
+    name, arguments = parted(env)
+    if ONLY not in arguments:
+        return env, ()
+    only = arguments.pop(ONLY)
+    if not isinstance(only, list | tuple) or not all(isinstance(each, str) for each in only):
+        raise Refused([f"environment {env}: {ONLY} lists names of agents, e.g. ['player_0']"])
+    return address(name, arguments), tuple(only)
+
+
+def games_of(env: str, number: int, seed: int = 0) -> Games:
+    """So many games of several agents.
+
+    Raises:
+        Refused: the address is not that of a game, or it cannot be made.
+    """
+    factory, envs = factory_of(env) if is_factory(env) else None, number
+    first = _call(env, factory, envs, seed) if factory else None
+    if factory is None or not is_game(first):
+        if first is not None:
+            first.close()
+        raise Refused([f"environment {env}: {_NO_GAME}"])
+    return Games([first, *(_call(env, factory, envs, seed + i) for i in range(1, number))])
+
+
+_NO_GAME = (
+    "it has no agents that several policies could play: name a game in PettingZoo's parallel form "
+    "(--env pettingzoo:MODULE, or module:factory), or leave agents out"
+)
 
 
 def factory_of(env: str) -> Callable[..., Any]:

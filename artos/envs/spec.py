@@ -32,8 +32,11 @@ ActionKind = Literal["discrete", "multidiscrete", "box"]
 CHOSEN = "autoreset_chosen"
 """In the metadata of environments that we make: we decide when they are reset."""
 
-AGENTS = "agents"
-"""In the metadata of games: how many rows each has."""
+AGENTS, NAMES = "agents", "agent_names"
+"""In the metadata of games: how many rows each has, and which agents these are of."""
+
+ABSENT = "absent"
+"""In the info of a game's reset: which rows, (E,), are of agents that are not there yet."""
 
 STACK, PADDING = "frame_stack", "frame_padding"
 """In the metadata of environments whose observations are stacks of frames."""
@@ -158,6 +161,10 @@ class EnvSpec(msgspec.Struct, frozen=True):
     """Parts of text, which no network here reads and no row has."""
     agents: Annotated[int, msgspec.Meta(ge=1)] = 1
     """How many rows a game has, one for each of its agents."""
+    agent_names: tuple[str, ...] = ()
+    """What these are called, in the order of a game's rows; empty if it is no game."""
+    seats: dict[str, EnvSpec] = {}
+    """What each policy sees of a game that several play, by policy; this is the first one's."""
     settable: tuple[Changeable, ...] = ()
     """What may be set while the run goes."""
 
@@ -251,6 +258,7 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     return EnvSpec(
         name, tuple(parts), actions, is_dict, mode.value, chosen, masked,
         left_out=tuple(_texts(space)), agents=env.metadata.get(AGENTS, 1),
+        agent_names=env.metadata.get(NAMES, ()),
     )  # fmt: skip
 
 

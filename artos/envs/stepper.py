@@ -15,7 +15,7 @@ from artos.envs.masks import ActionMasks
 from artos.envs.serial import SerialVectorEnv
 from artos.envs.settable import Setter
 from artos.envs.shown import Mismatch, Stored, at, column, five_of, pair_of, require_finite
-from artos.envs.spec import MASK, ActionSpec, EnvSpec, parts_of, spec_of
+from artos.envs.spec import ABSENT, MASK, ActionSpec, EnvSpec, parts_of, spec_of
 from artos.errors import BadRow, Refused
 from artos.specs.keys import MASK_KEY, OBSERVATIONS
 
@@ -27,7 +27,8 @@ _OLDEST = 255
 _FLOATS, _FLAGS = np.dtype(np.float64), np.dtype(bool)
 _KEPT = (
     "ages", "_returns", "_lengths", "_resetting", "_lives", "_done_returns", "_done_lengths",
-    "configurations", "begun", "_number", "_wanted", "_seeded", "_done_configurations",
+    "configurations", "begun", "_number", "_wanted", "_seeded", "_done_configurations", "rows",
+    "_done_rows",
 )  # fmt: skip
 
 
@@ -107,12 +108,15 @@ class Stepper:
             for path, stored in parts_of(env.single_observation_space, Stored)
             if path != (MASK,)
         ]
-        self._to_env = action_writer(self.spec.actions)
+        self.to_env = action_writer(self.spec.actions)
+        """Makes stored actions (E, …) what the environment takes."""
         self._all_valid = np.ones(self.envs, bool)
         self._all_valid.flags.writeable = False
         self._begin_episodes()
         self.begun: tuple[int, ...] = ()
         """In which configuration each episode drained last began; empty: all in 0."""
+        self.rows: tuple[int, ...] = ()
+        """Which environment each of them was of."""
 
     def snapshot(self) -> dict[str, Any]:
         """The state of the environments, and of their current episodes."""
@@ -135,6 +139,7 @@ class Stepper:
         self._done_returns: list[float] = []
         self._done_lengths: list[int] = []
         self._done_configurations: list[int] = []
+        self._done_rows: list[int] = []
 
     def configure(self, values: Mapping[str, Any], number: int) -> Parts | None:
         """Set ``values`` from the next episode of each environment on, as configuration ``number``.
@@ -165,6 +170,8 @@ class Stepper:
         try:
             obs, info = pair_of(self.env.reset(seed=seeds))
             self._lives = info.get("lives")
+            if ABSENT in info and self._waits:
+                self._resetting[:] = info[ABSENT]
             return self._seen(obs, info)
         except Mismatch as error:
             raise self._bad_row(error) from error
@@ -227,13 +234,13 @@ class Stepper:
         if not (self._masks and over.any()):
             if self._wanted and self._waits and over.any():
                 self._begin(over)
-            return self._columns(self.env.step(self._to_env(actions)))
+            return self._columns(self.env.step(self.to_env(actions)))
         begun: dict[str, Any] = {}
         obs = self._restarted(over, begun)
         if self._allowed is not None:  # what was chosen for the last state may be forbidden now
             instead = self._allowed.first(self._seen(obs, begun, np.flatnonzero(~over))[MASK_KEY])
             actions = np.where(over.reshape(-1, *[1] * (actions.ndim - 1)), instead, actions)
-        stepped = self.env.step(self._to_env(actions))
+        stepped = self.env.step(self.to_env(actions))
         _, rewards, terminations, truncations, info = self._columns(stepped)
         obs = self._restarted(over, info)
         return obs, np.where(over, 0.0, rewards), terminations & ~over, truncations & ~over, info
@@ -255,6 +262,7 @@ class Stepper:
     ) -> None:
         self._done_returns += self._returns[ended].tolist()
         self._done_lengths += self._lengths[ended].tolist()
+        self._done_rows += ended.tolist()
         if self._number:
             self._done_configurations += self.configurations[ended].tolist()
         self._returns[ended] = 0
@@ -311,6 +319,7 @@ class Stepper:
         drained = tuple(self._done_returns), tuple(self._done_lengths)
         self._done_returns, self._done_lengths = [], []
         self.begun, self._done_configurations = tuple(self._done_configurations), []
+        self.rows, self._done_rows = tuple(self._done_rows), []
         return drained
 
     def _begin(self, which: Flags) -> None:

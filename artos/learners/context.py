@@ -58,4 +58,5 @@ class LearnerContext:
         """Facts about the environment, e.g. to build further networks."""
         from artos.envs.spec import EnvSpec  # noqa: PLC0415  # gymnasium, which heads do without
 
-        return msgspec.convert(self.plan.env_spec, EnvSpec, strict=False)
+        found = msgspec.convert(self.plan.env_spec, EnvSpec, strict=False)
+        return found.seats.get(self.plan.learner, found)

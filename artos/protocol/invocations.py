@@ -104,7 +104,8 @@ class Done(msgspec.Struct, frozen=True, tag=True):
 
     ``version`` is the policy version used (actor) or published (learner); ``returns`` and
     ``lengths`` describe the episodes that ended, ``begun`` in which configuration of the run they
-    began (empty: all in 0); ``times`` says where the seconds went.
+    began (empty: all in 0), ``agents`` which agent of its game each was of (empty: there are none);
+    ``times`` says where the seconds went.
     ``seconds`` is how long it sampled (actor), or updated and published (learner): a duration by
     the member's own clock, which stands still while the member is an image. ``drawn`` has the lags
     of rows that the learner drew with samplers, by actor; with ``unread`` it learned from these
@@ -134,6 +135,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     waited: Seconds = 0.0
     restored: Seconds = 0.0
     begun: tuple[Small, ...] = ()
+    agents: tuple[Small, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

@@ -28,7 +28,8 @@ class Status(msgspec.Struct, frozen=True):
     is the bill so far, with seconds waited as ``waits/slot``. ``settings`` are those that were
     changed while the run went. ``updates``, ``version`` and lag are those of the first learner;
     ``learners`` has them of the others, as ``world_model.updates``, and ``metrics`` what they
-    return, as ``world_model.loss``.
+    return, as ``world_model.loss``. ``returns`` has the mean return of the last 100 episodes of
+    each agent of a game.
     """
 
     algorithm: str = ""
@@ -58,6 +59,7 @@ class Status(msgspec.Struct, frozen=True):
     usage: dict[str, Finite] = {}
     settings: dict[str, Finite] = {}
     learners: Mapping[str, float | None] = {}
+    returns: Mapping[str, float | None] = {}
 
 
 class LagView(msgspec.Struct, frozen=True):

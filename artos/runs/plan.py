@@ -10,6 +10,7 @@ from xxhash import xxh3_64_hexdigest
 
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.model_block import ObjectSpec
+from artos.buffer.part_of_block import Part
 from artos.buffer.request_block import RequestSpec
 from artos.buffer.samplers.patterns import Draw
 from artos.buffer.shm_folder import PREFIX
@@ -130,6 +131,8 @@ class Plan(msgspec.Struct, frozen=True):
     """What the learner is called."""
     beside: tuple[Beside, ...] = ()
     """The other learners."""
+    parts: dict[str, Part] = {}
+    """By learner, which part of the rows that one learns from, if not all from all."""
 
     @property
     def learners(self) -> tuple[str, ...]:
@@ -142,10 +145,21 @@ class Plan(msgspec.Struct, frozen=True):
         Raises:
             KeyError: there is no such learner.
         """
-        if learner == self.learner:
-            return self
-        own = {each.learner: each for each in self.beside}[learner]
-        return msgspec.structs.replace(self, **msgspec.structs.asdict(own), beside=())
+        own = self
+        if learner != self.learner:
+            of = {each.learner: each for each in self.beside}[learner]
+            own = msgspec.structs.replace(self, **msgspec.structs.asdict(of), beside=())
+        if (part := self.parts.get(learner)) is None:
+            return own
+        return msgspec.structs.replace(
+            own, data_keys=part.keys, envs=part.envs, state_keys=part.state_keys
+        )
+
+    @property
+    def agent_names(self) -> tuple[str, ...]:
+        """The agents of its game, in the order of a game's rows, if it plays one."""
+        names = (" ".join(name.split()) for name in (self.env_spec or {}).get("agent_names", ()))
+        return tuple(name.replace(",", " ") for name in names)
 
     @property
     def read_learners(self) -> tuple[str, ...]:

@@ -193,6 +193,7 @@ class ActorRole:
             tuple(lengths[newest]),
             seconds,
             begun=tuple(self._actor.begun[newest]),
+            agents=tuple(self._actor.agents_ended[newest]),
         )
 
 

@@ -30,6 +30,7 @@ from artos.runs.loader import (
     settings_of_workload,
 )
 from artos.runs.plan import Beside, Plan
+from artos.runtime.agent_faults import policy_faults, table_faults
 from artos.runtime.learner_registration import (
     fired,
     learner_faults,
@@ -112,6 +113,8 @@ def register(reference: Reference, seed: int) -> Registered:
     module = _attempt(faults, "the policy", lambda: _module(workload, seed, faults))
     if unusable or keys is None:
         return Registered(faults=tuple(faults))
+    if workload.actor.policies:
+        faults += table_faults(workload)
     data = examined(workload.data, reference.folder, keys, faults)
     plan = _draft(workload, reference, seed, keys, data)
     servers = _attempt(faults, "the servers", lambda: servers_of(workload, faults)) or ()
@@ -119,7 +122,7 @@ def register(reference: Reference, seed: int) -> Registered:
     plan = msgspec.structs.replace(plan, servers=servers, shares_slots=shares)
     modules = {plan.learner: module}
     for each in plan.beside:
-        build = partial(workload.actor.build_module, each.seed)
+        build = partial(workload.actor.seat(each.learner).build_module, each.seed)
         modules[each.learner] = _attempt(faults, f"the policy for {each.learner}", build)
     for name, network in modules.items():
         check = partial(learner_faults, workload, plan.of(name), network)
@@ -207,6 +210,7 @@ def _declaration_faults(workload: Workload) -> list[str]:
         for key in published(learner)
         for fault in key.faults()
     ]
+    faults += policy_faults(workload)
     faults += _reading_faults(workload)
     faults += [
         f"triggers[{target!r}] is a {type(trigger).__name__}, not a Trigger"
@@ -227,6 +231,8 @@ def _reading_faults(workload: Workload) -> Iterator[str]:
     for name in reads:
         role, _, short = name.rpartition("/")
         learner = learners.get(role or first)
+        if learner is None and role in workload.actor.policies:
+            continue  # its lack has been told
         if learner is None:
             near = closest(role, [*learners])
             yield f"{who} reads {name!r}, but there is no learner {role!r}{near}"
@@ -387,6 +393,7 @@ def _draft(
             for number, (name, learner) in enumerate(others)
         ),
         settable=actor.spec.settable if actor.spec is not None else (),
+        parts=dict(actor.parts),
     )
 
 

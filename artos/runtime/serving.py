@@ -25,6 +25,7 @@ from artos.buffer.desk import Bell, Desk
 from artos.buffer.gathering import Gathering
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
+from artos.buffer.part_of_block import part_of_block
 from artos.buffer.request_block import RequestBlock
 from artos.buffer.samplers.drawn_batch import sampler_of
 from artos.clock import SystemClock
@@ -156,10 +157,12 @@ def learner_role(
     workload = _workload(plan)
     actor, learner = workload.actor, workload.every_learner[plan.learner]
     blocks = {a: ActorBlock.attach(site.block_path(a)) for a in range(plan.actors)}
+    if part := plan.parts.get(plan.learner):
+        blocks = {a: part_of_block(block, part) for a, block in blocks.items()}
     data = {each.name: DataBlock.attach(site.data_path(each.name)) for each in plan.data}
     # Actors are set up at the same time: more threads here would spin while they wait for CPUs.
     _settle_torch(plan, 1)
-    module = actor.build_module(plan.seed)
+    module = actor.seat(plan.learner).build_module(plan.seed)
     _settle_torch(plan, plan.threads)
     objects = {name: region for name, region in model.objects.items() if name != MODEL}
     group, silent = None, site.member.rank > 0
@@ -188,7 +191,7 @@ def learner_role(
         if draw.target.startswith(f"{plan.learner}.")
     }
     meter = meter_of(device)
-    acts = plan.learner == site.members.publisher.role
+    acts = part is not None or plan.learner == site.members.publisher.role
     return LearnerRole(
         learner, model[MODEL], blocks, samplers, meter, cores, publish, group, acts=acts
     )

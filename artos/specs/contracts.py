@@ -15,6 +15,7 @@ from artos.specs.bound import Bound
 
 if TYPE_CHECKING:
     from artos.actors.context import ActorContext
+    from artos.buffer.part_of_block import Part
     from artos.envs.spec import EnvSpec
     from artos.learners.context import LearnerContext
     from artos.learners.residency import Residency
@@ -69,6 +70,13 @@ class Actor:
     """The step being sampled, for reports of what went wrong in it."""
     begun: Sequence[int] = ()
     """The run's configuration in which each of the episodes last told began; empty: all in 0."""
+    agents_ended: Sequence[int] = ()
+    """Which agent of its game each of them was of, by number; empty if it plays none."""
+    policies: Sequence[str] = ()
+    """The learners by whose policies its agents act, if these are several."""
+    parts: Mapping[str, Part] = MappingProxyType({})
+    """By learner, which part of its rows that one learns from; all learn from all if it is empty.
+    """
     reads: Sequence[str] = ()
     """Objects that it reads: the learner publishes them from its ``setup`` on."""
     history: int = 0
@@ -89,6 +97,10 @@ class Actor:
     def build_module(self, seed: int) -> Any:
         """The network whose weights are learned, from a seed; None if there is none."""
         return None
+
+    def seat(self, learner: str) -> Actor:
+        """What acts by the policy of this learner, where ``parts`` are of different policies."""
+        return self
 
     def make_policy(self, module: Any, seed: int) -> BoundPolicy:
         """What an evaluation acts with, of ``build_module``'s network."""

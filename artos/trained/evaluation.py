@@ -44,6 +44,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     environments: int
     videos: tuple[str, ...] = ()
     """Files, where episodes were filmed."""
+    agents: tuple[str, ...] = ()
+    """In a game, which agent each episode was of."""
 
     @property
     def mean_return(self) -> float:
@@ -55,6 +57,14 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         """Standard deviation of the returns (of these episodes: divided by their number)."""
         return float(np.std(self.returns))
 
+    @property
+    def by_agent(self) -> dict[str, float]:
+        """Mean return of each agent of a game; empty if there are none."""
+        each: dict[str, list[float]] = {}
+        for agent, value in zip(self.agents, self.returns, strict=False):
+            each.setdefault(agent, []).append(value)
+        return {agent: float(np.mean(values)) for agent, values in sorted(each.items())}
+
     def plain(self) -> dict[str, Any]:
         """Everything as a dict for JSON."""
         return {
@@ -63,6 +73,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
             "episodes": len(self.returns),
             "mean_length": float(np.mean(self.lengths)),
             **msgspec.structs.asdict(self),
+            "by_agent": self.by_agent,
         }
 
 
@@ -90,14 +101,17 @@ def play(
                 if episode < episodes:
                     found[episode], since = (total, length), time.monotonic()
         elif time.monotonic() - since > deadline:
-            raise DeadlineExceeded(
-                f"the end of an episode of {stepper.spec.name}: if it has no time limit, this "
-                "policy may never end it (wrap it in gymnasium.wrappers.TimeLimit); if its "
-                "episodes just take long, give more time",
-                deadline,
-            )
+            raise DeadlineExceeded(endless(stepper.spec.name), deadline)
         note(len(found), steps)
     return [found[k][0] for k in range(episodes)], [found[k][1] for k in range(episodes)]
+
+
+def endless(env: str) -> str:
+    """What was waited for where no episode ends, and what to do."""
+    return (
+        f"the end of an episode of {env}: if it has no time limit, this policy may never end it "
+        "(wrap it in gymnasium.wrappers.TimeLimit); if its episodes just take long, give more time"
+    )
 
 
 def misfits(ours: EnvSpec, theirs: EnvSpec) -> Iterator[str]:

@@ -110,6 +110,8 @@ def evaluate(player: Player, wanted: Wanted, note: Note) -> Evaluation:
             memory.take(acted)
             return np.asarray(acted["actions"])
 
+        names = stepper.spec.agent_names
+        agents = tuple(names[k % envs % len(names)] for k in range(wanted.episodes) if names)
         deadline = wanted.deadline
         returns, lengths = play(
             stepper, act, wanted.episodes, wanted.seed, deadline=deadline, note=note, see=see
@@ -121,6 +123,7 @@ def evaluate(player: Player, wanted: Wanted, note: Note) -> Evaluation:
         returns=tuple(returns),
         lengths=tuple(lengths),
         environments=envs,
+        agents=agents,
         videos=tuple(sorted(studio.written)) if studio else (),
     )
 

@@ -203,6 +203,10 @@ class Trained:
         folder = None if video is None else Path(video)
         wanted = Wanted(episodes, greedy, seed, env or self.spec.name, folder, deadline)
         with user_imports(self._record.reference.folder):
+            if self._actor.policies:
+                from artos.trained.agents import evaluate_agents  # noqa: PLC0415
+
+                return evaluate_agents(self, self._record, wanted, note)
             return evaluate(self, wanted, note)
 
     def record(

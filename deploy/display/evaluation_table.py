@@ -24,6 +24,7 @@ def text(trained: Trained, evaluation: Evaluation) -> str:
     rows = [_row("", [*_COLUMNS])]
     for name, values in (("return", evaluation.returns), ("length", evaluation.lengths)):
         rows.append(_row(name, [f"{float(found(values)):.4g}" for found in _COLUMNS.values()]))
+    rows += [_row(name, [f"{mean:.4g}"]) for name, mean in evaluation.by_agent.items()]
     return "\n".join([title, *rows, *evaluation.videos])
 
 

@@ -129,6 +129,9 @@ def final(
         table.add_row("max_lag", Text(_left_out(status)))
     if status.settings:
         table.add_row("set", Text(_settings(status)))
+    if status.returns:
+        each = (f"{name} {_number(value)}" for name, value in status.returns.items())
+        table.add_row("by agent", Text(", ".join(each)))
     if status.evaluation:
         table.add_row("evaluation", Text(_evaluation(status)))
     if summary.evaluations_failed:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,28 +12,45 @@ from numpy.typing import NDArray
 from artos.system.regular_file import contents
 from head.records.reading import reading
 
-HEADER = "step,return,length"
+HEADER, AGENT = "step,return,length", ",agent"
+"""Columns of every file, and one more where the environment is a game of agents."""
 WINDOW = 100
 """Episodes in the running mean; the environments' reward thresholds refer to 100."""
 
 Floats = NDArray[np.float64]
 
 
-class Episodes:
-    """All episodes of a run in the order they ended; float64 columns of equal length."""
+class Ended(NamedTuple):
+    """An episode: environment steps of the run when it ended, its return, its length."""
 
-    def __init__(self, steps: Floats, returns: Floats, lengths: Floats) -> None:
+    steps: int
+    value: float
+    length: int
+    agent: str = ""
+    """Whose it was in a game."""
+
+
+class Episodes:
+    """All episodes of a run in the order they ended; float64 columns of equal length.
+
+    ``agents`` are the names of those that they were of in a game, else empty.
+    """
+
+    def __init__(
+        self, steps: Floats, returns: Floats, lengths: Floats, agents: Sequence[str] = ()
+    ) -> None:
         self.steps = steps  # of the whole run, when each episode was reported
-        self.returns, self.lengths = returns, lengths
+        self.returns, self.lengths, self.agents = returns, lengths, agents
 
     @classmethod
     def read(cls, path: Path) -> Episodes:
         """Read ``episodes.csv``; a missing file means no episodes, a partial row is left out."""
         with reading(path):
             lines = contents(path).split(b"\n")[1:-1] if path.exists() else []
-            cells = [line.split(b",") for line in lines]
-            rows = np.array(cells, np.float64).reshape(len(lines), 3)
-        return cls(rows[:, 0], rows[:, 1], rows[:, 2])
+            cells = [line.split(b",", 3) for line in lines]
+            rows = np.array([row[:3] for row in cells], np.float64).reshape(len(lines), 3)
+            agents = [row[3].decode() for row in cells if len(row) > 3]
+        return cls(rows[:, 0], rows[:, 1], rows[:, 2], agents)
 
     def __len__(self) -> int:
         return len(self.steps)

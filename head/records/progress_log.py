@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from artos.system.closing import Closing
 from artos.system.durable import write_durably
 from artos.system.regular_file import contents, opened
 from head.records import evaluations
-from head.records.episodes import HEADER, Episodes
+from head.records.episodes import AGENT, HEADER, Ended, Episodes
 from head.records.evaluations import COLUMNS, Evaluated, lines
 from head.records.reading import reading
 from head.records.run_folder import RunFolder
@@ -27,7 +27,7 @@ Row = dict[str, str]
 
 _GROUPS = (
     "fill", "waits", "metrics", "times", "shares", "evaluation", "usage", "skipped", "settings",
-    "learners",
+    "learners", "returns",
 )  # fmt: skip
 _MOST_OF_A_ROW = 1 << 20  # bytes; ``waits`` has a column for each actor
 FIXED = tuple(name for name in Status.__struct_fields__ if name not in _GROUPS)
@@ -43,10 +43,14 @@ class ProgressLog(Closing):
     with the new header and empty cells in earlier rows; columns are never removed or moved. Each
     call ends with whole lines on disk. ``resumed_at`` is the step of the checkpoint that the run
     continues from, ``version`` its version: later rows are dropped, as they are made again.
+    Episodes of a game say of which of its ``agents`` they were.
     ``evaluations.csv`` exists once there is an evaluation.
     """
 
-    def __init__(self, folder: RunFolder, resumed_at: int | None = None, version: int = 0) -> None:
+    def __init__(
+        self, folder: RunFolder, resumed_at: int | None = None, version: int = 0, *,
+        agents: bool = False,
+    ) -> None:  # fmt: skip
         self._progress, self._episodes = folder.progress, folder.episodes
         self._evaluations = folder.evaluations
         limit = math.inf if resumed_at is None else resumed_at
@@ -58,7 +62,8 @@ class ProgressLog(Closing):
             self._columns = list(FIXED)
             write_durably(folder.progress, _lines([self._columns]))
         if not folder.episodes.exists():
-            write_durably(folder.episodes, f"{HEADER}\n".encode())
+            write_durably(folder.episodes, f"{HEADER}{AGENT * agents}\n".encode())
+        self._of_agents = "agent" in _read_header(folder.episodes)
         self._rows_out = AppendFile(folder.progress)
         self._episodes_out = AppendFile(folder.episodes)
         self._events = EventFile(folder.events, resumed_at)
@@ -77,10 +82,13 @@ class ProgressLog(Closing):
         self._rows_out.append(_line([_cell(row.get(name)) for name in self._columns]).encode())
         self._events.scalars(status.steps, scalars(status))
 
-    def episodes(self, ended: Sequence[tuple[int, float, int]]) -> None:
-        """Append episodes: environment steps of the run when it ended, its return, its length."""
-        lines = "".join(f"{at},{value!r},{size}\n" for at, value, size in ended)
-        self._episodes_out.append(lines.encode())
+    def episodes(self, ended: Iterable[Ended | tuple[int, float, int]]) -> None:
+        """Append episodes."""
+        lines = (
+            f"{at},{value!r},{size}" + f",{agent}" * self._of_agents
+            for at, value, size, agent in (Ended(*each) for each in ended)
+        )
+        self._episodes_out.append("".join(f"{line}\n" for line in lines).encode())
 
     def evaluated(self, found: Sequence[Evaluated]) -> None:
         """Append evaluations."""

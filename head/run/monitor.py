@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from artos.protocol.invocations import ALL, ActorLag, Claim
 from artos.protocol.lag import added, class_name, measure
 from artos.specs.keys import VERSION_KEY
 from artos.specs.members import Member
+from head.records.episodes import Ended
 from head.run.times import Times
 
 
@@ -93,6 +95,8 @@ class Monitor:
 
     def __init__(self, window: int = 100) -> None:
         self.returns: deque[float] = deque(maxlen=window)
+        self.returns_of: defaultdict[str, deque[float]] = defaultdict(partial(deque, maxlen=window))
+        """The same of each agent of a game, by its name."""
         self.episodes = 0
         self.restarts = 0
         self.rows_lost = 0
@@ -121,7 +125,7 @@ class Monitor:
         """By learner; ``lag`` and ``metrics`` are those of the first one."""
         self.times = Times()
         self.first_step: float | None = None
-        self._finished: list[tuple[int, float, int]] = []
+        self._finished: list[Ended] = []
 
     @property
     def mean_return(self) -> float | None:
@@ -135,12 +139,19 @@ class Monitor:
         lengths: Iterable[int],
         times: Mapping[str, float],
         steps: int,
+        agents: Iterable[str] = (),
     ) -> None:
-        """An actor finished a round, when the run had made ``steps`` environment steps."""
-        for value, length in zip(returns, lengths, strict=True):
+        """An actor finished a round, when the run had made ``steps`` environment steps.
+
+        ``agents`` are those of its game that the episodes were of, if it plays one.
+        """
+        ended = [*zip(returns, lengths, strict=True)]
+        for (value, length), agent in zip(ended, agents or [""] * len(ended), strict=True):
             self.returns.append(value)
+            if agent:
+                self.returns_of[agent].append(value)
             self.episodes += 1
-            self._finished.append((steps, value, length))
+            self._finished.append(Ended(steps, value, length, agent))
         self.times.spend(member, times)
 
     def stepped(self, began: float) -> None:
@@ -206,7 +217,12 @@ class Monitor:
         else:
             runs.append((1, actors))
 
-    def drain_episodes(self) -> list[tuple[int, float, int]]:
-        """``(steps, return, length)`` of the episodes that ended since the last call."""
+    @property
+    def mean_returns(self) -> dict[str, float]:
+        """Mean return of the last ``window`` episodes of each agent of a game."""
+        return {name: sum(last) / len(last) for name, last in sorted(self.returns_of.items())}
+
+    def drain_episodes(self) -> list[Ended]:
+        """The episodes that ended since the last call."""
         drained, self._finished = self._finished, []
         return drained

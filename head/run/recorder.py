@@ -103,7 +103,10 @@ class Recorder:
             for name, saved in before.learners.items():
                 coordinator.learners[name].updates = saved.updates
             coordinator.monitor.episodes = before.episodes
-            coordinator.monitor.returns.extend(self._log.past_episodes().returns.tolist())
+            past = self._log.past_episodes()
+            coordinator.monitor.returns.extend(past.returns.tolist())
+            for agent, value in zip(past.agents, past.returns.tolist(), strict=False):
+                coordinator.monitor.returns_of[agent].append(value)
             best = Evaluated.of_best(folder.best)
             coordinator.concern(Evaluation).resumed(self._log.past_evaluations(), best)
         self._logged = len(coordinator.concern(Evaluation).found)
@@ -216,6 +219,7 @@ class Recorder:
             evaluation=coordinator.concern(Evaluation).newest(),
             usage=flat(self._bill()),
             learners=dict(self._of_others()),
+            returns=monitor.mean_returns,
             settings=coordinator.configuration.settings,
         )
 

@@ -104,7 +104,10 @@ class Session:
                 opened.callback(self._journal.close)
                 log = opened.enter_context(
                     ProgressLog(
-                        folder, before.steps if before else None, before.version if before else 0
+                        folder,
+                        before.steps if before else None,
+                        before.version if before else 0,
+                        agents=bool(plan.agent_names),
                     )
                 )
             self._coordinator = coordinator = connect(

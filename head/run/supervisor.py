@@ -139,13 +139,14 @@ class Supervisor(Loop):
         self._coordinator = coordinator
         with self._undisturbed():
             trains = [m for m in self._hosts if self._board.members.role(m).trains]
+            others = [m for m in self._hosts if m not in trains]
             for member in trains:  # learners take longest
                 self._hosts[member].start()
             self._begin(coordinator)
             coordinator.begin()
             for actor in coordinator.actors:
                 self._actors.start(Member(ACTORS, actor))
-            for member in self._hosts.keys() - trains:
+            for member in others:
                 self._hosts[member].start()
         self.serve(lambda: coordinator.finished, after)
 

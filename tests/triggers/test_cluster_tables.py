@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from trigger_helpers import KEYS, new_plan
 
 from artos.buffer.layout import Consumer
 from artos.buffer.model_block import ObjectSpec
-from artos.specs.keys import VERSION_KEY, ArraySpec
+from artos.runs.plan import Beside
+from artos.specs.keys import OTHER_VERSIONS, VERSION_KEY, ArraySpec, DataKey
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
 from triggers.table import Table
 from triggers.wiring import cache_plan, stage_consumers, transfers, with_transfer
@@ -73,3 +75,20 @@ def test_workers_wait_for_transfers_and_have_no_optimiser() -> None:
     assert (cache.on_full, cache.capacity, cache.triggers) == ("wait", plan.capacity, plan.triggers)
     assert cache.consumers == stage_consumers(plan, table)
     assert cache.objects == (ObjectSpec.sized("model_param", arrays[:1], 5),)
+
+
+def test_workers_have_the_weights_of_those_learners_that_actors_read() -> None:
+    """Their versions travel as those of the policy do, so the lag of claimed rows is known."""
+    arrays = (ArraySpec("params", (10,)), ArraySpec("learner.moments", (20,)))
+    whole = (ObjectSpec.sized("model_param", arrays, 5), ObjectSpec.sized("error", arrays[:1], 1))
+    beside = tuple(Beside(name, 1, whole) for name in ("rival", "model"))
+    table = shipping(("rewards", "dones"), ("observations",))
+    plan, version = new_plan(table), OTHER_VERSIONS + "rival"
+    plan = msgspec.structs.replace(
+        plan, beside=beside, data_keys=(*plan.data_keys, DataKey(version, (), "int64", 1, False))
+    )
+    cache = cache_plan(plan, table)
+    assert [each.learner for each in cache.beside] == ["rival"]
+    assert cache.beside[0].objects == (ObjectSpec.sized("model_param", arrays[:1], 5),)
+    assert [str(each) for each in cache.members.publishers] == ["learner", "rival"]
+    assert cache.consumers[0].keys == ("rewards", "dones", version, VERSION_KEY)

@@ -1,6 +1,6 @@
 """GRPO (Shao et al. 2024) on tokens: its settings, its update, its table.
 
-The loss is the default one of Prime-RL, which stays sound on rows a few versions old.
+Its losses are those of Prime-RL, which stay sound on rows a few versions old.
 """
 
 from __future__ import annotations
@@ -35,13 +35,12 @@ from artos.learners.settings import (
     table,
 )
 from artos.learners.torch_learner import TorchLearner
-from artos.losses.grpo import group_advantages, grpo_loss
+from artos.losses.grpo import Loss, group_advantages, grpo_loss
 from artos.policies.text import TextPolicy, require_texts
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
 from artos.specs.keys import OBSERVATIONS
 from artos.specs.workload import Workload
-from artos.transport.weights.channel import Channel
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 _SOLVED = 1 - 1e-6
@@ -71,11 +70,12 @@ class GRPOSettings(GRPOStart, kw_only=True, frozen=True):
     heads: Annotated[int, table("heads of each block")] = 4
     lr: Annotated[float, learner("step size")] = 1e-3
     normalize_advantages: Annotated[bool, learner("divide by the deviation in the group")] = True
+    loss: Annotated[Loss, learner("how tokens of older weights count")] = "dppo"
     mask_low: Annotated[
-        float, learner("how far down a probability goes before its token is masked", ge=0, le=1)
+        float, learner("how far down a probability goes before it is masked (dppo)", ge=0, le=1)
     ] = 0.2
     mask_high: Annotated[
-        float, learner("how far up a probability goes before its token is masked", ge=0, le=1)
+        float, learner("how far up a probability goes before it is masked (dppo)", ge=0, le=1)
     ] = 0.2
     delta: Annotated[float, learner("bound of the ratio", gt=0, unbounded=True)] = 8.0
     kl: Annotated[float, learner("weight of the squared logarithm of the ratio", ge=0)] = 1e-3
@@ -100,7 +100,6 @@ class GRPO(TorchLearner):
         self.settings = settings or settings_of_learner(self.Settings, given)
         super().__init__(self.settings.lr, self.settings.max_grad_norm, self.settings.threads)
         self._seconds: dict[str, float] = {}
-        self._channel: Channel | None = None
 
     def out_of_range(self) -> Iterator[str]:
         """Settings that no run could use."""
@@ -116,10 +115,9 @@ class GRPO(TorchLearner):
 
     def made(self, version: int) -> None:
         """Pass it on."""
-        if self._channel is None:
-            plan = self.context.plan
-            self._channel = self.settings.way.opened(plan.layout, plan.resumes, plan.deadline)
-        self._channel.send(version, self.network.values.numpy(force=True))
+        plan = self.context.plan
+        channel = self.settings.way.opened(plan.layout, plan.resumes, plan.deadline)
+        channel.send(version, self.network.values.numpy(force=True))
 
     def seconds(self) -> Mapping[str, float]:
         """Seconds of the last invocation by kind."""
@@ -138,7 +136,7 @@ class GRPO(TorchLearner):
         tokens = (logs, self.tensor(behaviour), gains[:, None].expand_as(logs), valid)
         loss, report = grpo_loss(
             *(each.flatten() for each in tokens),
-            mask_low=s.mask_low, mask_high=s.mask_high, delta=s.delta, kl=s.kl,
+            mask_low=s.mask_low, mask_high=s.mask_high, delta=s.delta, kl=s.kl, loss=s.loss,
         )  # fmt: skip
         self.step(loss)
         metrics = {name: float(value) for name, value in report.items()}

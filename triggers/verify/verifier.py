@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from artos.buffer.layout import MAX_CONSUMERS
 from artos.runs.plan import Plan
+from artos.specs.configuration import MAX_LAG
 from artos.specs.keys import ANSWER, EVALUATION, VERSION_KEY
 from artos.specs.members import ACTORS, EVALUATOR, SET, TRANSFER
 from artos.system.closest import closest
 from triggers.checks import unpublished
 from triggers.pacing import bounds_lag, parts_of
 from triggers.requests import request_faults
-from triggers.setting import settable, setting_faults
+from triggers.setting import lowering_faults, settable, setting_faults
 from triggers.table import Table
 from triggers.targets import WITHOUT_A_METHOD, parsed
 from triggers.verify import cycles, non_publishing
@@ -90,8 +91,10 @@ def _set_faults(plan: Plan, table: Table, target: str) -> Iterator[str]:
     if not values:
         yield f"sets nothing: write SetTrigger(when={table[target].name}(...), set=VALUE)"
     elif name in settable(plan, table):
-        for value in values:
-            yield from setting_faults(plan, table, {name: value})
+        found = [each for value in values for each in setting_faults(plan, table, {name: value})]
+        if name == MAX_LAG and not found:
+            found = lowering_faults(plan, table, values)
+        yield from found
 
 
 def _edges(plan: Plan, table: Table) -> Iterator[str]:

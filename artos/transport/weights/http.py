@@ -67,17 +67,17 @@ class Served(Channel):
         Raises:
             InferenceServerFailed: the server goes back to weights that are not of this run.
         """
-        found = "nothing"
+        found = ""
         for _ in range(_TRIES):
+            if self._version(self.server.version()) is None or self.server.paused():
+                newest = self.files.signal()
+                self.receive(0 if newest is None else newest.version, _NOTHING)
             before = self.server.version()
             answers = self.server.complete(prompts, n, most, seed, greedy=greedy)
             found = self.server.version()
             version = self._version(found)
             if before == found and version is not None:
                 return Answered(version, answers)
-            if version is None:
-                newest = self.files.signal()
-                self.receive(0 if newest is None else newest.version, _NOTHING)
         raise InferenceServerFailed(self.server.url, f"answers by {found!r}", _SHARED)
 
     def _version(self, name: str) -> int | None:

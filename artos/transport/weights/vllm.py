@@ -203,6 +203,9 @@ class VllmServer:
             body = reply.read(_LARGEST + 1)
             if len(body) > _LARGEST:
                 raise self._nonsense(path, f"more than {_LARGEST} bytes")
+            told = reply.chunked or "Content-Length" in reply.headers
+            if reply.length or not told:  # it was ended meanwhile
+                raise http.client.IncompleteRead(body, reply.length)
             return _Reply(reply.status, body)
         finally:
             connection.close()

@@ -52,4 +52,4 @@ class Lag(Concern[Run]):
             return NOTHING
         key = OTHER_VERSIONS + member.role
         lags = lags_of_claims(run.ports.blocks, used, version, key)
-        return run.monitor.beside[member.role].learned_from(lags)
+        return run.monitor.beside[member.role].learned_from((*lags, *done.drawn))

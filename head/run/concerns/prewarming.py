@@ -48,8 +48,8 @@ class Prewarming(Concern[Run]):
             run.ports.journal.take_back(firing.number)
 
     def invoked(self, member: Member, call: Invoke) -> None:
-        """The learner was handed an invocation."""
-        if self.run.members.role(member).publishes and self._began is None:
+        """The learner whose versions actors wait for was handed an invocation."""
+        if member == self.run.first.member and self._began is None:
             self._begin()
 
     def _begin(self) -> None:

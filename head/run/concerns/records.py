@@ -42,8 +42,15 @@ class Records(Concern[Run]):
             return facts
         if not role.samples:
             return NOTHING
-        monitor.sampled(member, done.returns, done.lengths, done.times, run.steps)
+        monitor.sampled(
+            member, done.returns, done.lengths, done.times, run.steps, self._agents(done)
+        )
         monitor.stepped(run.ports.clock.now() - done.seconds)
         costs = {"waited": done.waited, "restored": done.restored}
         paid = {name: round(seconds, 6) for name, seconds in costs.items() if seconds}
         return {"version": done.version, **set_, **paid}
+
+    def _agents(self, done: Done) -> list[str]:
+        """Of which agent of its game each episode was."""
+        names = self.run.plan.agent_names
+        return [names[number] for number in done.agents] if names else []

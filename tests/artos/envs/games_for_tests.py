@@ -12,7 +12,9 @@ from pettingzoo import ParallelEnv
 class Guessing(ParallelEnv[str, Any, Any]):
     """Each agent sees a cue of its own and is paid for repeating it; agent i is out after 2 + i.
 
-    Observes (cue, step, number of the agent), in an array per agent that the game goes on writing.
+    If they are ``late``, agent 0 comes after a step, and comes back for one when it has been out
+    for one, if it is not the last. Observes (cue, step, number of the agent), in an array per agent
+    that the game goes on writing.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"name": "guessing"}
@@ -37,7 +39,14 @@ class Guessing(ParallelEnv[str, Any, Any]):
             self._random = np.random.default_rng(seed)
         self.at, self.agents = 0, self.possible_agents[self._late :]
         self._seen = {
-            agent: np.array([self._random.integers(2), 0, number], np.float32)
+            agent: np.array(
+                [
+                    self._random.integers(2),
+                    0,
+                    *[number] * (self.observation_space(agent).shape[0] - 2),
+                ],
+                np.float32,
+            )
             for number, agent in enumerate(self.possible_agents)
         }
         return {agent: self._seen[agent] for agent in self.agents}, self._infos()
@@ -55,10 +64,13 @@ class Guessing(ParallelEnv[str, Any, Any]):
             seen[1] = self.at
         there = self.agents
         rewards = {agent: float(actions[agent] == self._seen[agent][0]) for agent in there}
-        over = {agent: self.at == 2 + int(agent[-1]) for agent in there}
+        over = {agent: self.at >= 2 + int(agent[-1]) for agent in there}
         infos = self._infos()
         self.agents = [agent for agent in there if not over[agent]]
         seen = {agent: self._seen[agent] for agent in there}
+        if self._late and self.at in (1, 3) and self.agents:
+            self.agents = [self.possible_agents[0], *self.agents]
+            seen[self.agents[0]] = self._seen[self.agents[0]]
         return seen, rewards, over, dict.fromkeys(there, False), infos
 
     def close(self) -> None:

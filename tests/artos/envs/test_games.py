@@ -91,9 +91,71 @@ def test_masks_are_those_of_the_agents_that_play() -> None:
     assert obs[mask].astype(bool).tolist() == [[True, True], own[1]], "who is out may do anything"
 
 
-def test_who_comes_later_is_refused_by_name() -> None:
-    with pytest.raises(BadRow, match="agent agent_0 is not there when the game begins"):
-        GameRows("guessing", [Guessing(2, late=True)]).reset(seed=0)
+def test_agents_come_and_go_and_come_back() -> None:
+    """Agent 0 comes in step 1, is out in step 2, comes back in step 3 and is out in step 4."""
+    stepper = Stepper(GameRows("guessing", [Guessing(3, late=True)]))
+    obs, rows = stepper.reset(seed=5), []
+    for _ in range(6):
+        step = stepper.step(cues(obs))
+        rows.append((step.valid.tolist(), step.terminations.tolist()))
+        obs = step.obs
+    assert rows == [
+        ([False, True, True], [False, False, False]),  # it comes
+        ([True, True, True], [True, False, False]),
+        ([False, True, True], [False, True, False]),  # it comes back
+        ([True, False, True], [True, True, True]),
+        ([False, False, False], [True, False, False]),  # all begin again, and it is not there
+        ([False, True, True], [False, False, False]),
+    ]
+    assert stepper.drain_episodes() == ((1.0, 3.0, 1.0, 4.0), (1, 3, 1, 4))
+    assert stepper.rows == (0, 1, 0, 2)
+
+
+class Leaving(Guessing):
+    """Agent 0 is gone after a step without a word."""
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Any]:
+        found = super().step(actions)
+        for each in found[:4]:
+            each.pop("agent_0", None)
+        return found
+
+
+def test_who_leaves_without_a_word_is_named() -> None:
+    stepper = Stepper(GameRows("guessing", [Leaving(2)]))
+    stepper.reset(seed=0)
+    with pytest.raises(BadRow, match="agent agent_0 acted, and the game returns no observation"):
+        stepper.step(np.zeros(2, np.int64))
+
+
+class Weighing(Guessing):
+    """Has two rewards in place of one."""
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Any]:
+        seen, rewards, *rest = super().step(actions)
+        return seen, {agent: np.full(2, value) for agent, value in rewards.items()}, *rest  # type: ignore[return-value]
+
+
+def test_rewards_of_several_numbers_are_refused_by_the_agents_name() -> None:
+    stepper = Stepper(GameRows("guessing", [Weighing(2)]))
+    stepper.reset(seed=0)
+    with pytest.raises(BadRow, match=r"reward of agent agent_0 is an array of shape \(2,\)"):
+        stepper.step(np.zeros(2, np.int64))
+
+
+def test_a_policy_plays_some_agents_while_the_others_do_anything() -> None:
+    rows = GameRows("guessing", [Guessing(3, masked=True) for _ in range(2)], ("agent_2",))
+    stepper = Stepper(rows, masked=True)
+    obs = stepper.reset(seed=1)
+    assert (rows.num_envs, rows.agents, rows.at.tolist()) == (2, ("agent_2",), [2, 5])
+    lengths = []
+    for _ in range(10):
+        obs = stepper.step(cues(obs)).obs
+        assert set(obs["observations"][:, 2].tolist()) == {2.0}
+        lengths += stepper.drain_episodes()[1]
+    assert lengths == [4, 4, 4, 4], "masks of the others were kept, or they would not repeat cues"
+    with pytest.raises(Refused, match=r"has no agent 'agent_9': these are agent_0"):
+        GameRows("guessing", [Guessing(3)], ("agent_9",))
 
 
 def test_agents_of_different_spaces_are_refused_and_the_game_is_closed() -> None:

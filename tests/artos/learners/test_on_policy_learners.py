@@ -15,6 +15,7 @@ import artos
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.learners.context import LearnerContext
 from artos.policies.actor_critic import ActorCritic
+from artos.specs.members import LEARNER
 from triggers.algorithms.trpo import conjugate_gradients
 
 ROWS = 40
@@ -26,7 +27,7 @@ def made(kind: Any, spec: EnvSpec = SPEC, module: Any = None, **settings: Any) -
     """A learner that is set up, of a small network."""
     keys = [SimpleNamespace(name=part.name, shape=part.value_shape) for part in spec.parts]
     plan: Any = SimpleNamespace(
-        data_keys=keys, env_spec=msgspec.to_builtins(spec), state_keys=(), actors=2, envs=2,
+        data_keys=keys, env_spec=msgspec.to_builtins(spec), learner=LEARNER, state_keys=(), actors=2, envs=2,
         wanted=(), seed=3,
     )  # fmt: skip
     torch.manual_seed(1)

@@ -25,6 +25,7 @@ from artos.policies.encoders import normalizers
 from artos.policies.squashed import Deterministic, Softmax, SquashedGaussian
 from artos.policies.values import QNetwork
 from artos.protocol.invocations import Invoke
+from artos.specs.members import LEARNER
 
 ROWS, SIDES = 6, (8,)
 PARTS = (Part("observations.a", (3,), "float32"), Part("observations.b", (), "int64", 1, (2,)))
@@ -73,7 +74,7 @@ def made(name: str, seed: int = 0, *, normalize: bool = False, **settings: Any) 
     kind, policy, spec = KINDS[name]
     learner = kind(**settings)  # type: ignore[call-arg]
     keys = [SimpleNamespace(name=part.name) for part in spec.parts]
-    plan: Any = SimpleNamespace(data_keys=keys, env_spec=msgspec.to_builtins(spec))
+    plan: Any = SimpleNamespace(data_keys=keys, env_spec=msgspec.to_builtins(spec), learner=LEARNER)
     torch.manual_seed(seed)
     module = policy(spec, hidden=SIDES, normalize=normalize)  # type: ignore[call-arg]
     learner.setup(LearnerContext(plan, module, 5))

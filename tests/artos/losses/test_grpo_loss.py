@@ -59,6 +59,17 @@ def test_a_ratio_beyond_delta_counts_as_delta_and_teaches_nothing() -> None:
     assert report["clip_fraction"] == 1
 
 
+@pytest.mark.parametrize("now", [0.1, 0.15, 0.9])
+@pytest.mark.parametrize("advantage", [1.5, -1.0])
+def test_aipo_weighs_the_plain_gradient_and_masks_nothing(now: float, advantage: float) -> None:
+    """Also beyond delta, where its weight stays and does not end."""
+    loss, slope, report = loss_of(now, 0.1, advantage, loss="aipo")
+    weight = min(now / 0.1, 2.0)
+    assert loss == pytest.approx(-weight * advantage * math.log(now))
+    assert slope == pytest.approx(-weight * advantage)
+    assert (report["mask_fraction"], report["clip_fraction"]) == (0, now == 0.9)
+
+
 def test_the_second_term_draws_back_masked_tokens_too() -> None:
     loss, slope, report = loss_of(0.75, 0.5, 1.0, kl=0.1)
     log = math.log(1.5)

@@ -155,6 +155,8 @@ class Members(RuleBasedStateMachine):
             if again is None:
                 del member.leases[seat]
                 member.waiting.add(seat)
+            else:  # it may be another one
+                member.leases[seat] = again
 
     @rule(number=SEATS)
     def withdraw(self, number: int) -> None:

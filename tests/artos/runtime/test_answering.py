@@ -11,7 +11,7 @@ import pytest
 from artos.buffer.desk import Bell, Desk
 from artos.buffer.request_block import RequestBlock, RequestSpec, block_bytes
 from artos.clock import ManualClock
-from artos.errors import BadAnswer, DeadlineExceeded, LayoutMismatch
+from artos.errors import BadAnswer, BadRequest, DeadlineExceeded, LayoutMismatch
 from artos.runtime.answering import ServerRole
 from artos.specs.keys import DataKey
 from artos.specs.servers import Server, ServerSpec
@@ -142,6 +142,21 @@ def test_an_answer_that_does_not_fit_is_refused(answered: Any, why: str, stage: 
     stage.desk(0).ask({"x": rows(0)})
     with pytest.raises(BadAnswer, match=why):
         stage.role.answer_all()
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"y": rows(0)}, "'x' is missing"),
+        ({"x": rows(0, ROWS + 1)}, r"'x' has shape \(5, 2\), not \(4, 2\): at most 4 rows"),
+        ({"x": rows(0)[:, 0]}, r"'x' has shape \(4,\), not \(4, 2\)"),
+    ],
+)
+def test_a_request_that_does_not_fit_is_none(asked: Any, why: str, stage: Stage) -> None:
+    with pytest.raises(BadRequest, match=why):
+        stage.desk(0).ask(asked)
+    stage.role.answer_all()
+    assert stage.server.batches == []
 
 
 def test_who_waits_in_vain_says_for_whom(stage: Stage) -> None:

@@ -12,8 +12,9 @@ from artos.errors import Refused
 from artos.specs.actor_count import Manual
 from artos.specs.configuration import Configuration
 from head.run.concerns.configured import Configured
-from triggers import DataKeyTrigger, ObjectKeyTrigger, RoundTrigger
+from triggers import CountTrigger, DataKeyTrigger, ObjectKeyTrigger, RoundTrigger, SetTrigger
 from triggers.table import Table
+from triggers.verify.verifier import faults
 
 
 def by_turns(max_lag: int) -> Table:
@@ -87,13 +88,24 @@ def test_what_a_run_could_not_go_on_with_is_refused(tmp_path: Path) -> None:
         configured = run.coordinator.concern(Configured)
         with pytest.raises(Refused, match="a cycle that waits for itself"):
             configured.set({"max_lag": 0})
-        with pytest.raises(Refused, match="takes more or less than a round of an actor: end the"):
+        with pytest.raises(Refused, match="might have rows given up that the next version is to"):
             configured.set({"max_lag": 4})
         with pytest.raises(Refused, match=r"max_lag must be a whole number, not 1\.5"):
             configured.set({"max_lag": 1.5})
         with pytest.raises(Refused, match="a block of 72 rows, and it has 48: end the run and"):
             configured.set({"max_lag": 8})
         assert run.coordinator.configuration == Configuration()
+    keeping = by_turns(2) | {"actors.sync": ObjectKeyTrigger("model_param", every=2)}
+    with (
+        troupe(Manual(4, 4), keeping, 8, tmp_path) as run,
+        pytest.raises(Refused, match="might have rows given up that the next version is to"),
+    ):
+        run.coordinator.concern(Configured).set({"max_lag": 1})
+    there_and_back = SetTrigger(CountTrigger(rows=99), (4, 1))
+    with troupe(Manual(4, 4), keeping, 8, tmp_path, 0, 8 * STEPS) as run:
+        plan, table = run.coordinator.plan, keeping | {"set.max_lag": there_and_back}
+        (fault,) = faults(plan, table)
+        assert "triggers['set.max_lag']: max_lag=1 might have rows given up" in fault
     unbounded = {
         "learner.update": DataKeyTrigger(("rewards",), size=STEPS),
         "actors.sample": RoundTrigger(),

@@ -7,6 +7,7 @@ import pytest
 from named import LEARNER, acting
 
 from artos.protocol.lag import measure
+from head.records.episodes import Ended
 from head.run.monitor import LagMeter, Monitor
 
 FIRST, SECOND = acting(0, 1)
@@ -52,13 +53,22 @@ def test_the_end_of_a_round_is_measured_on_what_actors_hold() -> None:
     assert monitor.lag.rows == 0, "consumption is measured apart"
 
 
+def test_agents_of_a_game_have_mean_returns_of_their_own() -> None:
+    monitor = Monitor(window=2)
+    monitor.sampled(FIRST, [1.0, 5.0, 3.0], [10, 20, 30], {}, 100, ["b", "a", "b"])
+    monitor.sampled(SECOND, [7.0, 9.0], [30, 40], {}, 200, ["b", "a"])
+    assert monitor.mean_returns == {"a": 7.0, "b": 5.0}
+    assert monitor.drain_episodes()[-1] == Ended(200, 9.0, 40, "a")
+
+
 def test_the_mean_return_is_over_the_last_episodes() -> None:
     monitor = Monitor(window=2)
     assert str(monitor.mean_return) == "None"
     monitor.sampled(FIRST, [1.0, 5.0], [10, 20], {}, 100)
     monitor.sampled(SECOND, [7.0], [30], {}, 200)
     assert (monitor.mean_return, monitor.episodes) == (6.0, 3)
-    assert monitor.drain_episodes() == [(100, 1.0, 10), (100, 5.0, 20), (200, 7.0, 30)]
+    ended = [Ended(100, 1.0, 10), Ended(100, 5.0, 20), Ended(200, 7.0, 30)]
+    assert monitor.drain_episodes() == ended
     assert monitor.drain_episodes() == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -87,10 +88,10 @@ def test_servers_and_those_who_ask_are_killed(start: Start, home: Path, asking: 
     """No row is lost, made twice, or answered by what another one asked."""
     slow, chance = home / "slow", random.Random(5)
     slow.touch()
-    artos = start("run", "asking.py:workload", "--run-dir", asking, "--total-steps", 9600, "--json")
+    artos = start("run", "asking.py:workload", "--run-dir", asking, "--total-steps", 6400, "--json")
     artos.until(lambda: artos.member(INFERENCE) and artos.member(LEARNER))
     kills = 0
-    for turn in range(12):
+    for turn in range(8):
         victim = (INFERENCE, *acting(0, 1), LEARNER)[turn % 4 if turn % 2 else 0]
         time.sleep(chance.uniform(0.0, 0.5))
         if process := artos.member(victim):
@@ -101,7 +102,7 @@ def test_servers_and_those_who_ask_are_killed(start: Start, home: Path, asking: 
     assert outcome.status == 0, outcome.err
     assert outcome.summary["restarts"] == kills
     assert outcome.summary["rows_lost"] == 0
-    assert_each_row_once(asking, 9600)
+    assert_each_row_once(asking, 6400)
     assert not artos.survivors()
     assert not shared_memory()
 
@@ -327,4 +328,31 @@ class Judge(Server):
         return {"y": asked["x"]}
 
 
+"""
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_a_run_ends_with_the_word_of_a_server_that_fails(start: Start, home: Path) -> None:
+    shutil.copy(ROOT / "docs" / "examples" / "my_judge.py", home)
+    (home / "failing.py").write_text(FAILING)
+    outcome = start("run", "failing.py:workload", *SHORT).wait()
+    assert outcome.status == 1, outcome.err
+    assert re.search(r"judge failed .*\n(.*\n)*.*of no opinion", outcome.err), outcome.err
+
+
+FAILING = """
+from dataclasses import replace
+
+from my_judge import Judge
+from my_judge import workload as judged
+
+
+class Failing(Judge):
+    def answer(self, asked):
+        raise ValueError("of no opinion")
+
+
+def workload(total_steps: int = 1024):
+    return replace(judged(total_steps=total_steps), servers={"judge": Failing()})
 """

@@ -210,3 +210,23 @@ def test_states_that_others_put_there_are_not_unpickled(
     assert not (tmp_path / "ran").exists()
     assert main([*again, "--set", "checkpoint=model"]) == 0
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.long
+def test_by_way_of_a_folder_it_is_the_same(
+    tmp_path: Path, interrupt: Callable[[int], None]
+) -> None:
+    """Actors go on before the learner does, and versions of before are none of the run's."""
+    at, updates, (name, *settings) = CASES["grpo"]
+
+    def files(folder: str) -> tuple[str, ...]:
+        return ("--set", "weights=files", "--set", f"weights_folder={tmp_path / folder}")
+
+    assert run(name, tmp_path / "whole", updates, *settings) == 0
+    interrupt(at)
+    assert run(name, tmp_path / "parts", updates, *settings, *files("versions")) == 130
+    interrupt(7)
+    assert main(["run", "--resume", str(tmp_path / "parts"), "--trust"]) == 130
+    interrupt(0)
+    assert main(["run", "--resume", str(tmp_path / "parts"), "--trust"]) == 0
+    assert_same(tmp_path / "whole", tmp_path / "parts")

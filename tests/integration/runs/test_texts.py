@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
-from inline_runs import finished, registered
+from inline_runs import commanded, finished, registered
 from named import LEARNER, acting
 from real_runs import Artos, Outcome, checkpointed, updates
 from text_servers import TextServer
 
 import artos as library
 from artos.buffer.samplers.batch import Batch
+from artos.losses.grpo import Loss
 from artos.protocol.invocations import Invoke
 
 LITTLE = {"groups": 2, "group": 4, "width": 16, "threads": 1, "total_steps": 0}
@@ -24,6 +26,24 @@ TASK = "ReverseText-v0(digits=2)"
 
 def words(settings: dict[str, Any]) -> list[str]:
     return [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("loss", get_args(Loss))
+def test_it_ends_with_texts_that_are_right(loss: str, home: Path) -> None:
+    """And with log-probabilities that are those of the learner, at no lag."""
+    settings = words(QUICK | {"loss": loss, "max_lag": 0})
+    task = ("run", "grpo", "--env", TASK, "--inline", "--seed", 2, "--total-updates", 70)
+    found = commanded(home, (*task, "--run-dir", "right", *settings))
+    assert found.status == 0, found.err
+    rows = list(csv.DictReader((home / "right" / "progress.csv").read_text().splitlines()))
+    rewards, exact, mismatch = (
+        [float(row[f"metrics/{name}"]) for row in rows if row[f"metrics/{name}"]]
+        for name in ("reward", "exact_match", "mismatch_kl")
+    )
+    assert rewards[0] < 0.5 < rewards[-1]
+    assert exact[-1] >= 0.9
+    assert max(map(abs, mismatch)) <= 1e-6
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,9 +115,13 @@ def test_an_actor_that_was_killed_while_it_told_leaves_no_server_that_waits(
     ours = channel(tmp_path, server.url)
     ours.send(0, transformer(0)[2])
     ours.receive(0, NONE)
-    asked(server.url, "POST", "/pause?mode=wait")
-    assert ours.receive(0, NONE)[0] == 0
-    assert asked(server.url, "GET", "/is_paused") == {"is_paused": False}
+    for goes_on in (
+        lambda: ours.receive(0, NONE),
+        lambda: ours.complete([[3]], 1, 1, 1, greedy=True),
+    ):
+        asked(server.url, "POST", "/pause?mode=wait")
+        assert goes_on()[0] == 0
+        assert asked(server.url, "GET", "/is_paused") == {"is_paused": False}
 
 
 def test_a_server_that_lost_its_weights_is_told_again(server: TextServer, tmp_path: Path) -> None:
@@ -180,3 +186,26 @@ def test_a_server_that_is_away_is_waited_for_and_then_named(tmp_path: Path) -> N
         assert channel(tmp_path, gone.url).receive(0, NONE)[0] == 0
     finally:
         back.kill()
+
+
+def test_an_answer_that_was_cut_short_is_asked_for_again() -> None:
+    """As by a server that is killed while it answers."""
+    whole, answers = b'{"weight_version": "step_1"}', 0
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            nonlocal answers
+            for sent in (b"", b"HTTP/1.1 200 OK\r\nContent-Le", b"", whole[:9], whole):
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(2**16)
+                    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(whole)
+                    connection.sendall(head + sent if whole.startswith(sent) and sent else sent)
+                answers += 1
+
+        server = threading.Thread(target=serve)
+        server.start()
+        port = listening.getsockname()[1]
+        assert VllmServer(f"http://127.0.0.1:{port}", "artos", 60.0).version() == "step_1"
+        server.join(60)
+    assert answers == 5

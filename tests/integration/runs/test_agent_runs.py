@@ -1,0 +1,188 @@
+"""Agents of several policies, each with a learner of its own: in one process and as processes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from helpers import ROOT
+from inline_runs import commanded, registered
+from real_runs import Artos, Outcome
+
+from artos.errors import Refused
+from artos.specs.members import Member
+from triggers.journal import read
+
+Start = Callable[..., Artos]
+HERE = Path(__file__).parent
+GAMES = ROOT / "tests" / "artos" / "envs" / "games_for_tests.py"
+LEARNERS = ("middle", "others")
+
+
+@pytest.fixture
+def run(home: Path) -> Path:
+    with_guessers(home)
+    return home / "run"
+
+
+def with_guessers(folder: Path) -> None:
+    shutil.copy(HERE / "guessers.py", folder)
+    shutil.copy(GAMES, folder / "guessing.py")
+
+
+def manifest_of(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run / "checkpoint" / "manifest.json").read_text())
+    return found
+
+
+def test_each_learner_has_the_rows_of_its_agents_and_each_agent_its_returns(
+    artos: Callable[..., Outcome], run: Path
+) -> None:
+    """The best returns are 2, 3 and 4; half of that is what guessing brings."""
+    ended = artos("run", "guessers.py:workload", "--inline", "--run-dir", run, "--json")
+    assert ended.status == 0, ended.err
+    returns = ended.summary["returns"]
+    assert {name: round(value) for name, value in returns.items()} == {
+        "agent_0": 2, "agent_1": 3, "agent_2": 4
+    }  # fmt: skip
+    learners, updates = ended.summary["learners"], ended.summary["updates"]
+    assert learners["others.updates"] == updates > 40
+    assert (learners["others.lag_max"], ended.summary["lag_max"]) == (0, 0)
+    header, *rows = (run / "episodes.csv").read_text().splitlines()
+    assert header == "step,return,length,agent"
+    lengths = {tuple(row.split(",")[2:]) for row in rows}
+    assert lengths == {("2", "agent_0"), ("3", "agent_1"), ("4", "agent_2")}
+    played = artos("eval", run, "--episodes", 24, "--greedy", "--json")
+    assert played.status == 0, played.err
+    assert played.summary["by_agent"] == {"agent_0": 2.0, "agent_1": 3.0, "agent_2": 4.0}
+    assert "agent_2          4" in artos("eval", run, "--greedy").out
+
+
+@pytest.mark.parametrize("saved", ["model", "all"])
+def test_both_policies_go_on_together(saved: str, tmp_path: Path, home: Path) -> None:
+    """With all of the run saved, games are in the middle of what they were in."""
+    with_guessers(home)
+    run, whole = home / "run", home / "whole"
+    begin = ("run", "guessers.py:workload", "--inline", "--set", f"checkpoint={saved}")
+    assert commanded(home, (*begin, "--run-dir", run, "--total-steps", 1920)).status == 0
+    assert commanded(home, (*begin, "--run-dir", whole, "--total-steps", 3840)).status == 0
+    again = commanded(home, ("run", "--inline", "--resume", run, "--total-steps", 3840, "--json"))
+    assert again.status == 0, again.err
+    assert again.summary["restarts"] == 0
+    then = manifest_of(run)
+    assert then["version"] == then["learners"]["others"]["version"] == 20
+    if saved == "all":
+        arrays, wanted = (
+            safetensors.numpy.load_file(each / "checkpoint" / manifest_of(each)["file"])
+            for each in (run, whole)
+        )
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(array, wanted[name], name)
+        assert (run / "episodes.csv").read_text() == (whole / "episodes.csv").read_text()
+
+
+@pytest.mark.long
+def test_whoever_is_killed_comes_back_to_its_own_rows(start: Start, run: Path) -> None:
+    """Learners end their run if a row is not of their agents, or of a version they never made."""
+    process = start("run", "guessers.py:workload", "--run-dir", run, "--total-steps", 10_000_000)
+
+    def done() -> dict[str, int]:
+        lines = read(run / "journal.jsonl") if (run / "journal.jsonl").exists() else ()
+        by = [line["by"] for line in lines if "done" in line]
+        return {name: by.count(name) for name in LEARNERS}
+
+    process.until(lambda: min(done().values()) > 3)
+    for member in (Member("others"), Member("actors", 1), Member("middle")):
+        before = done()
+        killed = process.member(member)
+        assert killed is not None
+        killed.kill()
+        process.until(lambda before=before: all(n > before[each] + 2 for each, n in done().items()))  # type: ignore[misc]
+    process.signal(signal.SIGINT)
+    ended = process.wait()
+    assert ended.status == 130, ended.err
+    saved = manifest_of(run)
+    more = saved["steps"] + 960
+    again = start("run", "--resume", run, "--total-steps", more, "--json").wait()
+    assert again.status == 0, again.err
+    assert again.summary["restarts"] == 0
+    assert again.summary["learners"]["others.version"] > saved["learners"]["others"]["version"]
+    assert process.survivors() == []
+
+
+TABLE = """
+from artos import PPO, AgentsActor, Episodes, Past, SAC, Uniform, Workload
+from triggers import *
+
+def workload() -> Workload:
+    actor = AgentsActor({env}, {agents}, envs=6{more})
+    return Workload(
+        name="wrong", actor=actor, total_steps=600, actors=2, steps=8,
+        learners={{{learners}}},
+        triggers={{{table} "actors.sample": ObjectKeyTrigger("model_param")}},
+        {given}
+    )
+"""
+GOOD = {
+    "env": '"pettingzoo:guessing"',
+    "agents": '{"agent_1": "middle", "*": "others"}',
+    "more": "",
+    "learners": '"middle": PPO(), "others": PPO()',
+    "table": "**{f'{n}.update': DataKeyTrigger(actor.keys(n), size=8) for n in actor.policies},",
+    "given": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "wanted"),
+    [
+        ({"agents": '{"agent_1": "middle", "agent_0": "others"}'},
+         ["agent_2 is an agent that no policy plays", "'agent_2': POLICY"]),
+        ({"agents": '{"agent_1": "middle", "*": "others", "player_*": "others"}'},
+         ["agents has 'player_*', which is no agent of the game: these are agent_0, agent_1"]),
+        ({"learners": '"middle": PPO()'},
+         ["played by the policy 'others', and no learner is called so (there is middle)"]),
+        ({"learners": '"others": PPO(), "middle": PPO()'},
+         ["first policy of agents is 'middle', the first learner 'others'"]),
+        ({"table": "'middle.update': DataKeyTrigger(actor.keys('others'), size=8),"
+                   "'others.update': DataKeyTrigger(('rewards',), size=8),"},
+         ["which are no rows of the middle's agents: write actor.keys('middle')",
+          "has 'rewards', which are no rows of the others's agents"]),
+        ({"table": "'middle.update': ReplayTrigger(actor.keys('middle'), Uniform(8), 1.0),"
+                   "'others.update': DataKeyTrigger(actor.keys('others'), sample=Episodes(2)),"},
+         ["is of rows drawn from replay, and rows of several policies are claimed in rounds",
+          "is of whole episodes"]),
+        ({"given": "evaluate_every=2,"}, ["evaluate_every plays one policy"]),
+        ({"agents": '{"agent_1": "middle", "agent_0": "others", "*": Past("middle")}'},
+         ["plays, and no past version is kept: set history"]),
+        ({"agents": '{"agent_1": "middle", "agent_0": "others", "*": Past("others")}',
+          "more": ", history=2"},
+         ["is no past of the first policy, middle, whose versions alone are kept"]),
+        ({"agents": '{"*": Past("middle")}'}, ["no policy is learned"]),
+        ({"env": '"pettingzoo:guessing(uneven=True)"', "more": ", swap=True"},
+         ["swap has every agent played by every policy", "their observations differ"]),
+        ({"env": '"pettingzoo:guessing(uneven=True)"', "agents": '{"*": "middle"}',
+          "learners": '"middle": PPO()'}, ["agent_0, agent_2: Box", "several policies"]),
+        ({"env": '"CartPole-v1"'}, ["has no agents that several policies could play"]),
+        ({"more": ", env_args={'agents': 4}"},
+         ["each of its games has 4 agents, a row for each: set envs to a multiple of 4, not 6"]),
+    ],
+    ids=["unplayed", "nobody", "unlearned", "order", "keys", "drawn", "evaluated", "history",
+         "past", "none", "swap", "spaces", "alone", "envs"],
+)  # fmt: skip
+def test_what_is_wrong_is_told_before_anything_starts(
+    changed: dict[str, str], wanted: list[str], tmp_path: Path
+) -> None:
+    with_guessers(tmp_path)
+    (tmp_path / "wrong.py").write_text(TABLE.format(**(GOOD | changed)))
+    with pytest.raises(Refused) as refused:
+        registered("wrong.py:workload", tmp_path)
+    for fault in wanted:
+        assert fault in str(refused.value)
