@@ -244,7 +244,7 @@ class LearnerRole:
         self._group = group
         self._meter, self._cores = meter, cores
         self._publisher = publisher or Publisher(weights=model)
-        self._publisher.told = learner.made
+        self._publisher.told = learner.version_published
         self._learner, self._model, self._blocks = learner, model, blocks
         self._samplers = samplers
         self._store, self._drawn = BatchStore(), Drawn()
@@ -260,7 +260,7 @@ class LearnerRole:
             return
         model.restore(learner.live())
         learner.restored()
-        learner.made(model.version)
+        learner.version_published(model.version)
 
     def _enter(self) -> None:
         if self.residency is not None:

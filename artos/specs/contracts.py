@@ -202,7 +202,7 @@ class Learner:
         """
         setattr(self, name, value)
 
-    def made(self, version: int) -> None:
+    def version_published(self, version: int) -> None:
         """``live`` was published as this version: pass it on to who does not read it in the run.
 
         Called with the newest version, too, when a process goes on from it.

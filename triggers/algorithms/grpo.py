@@ -113,7 +113,7 @@ class GRPO(TorchLearner):
             found.append(f"{plan.envs} envs of an actor do not divide into groups of {group}")
         return [*found, *self.settings.way.faults()]
 
-    def made(self, version: int) -> None:
+    def version_published(self, version: int) -> None:
         """Pass it on."""
         plan = self.context.plan
         channel = self.settings.way.opened(plan.layout, plan.resumes, plan.deadline)
