@@ -18,7 +18,7 @@ from artos.specs.reference import Reference
 
 @pytest.fixture(scope="module")
 def preloaded() -> Iterator[Preloaded]:
-    """Forks the processes of a module of tests; it adopts orphans, so it must not stay for others."""
+    """Forks the processes of a module; it adopts orphans, so it must not stay for others."""
     with Preloaded(Reference("triggers.algorithms.ppo:workload", {}, "")) as found:
         end = time.monotonic() + PATIENCE
         # What a test finds running before it begins, it knows by its command.
