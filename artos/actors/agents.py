@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -55,6 +55,8 @@ class AgentsActor(Actor):
     and its episodes are not told. With ``swap`` the policies change places from game to game: in
     the second game the first agent is played by whoever plays the second in the first one.
     """
+
+    kept: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -284,12 +286,16 @@ class AgentsActor(Actor):
             seat.close()
 
     def snapshot(self) -> dict[str, Any]:
-        """What the policies hold, and the games that they share."""
-        return {"seats": [taken(seat) for seat in self._seats.values()], "random": self._random}
+        """What the policies hold, the games that they share, and what a subclass has ``kept``."""
+        own = {name: taken(getattr(self, name)) for name in self.kept}
+        seats = [taken(seat) for seat in self._seats.values()]
+        return {"seats": seats, "random": self._random, "own": own}
 
     def go_on(self, found: dict[str, Any]) -> None:
         """Go on from a ``snapshot``."""
         self._random = found["random"]
+        for name, held in found["own"].items():
+            setattr(self, name, held)
         for seat, held in zip(self._seats.values(), found["seats"], strict=True):
             put_back(seat, held)
 

@@ -75,7 +75,7 @@ class Casting:
                 names = ", ".join(self.names)
                 yield f"agents has {pattern!r}, which is no agent of the game: these are {names}"
             elif not self.played_by(who):
-                yield f"{who!r} plays no agent: patterns before {pattern!r} fit all: put it first"
+                yield f"{who!r} plays no agent: put {pattern!r} before patterns that fit them all"
         for who in self.players:
             if isinstance(who, Past) and who.policy != policies[0]:
                 yield (

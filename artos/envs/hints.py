@@ -75,9 +75,8 @@ def no_factory(module: str, name: str) -> str:
     """The fault that a module has no function ``name``, which may be meant as part of an id."""
     if name == "parallel_env":
         return (
-            f"module {module} has no parallel_env, in which all agents act at once: for a game in "
-            "turns, write a factory that returns pettingzoo.utils.aec_to_parallel(...), or a "
-            "gymnasium.Env that plays the other agents"
+            f"module {module} has no parallel_env, in which all agents act at once, and no env, "
+            "for a game in turns: write one of them, or a gymnasium.Env that plays the other agents"
         )
     near = difflib.get_close_matches(name, _of_package(module), n=3, cutoff=0.4)
     also = f": did you mean {' or '.join(f'{module}:{each}' for each in near)}?" if near else ""
@@ -130,11 +129,6 @@ def not_an_environment(env: str, made: Any) -> str:
     """The fault that a factory returned something else, and what to do about the usual cases."""
     kind = type(made)
     said = f"{env} returned a {kind.__name__}; "
-    if kind.__module__.startswith("pettingzoo."):
-        return said + (
-            "its agents take turns: return its parallel form (parallel_env, or "
-            "pettingzoo.utils.aec_to_parallel), or a gymnasium.Env that plays the other agents"
-        )
     if callable(getattr(made, "step", None)) and callable(getattr(made, "reset", None)):
         return said + (
             "it steps, but is no gymnasium.Env (an older interface?): return it in a gymnasium.Env "

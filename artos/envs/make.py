@@ -26,6 +26,7 @@ from artos.envs.serial import SerialVectorEnv
 from artos.envs.settable import settable_of
 from artos.envs.spec import CHOSEN, STACK, EnvSpec, spec_of
 from artos.envs.trial import try_out
+from artos.envs.turns import InTurns, is_in_turns
 from artos.errors import ArtosError, Refused
 from artos.system.closest import closest
 from artos.system.importing import users_module
@@ -76,7 +77,7 @@ def make_vector(
     - ``vector:ID`` for the id's own vectorised implementation where it has one;
     - an Atari id (``PongNoFrameskip-v4``, ``ALE/Pong-v5``): the standard preprocessing;
     - ``pettingzoo:MODULE`` (``pettingzoo:classic.rps_v2``, or a module of your own with a function
-      ``parallel_env``): a row for each agent of the game;
+      ``parallel_env``, or ``env`` for a game in turns): a row for each agent of the game;
     - ``openenv:URL`` (``openenv:ws://127.0.0.1:8000``): a session of an OpenEnv server;
     - ``module:factory``, which returns an Env or a VectorEnv and gets ``seed`` and ``num_envs`` if
       it accepts them. ``seed`` matters only there: ``Stepper.reset`` seeds the episodes.
@@ -392,6 +393,8 @@ def factory_of(env: str) -> Callable[..., Any]:
             if importlib.util.find_spec(f"{_GAMES}.{module}"):
                 module = f"{_GAMES}.{module}"
     found = getattr(_module(env, module), name, None)
+    if found is None and name == "parallel_env":
+        found = getattr(_module(env, module), "env", None)  # a game in turns
     if found is None:
         raise Refused([f"environment {env}: {hints.no_factory(module, name)}"])
     if not callable(found):
@@ -427,7 +430,8 @@ def _call(env: str, factory: Callable[..., Any], envs: int, seed: int) -> Any:
     _check(env, factory, arguments)
     offered = accepted(factory, {"seed": seed, "num_envs": envs})
     try:
-        return factory(**(offered | arguments))
+        made = factory(**(offered | arguments))
+        return InTurns(made) if is_in_turns(made) else made
     except Refused:
         raise
     except ArtosError as error:

@@ -15,6 +15,8 @@ from user_folder import UserFolder
 
 EXAMPLES = ROOT / "docs" / "examples"
 SHOWN_IN = {
+    "my_agents.py": "docs/how-to/agents.md",
+    "my_league.py": "docs/how-to/agents.md",
     "my_actor.py": "docs/how-to/own-actor.md",
     "my_algo.py": "docs/tutorial.md",
     "my_trigger.py": "docs/tutorial.md",

@@ -186,3 +186,31 @@ def test_what_is_wrong_is_told_before_anything_starts(
         registered("wrong.py:workload", tmp_path)
     for fault in wanted:
         assert fault in str(refused.value)
+
+
+# -- the examples ----------------------------------------------------------------------------------
+
+
+def example(artos: Callable[..., Outcome], home: Path, name: str, steps: int) -> Outcome:
+    shutil.copy(ROOT / "docs" / "examples" / f"{name}.py", home)
+    run = ("run", f"{name}.py:workload", "--inline", "--run-dir", home / "run", "--json")
+    ended = artos(*run, "--total-steps", steps)
+    assert ended.status == 0, ended.err
+    return ended
+
+
+@pytest.mark.long
+def test_speaker_and_listeners_find_words(artos: Callable[..., Outcome], home: Path) -> None:
+    ended = example(artos, home, "my_agents", 28_000)
+    assert ended.summary["returns"]["speaker"] > 8, "by chance it is 4.7"
+
+
+@pytest.mark.long
+def test_the_league_finds_perfect_play(artos: Callable[..., Outcome], home: Path) -> None:
+    """Whoever begins wins, and does so of those who do anything, too."""
+    ended = example(artos, home, "my_league", 40_000)
+    assert ended.summary["returns"]["first"] > 0.85
+    played = artos("eval", home / "run", "--episodes", 32, "--greedy", "--json")
+    assert played.status == 0, played.err
+    assert {*played.summary["by_agent"]} == {"first", "second"}, "it plays both"
+    assert played.summary["by_agent"]["first"] > 0.8
