@@ -74,23 +74,23 @@ class Policy(Learner):
 
     def setup(self, context: LearnerContext) -> None:
         self.publish, self.params = context.publish, context.module.copy()
-        self.made = np.zeros(1)
+        self.count = np.zeros(1)
         if self.publish.newest("made") is None:
             self.publish("made", 0.0)
 
     def live(self) -> dict[str, NDArray[np.generic]]:
-        return {"params": self.params, "learner.made": self.made}
+        return {"params": self.params, "learner.count": self.count}
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
         coins, rewards = batch.gather(self.key).ravel(), batch.gather("rewards").ravel()
         theirs = batch.gather("policy_version.odd")
         assert (np.diff(theirs.reshape(len(theirs), -1)) >= 0).all(), "versions never go back"
         if self.key == "odd":
-            assert (theirs <= self.made[0]).all(), "rows are of versions that it has made"
+            assert (theirs <= self.count[0]).all(), "rows are of versions that it has made"
         gained = np.mean(self.sign * rewards * (coins - chance(self.params)))
         self.params += np.float32(self.lr * gained)
-        self.made += 1
-        self.publish("made", self.made[0])
+        self.count += 1
+        self.publish("made", self.count[0])
         self.fresh = True
         return {"heads": float(coins.mean())}
 
