@@ -11,7 +11,6 @@ import numpy as np
 from artos.envs.spec import MASK
 from artos.errors import Refused
 
-
 _UTILS = "pettingzoo.utils"
 """Imported with any of its games; nothing else needs it."""
 
