@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +11,15 @@ import numpy as np
 from artos.envs.spec import MASK
 from artos.errors import Refused
 
+_UTILS = "pettingzoo.utils"
+"""Imported with any of its games; nothing else needs it."""
+
 
 def is_in_turns(made: Any) -> bool:
     """Whether its agents act one after the other."""
-    return hasattr(made, "agent_iter") and hasattr(made, "possible_agents")
+    return (
+        _UTILS in sys.modules and hasattr(made, "agent_iter") and hasattr(made, "possible_agents")
+    )
 
 
 class InTurns:
@@ -27,9 +33,8 @@ class InTurns:
     """
 
     def __init__(self, game: Any) -> None:
-        from pettingzoo.utils import turn_based_aec_to_parallel  # noqa: PLC0415  # if one is played
-
-        self._aec, self._game = game, turn_based_aec_to_parallel(game)
+        parallel = sys.modules[_UTILS].turn_based_aec_to_parallel
+        self._aec, self._game = game, parallel(game)
         self.possible_agents: list[Any] = list(game.possible_agents)
         self.agents: list[Any] = []
         self.metadata = game.metadata
