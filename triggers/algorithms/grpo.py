@@ -114,10 +114,11 @@ class GRPO(TorchLearner):
         return [*found, *self.settings.way.faults()]
 
     def version_published(self, version: int) -> None:
-        """Pass it on."""
-        plan = self.context.plan
-        channel = self.settings.way.opened(plan.layout, plan.resumes, plan.deadline)
-        channel.send(version, self.network.values.numpy(force=True))
+        """Pass it on, if actors do not read the run's memory."""
+        plan, way = self.context.plan, self.settings.way
+        if way.kind != "block":
+            channel = way.opened(plan.layout, plan.resumes, plan.deadline)
+            channel.send(version, self.network.values.detach().cpu().numpy())
 
     def seconds(self) -> Mapping[str, float]:
         """Seconds of the last invocation by kind."""
