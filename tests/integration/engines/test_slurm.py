@@ -67,7 +67,9 @@ def workers(cluster: Slurm, *flags: str) -> list[dict[str, str]]:
 
 
 def is_clean(cluster: Slurm) -> bool:
-    return not cluster.jobs() and not (cluster.folder / "clusters" / NAME / "keys").exists()
+    """Whether nothing of ours is left; a job that took a node from us may still be there."""
+    ours = cluster.jobs(f"--name={HEAD_JOB},{WORKER_JOB}")
+    return not ours and not (cluster.folder / "clusters" / NAME / "keys").exists()
 
 
 def test_a_run_goes_on_while_its_nodes_come_and_go(cluster: Slurm) -> None:
