@@ -74,8 +74,8 @@ def env(where: str = "observation") -> Counting:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of a user's with the game."""
-    shutil.copy(__file__, tmp_path / "counting.py")
+    """A folder of a user's with the game, called like no module that tests import."""
+    shutil.copy(__file__, tmp_path / "saying_numbers.py")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
@@ -83,7 +83,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("where", ["observation", "info"])
 def test_who_waits_has_one_action_that_does_nothing(here: Path, where: str) -> None:
-    address = f"pettingzoo:counting(where={where!r})"
+    address = f"pettingzoo:saying_numbers(where={where!r})"
     assert describe(address).masked == where
     stepper = Stepper(make_vector(address, 4), masked=where == "info")
     obs, rows = stepper.reset(seed=0), []
@@ -106,5 +106,7 @@ def test_who_waits_has_one_action_that_does_nothing(here: Path, where: str) -> N
 
 
 def test_a_game_in_turns_has_to_mask_its_actions(here: Path) -> None:
-    with pytest.raises(Refused, match="counting: its agents take turns, and it does not say by"):
-        describe("pettingzoo:counting(where='nowhere')")
+    with pytest.raises(
+        Refused, match="saying_numbers: its agents take turns, and it does not say by"
+    ):
+        describe("pettingzoo:saying_numbers(where='nowhere')")
