@@ -107,6 +107,6 @@ def test_who_waits_has_one_action_that_does_nothing(here: Path, where: str) -> N
 
 def test_a_game_in_turns_has_to_mask_its_actions(here: Path) -> None:
     with pytest.raises(
-        Refused, match="saying_numbers: its agents take turns, and it does not say by"
+        Refused, match="counting: its agents take turns, and it"
     ):
         describe("pettingzoo:saying_numbers(where='nowhere')")
