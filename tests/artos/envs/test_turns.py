@@ -106,7 +106,5 @@ def test_who_waits_has_one_action_that_does_nothing(here: Path, where: str) -> N
 
 
 def test_a_game_in_turns_has_to_mask_its_actions(here: Path) -> None:
-    with pytest.raises(
-        Refused, match="counting: its agents take turns, and it"
-    ):
+    with pytest.raises(Refused, match="counting: its agents take turns, and it"):
         describe("pettingzoo:saying_numbers(where='nowhere')")
