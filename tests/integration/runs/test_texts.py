@@ -144,7 +144,7 @@ def test_a_server_writes_for_it_whoever_is_killed(
 def test_it_learns_whatever_is_killed_on_the_way(start: Callable[..., Artos], home: Path) -> None:
     """An actor, then the learner; then the run ends, and goes on, and so again."""
     folder = home / "texts"
-    run = start("run", "grpo", "--env", TASK, *words(QUICK), "--total-updates", 30, "--json",
+    run = start("run", "grpo", "--env", TASK, *words(QUICK), "--total-updates", 60, "--json",
                 "--run-dir", folder)  # fmt: skip
     for at, member in ((8, acting(1)[0]), (16, LEARNER)):
         run.until(lambda: updates(folder) >= at)  # noqa: B023
@@ -156,11 +156,11 @@ def test_it_learns_whatever_is_killed_on_the_way(start: Callable[..., Artos], ho
     assert first.status == 0, first.err
     assert first.summary["restarts"] == 2
     assert first.summary["lag_max"] <= 1
-    for total in (50, 75):
+    for total in (80, 105):
         again = start("run", "--resume", folder, "--total-updates", total, "--json").wait()
         assert again.status == 0, again.err
         assert again.summary["updates"] == total
         assert again.summary["lag_max"] <= 1
-    assert again.summary["mean_return_100"] > first.summary["mean_return_100"]
+    assert again.summary["mean_return_100"] >= 0.9
     exact = library.load(folder).evaluate(200, env=TASK.replace(")", ", partial=False)"))
     assert exact.mean_return >= 0.9
