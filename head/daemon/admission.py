@@ -44,10 +44,15 @@ class Admission:
             for name in self._next_in_queue(room):
                 yield self._begun(self._runs.by_name[name])
             # The head's machine is full, but nodes may have room for what they carry.
-            while more > 0 and (names := self._next_in_queue(0, self._carriers.with_room(more))):
+            while more > 0 and (names := self._next_on_a_node()):
                 more -= len(names)
                 for name in names:
                     yield self._begun(self._runs.by_name[name])
+
+    def _next_on_a_node(self) -> list[str]:
+        """One run that a node may carry, if there is any."""
+        found = (self._next_in_queue(0, (sought,)) for sought in self._carriers.with_room())
+        return next(filter(None, found), [])
 
     def _next_in_queue(self, room: int, on_nodes: Collection[Sought] = ()) -> list[str]:
         if self._runs.labelled:
@@ -58,7 +63,7 @@ class Admission:
         names: list[str] = []
         while True:  # one by one, as each may take the last of a quota from the next
             self._queue.hold_back(self._books.take_doubtful(), self._is_held_back)
-            begins = self._queue.next(min(1, room - len(names)), on_nodes)
+            begins = self._queue.next(min(1, room - len(names)), () if names else on_nodes)
             if not begins:
                 return names
             names += begins

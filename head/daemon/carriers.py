@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from math import inf
 
 from artos.pool.devices import seats
@@ -85,13 +84,11 @@ class Carriers:
         shunned = run.carrier if run.deaths > 1 else ""
         return chosen(sought.device, self._places(sought, there, shunned))
 
-    def with_room(self, most: int) -> list[Sought]:
-        """At most so many of what queued runs seek, of which a node could carry one more run."""
+    def with_room(self) -> list[Sought]:
+        """What queued runs seek of which a node could carry one more run."""
         there = [self._runs.by_name[name] for name in self._runs.active]
-        found = (
-            each for each in self._runs.seekers if chosen(each.device, self._places(each, there))
-        )
-        return [*islice(found, most)]
+        seekers = self._runs.seekers
+        return [each for each in seekers if chosen(each.device, self._places(each, there))]
 
     def _places(self, sought: Sought, there: Sequence[Run], shunned: str = "") -> list[Place]:
         """Where a run that seeks this may be, while those are ``there``; first the head's machine.

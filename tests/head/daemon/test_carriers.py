@@ -10,6 +10,7 @@ from artos.protocol.run_state import QUEUED, RUNNING, STARTING, STOPPING
 from artos.transport.keys import new_run_keys
 from head.daemon.carriers import Place, chosen
 from head.daemon.effects import Finish
+from head.daemon.quotas import Quota, Quotas
 from head.daemon.roster import Node
 from head.daemon.run import Run
 from head.daemon.scheduler import Scheduler
@@ -166,6 +167,16 @@ def test_a_head_that_is_full_holds_back_none_that_a_node_may_carry() -> None:
     assert (here.active, here.carrier) == (True, "w2")
     world.ended("r1", 0)
     assert (waits.active, waits.carrier) == (True, "")
+    world.check()
+
+
+@pytest.mark.parametrize("quotas", [None, Quotas(users={"ann": Quota(devices=9)})])
+def test_beside_a_full_head_no_more_begin_than_there_are_slots(quotas: Quotas | None) -> None:
+    world = World(scheduler=Scheduler(at_once=1, quotas=quotas))
+    submitted(world, "r1", "cpu")
+    runs = [submitted(world, f"q{number}", "pool") for number in range(3)]
+    joined(world, "w1", "cpu:a=9")
+    assert [run.active for run in runs] == [True, False, False], "the other slot is for r1"
     world.check()
 
 
