@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from artos.errors import Refused
@@ -13,6 +14,27 @@ from deploy.cli.parser import Parser, whole
 def add_json(parser: Parser) -> None:
     """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def add_finished(parser: Parser, more: str = "") -> None:
+    """Add ``RUN``, which may also be what ``more`` says, and ``--runs``; see ``folder_of_run``."""
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        help="a run's folder on this machine, its name in --runs, or RUN@HEAD, one of a head"
+        + more,
+    )
+    parser.add_argument(
+        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="default: runs"
+    )
+
+
+def folder_of_run(options: argparse.Namespace) -> Path:
+    """The folder of the run that was named; one of a head is copied first."""
+    from deploy.client.copies import local  # noqa: PLC0415
+    from deploy.local.local_runs import folder_of  # noqa: PLC0415
+
+    return folder_of(local(options.run), options.runs)
 
 
 def add_env_args(parser: Parser) -> None:

@@ -9,17 +9,21 @@ from pathlib import Path
 
 from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
-from deploy.cli.common import add_env_args, add_json, add_trust, env_args_of, print_json
+from deploy.cli.common import (
+    add_env_args,
+    add_finished,
+    add_json,
+    add_trust,
+    env_args_of,
+    folder_of_run,
+    print_json,
+)
 from deploy.cli.parser import Parser, whole
 
 
 def add_to(parser: Parser) -> None:
     """Add the flags of ``artos eval``."""
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        help="a run's folder on this machine, its name in --runs, or RUN@HEAD, one of a head",
-    )
+    add_finished(parser)
     parser.add_argument(
         "--episodes", type=whole, default=10, metavar="N", help="whole episodes; default: 10"
     )
@@ -36,9 +40,6 @@ def add_to(parser: Parser) -> None:
     add_env_args(parser)
     parser.add_argument(
         "--video", type=Path, metavar="DIR", help="write a GIF of each episode into this folder"
-    )
-    parser.add_argument(
-        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="default: runs"
     )
     add_playing(parser)
     parser.set_defaults(command=play)
@@ -66,10 +67,8 @@ def add_playing(parser: Parser) -> None:
 def play(options: argparse.Namespace) -> int:
     """``artos eval``: play episodes with what a run has learned."""
     from artos.trained.trained import load  # noqa: PLC0415
-    from deploy.client.copies import local  # noqa: PLC0415
-    from deploy.local.local_runs import folder_of  # noqa: PLC0415
 
-    folder = folder_of(local(options.run), options.runs)
+    folder = folder_of_run(options)
     # Output of user code in this process must not mix with the result.
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
         trained = load(folder, best=options.best, code=options.code, trust=options.trust)

@@ -11,16 +11,14 @@ import msgspec
 
 from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
-from deploy.cli.common import add_json, print_json
+from deploy.cli.common import add_finished, add_json, folder_of_run, print_json
 from deploy.cli.evaluate import add_playing
 from deploy.cli.parser import Parser, whole
-
-_RUN = "a run's folder on this machine, its name in --runs, or RUN@HEAD, one of a head"
 
 
 def add_record(parser: Parser) -> None:
     """Add the flags of ``artos record``."""
-    parser.add_argument("run", metavar="RUN", help=_RUN)
+    add_finished(parser)
     _add_output(parser, "default: RUN.npz here")
     parser.add_argument(
         "--episodes", type=whole, default=10, metavar="N", help="whole episodes; default: 10"
@@ -40,7 +38,7 @@ def add_record(parser: Parser) -> None:
 
 def add_rescore(parser: Parser) -> None:
     """Add the flags of ``artos rescore``."""
-    parser.add_argument("run", metavar="RUN", help=f"{_RUN}; or a data set, FILE.npz")
+    add_finished(parser, "; or a data set, FILE.npz")
     parser.add_argument(
         "reward", metavar="FILE.py:REWARD", help="a function of rows that returns their rewards"
     )
@@ -53,9 +51,6 @@ def _add_output(parser: Parser, default: str) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE.npz", help=f"where to write it; {default}"
     )
-    parser.add_argument(
-        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="default: runs"
-    )
 
 
 def record(options: argparse.Namespace) -> int:
@@ -63,7 +58,7 @@ def record(options: argparse.Namespace) -> int:
     from artos.runs.data_sets import see_free  # noqa: PLC0415
     from artos.trained.trained import load  # noqa: PLC0415
 
-    folder = _folder(options)
+    folder = folder_of_run(options)
     path = options.output or Path(f"{folder.resolve().name}.npz")
     see_free(path)
     # Output of user code in this process must not mix with the result.
@@ -95,7 +90,7 @@ def rescore(options: argparse.Namespace) -> int:
 
     source = Path(options.run)
     if not (source.suffix == ".npz" and source.exists()):
-        source = _folder(options)
+        source = folder_of_run(options)
     path = options.output or Path(f"{source.resolve().name.removesuffix('.npz')}-rescored.npz")
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
         found = rescored(source, options.reward, path)
@@ -109,10 +104,3 @@ def rescore(options: argparse.Namespace) -> int:
             )
         )
     return ExitStatus.DONE
-
-
-def _folder(options: argparse.Namespace) -> Path:
-    from deploy.client.copies import local  # noqa: PLC0415
-    from deploy.local.local_runs import folder_of  # noqa: PLC0415
-
-    return folder_of(local(options.run), options.runs)

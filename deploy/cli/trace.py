@@ -10,17 +10,13 @@ import msgspec
 
 from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
-from deploy.cli.common import add_json, print_json
+from deploy.cli.common import add_finished, add_json, folder_of_run, print_json
 from deploy.cli.parser import Parser
 
 
 def add_to(parser: Parser) -> None:
     """Add the flags of ``artos trace``."""
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        help="a run's folder on this machine, its name in --runs, or RUN@HEAD, one of a head",
-    )
+    add_finished(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="default: RUN-trace.json here"
     )
@@ -30,20 +26,15 @@ def add_to(parser: Parser) -> None:
     parser.add_argument(
         "--until", type=float, default=inf, metavar="SECONDS", help="leave out what was later"
     )
-    parser.add_argument(
-        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="default: runs"
-    )
     add_json(parser)
     parser.set_defaults(command=trace)
 
 
 def trace(options: argparse.Namespace) -> int:
     """``artos trace``: write what each member did when, and what caused what."""
-    from deploy.client.copies import local  # noqa: PLC0415
-    from deploy.local.local_runs import folder_of  # noqa: PLC0415
     from deploy.tracing.file import write  # noqa: PLC0415
 
-    folder = folder_of(local(options.run), options.runs)
+    folder = folder_of_run(options)
     path = options.output or Path(f"{folder.resolve().name}-trace.json")
     written = write(folder, path, options.since, options.until)
     if options.json:
