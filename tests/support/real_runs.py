@@ -79,6 +79,13 @@ class Artos:
         log = f"{str(member).replace(' ', '-')}.log"
         return next((p for p in self.children() if _log_of(p) == log), None)
 
+    def kill(self, member: Member) -> None:
+        """Kill the process of a member, once it runs."""
+        self.until(lambda: self.member(member))
+        process = self.member(member)
+        assert process is not None
+        process.kill()
+
     def children(self) -> list[psutil.Process]:
         """Its descendants that run."""
         found = below(self.process.pid)

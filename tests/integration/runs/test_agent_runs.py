@@ -101,10 +101,7 @@ def test_whoever_is_killed_comes_back_to_its_own_rows(start: Start, run: Path) -
     process.until(lambda: min(done().values()) > 3)
     for member in (Member("others"), Member("actors", 1), Member("middle")):
         before = done()
-        process.until(lambda member=member: process.member(member))  # type: ignore[misc]
-        killed = process.member(member)
-        assert killed is not None
-        killed.kill()
+        process.kill(member)
         process.until(lambda before=before: all(n > before[each] + 2 for each, n in done().items()))  # type: ignore[misc]
     process.signal(signal.SIGINT)
     ended = process.wait()

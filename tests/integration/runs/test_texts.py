@@ -119,10 +119,7 @@ def test_a_server_writes_for_it_whoever_is_killed(
     try:
         for at, member in ((6, acting(1)[0]), (12, LEARNER)):
             run.until(lambda: updates(folder) >= at)  # noqa: B023
-            run.until(lambda: run.member(member))  # noqa: B023
-            process = run.member(member)
-            assert process is not None
-            process.kill()
+            run.kill(member)
         run.until(lambda: updates(folder) >= 18)
         server.kill()
         server = TextServer(tmp_path, server.port, width=QUICK["width"])
@@ -148,10 +145,7 @@ def test_it_learns_whatever_is_killed_on_the_way(start: Callable[..., Artos], ho
                 "--run-dir", folder)  # fmt: skip
     for at, member in ((8, acting(1)[0]), (16, LEARNER)):
         run.until(lambda: updates(folder) >= at)  # noqa: B023
-        run.until(lambda: run.member(member))  # noqa: B023
-        process = run.member(member)
-        assert process is not None
-        process.kill()
+        run.kill(member)
     first = run.wait()
     assert first.status == 0, first.err
     assert first.summary["restarts"] == 2
