@@ -277,6 +277,10 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "--run-dir runs/watched": Run("--total-steps 6000"),
     "cat runs/watched/evaluations.csv": NotRun("the file that the command above it wrote"),
     "artos trace first -o first.json": Run(after=(TRAINED,)),
+    "artos branch runs/first --actor 0 --times 8": Elsewhere(
+        "integration/elastic/test_branches.py"
+        "::test_a_run_that_was_branched_learns_what_it_would_have"
+    ),
     "artos eval runs/first --episodes 100 --greedy": Run("--episodes 2", after=(TRAINED,)),
     "python play.py runs/first": Elsewhere(
         "integration/docs/test_tutorial.py::test_what_was_trained_is_used"
