@@ -277,6 +277,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "--run-dir runs/watched": Run("--total-steps 6000"),
     "cat runs/watched/evaluations.csv": NotRun("the file that the command above it wrote"),
     "artos trace first -o first.json": Run(after=(TRAINED,)),
+    "artos run my_branches.py:workload": Run("--total-steps 2048"),
     "artos branch runs/first --actor 0 --times 8": Elsewhere(
         "integration/elastic/test_branches.py"
         "::test_a_run_that_was_branched_learns_what_it_would_have"
