@@ -27,6 +27,7 @@ from deploy.cli import (
     daemons,
     engines,
     evaluate,
+    metrics,
     pool,
     record,
     setup,
@@ -129,6 +130,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     pool.add_to(commands.add_parser("pool", help="show who holds this machine's devices and slots"))
     sweep.add_to(commands.add_parser("sweep", help="run a grid of settings with several seeds"))
     simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
+    metrics.add_to(commands.add_parser("metrics", help="print or serve numbers for Prometheus"))
     trace.add_to(commands.add_parser("trace", help="write what each member of a run did when"))
     cluster.add_to(commands)
     engines.add_up(

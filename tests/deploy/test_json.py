@@ -45,6 +45,7 @@ HERE: dict[str, tuple[str, ...]] = {
     "simulate": ("--mix", str(ROOT / "docs" / "examples" / "mix.toml"), "--slots", "64"),
     "usage": (),
     "trace": ("learned",),
+    "metrics": (),
 }
 """Commands that are to be had without a cluster."""
 OF_A_CLUSTER = {"submit", "drain", "undrain", "scale", "set", "get", "sweep", "up", "down"}
