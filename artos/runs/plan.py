@@ -289,6 +289,10 @@ class Site(msgspec.Struct, frozen=True):
         """File of how far the replicas of a learner have come."""
         return Path(self.folder) / f"replicas-{learner}"
 
+    def branch_path(self, number: int) -> Path:
+        """File to which the continuations of an actor's episode add what they find, a line each."""
+        return Path(self.folder) / f"branch-{number}"
+
     @property
     def board_path(self) -> Path:
         """File of the node's board."""

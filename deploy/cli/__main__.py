@@ -21,6 +21,7 @@ from artos.system.printable import printable
 from artos.system.shm import shm_root
 from deploy.cli import (
     bench,
+    branch,
     check,
     cluster,
     completion,
@@ -114,6 +115,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     evaluate.add_to(commands.add_parser("eval", help="play episodes with what a run has learned"))
     record.add_record(commands.add_parser("record", help="write episodes of a run as a data set"))
     record.add_rescore(commands.add_parser("rescore", help="compute a data set's rewards anew"))
+    branch.add_to(commands.add_parser("branch", help="continue the episode of a live actor"))
     clean = commands.add_parser("clean", help="remove shared memory and images of killed runs")
     clean.add_argument(
         "runs",

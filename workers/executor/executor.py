@@ -18,7 +18,7 @@ import msgspec
 from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
 from artos.protocol import steering
-from artos.protocol.invocations import Failed, FromMember, Invoke, Ready, Waits
+from artos.protocol.invocations import Branched, Failed, FromMember, Invoke, Ready, Waits
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.protocol.steering import Call
 from artos.runs.orders import ExecutorOrder
@@ -262,7 +262,7 @@ class Executor(Loop):
                 self._pass_on(member, message)
 
     def _pass_on(self, member: Member, told: FromMember) -> None:
-        if member not in self._members_here or isinstance(told, Waits):
+        if member not in self._members_here or isinstance(told, Waits | Branched):
             return  # only a learner waits for what is not its process manager's
         written = self._node.blocks[member.rank].written
         self._tell(steering.ActorReport(member, self._terms[member.rank], told, written))

@@ -284,6 +284,10 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos metrics --board > artos-board.json": Elsewhere(
         "deploy/metrics/test_metrics_command.py::test_the_board_needs_no_package_and_no_run"
     ),
+    "artos branch runs/first --actor 0 --times 8": Elsewhere(
+        "integration/elastic/test_branches.py"
+        "::test_a_run_that_was_branched_learns_what_it_would_have"
+    ),
     "artos eval runs/first --episodes 100 --greedy": Run("--episodes 2", after=(TRAINED,)),
     "python play.py runs/first": Elsewhere(
         "integration/docs/test_tutorial.py::test_what_was_trained_is_used"
