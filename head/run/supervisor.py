@@ -81,8 +81,15 @@ class LocalActors(Actors, Protocol):
     def tell_to_stop(self) -> None:
         """Have each actor end once it has finished what it is doing."""
 
-    def stop(self, seconds: float) -> None:
-        """Let the actors end by themselves for ``seconds``, then kill them."""
+    def stop(
+        self,
+        seconds: float,
+        undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Let the actors end by themselves for ``seconds``, then kill them.
+
+        May be interrupted, but for what it does ``undisturbed``, and called again.
+        """
 
 
 class Supervisor(Loop):
@@ -284,7 +291,7 @@ class OneMachine(Supervisor):
         """Tell all members to stop, wait for them, kill those that do not; reap all."""
         self._local_actors.tell_to_stop()
         self._stop_beside()
-        self._local_actors.stop(STOP_SECONDS)
+        self._local_actors.stop(STOP_SECONDS, self._undisturbed)
 
     def kill(self) -> None:
         """End every member at once."""
