@@ -35,6 +35,7 @@ from deploy.cli import (
     simulate,
     sweep,
     trace,
+    why,
 )
 from deploy.cli.common import (
     add_trust,
@@ -134,6 +135,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
     metrics.add_to(commands.add_parser("metrics", help="print or serve numbers for Prometheus"))
     trace.add_to(commands.add_parser("trace", help="write what each member of a run did when"))
+    why.add_to(commands.add_parser("why", help="say what holds a run up, and what to set"))
     cluster.add_to(commands)
     engines.add_up(
         commands.add_parser("up", help="start a cluster on Slurm, Kubernetes, Ray or by ssh")

@@ -173,6 +173,7 @@ class ClusterRun(Supervisor):
                 match message:
                     case control.Placed():
                         self._remote.placed(message)
+                        self._coordinator.limited(message.quota)
                         for node in message.gone:
                             self._steering.forget(node)
                     case control.ScaleRun() | control.SetRun():

@@ -288,6 +288,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         "integration/elastic/test_branches.py"
         "::test_a_run_that_was_branched_learns_what_it_would_have"
     ),
+    "artos why first": Run(after=(TRAINED,)),
     "artos eval runs/first --episodes 100 --greedy": Run("--episodes 2", after=(TRAINED,)),
     "python play.py runs/first": Elsewhere(
         "integration/docs/test_tutorial.py::test_what_was_trained_is_used"
