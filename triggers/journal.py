@@ -52,16 +52,23 @@ class Journal:
         self._unpacked = deque(part for part in found if part.plain.exists())
         self._packing = packing(path, self._unpacked)
         self._encode = msgspec.json.Encoder().encode
+        self.cause = ""
+        """The member whose rows, version or answer the triggers are being checked for."""
         self._lines: list[dict[str, Any]] = []
 
     def fired(self, now: float, firing: Firing) -> None:
-        """Record a firing: time in seconds since the run began, id, trigger, rows, version."""
+        """Record a firing: time in seconds since the run began, id, trigger, rows, version.
+
+        It came ``after`` what its ``cause`` did: that was the last condition that was missing.
+        """
         line: dict[str, Any] = {
             "t": round(now - self._began, 6),
             "firing": firing.number,
             "trigger": firing.trigger,
             "version": firing.version,
         }
+        if self.cause:
+            line["after"] = self.cause
         if firing.claims:
             line["claims"] = _plain(firing.claims)
         if firing.dropped:
@@ -100,6 +107,14 @@ class Journal:
         line |= dict(zip(("from", "to"), ready.moved, strict=False))
         line |= {"device": ready.device} if ready.device else {}
         self.write(line | ({"anew": True} if seconds is None else {"seconds": round(seconds, 6)}))
+
+    def blocked(self, now: float, seconds: float) -> None:
+        """Record that the run's loop stood still until now, as its records were being written."""
+        self.write({"t": round(now - self._began, 6), "blocked": round(seconds, 6)})
+
+    def limited(self, now: float, why: str) -> None:
+        """Record which quota keeps slots from the run's actors; "": none does any more."""
+        self.write({"t": round(now - self._began, 6), "quota": why})
 
     def write(self, line: dict[str, Any]) -> None:
         """Append one line; it is encoded when flushed, so that no firing waits for that."""

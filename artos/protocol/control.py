@@ -461,13 +461,15 @@ class Placed(Message, frozen=True, tag=True):
     """Head → run: where each actor lives from now on (actor → node), and why that changed.
 
     ``gone`` are nodes that are gone for good. An actor without an entry has no place yet. With
-    ``relief`` actors move because other nodes are less crowded, and there is no hurry.
+    ``relief`` actors move because other nodes are less crowded, and there is no hurry. ``quota``
+    says which quota keeps slots from them, "" if none does.
     """
 
     actors: dict[Small, Name]
     gone: tuple[Name, ...] = ()
     why: Text = ""
     relief: bool = False
+    quota: Text = ""
 
 
 class RunNews(Message, frozen=True, tag=True):

@@ -155,8 +155,11 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     for how many seconds of its updates lately the device computed nothing, as far as its driver
     knows.
 
-    The process manager adds for how many seconds the invocation ``waited`` for the actor's process,
-    and how long that process took to be ``restored`` from an image for it, beforehand or not.
+    ``cpu`` is how many CPU-seconds the learner's process used meanwhile, with all its threads.
+
+    The process manager adds for how many seconds the invocation waited for a ``slot``, if it did,
+    for how many more it ``waited`` for the actor's process, and how long that process took to be
+    ``restored`` from an image for it, beforehand or not.
     """
 
     firing: Count
@@ -172,6 +175,8 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     nothing: Line = ""
     lost_lease: Line = ""
     device_idle: Seconds = 0.0
+    cpu: Seconds = 0.0
+    slot: Seconds = 0.0
     waited: Seconds = 0.0
     restored: Seconds = 0.0
     begun: tuple[Small, ...] = ()

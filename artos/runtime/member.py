@@ -345,7 +345,7 @@ class LearnerRole:
         Raises:
             NotFinite: a metric or a weight is NaN or infinite; nothing was published.
         """
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         if self._cores is not None:
             self._cores.begin()
         self._enter()
@@ -393,6 +393,7 @@ class LearnerRole:
             unread=unread,
             stale=self._drawn.stale,
             device_idle=self._meter.updated(seconds) if self._meter else 0.0,
+            cpu=time.process_time() - used,
         )
 
 

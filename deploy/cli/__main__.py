@@ -28,12 +28,14 @@ from deploy.cli import (
     daemons,
     engines,
     evaluate,
+    metrics,
     pool,
     record,
     setup,
     simulate,
     sweep,
     trace,
+    why,
 )
 from deploy.cli.common import (
     add_trust,
@@ -131,7 +133,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     pool.add_to(commands.add_parser("pool", help="show who holds this machine's devices and slots"))
     sweep.add_to(commands.add_parser("sweep", help="run a grid of settings with several seeds"))
     simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
+    metrics.add_to(commands.add_parser("metrics", help="print or serve numbers for Prometheus"))
     trace.add_to(commands.add_parser("trace", help="write what each member of a run did when"))
+    why.add_to(commands.add_parser("why", help="say what holds a run up, and what to set"))
     cluster.add_to(commands)
     engines.add_up(
         commands.add_parser("up", help="start a cluster on Slurm, Kubernetes, Ray or by ssh")

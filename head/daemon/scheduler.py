@@ -376,6 +376,9 @@ class Scheduler:
                 run.why, run.goes_on = why, False
                 self._endings.tell(run)
                 self.all_runs.changed(run)
+            if run.up and (few := self.books.why_fewer(run, self._nodes.slots_of)) != run.few_slots:
+                run.few_slots = few
+                effects.append(Tell(run, Placed(run.places, quota=few)))
         effects += [Finish(run) for run in self._endings.take_due() if run.active]
         effects += self._node_orders.take_orders(now)
 

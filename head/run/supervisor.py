@@ -17,6 +17,7 @@ from artos.protocol.usage import Usage
 from artos.runs.run_memory import RunMemory
 from artos.runtime.control import ControlServer
 from artos.runtime.loop import Loop
+from artos.runtime.member_host import hosts
 from artos.runtime.preload import Preloaded
 from artos.scaling.faults import CannotScale
 from artos.specs.members import ACTORS, Member
@@ -25,7 +26,6 @@ from artos.system.exit_report import ExitReport
 from artos.system.snapshot import Snapshot
 from head.run.concerns.configured import Configured
 from head.run.concerns.scaling import Scaling
-from head.run.member_host import hosts
 from head.run.run import Run
 from triggers.engine import MessagePasser
 from triggers.passers import Mailboxes, ToAll
@@ -102,8 +102,15 @@ class LocalActors(Actors, Protocol):
     def tell_to_stop(self) -> None:
         """Have each actor end once it has finished what it is doing."""
 
-    def stop(self, seconds: float) -> None:
-        """Let the actors end by themselves for ``seconds``, then kill them."""
+    def stop(
+        self,
+        seconds: float,
+        undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Let the actors end by themselves for ``seconds``, then kill them.
+
+        May be interrupted, but for what it does ``undisturbed``, and called again.
+        """
 
 
 class Supervisor(Loop):
@@ -125,7 +132,7 @@ class Supervisor(Loop):
         self._mail, self._actors = mail, actors
         self._control = ControlServer(node.board)
         begin = preloaded.start if preloaded else start
-        self._hosts = hosts(node.site, node.plan_file, begin)
+        self._hosts = hosts(node.site, node.plan_file, node.site.members.hosted, begin)
         # What the first of several replicas is asked for, all of them are.
         beside: dict[Member, MessagePasser[Invoke]] = {
             m: ToAll([mail.passers[each] for each in node.board.members.together(m)])
@@ -330,7 +337,7 @@ class OneMachine(Supervisor):
         """Tell all members to stop, wait for them, kill those that do not; reap all."""
         self._local_actors.tell_to_stop()
         self._stop_beside()
-        self._local_actors.stop(STOP_SECONDS)
+        self._local_actors.stop(STOP_SECONDS, self._undisturbed)
 
     def kill(self) -> None:
         """End every member at once."""

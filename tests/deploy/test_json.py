@@ -45,6 +45,8 @@ HERE: dict[str, tuple[str, ...]] = {
     "simulate": ("--mix", str(ROOT / "docs" / "examples" / "mix.toml"), "--slots", "64"),
     "usage": (),
     "trace": ("learned",),
+    "metrics": (),
+    "why": ("learned",),
 }
 """Commands that are to be had without a cluster."""
 OF_A_CLUSTER = {
@@ -108,7 +110,7 @@ def test_what_is_printed_is_json(
         (home / "rewards.py").write_text("def none(rows):\n    return 0 * rows['rewards']\n")
         rows = {"rewards": np.ones(2), "valid": np.ones(2, bool), "ages": np.arange(2)}
         np.savez(home / "demos.npz", **rows)
-    if command in ("eval", "record", "trace"):
+    if command in ("eval", "record", "trace", "why"):
         assert main(["run", "ppo", *LEARNED]) == 0
         capsys.readouterr()
     try:

@@ -169,6 +169,8 @@ class ActorRecord(PendingCalls, ImageWork):
 
     def serve(self, now: float) -> None:
         """Record that it holds a slot; if it has no process, its invocations wait for that now."""
+        if self._served is None and self.state is not State.RUNNING:
+            self.has_slot(now)
         if self._served is None and self.state not in _ALIVE:
             self._served = now
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from artos.clock import Clock, Deadline
 from artos.errors import NoImage
@@ -288,14 +289,24 @@ class ProcessManager:
             self._mail.clear(member)
             self._mail.passers[member].pass_message(Stop())
 
-    def stop(self, seconds: float) -> None:
-        """Let actors end by themselves for ``seconds``, then kill them and remove their images."""
-        deadline = Deadline(seconds)
+    def stop(
+        self,
+        seconds: float,
+        undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Let actors end by themselves for ``seconds``, then kill them and remove their images.
+
+        A request to stop may interrupt it, but for what it does ``undisturbed``, and call it again
+        with 0 seconds.
+        """
+        deadline, records = Deadline(seconds), self._records.values()
         self.branches.close()
         self.spawner.close()
-        end_images(self._records.values(), self._tiers, self._place, self._cpus, deadline)
-        for record in self._records.values():
-            self._tiers.release(record)
+        if seconds:
+            end_images(records, self._tiers, self._place, self._cpus, deadline, undisturbed)
+        for record in records:
+            with undisturbed():
+                self._tiers.release(record)
             if record.child is not None:
                 self.accounts.unwatch(record.actor)
                 record.child.end(deadline.left)
