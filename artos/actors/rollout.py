@@ -35,6 +35,7 @@ from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
 from artos.specs.contracts import Actor, Played
 from artos.specs.keys import CONFIGURATION_KEY, VERSION_KEY, DataKey
+from artos.system.random_streams import renew, streams_of
 
 if TYPE_CHECKING:
     from artos.policies.build import Policy
@@ -276,6 +277,31 @@ class RolloutActor(Actor):
             if (emulator := getattr(single.unwrapped, "ale", None)) is not None:
                 seen["ram"] = emulator.getRAM()
         return seen, Played(*self._stepper.so_far(env))
+
+    def state_of(self, env: int) -> dict[str, Any]:
+        """The state of one environment in mid-episode, between two rounds; see ``put_state``.
+
+        Raises:
+            NotBranched: it cannot be cloned.
+        """
+        return {
+            "episode": self._stepper.state_of(env),
+            "observations": {name: part[env].copy() for name, part in self._observations.items()},
+            "state": {name: array[env].copy() for name, array in self._state.arrays.items()},
+        }
+
+    def put_state(self, env: int, state: Mapping[str, Any], seed: int | None = None) -> None:
+        """Have an environment go on from a state, of its own or of another, until it ends.
+
+        With a ``seed`` it has random streams of its own from there, as far as these can be reached.
+        """
+        self._stepper.put_state(env, state["episode"])
+        for name, part in state["observations"].items():
+            self._observations[name][env] = part
+        for name, array in state["state"].items():
+            self._state.arrays[name][env] = array
+        if seed is not None:
+            renew(streams_of(self._stepper.env.unwrapped.envs[env]), seed)  # type: ignore[attr-defined]
 
     def play_on(self, env: int, steps: int = 0, *, greedy: bool = False) -> Played:
         """Go on, and write no rows, until the episode of ``env`` ends or for so many ``steps``."""

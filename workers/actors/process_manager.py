@@ -70,7 +70,10 @@ class ProcessManager:
         self._turns = Turns(
             self._records, place, mail, slots, table, tiers, accounts, clock, self.start, pin=pin
         )
-        self.branches = Branches(self._records, mail, self.prepare)
+        self.branches = Branches(
+            self._records, mail, self.prepare, place.path_of, self.images if self.criu else None,
+            clock,
+        )  # fmt: skip
         self._one_has_ended = False
         self._arrivals: list[Arrival] = []
 
@@ -218,6 +221,7 @@ class ProcessManager:
 
     def step(self) -> None:
         """Finish the starts, dumps and restores that are over. Never waits."""
+        self.branches.look()
         for spawned in self.spawner.poll():
             record = self._records[spawned.member]
             record.spawned(spawned.child, spawned.kind)
@@ -260,7 +264,6 @@ class ProcessManager:
             self._one_has_ended = False
             self.images.free_memory(self.pids().values())
         self._newcomers.tick()
-        self.branches.look()
         self._turns.grant()  # other runs may have been late with their slots
 
     def pids(self) -> dict[Member, int]:

@@ -284,6 +284,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos metrics --board > artos-board.json": Elsewhere(
         "deploy/metrics/test_metrics_command.py::test_the_board_needs_no_package_and_no_run"
     ),
+    "artos run my_branches.py:workload": Run("--total-steps 2048"),
     "artos branch runs/first --actor 0 --times 8": Elsewhere(
         "integration/elastic/test_branches.py"
         "::test_a_run_that_was_branched_learns_what_it_would_have"

@@ -15,6 +15,7 @@ from elastic_runs import ElasticRun, assert_nothing_left
 from real_runs import Artos, Outcome, checkpointed, shared_memory
 
 from artos.buffer.shm_folder import PREFIX
+from artos.specs.members import ACTORS, Member
 from artos.system.shm import shm_root
 
 pytestmark = pytest.mark.processes
@@ -117,13 +118,67 @@ def test_an_actor_is_branched_wherever_it_waits(
     assert_nothing_left(home)
 
 
+@pytest.mark.long
+@needs_criu
+@pytest.mark.usefixtures("atari")
+def test_an_emulator_with_threads_is_branched_by_copies_of_an_image(
+    start: Start, home: Path
+) -> None:
+    def pong() -> ElasticRun:
+        return start("ppo", "--env", "PongNoFrameskip-v4", "--total-steps", 4096, "--seed", 4,
+                     actors=1, envs=1, steps=128, epochs=1, max_lag=0)  # fmt: skip
+
+    run = pong()
+    run.until(lambda: run.updates)
+    first = found(branch(home, "--times", 4, "--until", 20, "--json"))
+    greedy = found(branch(home, "--times", 2, "--until", 40, "--greedy", "--json"))
+    summary = run.done()
+    learned = checkpointed(run.folder)
+    assert_nothing_left(home)
+    run.folder.rename(home / "branched")
+    pong().done()
+    assert first["by"] == greedy["by"] == "clone"
+    for each in (first, greedy):
+        assert {child["digest"] for child in each["children"]} == {each["digest"]}
+        assert [child["fault"] for child in each["children"]] == [""] * len(each["children"])
+    assert len({child["seed"] for child in first["children"]}) == 4
+    assert [child["steps"] for child in first["children"]] == [20] * 4
+    assert len({child["return"] for child in greedy["children"]}) == 1, "nothing else is random"
+    assert summary["restarts"] == 0
+    for name, array in checkpointed(run.folder).items():
+        np.testing.assert_array_equal(learned[name], array, err_msg=name)
+
+
+@pytest.mark.long
+def test_an_actor_that_is_killed_takes_its_continuations_with_it(
+    start: Start, home: Path, slow: Path
+) -> None:
+    run = begun(start)
+    run.until(lambda: run.updates)
+    (home / "branch").mkdir()
+    asking = Artos(home / "branch", ("branch", home / "run", "--times", 500, "--json"))
+    (memory,) = shm_root().glob(f"{PREFIX}run.*")
+    run.until(lambda: list(memory.glob("branch-1")))
+    run.kill(Member(ACTORS, 0))
+    outcome = asking.wait()
+    children = json.loads(outcome.out)["children"]
+    assert outcome.status == 1
+    assert len(children) == 500
+    assert "was not made" in children[-1]["fault"]
+    again = found(branch(home, "--actor", 1, "--times", 2, "--json"))
+    assert [child["fault"] for child in again["children"]] == ["", ""]
+    slow.unlink()
+    assert run.done()["restarts"] == 1
+    assert_nothing_left(home)
+
+
 def test_continuations_end_with_the_run(start: Start, home: Path, slow: Path) -> None:
     run = begun(start)
     run.until(lambda: run.updates)
     (home / "branch").mkdir()
     asking = Artos(home / "branch", ("branch", home / "run", "--times", 500, "--seed", 1, "--json"))
     (memory,) = shm_root().glob(f"{PREFIX}run.*")
-    run.until(lambda: list(memory.glob("branch-*")))
+    run.until(lambda: list(memory.glob("branch-1")))
     run.process.kill()
     run.process.wait()
     outcome = asking.wait()
