@@ -99,6 +99,7 @@ class Journal:
         line["start"] = ready.start
         line |= dict(zip(("from", "to"), ready.moved, strict=False))
         line |= {"device": ready.device} if ready.device else {}
+        line |= {"incarnation": ready.incarnation} if ready.incarnation else {}
         self.write(line | ({"anew": True} if seconds is None else {"seconds": round(seconds, 6)}))
 
     def write(self, line: dict[str, Any]) -> None:

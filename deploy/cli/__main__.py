@@ -29,6 +29,7 @@ from deploy.cli import (
     evaluate,
     pool,
     record,
+    replay,
     setup,
     simulate,
     sweep,
@@ -130,6 +131,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     sweep.add_to(commands.add_parser("sweep", help="run a grid of settings with several seeds"))
     simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
     trace.add_to(commands.add_parser("trace", help="write what each member of a run did when"))
+    replay.add_to(commands.add_parser("replay", help="repeat a run bit for bit, in one process"))
     cluster.add_to(commands)
     engines.add_up(
         commands.add_parser("up", help="start a cluster on Slurm, Kubernetes, Ray or by ssh")

@@ -45,6 +45,7 @@ HERE: dict[str, tuple[str, ...]] = {
     "simulate": ("--mix", str(ROOT / "docs" / "examples" / "mix.toml"), "--slots", "64"),
     "usage": (),
     "trace": ("learned",),
+    "replay": ("recorded",),
 }
 """Commands that are to be had without a cluster."""
 OF_A_CLUSTER = {"submit", "drain", "undrain", "scale", "set", "get", "sweep", "up", "down"}
@@ -99,6 +100,10 @@ def test_what_is_printed_is_json(
         np.savez(home / "demos.npz", **rows)
     if command in ("eval", "record", "trace"):
         assert main(["run", "ppo", *LEARNED]) == 0
+        capsys.readouterr()
+    if command == "replay":
+        words = ["run", "ppo", "--env", "CartPole-v1", "--total-steps", "512", "--json"]
+        assert main([*words, "--run-dir", "runs/recorded"]) == 0
         capsys.readouterr()
     try:
         status = main([command, *HERE[command], "--json"])

@@ -277,6 +277,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "--run-dir runs/watched": Run("--total-steps 6000"),
     "cat runs/watched/evaluations.csv": NotRun("the file that the command above it wrote"),
     "artos trace first -o first.json": Run(after=(TRAINED,)),
+    "artos replay first": Run(after=("run ppo --total-steps 1024 --run-dir runs/first",)),
     "artos eval runs/first --episodes 100 --greedy": Run("--episodes 2", after=(TRAINED,)),
     "python play.py runs/first": Elsewhere(
         "integration/docs/test_tutorial.py::test_what_was_trained_is_used"
