@@ -106,6 +106,7 @@ class Journal:
         line["start"] = ready.start
         line |= dict(zip(("from", "to"), ready.moved, strict=False))
         line |= {"device": ready.device} if ready.device else {}
+        line |= {"incarnation": ready.incarnation} if ready.incarnation else {}
         self.write(line | ({"anew": True} if seconds is None else {"seconds": round(seconds, 6)}))
 
     def blocked(self, now: float, seconds: float) -> None:

@@ -31,6 +31,7 @@ from deploy.cli import (
     metrics,
     pool,
     record,
+    replay,
     setup,
     simulate,
     sweep,
@@ -136,6 +137,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     metrics.add_to(commands.add_parser("metrics", help="print or serve numbers for Prometheus"))
     trace.add_to(commands.add_parser("trace", help="write what each member of a run did when"))
     why.add_to(commands.add_parser("why", help="say what holds a run up, and what to set"))
+    replay.add_to(commands.add_parser("replay", help="repeat a run bit for bit, in one process"))
     cluster.add_to(commands)
     engines.add_up(
         commands.add_parser("up", help="start a cluster on Slurm, Kubernetes, Ray or by ssh")

@@ -47,6 +47,7 @@ HERE: dict[str, tuple[str, ...]] = {
     "trace": ("learned",),
     "metrics": (),
     "why": ("learned",),
+    "replay": ("recorded",),
 }
 """Commands that are to be had without a cluster."""
 OF_A_CLUSTER = {
@@ -112,6 +113,10 @@ def test_what_is_printed_is_json(
         np.savez(home / "demos.npz", **rows)
     if command in ("eval", "record", "trace", "why"):
         assert main(["run", "ppo", *LEARNED]) == 0
+        capsys.readouterr()
+    if command == "replay":
+        words = ["run", "ppo", "--env", "CartPole-v1", "--total-steps", "512", "--json"]
+        assert main([*words, "--run-dir", "runs/recorded"]) == 0
         capsys.readouterr()
     try:
         status = main([command, *HERE[command], "--json"])

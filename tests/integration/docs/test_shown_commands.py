@@ -290,6 +290,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         "::test_a_run_that_was_branched_learns_what_it_would_have"
     ),
     "artos why first": Run(after=(TRAINED,)),
+    "artos replay first": Run(after=("run ppo --total-steps 1024 --run-dir runs/first",)),
     "artos eval runs/first --episodes 100 --greedy": Run("--episodes 2", after=(TRAINED,)),
     "python play.py runs/first": Elsewhere(
         "integration/docs/test_tutorial.py::test_what_was_trained_is_used"
