@@ -152,6 +152,7 @@ def test_what_is_imported_is_declared() -> None:
     known = importlib.metadata.packages_distributions()
     extras = {
         "ale-py", "pycriu", "criu", "kubernetes", "minari", "pyyaml", "urllib3", "websockets",
+        "anyio", "starlette", "uvicorn",
     }  # fmt: skip
     declared = {
         re.match(r"[\w.-]+", each)[0].lower() for each in PROJECT["project"]["dependencies"]

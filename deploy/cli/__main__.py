@@ -25,6 +25,7 @@ from deploy.cli import (
     cluster,
     completion,
     daemons,
+    dashboard,
     engines,
     evaluate,
     pool,
@@ -129,6 +130,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     pool.add_to(commands.add_parser("pool", help="show who holds this machine's devices and slots"))
     sweep.add_to(commands.add_parser("sweep", help="run a grid of settings with several seeds"))
     simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
+    dashboard.add_to(commands.add_parser("dashboard", help="show runs and clusters in a browser"))
     trace.add_to(commands.add_parser("trace", help="write what each member of a run did when"))
     cluster.add_to(commands)
     engines.add_up(
