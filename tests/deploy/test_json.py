@@ -64,6 +64,8 @@ OF_A_CLUSTER = {
 }
 """What these print is parsed in tests of daemons, sweeps, branches and engines, and there only."""
 DAEMONS = {"head", "worker"}
+SERVERS = {"dashboard"}
+"""What these print is parsed in their own tests."""
 OTHERS = {"setup", "completion"}
 """They print no result of their own, as the README says."""
 
@@ -88,7 +90,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_no_command_lacks_it(capsys: pytest.CaptureFixture[str]) -> None:
     commands = set(re.findall(r"^    ([a-z]+)(?: |$)", said("", capsys), re.MULTILINE)) - OTHERS
-    assert commands == {*HERE, *OF_A_CLUSTER, *DAEMONS}
+    assert commands == {*HERE, *OF_A_CLUSTER, *DAEMONS, *SERVERS}
     lacking = [command for command in commands if "--json" not in said(command, capsys)]
     assert lacking == []
 
