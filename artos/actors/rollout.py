@@ -445,18 +445,13 @@ class RolloutActor(Actor):
 
     def _end_round(self, row: int) -> None:
         if self._bootstraps is not None:
-            self._bootstrap_last(row)
+            self._state.begin(self._stepper.ages)
+            values = self._policy.values(self._observations, self._info)
+            going_on = np.ones(self.envs, bool)
+            if self._over is not None:  # its value is there: 0, or after a truncation another one
+                going_on[self._over] = False
+            self._bootstraps[row, going_on] = values[going_on]
         self._observations = _own(self._observations)
-
-    def _bootstrap_last(self, row: int) -> None:
-        # If an episode ended in the last row, its value is already there: 0, or after a truncation.
-        assert self._bootstraps is not None
-        self._state.begin(self._stepper.ages)
-        values = self._policy.values(self._observations, self._info)
-        going_on = np.ones(self.envs, bool)
-        if self._over is not None:
-            going_on[self._over] = False
-        self._bootstraps[row, going_on] = values[going_on]
 
 
 _ROWS = (

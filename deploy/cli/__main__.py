@@ -26,11 +26,13 @@ from deploy.cli import (
     cluster,
     completion,
     daemons,
+    dashboard,
     engines,
     evaluate,
     metrics,
     pool,
     record,
+    replay,
     setup,
     simulate,
     sweep,
@@ -134,8 +136,10 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     sweep.add_to(commands.add_parser("sweep", help="run a grid of settings with several seeds"))
     simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
     metrics.add_to(commands.add_parser("metrics", help="print or serve numbers for Prometheus"))
+    dashboard.add_to(commands.add_parser("dashboard", help="show runs and clusters in a browser"))
     trace.add_to(commands.add_parser("trace", help="write what each member of a run did when"))
     why.add_to(commands.add_parser("why", help="say what holds a run up, and what to set"))
+    replay.add_to(commands.add_parser("replay", help="repeat a run bit for bit, in one process"))
     cluster.add_to(commands)
     engines.add_up(
         commands.add_parser("up", help="start a cluster on Slurm, Kubernetes, Ray or by ssh")

@@ -47,6 +47,7 @@ HERE: dict[str, tuple[str, ...]] = {
     "trace": ("learned",),
     "metrics": (),
     "why": ("learned",),
+    "replay": ("recorded",),
 }
 """Commands that are to be had without a cluster."""
 OF_A_CLUSTER = {
@@ -63,6 +64,8 @@ OF_A_CLUSTER = {
 }
 """What these print is parsed in tests of daemons, sweeps, branches and engines, and there only."""
 DAEMONS = {"head", "worker"}
+SERVERS = {"dashboard"}
+"""What these print is parsed in their own tests."""
 OTHERS = {"setup", "completion"}
 """They print no result of their own, as the README says."""
 
@@ -87,7 +90,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_no_command_lacks_it(capsys: pytest.CaptureFixture[str]) -> None:
     commands = set(re.findall(r"^    ([a-z]+)(?: |$)", said("", capsys), re.MULTILINE)) - OTHERS
-    assert commands == {*HERE, *OF_A_CLUSTER, *DAEMONS}
+    assert commands == {*HERE, *OF_A_CLUSTER, *DAEMONS, *SERVERS}
     lacking = [command for command in commands if "--json" not in said(command, capsys)]
     assert lacking == []
 
@@ -112,6 +115,10 @@ def test_what_is_printed_is_json(
         np.savez(home / "demos.npz", **rows)
     if command in ("eval", "record", "trace", "why"):
         assert main(["run", "ppo", *LEARNED]) == 0
+        capsys.readouterr()
+    if command == "replay":
+        words = ["run", "ppo", "--env", "CartPole-v1", "--total-steps", "512", "--json"]
+        assert main([*words, "--run-dir", "runs/recorded"]) == 0
         capsys.readouterr()
     try:
         status = main([command, *HERE[command], "--json"])
