@@ -181,7 +181,7 @@ def test_every_trigger_is_public() -> None:
 
     ours = [path for path in sources("triggers") if path.parent.name == "triggers"]
     for module in (importlib.import_module(name_of(path)) for path in ours):
-        for name, value in vars(module).items():
+        for name, value in [*vars(module).items()]:
             if isinstance(value, type) and issubclass(value, triggers.Trigger):
                 assert name in triggers.__all__ or name.startswith("_")
 

@@ -57,6 +57,7 @@ from artos.specs.servers import ServerContext
 from artos.specs.workload import Workload
 from artos.system import child
 from artos.system.exit_report import START_SECONDS
+from artos.system.precedence import go_first
 from artos.system.random_streams import own_streams, seed_of
 from artos.system.regular_file import contents
 
@@ -252,6 +253,8 @@ def server_role(plan: Plan, site: Site, ring: Callable[[int], None]) -> ServerRo
         turns = DeviceTurns(plan, site)
         device = turns.device
     server.setup(ServerContext(spec.name, workload.actor, plan.seed, device))
+    if turns is not None and turns.memory is not None:
+        turns.memory.tell()  # it was set up there
     # By its name, as triggers stand on the floor above.
     gathering: Callable[..., Gathers] = load_object("triggers.gathering:Gathering")
     load = partial(load_object, folder=plan.reference.folder)
@@ -382,6 +385,7 @@ def _actor(prepared: PreparedActor, site: Site) -> tuple[Role, int]:
 
 def _server(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
     del line
+    go_first()  # before it has threads: while it waits for a CPU, so do all whom it answers
     own_streams(plan.seed)
     board = Board.attach(site.board_path, site.members)
     down = [board.down(member).doorbell for member in site.members.of(ACTORS)]
