@@ -33,7 +33,7 @@ from artos.errors import Refused
 from artos.policies.acting import BOOTSTRAPS, ActInfo, BoundPolicy, Declared, Seen
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
-from artos.specs.contracts import Actor
+from artos.specs.contracts import Actor, Played
 from artos.specs.keys import CONFIGURATION_KEY, VERSION_KEY, DataKey
 
 if TYPE_CHECKING:
@@ -268,6 +268,34 @@ class RolloutActor(Actor):
             inference += decided - begun
         self._end_round(row)
         return {"environment": environment, "inference": inference}
+
+    def present(self, env: int) -> tuple[dict[str, NDArray[Any]], Played]:
+        """What it acts on next in an environment, by data key, and that episode so far."""
+        seen = {name: part[env] for name, part in self._observations.items()}
+        for single in getattr(self._stepper.env.unwrapped, "envs", ())[env : env + 1]:
+            if (emulator := getattr(single.unwrapped, "ale", None)) is not None:
+                seen["ram"] = emulator.getRAM()
+        return seen, Played(*self._stepper.so_far(env))
+
+    def play_on(self, env: int, steps: int = 0, *, greedy: bool = False) -> Played:
+        """Go on, and write no rows, until the episode of ``env`` ends or for so many ``steps``."""
+        self._info.greedy, stepper = greedy or self._info.greedy, self._stepper
+        total, length = stepper.so_far(env)
+        stepper.drain_episodes()
+        taken = 0
+        while not steps or taken < steps:
+            self._state.begin(stepper.ages)
+            output = self._policy.act(self._observations, self._info)
+            self._state.take(output)
+            result = stepper.step(output["actions"])
+            self._observations = result.obs
+            taken += int(result.valid[env])
+            if result.ended is not None and env in result.ended:
+                returns, lengths = stepper.drain_episodes()
+                at = stepper.rows.index(env)
+                return Played(returns[at] - total, lengths[at] - length, ended=True)
+        now, longer = stepper.so_far(env)
+        return Played(now - total, longer - length)
 
     def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Returns and lengths of the episodes that ended since the last call."""

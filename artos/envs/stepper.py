@@ -314,6 +314,10 @@ class Stepper:
             info[MASK] = np.where(over[:, None], *map(self._allowed.said, (begun, info)))
         return obs
 
+    def so_far(self, env: int) -> tuple[float, int]:
+        """Raw return and length of the present episode of one environment."""
+        return float(self._returns[env]), int(self._lengths[env])
+
     def drain_episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Raw returns and lengths of the episodes that ended since the last call."""
         drained = tuple(self._done_returns), tuple(self._done_lengths)

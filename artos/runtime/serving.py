@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import random
 import sys
 import threading
 import time
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
@@ -59,6 +57,7 @@ from artos.specs.servers import ServerContext
 from artos.specs.workload import Workload
 from artos.system import child
 from artos.system.exit_report import START_SECONDS
+from artos.system.random_streams import own_streams, seed_of
 from artos.system.regular_file import contents
 
 if TYPE_CHECKING:
@@ -78,11 +77,6 @@ Replicas of a learner wait for each other for that share of the time that the ru
 def no_bell(server: str) -> Bell:
     """Of a plan without servers."""
     raise KeyError(server)
-
-
-def seed_of(seed: int, *path: int) -> int:
-    """A different seed for every path, e.g. (actor, incarnation); 31 bits suit every library."""
-    return int(np.random.SeedSequence([seed, *path]).generate_state(1)[0] >> 1)
 
 
 def actor_role(
@@ -131,14 +125,6 @@ def prepared_actor(plan: Plan, *, environments: bool = True) -> Actor:
     actor = _workload(plan).actor
     actor.prepare(plan, environments=environments)
     return actor
-
-
-def own_streams(seed: int) -> None:
-    """Seed the global generators, which clones have in common and user code may draw from."""
-    random.seed(seed)
-    np.random.seed(seed)
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
 
 
 def learner_role(

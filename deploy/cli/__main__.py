@@ -21,12 +21,14 @@ from artos.system.printable import printable
 from artos.system.shm import shm_root
 from deploy.cli import (
     bench,
+    branch,
     check,
     cluster,
     completion,
     daemons,
     engines,
     evaluate,
+    metrics,
     pool,
     record,
     replay,
@@ -114,6 +116,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     evaluate.add_to(commands.add_parser("eval", help="play episodes with what a run has learned"))
     record.add_record(commands.add_parser("record", help="write episodes of a run as a data set"))
     record.add_rescore(commands.add_parser("rescore", help="compute a data set's rewards anew"))
+    branch.add_to(commands.add_parser("branch", help="continue the episode of a live actor"))
     clean = commands.add_parser("clean", help="remove shared memory and images of killed runs")
     clean.add_argument(
         "runs",
@@ -130,6 +133,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     pool.add_to(commands.add_parser("pool", help="show who holds this machine's devices and slots"))
     sweep.add_to(commands.add_parser("sweep", help="run a grid of settings with several seeds"))
     simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
+    metrics.add_to(commands.add_parser("metrics", help="print or serve numbers for Prometheus"))
     trace.add_to(commands.add_parser("trace", help="write what each member of a run did when"))
     replay.add_to(commands.add_parser("replay", help="repeat a run bit for bit, in one process"))
     cluster.add_to(commands)

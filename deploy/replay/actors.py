@@ -16,10 +16,11 @@ from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
 from artos.runs.run_memory import RunMemory
 from artos.runtime.member import ActorRole
-from artos.runtime.serving import actor_context, own_streams, prepared_actor
+from artos.runtime.serving import actor_context, prepared_actor
 from artos.runtime.taping import share
 from artos.specs.contracts import Actor
 from artos.specs.members import ACTORS, ENV, Member
+from artos.system.random_streams import own_streams
 from artos.system.snapshot import Streams, global_streams, set_global_streams
 from deploy.replay.difference import Difference, Differs, Over
 from deploy.replay.script import Item, Round, Script, Started

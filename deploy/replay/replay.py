@@ -13,9 +13,10 @@ from artos.runs.loader import user_imports
 from artos.runs.run_memory import RunMemory
 from artos.runs.tape import Begun, Called, Header, Record
 from artos.runtime.member import LearnerRole
-from artos.runtime.serving import learner_role, own_streams
+from artos.runtime.serving import learner_role
 from artos.runtime.taping import share
 from artos.system.closing import Closing
+from artos.system.random_streams import own_streams
 from deploy.replay.actors import ReplayedActor
 from deploy.replay.difference import Difference, Differs, Killed, Over
 from deploy.replay.learner_tape import Following, Played
@@ -122,8 +123,8 @@ class Replay(Closing):
             configuration=configuration.number, max_lag=configuration.max_lag,
         )  # fmt: skip
 
-    def _reach(self, rows: Sequence[int]) -> None:
-        for actor, count in enumerate(rows):
+    def _reach(self, rows: Mapping[int, int]) -> None:
+        for actor, count in rows.items():
             self._actors[actor].reach(count)
 
     def close(self) -> None:

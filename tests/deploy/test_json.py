@@ -46,10 +46,22 @@ HERE: dict[str, tuple[str, ...]] = {
     "usage": (),
     "trace": ("learned",),
     "replay": ("recorded",),
+    "metrics": (),
 }
 """Commands that are to be had without a cluster."""
-OF_A_CLUSTER = {"submit", "drain", "undrain", "scale", "set", "get", "sweep", "up", "down"}
-"""What these print is parsed in the tests of daemons, sweeps and engines, and there only."""
+OF_A_CLUSTER = {
+    "submit",
+    "branch",
+    "drain",
+    "undrain",
+    "scale",
+    "set",
+    "get",
+    "sweep",
+    "up",
+    "down",
+}
+"""What these print is parsed in tests of daemons, sweeps, branches and engines, and there only."""
 DAEMONS = {"head", "worker"}
 OTHERS = {"setup", "completion"}
 """They print no result of their own, as the README says."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,10 +84,14 @@ class Artos:
 
     def kill(self, member: Member) -> None:
         """Kill the process of a member, once it runs."""
-        self.until(lambda: self.member(member))
-        process = self.member(member)
-        assert process is not None
-        process.kill()
+        self.until(lambda: self._killed(member))
+
+    def _killed(self, member: Member) -> bool:
+        if (process := self.member(member)) is not None:
+            with suppress(psutil.NoSuchProcess):  # it was just being replaced
+                process.kill()
+                return True
+        return False
 
     def children(self) -> list[psutil.Process]:
         """Its descendants that run."""

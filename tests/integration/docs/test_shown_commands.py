@@ -278,6 +278,17 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "cat runs/watched/evaluations.csv": NotRun("the file that the command above it wrote"),
     "artos trace first -o first.json": Run(after=(TRAINED,)),
     "artos replay first": Run(after=("run ppo --total-steps 1024 --run-dir runs/first",)),
+    "pip install 'artos[metrics]'": NotRun("it installs a package"),
+    "artos metrics --listen 127.0.0.1:9464": Elsewhere(
+        "integration/runs/test_real_prometheus.py::test_every_query_of_the_board_is_answered"
+    ),
+    "artos metrics --board > artos-board.json": Elsewhere(
+        "deploy/metrics/test_metrics_command.py::test_the_board_needs_no_package_and_no_run"
+    ),
+    "artos branch runs/first --actor 0 --times 8": Elsewhere(
+        "integration/elastic/test_branches.py"
+        "::test_a_run_that_was_branched_learns_what_it_would_have"
+    ),
     "artos eval runs/first --episodes 100 --greedy": Run("--episodes 2", after=(TRAINED,)),
     "python play.py runs/first": Elsewhere(
         "integration/docs/test_tutorial.py::test_what_was_trained_is_used"
