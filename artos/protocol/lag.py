@@ -14,8 +14,8 @@ from artos.protocol.invocations import ActorLag
 
 Ints = NDArray[np.int64]
 
-Look = Callable[[int, list[int]], list[int]]
-"""Is told what a learner saw of its actors' blocks, and of what kind that is; returns it."""
+Look = Callable[[int, list[int], Ints], list[int]]
+"""Is told of what kind it is that a learner saw, what it was, and of which actors; returns it."""
 
 _CLASSES = 64
 _MOST_PARTS = 256
@@ -51,7 +51,7 @@ class Drawn:
     then (``artos.runs.tape``).
     """
 
-    def __init__(self, looked: Look = lambda what, counts: counts) -> None:
+    def __init__(self, looked: Look = lambda what, counts, actors: counts) -> None:
         self.stale, self.looked = 0, looked
         self._parts: list[tuple[Ints, Ints]] = []
         self._known: dict[int, ActorLag] = {}

@@ -279,7 +279,9 @@ class LearnerRole:
         self._group, self._tape = group, tape or Tape()
         self._meter, self._cores = meter, cores
         self._publisher = publisher or Publisher(weights=model)
-        self._publisher.told, self._publisher.tape = learner.version_published, self._tape
+        self._publisher.tape = self._tape
+        if self._tape.tells:
+            self._publisher.told = learner.version_published
         self._learner, self._model, self._blocks = learner, model, blocks
         self._samplers = samplers
         self._store, self._drawn = BatchStore(), Drawn(self._tape.looked)
@@ -296,7 +298,7 @@ class LearnerRole:
             return
         model.restore(learner.live())
         learner.restored()
-        learner.version_published(model.version)
+        self._publisher.told(model.version)
 
     def _enter(self) -> None:
         if self.residency is not None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
 
 from artos.buffer.object_region import ObjectRegion
@@ -35,6 +37,9 @@ class Cores(Protocol):
 class Tape:
     """Is told all that a replay of a learner's process has to know; this one keeps nothing."""
 
+    tells: bool = True
+    """Whether versions are passed on to those outside of the run."""
+
     def begins(self, weights: ObjectRegion) -> None:
         """The process goes on from the newest version there, if there is one."""
 
@@ -44,8 +49,8 @@ class Tape:
     def learns(self, learner: Any, batch: Any, call: Invoke) -> None:
         """The learner's method is about to be called."""
 
-    def looked(self, what: int, counts: list[int]) -> list[int]:
-        """The learner looked at its actors' blocks; returns what it is to have seen."""
+    def looked(self, what: int, counts: list[int], actors: NDArray[np.int64]) -> list[int]:
+        """The learner looked at blocks of ``actors``; returns what it is to have seen."""
         return counts
 
     def publishes(self, weights: ObjectRegion) -> None:
@@ -86,7 +91,7 @@ class Recorder(Tape):
         progress = None if call.progress == share(call.steps, self._total) else call.progress
         self._writer.called(call.firing, call.steps, call.configuration, progress)
 
-    def looked(self, what: int, counts: list[int]) -> list[int]:
+    def looked(self, what: int, counts: list[int], actors: NDArray[np.int64]) -> list[int]:
         """Note what is seen."""
         self._writer.looked(what, counts)
         return counts

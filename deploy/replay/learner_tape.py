@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pdb import Pdb
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from artos.buffer.object_region import ObjectRegion
 from artos.buffer.samplers.looks import ROWS
@@ -29,7 +32,7 @@ class Following:
     def __init__(
         self,
         published: Callable[[int], None],
-        reach: Callable[[Sequence[int]], None],
+        reach: Callable[[Mapping[int, int]], None],
         until: int | None = None,
         stop: int | None = None,
     ) -> None:
@@ -47,6 +50,8 @@ class Played(Tape):
         Killed: here the process of the run ended.
         Over: the replay was to end here.
     """
+
+    tells = False
 
     def __init__(
         self, member: str, records: Sequence[Record], later: Begun | None, following: Following
@@ -98,7 +103,7 @@ class Played(Tape):
             debugger.message(_AT_HAND.format(stop, call.firing))
             debugger.set_trace()
 
-    def looked(self, what: int, counts: list[int]) -> list[int]:
+    def looked(self, what: int, counts: list[int], actors: NDArray[np.int64]) -> list[int]:
         """What was seen in the run; the rows that were there then are made first."""
         record: Looked = self._next(Looked)
         if record is UNCHANGED:
@@ -108,7 +113,7 @@ class Played(Tape):
         else:
             seen = self._seen[what, len(counts)] = [*record.counts]
         if what == ROWS:
-            self._following.reach(seen)
+            self._following.reach(dict(zip(actors.tolist(), seen, strict=True)))
         return seen
 
     def publishes(self, weights: ObjectRegion) -> None:

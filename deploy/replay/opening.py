@@ -89,6 +89,8 @@ def _opened(run: Path, *, trust: bool) -> Iterator[tuple[Plan, Script, Tapes]]:
 def _of_the_run(config: RunConfig) -> Iterator[str]:
     if config.inline:
         yield "it ran in one process (--inline): run it again with the same seed, which is the same"
+    if (way := config.settings.get("weights")) in ("files", "http"):
+        yield f"its actors had their weights from elsewhere (weights={way})"
     if config.resumed:
         times = "once" if len(config.resumed) == 1 else f"{len(config.resumed)} times"
         yield f"it was resumed {times}: what came before and after cannot be joined yet"

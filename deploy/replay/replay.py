@@ -123,8 +123,8 @@ class Replay(Closing):
             configuration=configuration.number, max_lag=configuration.max_lag,
         )  # fmt: skip
 
-    def _reach(self, rows: Sequence[int]) -> None:
-        for actor, count in enumerate(rows):
+    def _reach(self, rows: Mapping[int, int]) -> None:
+        for actor, count in rows.items():
             self._actors[actor].reach(count)
 
     def close(self) -> None:

@@ -22,11 +22,11 @@ import msgspec
 import psutil
 
 from artos.errors import ArtosError
+from artos.runs import tape
 from deploy.local.local_runs import LocalRuns
 from triggers import journal
 
 _DEADLINE_SECONDS = 900.0
-_STARTING_SECONDS = 120.0
 _TURN_SECONDS = 0.1
 
 
@@ -88,12 +88,12 @@ def _disturb(
     process: psutil.Popen, run: Path, chance: random.Random, actors: int, pause: float
 ) -> tuple[int, int]:
     kills = scalings = 0
-    deadline = time.monotonic() + _DEADLINE_SECONDS
-    due = time.monotonic() + _STARTING_SECONDS
+    deadline, due = time.monotonic() + _DEADLINE_SECONDS, 0.0
     while process.poll() is None and time.monotonic() < deadline:
         time.sleep(_TURN_SECONDS)
-        if due - time.monotonic() > _STARTING_SECONDS / 2 and (run / "replay").exists():
-            due = time.monotonic() + chance.expovariate(1 / pause)
+        if not tape.tapes(run, "learner"):
+            continue  # it has not begun
+        due = due or time.monotonic() + chance.expovariate(1 / pause)
         if time.monotonic() < due:
             continue
         due = time.monotonic() + chance.expovariate(1 / pause)
@@ -127,8 +127,10 @@ def _replayed(run: Path) -> dict[str, Any]:
 
 
 def _recorded(run: Path) -> int:
-    tapes = sum(each.stat().st_size for each in run.glob("replay/*.tape"))
+    tapes = sum(each.stat().st_size for each in tape.tapes(run, "learner"))
     added, encode = 0, msgspec.json.encode
+    if not tapes:
+        return 0
     for line in journal.read(run / "journal.jsonl"):
         of_replay = {name: line[name] for name in ("asked", "rows", "incarnation") if name in line}
         added += len(encode(of_replay)) - 1 if of_replay else 0

@@ -48,6 +48,8 @@ HERE: dict[str, tuple[str, ...]] = {
     "metrics": (),
     "why": ("learned",),
     "replay": ("recorded",),
+    "replay": ("recorded",),
+    "metrics": (),
 }
 """Commands that are to be had without a cluster."""
 OF_A_CLUSTER = {

@@ -223,7 +223,7 @@ class TransitionReader:
 
     def _looked(self, what: int, counts: list[int]) -> Ints:
         if (drawn := self.sources.blocks[0].drawn) is not None:
-            counts = drawn.looked(what, counts)
+            counts = drawn.looked(what, counts, self._actors)
         return np.array(counts, np.int64)
 
     def _readable(self, reserved: Ints) -> Ints:

@@ -284,6 +284,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "cat runs/watched/evaluations.csv": NotRun("the file that the command above it wrote"),
     "artos trace first -o first.json": Run(after=(TRAINED,)),
     "artos run my_branches.py:workload": Run("--total-steps 2048"),
+    "artos replay first": Run(after=("run ppo --total-steps 1024 --run-dir runs/first",)),
     "pip install 'artos[metrics]'": NotRun("it installs a package"),
     "artos metrics --listen 127.0.0.1:9464": Elsewhere(
         "integration/runs/test_real_prometheus.py::test_every_query_of_the_board_is_answered"
