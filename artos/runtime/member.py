@@ -258,8 +258,8 @@ class LearnerRole:
     """Runs a learner: hands it the claimed rows, publishes what it changed.
 
     Weights and optimiser state live in the model block: a learner that finds a published version
-    there goes on from that version, both after a crash and when a run is resumed. Rows are of
-    versions of its own if actors ``act`` with its weights.
+    there goes on from that version, both after a crash and when a run is resumed. Rows of the
+    blocks that are its ``own``, by default all, say by which of its versions they were made.
     """
 
     def __init__(
@@ -273,7 +273,7 @@ class LearnerRole:
         publisher: Publisher | None = None,
         group: ReplicaGroup | None = None,
         *,
-        acts: bool = True,
+        own: Mapping[int, ActorBlock] | None = None,
         tape: Tape | None = None,
     ) -> None:
         self._group, self._tape = group, tape or Tape()
@@ -286,7 +286,7 @@ class LearnerRole:
         self._samplers = samplers
         self._store, self._drawn = BatchStore(), Drawn(self._tape.looked)
         self._changed: dict[str, float] = {}
-        for block in blocks.values() if acts else ():
+        for block in (blocks if own is None else own).values():
             block.drawn = self._drawn  # the lag of drawn rows is that of the policy that acted
         self._non_publishing = frozenset(learner.non_publishing)
         self.residency = learner.residency

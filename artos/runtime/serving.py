@@ -23,7 +23,7 @@ from artos.buffer.desk import Bell, Desk
 from artos.buffer.gathering import Gathering
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
-from artos.buffer.part_of_block import part_of_block
+from artos.buffer.part_of_block import by_versions_of, part_of_block
 from artos.buffer.request_block import RequestBlock
 from artos.buffer.samplers.drawn_batch import sampler_of
 from artos.clock import SystemClock
@@ -148,6 +148,10 @@ def learner_role(
     blocks = {a: ActorBlock.attach(site.block_path(a)) for a in range(plan.actors)}
     if part := plan.parts.get(plan.learner):
         blocks = {a: part_of_block(block, part) for a, block in blocks.items()}
+    beside = part is None and plan.learner != site.members.publisher.role
+    drawn = blocks  # from which rows are drawn, by the versions of this learner, if it acts
+    if beside and plan.learner in plan.read_learners:
+        drawn = {a: by_versions_of(block, plan.learner) for a, block in blocks.items()}
     data = {each.name: DataBlock.attach(site.data_path(each.name)) for each in plan.data}
     # Actors are set up at the same time: more threads here would spin while they wait for CPUs.
     _settle_torch(plan, 1)
@@ -175,15 +179,16 @@ def learner_role(
         device_of(device).pin(model.segment.memory)
     samplers = {
         draw.target: sampler_of(
-            draw, blocks, seed_of(plan.seed, number, plan.resumes), data, partial(_goals, plan)
+            draw, drawn, seed_of(plan.seed, number, plan.resumes), data, partial(_goals, plan)
         )
         for number, draw in enumerate(plan.draws)
         if draw.target.startswith(f"{plan.learner}.")
     }
     meter = meter_of(device)
-    acts = part is not None or plan.learner == site.members.publisher.role
+    if beside and drawn is blocks:  # no version of its acted
+        drawn = {}
     return LearnerRole(
-        learner, model[MODEL], blocks, samplers, meter, cores, publish, group, acts=acts, tape=tape
+        learner, model[MODEL], blocks, samplers, meter, cores, publish, group, own=drawn, tape=tape
     )
 
 
