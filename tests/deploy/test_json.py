@@ -46,10 +46,12 @@ HERE: dict[str, tuple[str, ...]] = {
     "usage": (),
     "trace": ("learned",),
     "metrics": (),
+    "plot": ("learned",),
+    "report": ("learned",),
 }
 """Commands that are to be had without a cluster."""
-OF_A_CLUSTER = {"submit", "drain", "undrain", "scale", "set", "get", "sweep", "up", "down"}
-"""What these print is parsed in the tests of daemons, sweeps and engines, and there only."""
+OF_A_CLUSTER = {"submit", "drain", "undrain", "scale", "set", "get", "sweep", "up", "down", "track"}
+"""What these print is parsed in tests of daemons, sweeps, engines and trackers, and there only."""
 DAEMONS = {"head", "worker"}
 OTHERS = {"setup", "completion"}
 """They print no result of their own, as the README says."""
@@ -98,7 +100,7 @@ def test_what_is_printed_is_json(
         (home / "rewards.py").write_text("def none(rows):\n    return 0 * rows['rewards']\n")
         rows = {"rewards": np.ones(2), "valid": np.ones(2, bool), "ages": np.arange(2)}
         np.savez(home / "demos.npz", **rows)
-    if command in ("eval", "record", "trace"):
+    if command in ("eval", "record", "trace", "plot", "report"):
         assert main(["run", "ppo", *LEARNED]) == 0
         capsys.readouterr()
     try:
