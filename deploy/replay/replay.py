@@ -15,6 +15,7 @@ from artos.runs.tape import Begun, Called, Header, Record
 from artos.runtime.member import LearnerRole
 from artos.runtime.serving import learner_role
 from artos.runtime.taping import share
+from artos.specs.configuration import MAX_LAG
 from artos.system.closing import Closing
 from artos.system.random_streams import own_streams
 from deploy.replay.actors import ReplayedActor
@@ -22,6 +23,7 @@ from deploy.replay.difference import Difference, Differs, Killed, Over
 from deploy.replay.learner_tape import Following, Played
 from deploy.replay.script import Script
 from deploy.replay.versions import Versions
+from triggers.setting import lags_set
 from triggers.targets import parsed
 
 Learned = Callable[[int, int, Mapping[str, float]], None]
@@ -115,12 +117,15 @@ class Replay(Closing):
         configuration = self._script.configurations.get(called.configuration)
         if fired is None or configuration is None:
             raise Over(f"the journal does not have firing {called.firing}")
-        target, steps, total = fired.trigger, called.steps, self._node.plan.total_steps
-        progress = share(steps, total) if called.progress is None else called.progress
+        target, steps, plan = fired.trigger, called.steps, self._node.plan
+        role, lags = parsed(target).role, lags_set(plan, configuration)
+        own = configuration.of(role)
+        own.pop(MAX_LAG, None)  # which is one of its triggers
+        progress = share(steps, plan.total_steps) if called.progress is None else called.progress
         return Invoke(
             called.firing, target, parsed(target).method, fired.claims, progress=progress,
-            steps=steps, settings=configuration.of(parsed(target).role),
-            configuration=configuration.number, max_lag=configuration.max_lag,
+            steps=steps, settings=own,
+            configuration=configuration.number, max_lag=lags.get(role),
         )  # fmt: skip
 
     def _reach(self, rows: Mapping[int, int]) -> None:

@@ -35,6 +35,9 @@ from triggers.table import Table
 Compute = Callable[[float, Callable[[], None]], None]
 
 
+_NO_VALUES = BlockSpec(0, (), 1)
+
+
 @dataclass(slots=True)
 class _Block:
     """The rows of one actor: only their number and the version of the newest."""
@@ -43,8 +46,7 @@ class _Block:
     version: int = 0
     told: int = 0
     incarnation: int = 0
-    spec: BlockSpec = BlockSpec(0, (), 1)
-    """No values: nothing is recorded of them."""
+    spec: BlockSpec = _NO_VALUES
 
     def acknowledge(self, consumer: str, claimed: int, acknowledged: int) -> None:
         """Do nothing: there is always room."""

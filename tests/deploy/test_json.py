@@ -48,8 +48,8 @@ HERE: dict[str, tuple[str, ...]] = {
     "metrics": (),
     "why": ("learned",),
     "replay": ("recorded",),
-    "replay": ("recorded",),
-    "metrics": (),
+    "plot": ("learned",),
+    "report": ("learned",),
 }
 """Commands that are to be had without a cluster."""
 OF_A_CLUSTER = {
@@ -63,8 +63,9 @@ OF_A_CLUSTER = {
     "sweep",
     "up",
     "down",
+    "track",
 }
-"""What these print is parsed in tests of daemons, sweeps, branches and engines, and there only."""
+"""What these print is parsed in tests of daemons, sweeps, branches, engines and trackers only."""
 DAEMONS = {"head", "worker"}
 SERVERS = {"dashboard"}
 """What these print is parsed in their own tests."""
@@ -115,7 +116,7 @@ def test_what_is_printed_is_json(
         (home / "rewards.py").write_text("def none(rows):\n    return 0 * rows['rewards']\n")
         rows = {"rewards": np.ones(2), "valid": np.ones(2, bool), "ages": np.arange(2)}
         np.savez(home / "demos.npz", **rows)
-    if command in ("eval", "record", "trace", "why"):
+    if command in ("eval", "record", "trace", "why", "plot", "report"):
         assert main(["run", "ppo", *LEARNED]) == 0
         capsys.readouterr()
     if command == "replay":

@@ -76,6 +76,9 @@ BY_FILES = Elsewhere(
 )
 SERVED = Elsewhere("integration/runs/test_texts.py::test_a_server_writes_for_it_whoever_is_killed")
 DASHBOARD = Elsewhere("deploy/dashboard/test_dashboard_server.py::test_each_view_is_an_answer")
+TRACKED = Elsewhere(
+    "integration/runs/test_tracked_runs.py::test_trackers_follow_a_run_from_its_start"
+)
 DEVELOPERS = NotRun("what developers and CI run; this suite is part of it")
 TRAINED = "run ppo --inline --total-steps 2048 --run-dir runs/first"
 SEED_1 = "runs/ppo-CartPole-v1-seed1-1"
@@ -284,8 +287,14 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "cat runs/watched/evaluations.csv": NotRun("the file that the command above it wrote"),
     "artos trace first -o first.json": Run(after=(TRAINED,)),
     "artos run my_branches.py:workload": Run("--total-steps 2048"),
-    "artos replay first": Run(after=("run ppo --total-steps 1024 --run-dir runs/first",)),
     "pip install 'artos[metrics]'": NotRun("it installs a package"),
+    "pip install 'artos[wandb]'": NotRun("it installs a package"),
+    "artos run ppo --env CartPole-v1 --total-steps 100000 --track wandb": TRACKED,
+    "artos track first --to mlflow": TRACKED,
+    "artos plot sweeps/lr/* --by seed -o figures": Elsewhere(
+        "deploy/figures/test_curves_of_runs.py::test_the_commands_write_files_and_say_which"
+    ),
+    "artos report first -o first.html": Run(after=(TRAINED,)),
     "artos metrics --listen 127.0.0.1:9464": Elsewhere(
         "integration/runs/test_real_prometheus.py::test_every_query_of_the_board_is_answered"
     ),
