@@ -465,6 +465,14 @@ class NotRunning(ArtosError):
         super().__init__(f"there is no live run in {run}: give the folder of a live run")
 
 
+class NotBranched(ArtosError):
+    """The episode of an actor cannot be continued beside it. ``why`` says what to do."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"the episode cannot be branched: {why}")
+
+
 class CannotReturn(ArtosError):
     """The device has no room for what was parked, which stays in the host's memory."""
 

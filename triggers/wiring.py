@@ -104,7 +104,7 @@ def cache_plan(plan: Plan, table: Table) -> Plan:
     """The plan of the workers: blocks wait for transfers, and weights are the only objects.
 
     The evaluator does not live there, nor are data sets read there. Of learners beside the first
-    there are the weights of those that actors read.
+    there are the weights of those that actors read, or their servers answer by.
     """
     return msgspec.structs.replace(
         plan,
@@ -112,12 +112,13 @@ def cache_plan(plan: Plan, table: Table) -> Plan:
         on_full="wait",
         data=(),
         replicas=1,
+        servers_apart=False,
         consumers=stage_consumers(plan, table),
         objects=_public(plan.objects),
         beside=tuple(
             msgspec.structs.replace(each, objects=_public(each.objects))
             for each in plan.beside
-            if each.learner in plan.read_learners
+            if each.learner in plan.sent_learners
         ),
     )
 

@@ -33,8 +33,9 @@ from artos.errors import Refused
 from artos.policies.acting import BOOTSTRAPS, ActInfo, BoundPolicy, Declared, Seen
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
-from artos.specs.contracts import Actor
+from artos.specs.contracts import Actor, Played
 from artos.specs.keys import CONFIGURATION_KEY, VERSION_KEY, DataKey
+from artos.system.random_streams import renew, streams_of
 
 if TYPE_CHECKING:
     from artos.policies.build import Policy
@@ -269,6 +270,59 @@ class RolloutActor(Actor):
         self._end_round(row)
         return {"environment": environment, "inference": inference}
 
+    def present(self, env: int) -> tuple[dict[str, NDArray[Any]], Played]:
+        """What it acts on next in an environment, by data key, and that episode so far."""
+        seen = {name: part[env] for name, part in self._observations.items()}
+        for single in getattr(self._stepper.env.unwrapped, "envs", ())[env : env + 1]:
+            if (emulator := getattr(single.unwrapped, "ale", None)) is not None:
+                seen["ram"] = emulator.getRAM()
+        return seen, Played(*self._stepper.so_far(env))
+
+    def state_of(self, env: int) -> dict[str, Any]:
+        """The state of one environment in mid-episode, between two rounds; see ``put_state``.
+
+        Raises:
+            NotBranched: it cannot be cloned.
+        """
+        return {
+            "episode": self._stepper.state_of(env),
+            "observations": {name: part[env].copy() for name, part in self._observations.items()},
+            "state": {name: array[env].copy() for name, array in self._state.arrays.items()},
+        }
+
+    def put_state(self, env: int, state: Mapping[str, Any], seed: int | None = None) -> None:
+        """Have an environment go on from a state, of its own or of another, until it ends.
+
+        With a ``seed`` it has random streams of its own from there, as far as these can be reached.
+        """
+        self._stepper.put_state(env, state["episode"])
+        for name, part in state["observations"].items():
+            self._observations[name][env] = part
+        for name, array in state["state"].items():
+            self._state.arrays[name][env] = array
+        if seed is not None:
+            renew(streams_of(self._stepper.env.unwrapped.envs[env]), seed)  # type: ignore[attr-defined]
+
+    def play_on(self, env: int, steps: int = 0, *, greedy: bool = False) -> Played:
+        """Go on, and write no rows, until the episode of ``env`` ends or for so many ``steps``."""
+        self._info.greedy, stepper = greedy or self._info.greedy, self._stepper
+        total, length = stepper.so_far(env)
+        stepper.drain_episodes()
+        taken = 0
+        while not steps or taken < steps:
+            self._state.begin(stepper.ages)
+            output = self._policy.act(self._observations, self._info)
+            self._state.take(output)
+            result = stepper.step(output["actions"])
+            self._observations = result.obs
+            taken += int(result.valid[env])
+            if result.ended is not None and env in result.ended:
+                returns, lengths = stepper.drain_episodes()
+                at = stepper.rows.index(env)
+                return Played(returns[at] - total, lengths[at] - length, ended=True)
+        now, longer = stepper.so_far(env)
+        return Played(now - total, longer - length)
+
     def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Returns and lengths of the episodes that ended since the last call."""
         found, stepper, spec = self._stepper.drain_episodes(), self._stepper, self.spec
@@ -324,18 +378,13 @@ class RolloutActor(Actor):
 
     def _end_round(self, row: int) -> None:
         if self._bootstraps is not None:
-            self._bootstrap_last(row)
+            self._state.begin(self._stepper.ages)
+            values = self._policy.values(self._observations, self._info)
+            going_on = np.ones(self.envs, bool)
+            if self._over is not None:  # its value is there: 0, or after a truncation another one
+                going_on[self._over] = False
+            self._bootstraps[row, going_on] = values[going_on]
         self._observations = _own(self._observations)
-
-    def _bootstrap_last(self, row: int) -> None:
-        # If an episode ended in the last row, its value is already there: 0, or after a truncation.
-        assert self._bootstraps is not None
-        self._state.begin(self._stepper.ages)
-        values = self._policy.values(self._observations, self._info)
-        going_on = np.ones(self.envs, bool)
-        if self._over is not None:
-            going_on[self._over] = False
-        self._bootstraps[row, going_on] = values[going_on]
 
 
 _ROWS = (

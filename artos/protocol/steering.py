@@ -26,7 +26,8 @@ class Start(Message, frozen=True, tag=True):
 
     ``term`` counts the places an actor had: rows of an older term are refused. If there is a block
     of the same term, the actor goes on where that block ends. If ``bundle`` (0: none) can be
-    fetched and restored, the actor goes on as it was on its last node.
+    fetched and restored, the actor goes on as it was on its last node. A server has no block, and
+    its term counts its starts on this node.
     """
 
     member: Member
@@ -71,7 +72,7 @@ class CloseExecutor(Message, frozen=True, tag=True):
 
 
 class ActorReport(Message, frozen=True, tag=True):
-    """Executor → run: an actor's report (``told``), and how many rows it had written by then."""
+    """Executor → run: what a member says (``told``), and how many rows an actor had written."""
 
     member: Member
     term: Count
@@ -80,7 +81,7 @@ class ActorReport(Message, frozen=True, tag=True):
 
 
 class Died(Message, frozen=True, tag=True):
-    """Executor → run: an actor's process is gone; the fields are those of an ``ExitReport``."""
+    """Executor → run: a member's process is gone; the fields are those of an ``ExitReport``."""
 
     member: Member
     term: Count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import random
 import sys
 import threading
 import time
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
@@ -52,12 +50,14 @@ from artos.runtime.member import (
 from artos.runtime.other_learners import PeerStates, other_learners
 from artos.runtime.replicable import device_of_replica
 from artos.runtime.shared_cores import SharedCores
+from artos.runtime.taping import Recording, not_at_all, recorder
 from artos.specs.contracts import Actor
 from artos.specs.members import ACTORS, EVALUATOR, LEARNER, SERVER, Member
 from artos.specs.servers import ServerContext
 from artos.specs.workload import Workload
 from artos.system import child
 from artos.system.exit_report import START_SECONDS
+from artos.system.random_streams import own_streams, seed_of
 from artos.system.regular_file import contents
 
 if TYPE_CHECKING:
@@ -77,11 +77,6 @@ Replicas of a learner wait for each other for that share of the time that the ru
 def no_bell(server: str) -> Bell:
     """Of a plan without servers."""
     raise KeyError(server)
-
-
-def seed_of(seed: int, *path: int) -> int:
-    """A different seed for every path, e.g. (actor, incarnation); 31 bits suit every library."""
-    return int(np.random.SeedSequence([seed, *path]).generate_state(1)[0] >> 1)
 
 
 def actor_role(
@@ -132,14 +127,6 @@ def prepared_actor(plan: Plan, *, environments: bool = True) -> Actor:
     return actor
 
 
-def own_streams(seed: int) -> None:
-    """Seed the global generators, which clones have in common and user code may draw from."""
-    random.seed(seed)
-    np.random.seed(seed)
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
-
-
 def learner_role(
     plan: Plan,
     site: Site,
@@ -147,11 +134,12 @@ def learner_role(
     report: Callable[[Waits], None] = lambda _: None,
     device: str | None = None,
     gathering: Gathering | None = None,
+    record: Recording = not_at_all,
 ) -> LearnerRole:
     """Set up this process (or inline part) as the learner that ``plan`` is of.
 
     ``device`` is as torch names it. Where it is one of several replicas they are in a
-    ``gathering``.
+    ``gathering``. ``record`` makes its tape.
     """
     device = device or device_of_replica(plan.device, site.member.rank)
     workload = _workload(plan)
@@ -170,8 +158,9 @@ def learner_role(
         group = _group(plan, site, gathering, device)
     publish = Publisher(published(learner), objects, model[MODEL], silent=silent)
     cores = None
+    tape = record(plan, site)
     if plan.threads_follow:
-        cores = SharedCores(plan.threads, sys.modules["torch"].set_num_threads)
+        cores = tape.cores(partial(SharedCores, plan.threads))
     learner.setup(
         LearnerContext(
             plan, module, plan.seed, plan.threads, blocks, publish, device,
@@ -193,7 +182,7 @@ def learner_role(
     meter = meter_of(device)
     acts = part is not None or plan.learner == site.members.publisher.role
     return LearnerRole(
-        learner, model[MODEL], blocks, samplers, meter, cores, publish, group, acts=acts
+        learner, model[MODEL], blocks, samplers, meter, cores, publish, group, acts=acts, tape=tape
     )
 
 
@@ -223,8 +212,9 @@ def any_learner_role(
     model: ModelBlock,
     report: Callable[[Waits], None],
     stopped: Callable[[], bool],
+    record: Recording = not_at_all,
 ) -> LearnerRole | LeasedRole:
-    """The learner that ``site`` names, which ``model`` is of.
+    """The learner that ``site`` names, which ``model`` is of; ``record`` makes its tape.
 
     If the plan says so, it is on a device of the machine's pool. See ``LeasedRole``.
     """
@@ -233,7 +223,7 @@ def any_learner_role(
     if plan.replicas > 1:
         gathering = Gathering.attach(site.gathering_of(plan.learner), plan.replicas)
         gathering.come(site.member.rank, site.starts)
-    make = partial(learner_role, plan, site, model, report, gathering=gathering)
+    make = partial(learner_role, plan, site, model, report, gathering=gathering, record=record)
     if not plan.leases_device:
         return make()
     from artos.runtime.leased import leased  # noqa: PLC0415  # loads the pool, and torch
@@ -398,17 +388,14 @@ def _server(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
     return server_role(plan, site, lambda actor: down[actor].ring()), 0
 
 
+def _learner(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
+    own_streams(plan.seed)
+    model = ModelBlock.attach(site.model_of(site.member.role))
+    return any_learner_role(plan, site, model, line.send, line.told_to_stop, recorder), 0
+
+
 _SET_UP: dict[str, Callable[[Plan, Site, Line], tuple[Role, int]]] = {
-    LEARNER: lambda plan, site, line: (
-        any_learner_role(
-            plan,
-            site,
-            ModelBlock.attach(site.model_of(site.member.role)),
-            line.send,
-            line.told_to_stop,
-        ),
-        0,
-    ),
+    LEARNER: _learner,
     EVALUATOR: _evaluator,
     ACTORS: lambda plan, site, _: _actor(PreparedActor(plan, prepared_actor(plan)), site),
     SERVER: _server,

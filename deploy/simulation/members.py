@@ -14,6 +14,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
+from artos.buffer.layout import BlockSpec
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.specs.keys import MODEL_PARAM, VERSION_KEY
 from artos.specs.members import ACTORS, LEARNER, Member
@@ -42,6 +43,8 @@ class _Block:
     version: int = 0
     told: int = 0
     incarnation: int = 0
+    spec: BlockSpec = BlockSpec(0, (), 1)
+    """No values: nothing is recorded of them."""
 
     def acknowledge(self, consumer: str, claimed: int, acknowledged: int) -> None:
         """Do nothing: there is always room."""

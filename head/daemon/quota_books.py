@@ -184,6 +184,17 @@ class QuotaBooks:
                 return f"{name} {words}: submit it with --device, so that it waits for one"
         return ""
 
+    def why_fewer(self, run: Run, slots_of: Callable[[str], int]) -> str:
+        """Which quota keeps slots of its nodes from a run's actors; "" if none does."""
+        actors = Counter(run.places.values()).items()
+        wanted = sum(min(count, slots_of(node) or 1) for node, count in actors)
+        if sum(self._slots.get(run.name, {}).values()) >= wanted:
+            return ""
+        full = (
+            f"{name} {words}" for name, held in self._named(run) for words in held.full("slots")
+        )
+        return next(full, "")
+
     def most_slots(self, run: Run, wanted: int) -> int:
         """How many of the slots that a run ``wanted``, beyond those it has, it may have."""
         limits = [(held.quota.slots, held.slots) for held in self._of(run)]

@@ -106,6 +106,8 @@ class Run(msgspec.Struct):
     """The node that carries its process, or carried the last one; "": the head's machine."""
     by_hand: int = 0
     """The number of actors that a user last asked for while it ran; 0: no one has."""
+    few_slots: str = ""
+    """Which quota keeps slots from its actors, as its process was last told."""
 
     def is_up(self, up: RunUp) -> None:
         """Record that its process is registered."""
@@ -222,7 +224,7 @@ class Run(msgspec.Struct):
     def begin(self, carrier: str = "") -> None:
         """Enter the next epoch: a process of the run is about to start, on that node."""
         self.state, self.epoch, self.carrier = STARTING, self.epoch + 1, carrier
-        self.outcome = self.why = self.waits_for = ""
+        self.outcome = self.why = self.waits_for = self.few_slots = ""
         self.goes_on = self.no_room = False
 
     def again(self, waits_for: str) -> None:

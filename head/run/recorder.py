@@ -123,6 +123,11 @@ class Recorder:
             return 0.0
         return (self._clock.now() if self._ended is None else self._ended) - self._began
 
+    @property
+    def due(self) -> bool:
+        """Whether ``update`` has something to write."""
+        return self._clock.now() >= min(self._next_log, self._next_save)
+
     def trained(self) -> None:
         """Training time ends before the last evaluation, and before the members are stopped."""
         self._ended = self._ended or self._clock.now()

@@ -28,6 +28,8 @@ class Run(Coordinator):
         self.first_version = self.first.began
         self.idle = 0.0
         """Seconds for which an actor will about wait for its next round."""
+        self.quota = ""
+        """Which quota keeps slots from the actors."""
         self.configuration = Configuration()
         """The settings that users have changed since the run began."""
 
@@ -39,6 +41,12 @@ class Run(Coordinator):
     def steps(self) -> int:
         """Environment steps committed."""
         return self.progress.steps
+
+    def limited(self, quota: str) -> None:
+        """A quota keeps slots from the actors, "" if none does any more."""
+        if quota != self.quota:
+            self.quota = quota
+            self.ports.journal.limited(self.ports.clock.now(), quota)
 
     def waits(self) -> dict[str, str]:
         """What each member waits for."""
@@ -55,6 +63,6 @@ def outline(plan: Plan) -> Outline:
         claims=bool(plan.consumers),
         waits_for_room=plan.on_full == "wait",
         non_publishing=non_publishing_targets(plan),
-        read=plan.read_learners,
+        read=plan.sent_learners[1:],
         members=plan.members,
     )

@@ -11,6 +11,7 @@ from artos.protocol.run_state import STOPPING
 from artos.protocol.usage import Usage
 from artos.protocol.views import Status
 from artos.runtime.control import announced
+from artos.system.blocked_time import BlockedTime
 from artos.system.signals import StopRequests, child_deaths
 from artos.system.snapshot import Snapshot
 from head.records.gaps import Gaps
@@ -26,6 +27,9 @@ from head.run.recorder import Recorder
 from head.run.run import Run
 from head.run.wiring import connect
 from triggers.journal import Journal
+
+_LONG = 0.01
+"""Seconds for which writing records may keep the loop before the journal says so."""
 
 
 class RunMembers(Processes, Protocol):
@@ -172,9 +176,12 @@ class Session:
             self._told = True
             self._tell(STOPPING)
             self._view.note("stopping: running work is finished and saved (second signal: at once)")
+        blocked = BlockedTime() if self._recorder.due else None
         if self._recorder.update(self._view.show, self._view.due):
             with self._gaps.allowed("journal.jsonl"):
                 self._journal.flush()
+        if blocked and (seconds := blocked.seconds()) >= _LONG:
+            self._journal.blocked(self._clock.now(), seconds)
 
     def _note_what_is_not_restored(self) -> None:
         if self._before is None:

@@ -48,11 +48,27 @@ HERE: dict[str, tuple[str, ...]] = {
     "metrics": (),
     "plot": ("learned",),
     "report": ("learned",),
+    "why": ("learned",),
+    "replay": ("recorded",),
 }
 """Commands that are to be had without a cluster."""
-OF_A_CLUSTER = {"submit", "drain", "undrain", "scale", "set", "get", "sweep", "up", "down", "track"}
-"""What these print is parsed in tests of daemons, sweeps, engines and trackers, and there only."""
+OF_A_CLUSTER = {
+    "submit",
+    "branch",
+    "drain",
+    "undrain",
+    "scale",
+    "set",
+    "get",
+    "sweep",
+    "up",
+    "down",
+    "track",
+}
+"""What these print is parsed in tests of daemons, sweeps, branches and engines, and there only."""
 DAEMONS = {"head", "worker"}
+SERVERS = {"dashboard"}
+"""What these print is parsed in their own tests."""
 OTHERS = {"setup", "completion"}
 """They print no result of their own, as the README says."""
 
@@ -77,7 +93,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_no_command_lacks_it(capsys: pytest.CaptureFixture[str]) -> None:
     commands = set(re.findall(r"^    ([a-z]+)(?: |$)", said("", capsys), re.MULTILINE)) - OTHERS
-    assert commands == {*HERE, *OF_A_CLUSTER, *DAEMONS}
+    assert commands == {*HERE, *OF_A_CLUSTER, *DAEMONS, *SERVERS}
     lacking = [command for command in commands if "--json" not in said(command, capsys)]
     assert lacking == []
 
@@ -100,8 +116,12 @@ def test_what_is_printed_is_json(
         (home / "rewards.py").write_text("def none(rows):\n    return 0 * rows['rewards']\n")
         rows = {"rewards": np.ones(2), "valid": np.ones(2, bool), "ages": np.arange(2)}
         np.savez(home / "demos.npz", **rows)
-    if command in ("eval", "record", "trace", "plot", "report"):
+    if command in ("eval", "record", "trace", "plot", "report", "why"):
         assert main(["run", "ppo", *LEARNED]) == 0
+        capsys.readouterr()
+    if command == "replay":
+        words = ["run", "ppo", "--env", "CartPole-v1", "--total-steps", "512", "--json"]
+        assert main([*words, "--run-dir", "runs/recorded"]) == 0
         capsys.readouterr()
     try:
         status = main([command, *HERE[command], "--json"])

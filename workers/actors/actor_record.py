@@ -116,6 +116,8 @@ class ActorRecord(PendingCalls, ImageWork):
     """Since when its image is awaited from another node; None once it has come."""
     begun: float = 0.0
     """When the start, dump or restore under way began."""
+    branches: int = 0
+    """How many orders to continue its episode are under way: meanwhile it waits in memory."""
     _noted_state: State | None = None
     _served: float | None = None
     """Since when it has held a slot without a process."""
@@ -167,6 +169,8 @@ class ActorRecord(PendingCalls, ImageWork):
 
     def serve(self, now: float) -> None:
         """Record that it holds a slot; if it has no process, its invocations wait for that now."""
+        if self._served is None and self.state is not State.RUNNING:
+            self.has_slot(now)
         if self._served is None and self.state not in _ALIVE:
             self._served = now
 

@@ -10,6 +10,9 @@ import msgspec
 from artos.protocol.invocations import Done, Invoke
 from workers.actors.tier_policy import IdleForecast
 
+_NOTICED = 0.001
+"""Seconds; an actor that waits for less has had its slot at once."""
+
 
 @dataclass(kw_only=True)
 class PendingCalls:
@@ -25,6 +28,8 @@ class PendingCalls:
     """Whether the actor must bind the newest weights first, as they changed while it was away."""
     # Not decided by ``Binding`` in the run process, which does not know that an actor waited as an
     # image, for which its pin was released: what it had bound may be overwritten by now.
+    slot_s: float = 0.0
+    """Seconds that its present invocation waited for a slot, for its ``Done``."""
     waited_s: float = 0.0
     """Seconds that its present invocation waited for a process, for its ``Done``."""
     restored_s: float = 0.0
@@ -59,10 +64,17 @@ class PendingCalls:
 
     def with_costs(self, done: Done) -> Done:
         """The actor's answer, with what its process cost the invocation; each cost counts once."""
-        if self.waited_s or self.restored_s:
-            done = msgspec.structs.replace(done, waited=self.waited_s, restored=self.restored_s)
-            self.waited_s = self.restored_s = 0.0
+        if self.slot_s or self.waited_s or self.restored_s:
+            done = msgspec.structs.replace(
+                done, slot=self.slot_s, waited=self.waited_s, restored=self.restored_s
+            )
+            self.slot_s = self.waited_s = self.restored_s = 0.0
         return done
+
+    def has_slot(self, now: float) -> None:
+        """Count what the oldest waiting invocation has waited, after all before it were done."""
+        seconds = now - max(self.asked, self.idle_since)
+        self.slot_s = seconds if seconds >= _NOTICED else 0.0
 
     def rest(self, now: float) -> None:
         """Count the actor as idle from now on."""

@@ -18,7 +18,7 @@ import msgspec
 from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
 from artos.protocol import steering
-from artos.protocol.invocations import Failed, FromMember, Invoke, Ready, Waits
+from artos.protocol.invocations import Branched, Failed, FromMember, Invoke, Ready, Waits
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.protocol.steering import Call
 from artos.runs.orders import ExecutorOrder
@@ -34,6 +34,7 @@ from triggers.passers import Mailboxes
 from workers.executor.agent_host import AgentHost
 from workers.executor.build import build
 from workers.executor.migration import Migration
+from workers.executor.node_servers import NodeServers
 
 _log = logging.getLogger(__name__)
 _STOP_SECONDS = 5.0
@@ -107,6 +108,7 @@ class Executor(Loop):
         self._migration = Migration(
             self._actors, self._tell, self.child_ended, self._arrived, clock
         )
+        self._servers = NodeServers(node, self._mail, self._tell)
         self._terms: dict[int, int] = {}
         self._bases: dict[int, int] = {}
         self._members_here: set[Member] = set()
@@ -180,14 +182,8 @@ class Executor(Loop):
             case steering.Call(member=member) if member in self._members_here:
                 self._migration.remove_bundle(member)
                 self._gate.send(message)
-            case steering.End(member=member, leaves=leaves):
-                self._check_is_actor(member)
-                self._end(member)
-                if leaves:
-                    self._terms.pop(member.rank, None)
-                    self._bases.pop(member.rank, None)
-                    self._agent.terms(dict(self._terms), dict(self._bases))
-                    self._node.shut(member.rank)
+            case steering.End():
+                self._take_down(message)
             case steering.Pack() | steering.ReadPiece() | steering.BundlePiece():
                 self._carry(message)
             case steering.Retire(member=member) if member in self._members_here:
@@ -205,6 +201,9 @@ class Executor(Loop):
 
     def _bring_up(self, message: steering.Start | steering.Prepare) -> None:
         member = message.member
+        if member in self._servers and isinstance(message, steering.Start):
+            self._servers.start(member, message.term)
+            return
         self._check_is_actor(member)
         if isinstance(message, steering.Start) or message.bundle:
             self._end(member)
@@ -224,6 +223,19 @@ class Executor(Loop):
             self._actors.start(member)
         else:
             self._actors.prepare(member, message.within)
+
+    def _take_down(self, message: steering.End) -> None:
+        member = message.member
+        if member in self._servers:
+            self._servers.end(member)
+            return
+        self._check_is_actor(member)
+        self._end(member)
+        if message.leaves:
+            self._terms.pop(member.rank, None)
+            self._bases.pop(member.rank, None)
+            self._agent.terms(dict(self._terms), dict(self._bases))
+            self._node.shut(member.rank)
 
     def _check_is_actor(self, member: Member) -> None:
         members = self._board.members
@@ -255,6 +267,9 @@ class Executor(Loop):
         if role.publishes:  # in its name the agent says that weights have come
             self._gate.release_calls()
             return
+        if member in self._servers:
+            self._servers.changed(member)
+            return
         if role.samples:
             self._agent.nudge()
         for message in self._actors.reports(member):
@@ -262,7 +277,7 @@ class Executor(Loop):
                 self._pass_on(member, message)
 
     def _pass_on(self, member: Member, told: FromMember) -> None:
-        if member not in self._members_here or isinstance(told, Waits):
+        if member not in self._members_here or isinstance(told, Waits | Branched):
             return  # only a learner waits for what is not its process manager's
         written = self._node.blocks[member.rank].written
         self._tell(steering.ActorReport(member, self._terms[member.rank], told, written))
@@ -282,6 +297,7 @@ class Executor(Loop):
                         member, term, death.why, death.step, death.own, death.fatal, written
                     )
                 )
+        self._servers.follow()
         self._migration.advance()
         self._agent.reap()
 
@@ -307,7 +323,9 @@ class Executor(Loop):
 
     def _news(self) -> steering.ExecutorNews:
         waiting = [
-            m for m in self._members_here if self._gate.holds(m) or self._actors.waits_for_slot(m)
+            m
+            for m in self._members_here
+            if self._gate.holds(m) or self._actors.waits_for_slot(m) or not self._servers.all_ready
         ]
         written = {m.rank: self._node.blocks[m.rank].written for m in self._members_here}
         return steering.ExecutorNews(
@@ -329,6 +347,7 @@ class Executor(Loop):
         self._migration.close()
         self._actors.tell_to_stop()
         self._actors.stop(_STOP_SECONDS)
+        self._servers.stop(_STOP_SECONDS)  # they answered actors to their last step
         for member in tuple(self._members_here):
             self._node.blocks[member.rank].recover()
             for told in self._mail.take(member):
@@ -342,9 +361,10 @@ class Executor(Loop):
         self._tell(steering.ExecutorClosed(self._usage(), unsent))
 
     def kill(self) -> None:
-        """End actors and transfer agent at once."""
+        """End actors, servers and transfer agent at once."""
         self._migration.close()
         self._actors.stop(0.0)
+        self._servers.stop(0.0)
         self._agent.stop()
 
 

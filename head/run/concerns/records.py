@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from artos.protocol.invocations import Done, Invoke, Ready
-from artos.specs.members import Member
+from artos.specs.members import ACTORS, Member
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
+from triggers.events import Event, Learned, Published
+from triggers.targets import parsed
 
 
 class Records(Concern[Run]):
@@ -23,12 +25,29 @@ class Records(Concern[Run]):
             run.monitor.device = ready.device
         run.ports.journal.ready(run.ports.clock.now(), str(member), ready, seconds)
 
+    def happened(self, event: Event) -> None:
+        """What fires now has waited for this last."""
+        self.run.ports.journal.cause = str(self._maker(event) or "")
+
+    def _maker(self, event: Event) -> Member | None:
+        """The member that made it happen, if one did."""
+        learners = self.run.learners
+        match event:
+            case Published(key=key):
+                return learners.get(key.rpartition("/")[0], self.run.first).member
+            case Learned(trigger=trigger):
+                return learners[parsed(trigger).role].member
+        actor = getattr(event, "actor", None)
+        return None if actor is None else Member(ACTORS, actor)
+
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """A member's answer in numbers."""
         run, monitor, role = self.run, self.run.monitor, self.run.members.role(member)
         set_ = {"configuration": call.configuration} if call.configuration else {}
         if role.publishes:
             facts = {"version": done.version, **set_, "times": done.times}
+            if done.cpu:
+                facts["cpu"] = round(done.cpu, 6)
             if done.nothing:
                 monitor.empty_draws += 1
                 facts["nothing"] = done.nothing
@@ -46,9 +65,9 @@ class Records(Concern[Run]):
             member, done.returns, done.lengths, done.times, run.steps, self._agents(done)
         )
         monitor.stepped(run.ports.clock.now() - done.seconds)
-        costs = {"waited": done.waited, "restored": done.restored}
+        costs = {"slot": done.slot, "waited": done.waited, "restored": done.restored}
         paid = {name: round(seconds, 6) for name, seconds in costs.items() if seconds}
-        return {"version": done.version, **set_, **paid}
+        return {"version": done.version, "stop": call.stop, **set_, **paid}
 
     def _agents(self, done: Done) -> list[str]:
         """Of which agent of its game each episode was."""

@@ -63,6 +63,9 @@ class Processes(Protocol):
 class JournalWriter(Protocol):
     """What is recorded of a run; see ``triggers.journal.Journal``."""
 
+    cause: str
+    """The member whose rows, version or answer the triggers are being checked for."""
+
     def fired(self, now: float, firing: Firing) -> None:
         """A trigger fired."""
 
@@ -76,6 +79,9 @@ class JournalWriter(Protocol):
 
     def ready(self, now: float, member: str, ready: Ready, seconds: float | None) -> None:
         """A member is set up."""
+
+    def limited(self, now: float, why: str) -> None:
+        """A quota keeps slots from the actors."""
 
     def write(self, line: dict[str, Any]) -> None:
         """Something else happened."""

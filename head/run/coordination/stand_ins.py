@@ -28,6 +28,8 @@ from triggers.targets import parsed
 class NoJournal:
     """Records nothing. Implements ``JournalWriter``."""
 
+    cause = ""
+
     def fired(self, now: float, firing: Firing) -> None:
         """Do nothing."""
 
@@ -40,6 +42,9 @@ class NoJournal:
         """Do nothing."""
 
     def ready(self, now: float, member: str, ready: Ready, seconds: float | None) -> None:
+        """Do nothing."""
+
+    def limited(self, now: float, why: str) -> None:
         """Do nothing."""
 
     def write(self, line: dict[str, Any]) -> None:

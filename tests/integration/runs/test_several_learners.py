@@ -201,9 +201,7 @@ def test_each_is_killed_and_the_others_go_on(start: Start, run: Path) -> None:
     process.until(lambda: min(done().values()) > 3)
     for name in LEARNERS:
         before = done()
-        killed = process.member(Member(name))
-        assert killed is not None
-        killed.kill()
+        process.kill(Member(name))
         process.until(lambda before=before: all(n > before[each] + 2 for each, n in done().items()))  # type: ignore[misc]
     process.signal(signal.SIGINT)
     ended = process.wait()

@@ -1,0 +1,106 @@
+"""Reads the journal of a run, and what its ``config.json`` says of its shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from artos.errors import Refused
+from artos.runs import run_config
+from artos.runs.run_config import RunConfig
+from artos.specs.fields import Count
+from artos.specs.unreadable import UNREADABLE
+from head.records.shape import Shape
+from triggers import journal
+
+_Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+_Claims = tuple[tuple[Count, ...], ...]
+
+
+class Host(msgspec.Struct, frozen=True):
+    """The machine of a run's learner."""
+
+    cpus: Annotated[int, Meta(ge=1)] = 1
+
+
+class Config(RunConfig, frozen=True):
+    """What is read of a run's ``config.json``."""
+
+    plan: Shape | None = None
+    host: Host = Host()
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """A line of the journal, as far as it is used; it is checked by this, and used as it is."""
+
+    t: _Seconds = 0.0
+    seconds: _Seconds = 0.0
+    version: int = 0
+    firing: Count = 0
+    trigger: str = ""
+    after: str = ""
+    claims: _Claims = ()
+    done: Count = 0
+    by: str = ""
+    stop: Count = 0
+    times: dict[str, _Seconds] = {}
+    cpu: _Seconds = 0.0
+    slot: _Seconds = 0.0
+    waited: _Seconds = 0.0
+    restored: _Seconds = 0.0
+    blocked: _Seconds = 0.0
+    quota: str = ""
+    lag_mean: float = 0.0
+    lag_max: float = 0.0
+    lags: tuple[tuple[float, ...], ...] = ()
+    ready: str = ""
+    start: str = ""
+    died: str = ""
+    set: dict[str, float] = {}
+
+
+def config_of(folder: Path) -> Config:
+    """The configuration of the run in ``folder``.
+
+    Raises:
+        Refused: there is no run, or its configuration is damaged.
+    """
+    with _of_a_run(folder):
+        return run_config.read(folder, Config)[1]
+
+
+def lines_of(folder: Path, since: int = 0) -> Iterator[dict[str, Any]]:
+    """The lines of its journal one by one, also while it is written; see ``journal.read``.
+
+    Raises:
+        Refused: there is no run, or its journal is damaged.
+    """
+    with _of_a_run(folder):
+        for line in journal.read(folder / "journal.jsonl", since):
+            yield checked(line)
+
+
+def checked(line: dict[str, Any]) -> dict[str, Any]:
+    """The line itself.
+
+    Raises:
+        msgspec.ValidationError: what it says cannot be meant.
+    """
+    msgspec.convert(line, _Line)
+    return line
+
+
+@contextmanager
+def _of_a_run(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        name = Path(error.filename).name
+        raise Refused([f"{folder}: there is no {name}: give the folder of a run"]) from error
+    except UNREADABLE as error:
+        raise Refused([f"{folder}: its records are damaged: {error}"]) from error

@@ -1,0 +1,1 @@
+"""The bottlenecks that are looked for, one a file: what shows it, what to set, what that gains."""

@@ -1,0 +1,30 @@
+"""The learner is what all wait for."""
+
+from __future__ import annotations
+
+from deploy.why.evidence import Evidence, without
+from deploy.why.finding import Finding
+
+_MOST = 4
+"""Most processes that are advised."""
+_ALONE = ("a2c", "impala", "trpo", "es", "grpo", "r2d2", "crossq")
+"""Algorithms whose updates are made by one process."""
+
+
+def look(run: Evidence) -> Finding | None:
+    """Several processes make each update together, as many as there are CPUs if they compute."""
+    now, threads = run.number("learners", 1.0), max(1.0, run.number("threads", 0.0))
+    if run.replays or threads > run.cpus:
+        return None  # the ratio says how much it has to learn; threads in each other's way
+    learners = int(run.cpus // threads) if run.learner_computes else _MOST
+    if learners <= now:
+        return None
+    figure = (
+        f"{run.learning:.0%} of the time the learner learns: an update takes {run.update:.3g} s, "
+        f"a round {run.round:.3g} s"
+    )
+    advice = f"--set learners={learners}"
+    if run.algorithm in _ALONE:
+        advice = "--device auto"
+    gain = without(run.learning * (1 - now / learners))
+    return Finding("learner", gain, figure, (advice,), costs=True)

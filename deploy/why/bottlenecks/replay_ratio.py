@@ -1,0 +1,31 @@
+"""Every row is drawn so often that actors wait for the learner."""
+
+from __future__ import annotations
+
+from deploy.why.evidence import Evidence
+from deploy.why.finding import Finding
+
+_SPARE = 0.9
+"""Share of what would let both work all the time."""
+
+
+def look(run: Evidence) -> Finding | None:
+    """Rows are drawn as often as the learner can while actors work all the time."""
+    fields = run.fields("ReplayTrigger")
+    if fields is None or not run.rounds:
+        return None
+    ratio = fields.get("ratio")
+    busy = max(run.busy(member) for member in run.rounds)
+    learns = run.busy(run.updates[0].member) if run.updates else 0.0
+    if not isinstance(ratio, int | float) or not 0 < busy < learns:
+        return None
+    wanted = _rounded(ratio * busy / learns)
+    figure = (
+        f"actors work {busy:.0%} of the time and wait for the learner, which works {learns:.0%} of "
+        f"it, as every row is drawn {ratio:g} times"
+    )
+    return Finding("replay ratio", ratio / wanted, figure, (f"--set ratio={wanted:g}",))
+
+
+def _rounded(ratio: float) -> float:
+    return float(f"{_SPARE * ratio:.1g}") or ratio

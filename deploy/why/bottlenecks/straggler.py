@@ -1,0 +1,46 @@
+"""One actor takes much longer for its rounds than the others, which wait for it."""
+
+from __future__ import annotations
+
+from math import ceil
+from statistics import median
+
+from deploy.why.evidence import Evidence, without
+from deploy.why.finding import Finding
+
+_SLOW, _FEWEST = 1.5, 3
+"""How many times as long as others it takes, and how many actors there must be to say so."""
+
+
+def _slowest(run: Evidence) -> tuple[str, float, float] | None:
+    """An actor that is much slower than the others, the seconds of its rounds and of theirs."""
+    if len(run.rounds) < _FEWEST:
+        return None
+    slowest = max(run.rounds, key=lambda member: run.rounds[member])
+    others = median(s for member, s in run.rounds.items() if member != slowest)
+    seconds = run.rounds[slowest]
+    return (slowest, seconds, others) if seconds > _SLOW * others else None
+
+
+def excess(run: Evidence) -> float:
+    """The share of the run's time that a slow actor takes beyond what others would."""
+    if (found := _slowest(run)) is None:
+        return 0.0
+    slowest, seconds, others = found
+    return run.sampling_of(slowest) * (1 - others / seconds)
+
+
+def look(run: Evidence) -> Finding | None:
+    """An update that takes the rounds of all but one does not wait for the slow one."""
+    if (found := _slowest(run)) is None:
+        return None
+    slowest, seconds, others = found
+    figure = f"a round of {slowest} takes {seconds:.3g} s, one of the others {others:.3g} s"
+    n = max(1, run.actors - 1)
+    # While it samples, the others make so many versions: its rows will be that old.
+    lag = ceil(seconds / others) + 1
+    lag = max(lag, int(run.number("max_lag", 0.0)))
+    advice = f"--set n={n} --set max_lag={lag}"
+    if "n" not in run.settings:
+        advice = f"appo or impala, with {advice}"
+    return Finding("one straggler", without(excess(run)), figure, (advice,))

@@ -1,0 +1,80 @@
+"""Charges every second of a run to what it went into. Pure.
+
+A member that waits is charged with what was missing last: the ``cause`` of the firing that it was
+then invoked for. From the end of the last update back, the same question, asked of the cause again
+and again, leads along the chain of work and waits that decided when the run got there. What is on
+it, and nothing else, made the run take as long as it took.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from deploy.why.history import History, Invocation, scaled
+
+CLOCK, START, END = "clock", "start", "end"
+WAIT = "wait: "
+"""Begins the names of kinds of time in which a member waited."""
+
+
+class Charge(NamedTuple):
+    """A kind of time on the chain, and whose it was."""
+
+    kind: str
+    member: str
+
+
+def shares(history: History) -> dict[str, dict[str, float]]:
+    """The shares of each member's wall time, from its first process to the last line, by kind."""
+    return {member: _of_member(history, member) for member in sorted(history.members, key=_order)}
+
+
+def _of_member(history: History, member: str) -> dict[str, float]:
+    past = history.members[member]
+    began = history.ready.get(member, 0.0)
+    spent, at = defaultdict[str, float](float), began
+    for each in past:
+        if (idle := max(at, min(each.fired, each.begin)) - at) > 0:
+            spent[f"{WAIT}{each.cause or CLOCK}"] += idle
+        for kind, seconds in each.kept.items():
+            spent[f"{WAIT}{kind}"] += seconds
+        for kind, seconds in each.work.items():
+            spent[kind] += seconds
+        at = each.end
+    if history.ended > at:
+        spent[f"{WAIT}{END}"] += history.ended - at
+    wall = history.ended - began
+    return {kind: seconds / wall for kind, seconds in spent.items()} if wall > 0 else {}
+
+
+def chain(history: History, last: Invocation, since: float) -> dict[Charge, float]:
+    """The seconds from ``since`` to the end of ``last``, by what decided when it came."""
+    found, at = defaultdict[Charge, float](float), last.end
+    now: Invocation | None = last
+
+    def charge(kind: str, member: str, until: float) -> None:
+        nonlocal at
+        if (seconds := at - max(until, since)) > 0:
+            found[Charge(kind, member)] += seconds
+            at -= seconds
+
+    while now is not None and at > since:
+        # What it did is seen before it has answered, and the answer before it is booked.
+        start = min(at, max(now.free, now.fired))
+        begin = max(start, at - (now.end - now.begin))
+        for parts, seconds in ((now.work, at - begin), (now.kept, begin - start)):
+            for kind, part in scaled(parts, seconds).items():
+                charge(kind, now.member, at - part)
+        if now.before is not None and now.free >= now.fired:
+            now = now.before  # it was busy, and nothing else kept it
+            continue
+        before = history.at(now.cause, at, now.firing) if now.cause else now.before
+        charge(CLOCK, now.member, before.end if before else since)
+        now = before
+    return dict(found)
+
+
+def _order(member: str) -> tuple[str, int]:
+    role, _, rank = member.rpartition(" ")
+    return (role, int(rank)) if rank.isdecimal() else (member, 0)

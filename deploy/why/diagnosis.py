@@ -1,0 +1,45 @@
+"""The bottleneck of a run: what it is worth most to remove. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deploy.why.bottlenecks import (
+    device_contention,
+    lag_gate,
+    learner,
+    network,
+    parked_too_eagerly,
+    replay_ratio,
+    slots,
+    slow_disk,
+    slow_environment,
+    small_batch,
+    straggler,
+    too_many_threads,
+)
+from deploy.why.evidence import Evidence
+from deploy.why.finding import Finding
+
+LOOKED_FOR: tuple[Callable[[Evidence], Finding | None], ...] = (
+    slow_environment.look,
+    straggler.look,
+    lag_gate.look,
+    small_batch.look,
+    slow_disk.look,
+    too_many_threads.look,
+    learner.look,
+    network.look,
+    device_contention.look,
+    parked_too_eagerly.look,
+    replay_ratio.look,
+    slots.look,
+)
+_WORTH = 1.05
+"""Less gain than this is no bottleneck."""
+
+
+def findings(run: Evidence) -> list[Finding]:
+    """All that are worth a change, the one that is worth most first."""
+    found = [each for look in LOOKED_FOR if (each := look(run)) and each.gain >= _WORTH]
+    return sorted(found, key=lambda each: -each.worth)

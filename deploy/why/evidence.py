@@ -1,0 +1,172 @@
+"""What is known of a run when its bottleneck is looked for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from statistics import fmean, median
+from typing import Any
+
+from deploy.why.charging import Charge, chain, shares
+from deploy.why.history import History, Invocation, is_actor
+
+_ENOUGH = 3
+"""Updates from which on the first one, which begins with the start of all, is left out."""
+_BUSY = 0.7
+"""Share of a CPU that whoever uses it computes with; below, it waits for something else."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The history of a run, its settings and its table.
+
+    ``actors_cpu`` is the share of the time for which actors held CPUs in which they used them,
+    None if that is not known.
+    """
+
+    history: History
+    settings: Mapping[str, Any]
+    table: Mapping[str, Mapping[str, Any]]
+    actors: int
+    envs: int = 1
+    steps: int = 1
+    cpus: int = 1
+    actors_cpu: float | None = None
+    algorithm: str = ""
+
+    @cached_property
+    def updates(self) -> list[Invocation]:
+        """What the learner did whose versions actors have, oldest first."""
+        learners = [m for m in self.history.members if not is_actor(m) and m != "evaluator"]
+        return self.history.members[learners[0]] if learners else []
+
+    @cached_property
+    def chain(self) -> Mapping[Charge, float]:
+        """What decided when the last update ended, in seconds; from the end of the first one on."""
+        if not self.updates:
+            return {}
+        since = self.updates[0].end if len(self.updates) >= _ENOUGH else 0.0
+        return chain(self.history, self.updates[-1], since)
+
+    @cached_property
+    def seconds(self) -> float:
+        """The length of that chain: wall time."""
+        return sum(self.chain.values())
+
+    @cached_property
+    def shares(self) -> Mapping[str, Mapping[str, float]]:
+        """Where each member's time went."""
+        return shares(self.history)
+
+    # -- shares of the chain -------------------------------------------------------------------
+
+    def share(self, *kinds: str) -> float:
+        """The share of these kinds, of whomever."""
+        return self._share(lambda charge: charge.kind in kinds)
+
+    @property
+    def learning(self) -> float:
+        """The share of the learner's work."""
+        return self._share(lambda charge: not is_actor(charge.member) and charge.kind in self._work)
+
+    @property
+    def sampling(self) -> float:
+        """The share of the actors' work."""
+        return self._share(lambda charge: is_actor(charge.member) and charge.kind in self._work)
+
+    def sampling_of(self, member: str) -> float:
+        """The share of an actor's work."""
+        return self._share(lambda charge: charge.member == member and charge.kind in self._work)
+
+    @cached_property
+    def _work(self) -> frozenset[str]:
+        found = (each.work for past in self.history.members.values() for each in past)
+        return frozenset(kind for work in found for kind in work)
+
+    def _share(self, wanted: Any) -> float:
+        whole = self.seconds
+        part = sum(seconds for charge, seconds in self.chain.items() if wanted(charge))
+        return part / whole if whole else 0.0
+
+    # -- members -------------------------------------------------------------------------------
+
+    @cached_property
+    def rounds(self) -> Mapping[str, float]:
+        """The mean seconds of a round of each actor, without the first one."""
+        found = {}
+        for member, past in self.history.members.items():
+            worked = [each.end - each.begin for each in past if each.end > each.begin]
+            if is_actor(member) and worked:
+                found[member] = fmean(worked[1:] or worked)
+        return found
+
+    @property
+    def round(self) -> float:
+        """That of the actor in the middle."""
+        return median(self.rounds.values()) if self.rounds else 0.0
+
+    @property
+    def update(self) -> float:
+        """The mean seconds of an update."""
+        worked = [each.end - each.begin for each in self.updates]
+        return fmean(worked[1:] or worked) if worked else 0.0
+
+    def busy(self, member: str) -> float:
+        """The share of a member's time in which it did not wait."""
+        kinds = self.shares.get(member, {}).items()
+        return sum(share for kind, share in kinds if kind in self._work)
+
+    @property
+    def learner_cpu(self) -> float:
+        """CPUs that the learner used while it updated."""
+        worked = sum(each.end - each.begin for each in self.updates)
+        return self.history.cpu / worked if worked else 0.0
+
+    @property
+    def actors_compute(self) -> bool:
+        """Whether actors compute most of the time that they sample, as far as that is known."""
+        return self.actors_cpu is None or self.actors_cpu >= _BUSY
+
+    @property
+    def learner_computes(self) -> bool:
+        """Whether the learner computes most of the time that it updates, as far as is known."""
+        return not self.history.cpu or self.learner_cpu >= _BUSY
+
+    # -- the table -----------------------------------------------------------------------------
+
+    def fields(self, kind: str) -> Mapping[str, Any] | None:
+        """The fields of the first trigger of this type; None if the table has none."""
+        for each in self.table.values():
+            if str(each.get("type", "")).rpartition(":")[2] == kind:
+                found: Mapping[str, Any] = each.get("fields", {})
+                return found
+        return None
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether actors and learner take turns: rows may be no version old, and are of all."""
+        fields = self.fields("DataKeyTrigger") or {}
+        return fields.get("max_lag") == 0 and fields.get("n") in (None, self.actors)
+
+    @property
+    def replays(self) -> bool:
+        """Whether the learner draws rows from a replay buffer."""
+        return self.fields("ReplayTrigger") is not None
+
+    def number(self, name: str, otherwise: float) -> float:
+        """A setting that is a number."""
+        found = self.settings.get(name)
+        known = isinstance(found, int | float) and not isinstance(found, bool)
+        return float(found) if known else otherwise  # type: ignore[arg-type]
+
+
+def without(share: float) -> float:
+    """How many times as fast a run is without this share of its time."""
+    return 1.0 / max(0.01, 1.0 - share)
+
+
+def doubled(least: float) -> int:
+    """The least power of two that is as large."""
+    return 1 << max(0, ceil(least) - 1).bit_length()

@@ -1,0 +1,106 @@
+"""What is said of a run: shares, the bottleneck, and what to set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from deploy.tracing.lines import config_of, lines_of
+from deploy.why.charging import WAIT
+from deploy.why.diagnosis import findings
+from deploy.why.evidence import Evidence
+from deploy.why.finding import Finding
+from deploy.why.history import SAMPLE, History, is_actor
+from head.records.progress_log import last_status
+
+BALANCED = "none"
+_BALANCED = "nothing that this command knows of would make it more than 5 % faster"
+_TOO_EARLY = "no update is over yet"
+_MOST_LINES = -1_000_000
+"""Newest lines of a journal that are looked at."""
+_OF_ACTORS = ("environment", "inference", "sample", "bind")
+_ENOUGH_HELD = 0.5
+"""Seconds for which CPUs must have been held to say how much they were used."""
+_LITTLE = 0.005
+"""Shares below this are not printed."""
+_NAMED = 8
+"""Members that are printed."""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What holds a run up. ``shares`` has those of each member's wall time, by kind."""
+
+    bottleneck: str
+    gain: float
+    """How many times as fast the run should be with the advice."""
+    figure: str
+    advice: tuple[str, ...]
+    shares: dict[str, dict[str, float]]
+    chain: dict[str, float]
+    """Shares of the run's time by what decided how long it took: ``learner: learn``."""
+    seconds: float
+    others: tuple[Finding, ...] = ()
+
+
+def report(folder: Path) -> Report:
+    """Look at the run in ``folder``, whether it is live, over, or was killed.
+
+    Raises:
+        Refused: there is no run, or its records are damaged.
+    """
+    evidence = _evidence(folder)
+    found = findings(evidence)
+    nothing = _BALANCED if evidence.seconds else _TOO_EARLY
+    best = found[0] if found else Finding(BALANCED, 1.0, nothing, ())
+    whole = evidence.seconds or 1.0
+    ordered = sorted(evidence.chain.items(), key=lambda each: -each[1])
+    return Report(
+        best.bottleneck, round(best.gain, 2), best.figure, best.advice,
+        {m: {k: round(s, 4) for k, s in kinds.items()} for m, kinds in evidence.shares.items()},
+        {f"{charge.member}: {charge.kind}": round(s / whole, 4) for charge, s in ordered},
+        round(evidence.seconds, 3), tuple(found[1:]),
+    )  # fmt: skip
+
+
+def _evidence(folder: Path) -> Evidence:
+    config = config_of(folder)
+    status = last_status(folder / "progress.csv")
+    times, usage = (status.times, status.usage) if status else ({}, {})
+    split = {kind: s for kind in _OF_ACTORS if (s := times.get(kind, 0.0)) > 0}
+    far = usage.get("bytes_moved", 0.0) > 0
+    history = History(split or {SAMPLE: 1.0}, far).read(lines_of(folder, _MOST_LINES))
+    held, used = usage.get("cpu_seconds_held", 0.0), usage.get("cpu_seconds_used", 0.0)
+    plan = config.plan
+    return Evidence(
+        history, config.settings | dict(config.configuration.settings),
+        plan.triggers if plan else {}, max(1, sum(map(is_actor, history.members))),
+        plan.envs if plan else 1, plan.steps if plan else 1, config.host.cpus,
+        min(1.0, used / held) if held > _ENOUGH_HELD else None, config.algorithm,
+    )  # fmt: skip
+
+
+def words(found: Report) -> Iterator[str]:
+    """The report as lines of text."""
+    if found.bottleneck == BALANCED:
+        yield f"bottleneck  {BALANCED}: {found.figure}"
+    else:
+        yield f"bottleneck  {found.bottleneck}: {found.figure}"
+        yield f"to set      {'; or '.join(found.advice)}"
+        yield f"gain        about {found.gain:.2g} times as fast"
+    for other in found.others:
+        yield f"also        {other.bottleneck}: {'; or '.join(other.advice)}, {other.gain:.2g} x"
+    yield ""
+    yield f"what {found.seconds:,.1f} s of it went into, on the chain of what all waited for:"
+    for what, share in found.chain.items():
+        if share >= _LITTLE:
+            yield f"  {share:6.1%}  {what}"
+    yield ""
+    yield "where each member's time went:"
+    for member, kinds in list(found.shares.items())[:_NAMED]:
+        parts = sorted(kinds.items(), key=lambda each: (each[0].startswith(WAIT), -each[1]))
+        told = ", ".join(f"{kind} {share:.1%}" for kind, share in parts if share >= _LITTLE)
+        yield f"  {member}: {told}"
+    if (more := len(found.shares) - _NAMED) > 0:
+        yield f"  and {more} more, see --json"

@@ -1,0 +1,78 @@
+"""Every second of a member is charged, a wait to what was missing last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from deploy.why.charging import Charge, chain, shares
+from deploy.why.history import History
+
+IN_TURN: tuple[dict[str, Any], ...] = (
+    {"t": 0.5, "ready": "learner", "start": "fork", "seconds": 0.2},
+    {"t": 0.5, "ready": "actor 0", "start": "fork", "seconds": 0.1},
+    {"t": 0.5, "ready": "actor 1", "start": "fork", "seconds": 0.1},
+    {"t": 1.0, "firing": 1, "trigger": "actors.sample", "version": 0, "after": "learner"},
+    {"t": 2.0, "done": 1, "by": "actor 0", "seconds": 0.9},
+    {
+        "t": 4.0, "firing": 2, "trigger": "learner.update", "version": 0, "after": "actor 1",
+        "claims": [[0, 0, 4], [1, 0, 4]],
+    },
+    {"t": 4.1, "done": 1, "by": "actor 1", "seconds": 3.0},
+    {"t": 5.0, "firing": 3, "trigger": "actors.sample", "version": 1, "after": "learner"},
+    {
+        "t": 5.0, "done": 2, "by": "learner", "version": 1, "seconds": 0.8, "cpu": 0.4,
+        "times": {"gather": 0.2, "learn": 0.6, "wait": 3.0, "wait_for_device": 0.1},
+    },
+)  # fmt: skip
+
+
+def test_the_shares_of_each_member_add_up_to_its_wall_time() -> None:
+    found = shares(History().read(IN_TURN))
+    assert found.keys() == {"actor 0", "actor 1", "learner"}
+    for kinds in found.values():
+        assert sum(kinds.values()) == pytest.approx(1.0)
+
+
+def test_a_wait_is_charged_to_the_last_condition_that_was_missing() -> None:
+    learner = shares(History().read(IN_TURN))["learner"]
+    assert learner["wait: actor 1"] == pytest.approx(3.5 / 4.5)
+    assert "wait: actor 0" not in learner, "its rows had long been there"
+    assert learner["wait: device"] == pytest.approx(0.1 / 4.5)
+    assert learner["learn"] == pytest.approx(0.6 / 4.5)
+
+
+def test_the_chain_leads_back_along_what_was_missing_last() -> None:
+    history = History().read(IN_TURN)
+    found = chain(history, history.members["learner"][-1], 1.0)
+    assert sum(found.values()) == pytest.approx(4.0)
+    assert found[Charge("sample", "actor 1")] == pytest.approx(3.0)
+    assert found[Charge("learn", "learner")] == pytest.approx(0.6)
+    assert not [charge for charge in found if charge.member == "actor 0"]
+
+
+def test_what_kept_an_actor_from_beginning_is_told_apart() -> None:
+    done = {"t": 4.1, "done": 1, "by": "actor 1", "seconds": 1.0, "slot": 1.2, "waited": 0.5}
+    lines = [*IN_TURN[:6], {"t": 4.05, "blocked": 0.25}, done, *IN_TURN[7:]]
+    (round_,) = History().read(lines).members["actor 1"]
+    assert round_.kept["slot"] == pytest.approx(1.2)
+    assert round_.kept["process"] == pytest.approx(0.5)
+    assert round_.kept["disk"] == pytest.approx(0.25)
+    assert round_.kept["hand-over"] == pytest.approx(0.15)
+    (far,) = History(far=True).read(lines).members["actor 1"]
+    assert far.kept["network"] == pytest.approx(0.15)
+
+
+def test_a_resumed_run_is_looked_at_since_then() -> None:
+    late = [{**line, "t": line["t"] + 90.0} for line in IN_TURN]
+    assert shares(History().read([*late, *IN_TURN])) == shares(History().read(IN_TURN))
+
+
+def test_a_journal_without_causes_still_adds_up() -> None:
+    old = [{k: v for k, v in line.items() if k != "after"} for line in IN_TURN]
+    history = History().read(old)
+    for kinds in shares(history).values():
+        assert sum(kinds.values()) == pytest.approx(1.0)
+    found = chain(history, history.members["learner"][-1], 1.0)
+    assert sum(found.values()) == pytest.approx(4.0)

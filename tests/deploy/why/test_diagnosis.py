@@ -1,0 +1,118 @@
+"""Each bottleneck is named by what shows it, and no other is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from deploy.why.diagnosis import findings
+from deploy.why.evidence import Evidence
+from deploy.why.history import History
+
+IN_TURN = {"type": "triggers.data_key:DataKeyTrigger", "fields": {"n": None, "max_lag": 0}}
+FREE = {"type": "triggers.data_key:DataKeyTrigger", "fields": {"n": 3, "max_lag": 8}}
+REPLAY = {"type": "triggers.replay:ReplayTrigger", "fields": {"ratio": 16.0}}
+
+
+def run_of(
+    *, sample: float = 0.1, learn: float = 0.1, actors: int = 2, slow: float = 1.0,
+    slot: float = 0.0, waited: float = 0.0, over: float = 0.001, device: float = 0.0,
+    blocked: float = 0.0, quota: str = "", far: bool = False,
+) -> History:  # fmt: skip
+    """Ten updates of a run in turn; times are seconds of each round and update."""
+    members = ["learner", *(f"actor {rank}" for rank in range(actors))]
+    lines: list[dict[str, Any]] = [{"t": 0.0, "ready": each} for each in members]
+    lines += [{"t": 0.0, "quota": quota}] if quota else []
+    now, number = 0.1, 0
+    for _ in range(10):
+        begun, number = now, number + 1
+        lines.append({"t": now, "firing": number, "trigger": "actors.sample", "after": "learner"})
+        ends = []
+        for actor in range(actors):
+            seconds = sample * (slow if actor == 0 else 1.0)
+            end = begun + over + slot + waited + blocked + seconds
+            costs = {"slot": slot, "waited": waited} if slot or waited else {}
+            ends.append(
+                (end, {"done": number, "by": f"actor {actor}", "seconds": seconds, **costs})
+            )
+        ends.sort(key=lambda each: each[0])
+        now = ends[-1][0]
+        if blocked:
+            lines.append({"t": begun + over + blocked, "blocked": blocked})
+        lines += [{"t": end, **line} for end, line in ends]
+        after = ends[-1][1]["by"]
+        number += 1
+        lines.append({"t": now, "firing": number, "trigger": "learner.update", "after": after})
+        now += over + device + learn
+        times = {"learn": learn, "wait_for_device": device}
+        done = {"done": number, "by": "learner", "seconds": learn, "times": times, "cpu": learn}
+        lines.append({"t": now, **done})
+    return History({"environment": 1.0}, far).read(lines)
+
+
+def named(
+    history: History, settings: Mapping[str, Any] | None = None,
+    table: Mapping[str, Any] = IN_TURN, **facts: Any,
+) -> tuple[str, str]:  # fmt: skip
+    """The bottleneck, and the first that is advised."""
+    known: dict[str, Any] = {"actors": 2, "steps": 16, "cpus": 2, "actors_cpu": 0.9} | facts
+    run = Evidence(history, settings or {}, {"learner.update": table}, **known)
+    first = findings(run)[0]
+    return first.bottleneck, first.advice[0]
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        (named(run_of(sample=1.0, actors=1), actors=1), ("slow environment", "--actors 2")),
+        (
+            named(run_of(actors=4, slow=8.5), {"n": 4}, FREE, actors=4),
+            ("one straggler", "--set n=3 --set max_lag=10"),
+        ),
+        (named(run_of(), actors_cpu=0.1), ("lag gate", "--set max_lag=1")),
+        (named(run_of(sample=0.001, learn=0.001, over=0.02)), ("small batch", "--set steps=4096")),
+        (named(run_of(blocked=0.5)), ("slow disk", "--run-dir on a faster disk")),
+        (named(run_of(learn=0.5), {"threads": 16}), ("too many threads", "--set threads=0")),
+        (named(run_of(learn=1.0)), ("learner", "--set learners=2")),
+        (
+            named(run_of(over=0.4, far=True), {"wire_dtype": "float32"}),
+            ("network", "--set wire_dtype=bfloat16"),
+        ),
+        (named(run_of(device=0.5)), ("device contention", "--priority 1")),
+        (
+            named(run_of(waited=0.5), {"park": "checkpoint"}),
+            ("parked too eagerly", "--set park=memory"),
+        ),
+        (named(run_of(learn=1.0), table=REPLAY), ("replay ratio", "--set ratio=1")),
+        (
+            named(run_of(slot=0.5, quota="user ann holds 1 of 1 slots", far=True)),
+            ("scheduler's quota", "in head.toml: a quota of slots = 2"),
+        ),
+        (
+            named(run_of(slot=0.5), {"slots": 1}, actors_cpu=0.9),
+            ("few slots", "--set slots=0"),
+        ),
+    ],
+    ids=lambda each: each[0],
+)  # fmt: skip
+def test_it_is_named(found: tuple[str, str], wanted: tuple[str, str]) -> None:
+    assert found == wanted
+
+
+def test_a_step_of_the_optimiser_on_few_rows_is_a_small_batch() -> None:
+    settings = {"batch": 8, "ratio": 8.0}
+    run = run_of(learn=0.001, sample=0.0005, over=0.0)
+    found = findings(Evidence(run, settings, {"learner.update": REPLAY}, 2, steps=8, cpus=2))
+    small = next(each for each in found if each.bottleneck == "small batch")
+    assert small.advice == ("--set batch=64 --set ratio=16",)
+
+
+def test_a_run_that_is_as_fast_as_it_can_be_is_let_alone() -> None:
+    run = run_of(sample=1.0, learn=0.01, over=0.0)
+    assert findings(Evidence(run, {}, {"learner.update": FREE}, 2, cpus=2)) == []
+
+
+def test_without_an_update_nothing_is_said() -> None:
+    assert findings(Evidence(History(), {}, {}, 1)) == []
