@@ -278,6 +278,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "cat runs/watched/evaluations.csv": NotRun("the file that the command above it wrote"),
     "artos trace first -o first.json": Run(after=(TRAINED,)),
     "artos why first": Run(after=(TRAINED,)),
+    "artos bench why": Elsewhere("evaluation/test_why_bench.py::test_a_case_is_judged"),
     "artos eval runs/first --episodes 100 --greedy": Run("--episodes 2", after=(TRAINED,)),
     "python play.py runs/first": Elsewhere(
         "integration/docs/test_tutorial.py::test_what_was_trained_is_used"
