@@ -114,6 +114,10 @@ class Journal:
         """Record that the run's loop stood still until now, as its records were being written."""
         self.write({"t": round(now - self._began, 6), "blocked": round(seconds, 6)})
 
+    def queued(self, now: float, seconds: float) -> None:
+        """Record that the run's loop waited for a CPU since the last such line, as it had none."""
+        self.write({"t": round(now - self._began, 6), "queued": round(seconds, 6)})
+
     def limited(self, now: float, why: str) -> None:
         """Record which quota keeps slots from the run's actors; "": none does any more."""
         self.write({"t": round(now - self._began, 6), "quota": why})

@@ -54,6 +54,7 @@ class _Line(msgspec.Struct, frozen=True):
     waited: _Seconds = 0.0
     restored: _Seconds = 0.0
     blocked: _Seconds = 0.0
+    queued: _Seconds = 0.0
     quota: str = ""
     lag_mean: float = 0.0
     lag_max: float = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from deploy.why.bottlenecks import (
+    busy_machine,
     device_contention,
     lag_gate,
     learner,
@@ -34,6 +35,7 @@ LOOKED_FOR: tuple[Callable[[Evidence], Finding | None], ...] = (
     parked_too_eagerly.look,
     replay_ratio.look,
     slots.look,
+    busy_machine.look,
 )
 _WORTH = 1.05
 """Less gain than this is no bottleneck."""

@@ -14,8 +14,9 @@ from deploy.why.history import History, Invocation, is_actor
 
 _ENOUGH = 3
 """Updates from which on the first one, which begins with the start of all, is left out."""
-_BUSY = 0.7
-"""Share of a CPU that whoever uses it computes with; below, it waits for something else."""
+_BUSY = 0.3
+"""Share of a CPU that whoever uses it computes with, even if others are on it, too; who uses less
+waits for something else."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,11 @@ class Evidence:
         return not self.history.cpu or self.learner_cpu >= _BUSY
 
     # -- the table -----------------------------------------------------------------------------
+
+    @property
+    def queued(self) -> float:
+        """The share of the time for which the run's loop waited for a CPU: others have them."""
+        return self.history.queued / self.history.ended if self.history.ended else 0.0
 
     def fields(self, kind: str) -> Mapping[str, Any] | None:
         """The fields of the first trigger of this type; None if the table has none."""

@@ -62,7 +62,9 @@ class History:
     members: dict[str, list[Invocation]] = field(default_factory=dict)
     ready: dict[str, float] = field(default_factory=dict)
     quota: str = ""
-    """Which quota keeps slots from the actors."""
+    """Which quota last kept slots from the actors."""
+    queued: float = 0.0
+    """Seconds for which the run's loop waited for a CPU."""
     cpu: float = 0.0
     """CPU-seconds that learners used for their updates."""
     ended: float = 0.0
@@ -85,8 +87,10 @@ class History:
                 self.ready.setdefault(line["ready"], t)
             elif "blocked" in line:
                 self._blocked.append((t - line["blocked"], t))
+            elif "queued" in line:
+                self.queued += line["queued"]
             elif "quota" in line:
-                self.quota = line["quota"]
+                self.quota = line["quota"] or self.quota
         return self
 
     def _forget(self) -> None:
@@ -94,7 +98,7 @@ class History:
         for each in (self.members, self.ready, self._firings):
             each.clear()
         self._blocked.clear()
-        self.quota, self.cpu, self.ended = "", 0.0, 0.0
+        self.quota, self.cpu, self.queued, self.ended = "", 0.0, 0.0, 0.0
 
     def _done(self, line: Mapping[str, Any], end: float) -> None:
         member, times = line["by"], line.get("times", {})

@@ -11,9 +11,9 @@ from artos.protocol.run_state import STOPPING
 from artos.protocol.usage import Usage
 from artos.protocol.views import Status
 from artos.runtime.control import announced
-from artos.system.blocked_time import BlockedTime
 from artos.system.signals import StopRequests, child_deaths
 from artos.system.snapshot import Snapshot
+from artos.system.thread_time import ThreadTime
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.provenance import differences
@@ -29,7 +29,7 @@ from head.run.wiring import connect
 from triggers.journal import Journal
 
 _LONG = 0.01
-"""Seconds for which writing records may keep the loop before the journal says so."""
+"""Seconds for which the loop may wait for records or a CPU before the journal says so."""
 
 
 class RunMembers(Processes, Protocol):
@@ -99,7 +99,7 @@ class Session:
         registration, before = prepared.registration, prepared.before
         self._folder, self._node, self._before = prepared.folder, prepared.node, before
         self._requests, self._view, self._members, self._clock = requests, view, members, clock
-        self._told = False
+        self._told, self._noted = False, ThreadTime.now()
         plan, node, folder = registration.plan, self._node, self._folder
         with ExitStack() as opened:
             opened.callback(members.kill)
@@ -176,12 +176,21 @@ class Session:
             self._told = True
             self._tell(STOPPING)
             self._view.note("stopping: running work is finished and saved (second signal: at once)")
-        blocked = BlockedTime() if self._recorder.due else None
+        began = ThreadTime.now() if self._recorder.due else None
         if self._recorder.update(self._view.show, self._view.due):
             with self._gaps.allowed("journal.jsonl"):
                 self._journal.flush()
-        if blocked and (seconds := blocked.seconds()) >= _LONG:
-            self._journal.blocked(self._clock.now(), seconds)
+        if began is not None:
+            self._note_delays(began)
+
+    def _note_delays(self, began: ThreadTime) -> None:
+        """Tell the journal how long the loop waited for CPUs, and for its records since then."""
+        ended, now = ThreadTime.now(), self._clock.now()
+        if (seconds := ended.since(began).blocked) >= _LONG:
+            self._journal.blocked(now, seconds)
+        if (seconds := ended.since(self._noted).queued) >= _LONG:
+            self._journal.queued(now, seconds)
+        self._noted = ended
 
     def _note_what_is_not_restored(self) -> None:
         if self._before is None:

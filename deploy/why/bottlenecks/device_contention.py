@@ -13,6 +13,9 @@ def look(run: Evidence) -> Finding | None:
     if share <= 0:
         return None
     priority = int(run.number("priority", 0.0)) + 1
-    figure = f"{share:.0%} of the time the learner waits for a device that others have"
+    whose = "the learner waits for a device that others have"
+    figure = f"{share:.0%} of the time {whose}, an update takes {run.update:.3g} s"
+    # Its turn comes when another one's update is over: half of one, if they take as long as its.
+    left = min(share, len(run.updates) * run.update / 2 / max(run.seconds, 1e-9))
     advice = (f"--priority {priority}", "one device more for `--devices` of the pool")
-    return Finding("device contention", without(share), figure, advice)
+    return Finding("device contention", without(share - left), figure, advice)

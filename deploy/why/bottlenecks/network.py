@@ -22,4 +22,4 @@ def look(run: Evidence) -> Finding | None:
     if not advice:
         return None
     figure = f"{share:.0%} of the time weights or rows are on their way between machines"
-    return Finding("network", gain, figure, tuple(advice))
+    return Finding("network", gain, figure, (" ".join(advice),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from deploy.why.bottlenecks.busy_machine import MUCH
 from deploy.why.evidence import Evidence, doubled, without
 from deploy.why.finding import Finding
 from deploy.why.history import HAND_OVER
@@ -20,7 +21,7 @@ def look(run: Evidence) -> Finding | None:
 
 def _rounds(run: Evidence) -> Finding | None:
     over = run.share(HAND_OVER)
-    if over <= _LITTLE:
+    if over <= _LITTLE or run.queued >= MUCH:
         return None
     times = doubled(min(_MOST, over / (1 - over) / _LITTLE))
     steps = run.steps * times

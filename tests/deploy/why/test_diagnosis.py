@@ -78,7 +78,7 @@ def named(
         (named(run_of(learn=1.0)), ("learner", "--set learners=2")),
         (
             named(run_of(over=0.4, far=True), {"wire_dtype": "float32"}),
-            ("network", "--set wire_dtype=bfloat16"),
+            ("network", "--set wire_dtype=bfloat16 --set max_lag=1"),
         ),
         (named(run_of(device=0.5)), ("device contention", "--priority 1")),
         (
@@ -107,6 +107,14 @@ def test_a_step_of_the_optimiser_on_few_rows_is_a_small_batch() -> None:
     found = findings(Evidence(run, settings, {"learner.update": REPLAY}, 2, steps=8, cpus=2))
     small = next(each for each in found if each.bottleneck == "small batch")
     assert small.advice == ("--set batch=64 --set ratio=16",)
+
+
+def test_on_a_busy_machine_hand_overs_say_nothing_of_the_batch() -> None:
+    run = run_of(sample=0.001, learn=0.001, over=0.02)
+    run.queued = 0.5 * run.ended
+    found = [each.bottleneck for each in findings(Evidence(run, {}, {}, 2, cpus=2))]
+    assert found[0] == "busy machine"
+    assert "small batch" not in found
 
 
 def test_a_run_that_is_as_fast_as_it_can_be_is_let_alone() -> None:

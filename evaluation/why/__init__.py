@@ -1,0 +1,1 @@
+"""Runs with a planted bottleneck each: whether `artos why` names it, and what its advice gains."""
