@@ -153,6 +153,7 @@ def test_what_is_imported_is_declared() -> None:
     extras = {
         "ale-py", "pycriu", "criu", "kubernetes", "minari", "prometheus_client", "pyyaml",
         "urllib3", "websockets",
+        "anyio", "starlette", "uvicorn",
     }  # fmt: skip
     declared = {
         re.match(r"[\w.-]+", each)[0].lower() for each in PROJECT["project"]["dependencies"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -342,6 +342,14 @@ class Stepper:
     def _of_episodes(self) -> tuple[str, ...]:
         lives = () if self._lives is None else ("_lives",)
         return ("ages", "configurations", "_returns", "_lengths", *lives)
+
+    def exchange_ended(self, ended: Sequence[list[Any]] = ()) -> tuple[list[Any], ...]:
+        """Take what was noted of episodes that ended since ``drain_episodes``, and note this."""
+        names = ("_done_returns", "_done_lengths", "_done_configurations", "_done_rows")
+        taken = tuple(getattr(self, name) for name in names)
+        for name, noted in zip(names, ended or ([], [], [], []), strict=True):
+            setattr(self, name, noted)
+        return taken
 
     def so_far(self, env: int) -> tuple[float, int]:
         """Raw return and length of the present episode of one environment."""

@@ -182,6 +182,10 @@ Envs = Annotated[int, table("environments an actor steps side by side")]
 Steps = Annotated[int, table("steps of each environment in a round")]
 ClipRewards = Annotated[bool | None, table("clip rewards to -1 ... 1; none: on Atari")]
 TerminalLives = Annotated[bool, table("a lost life ends the learner's episode (Atari)")]
+Agents = Annotated[
+    Literal["shared", "separate"],
+    table("who plays a game's agents: one policy all of them, or each its own, with a learner"),
+]
 Inference = Annotated[
     Literal["actor", "central"],
     table("who evaluates the policy: each actor by itself, or one server for all"),
@@ -240,6 +244,7 @@ class ActorCriticSettings(ActorSettings, kw_only=True, frozen=True):
     envs: Envs = 4
     clip_rewards: ClipRewards = None
     terminal_lives: TerminalLives = False
+    agents: Agents = "shared"
     inference: Inference = "actor"
     splits: Splits = 1
     answer_batch: AnswerBatch = 1

@@ -37,11 +37,15 @@ class Start(Message, frozen=True, tag=True):
 
 
 class Call(Message, frozen=True, tag=True):
-    """Run → executor: pass ``call`` on to the member once weights of ``version`` are there."""
+    """Run → executor: pass ``call`` on to the member once weights of ``version`` are there.
+
+    ``others`` are versions of other learners that are to be there, too, by the names of these.
+    """
 
     member: Member
     call: Invoke
     version: Version = -1
+    others: dict[Name, Version] = field(default_factory=dict)
 
 
 class End(Message, frozen=True, tag=True):

@@ -15,11 +15,12 @@ from artos.buffer.request_block import RequestSpec
 from artos.buffer.samplers.patterns import Draw
 from artos.buffer.shm_folder import PREFIX
 from artos.specs.actor_count import Actors, Manual
-from artos.specs.configuration import Changeable
+from artos.specs.configuration import MAX_LAG, Changeable
 from artos.specs.data import DataSet
 from artos.specs.elastic import Elastic
 from artos.specs.keys import (
     EVALUATION,
+    MODEL_PARAM,
     OTHER_VERSIONS,
     CheckpointSetting,
     DataKey,
@@ -178,6 +179,18 @@ class Plan(msgspec.Struct, frozen=True):
     def object_name(self, name: str) -> str:
         """What an object is called in events: those of the first learner have short names."""
         return name.removeprefix(f"{self.learner}/")
+
+    def weights_of(self, role: str, key: str = MODEL_PARAM) -> str:
+        """What the weights of a learner are called in events, if no other ``key`` is asked for.
+
+        Of who is no learner they are the first one's.
+        """
+        beside = key == MODEL_PARAM and role in self.learners[1:]
+        return f"{role}/{MODEL_PARAM}" if beside else key
+
+    def lag_setting(self, learner: str) -> str:
+        """What ``artos set`` calls how many versions old the rows may be that a learner uses."""
+        return MAX_LAG if learner == self.learner else f"{learner}.{MAX_LAG}"
 
     @property
     def every_object(self) -> dict[str, ObjectSpec]:

@@ -109,6 +109,11 @@ class RunMemory(Closing):
         read = (self.beside[name][MODEL] for name in self.plan.sent_learners[1:])
         return -1 if any(each.version < 0 for each in read) else self.weights.version
 
+    @property
+    def versions_beside(self) -> dict[str, int]:
+        """The newest version of each other learner of which actors here read something."""
+        return {name: self.beside[name][MODEL].version for name in self.plan.read_learners}
+
     def model_of(self, learner: str) -> ModelBlock:
         """The model block of a learner."""
         return self.beside.get(learner, self.model)

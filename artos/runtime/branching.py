@@ -155,7 +155,6 @@ class Branching:
     def _copied(self, order: Branch, held: dict[str, Any], turn: Turn) -> None:
         """Go on in a copy of an image."""
         self._let_go(held)
-        os.nice(_GENTLY)
         self._play(order, turn.number, streams_of(self._actor), turn.made)
 
     def reap(self) -> None:
@@ -199,7 +198,6 @@ class Branching:
         os.close(tell)
         with suppress(OSError):  # the machine may have lost one of them
             os.sched_setaffinity(0, order.cpus or (0,))
-        os.nice(_GENTLY)
         streams = streams_of(self._actor)
         gc.freeze()  # the collector need not touch, and so copy, what is shared
         running: dict[int, int] = {}
@@ -220,6 +218,7 @@ class Branching:
         who = self._context
         path = (who.actor, who.incarnation, who.plan.resumes, who.block.written, order.seed)
         seed = seed_of(who.plan.seed, *path, number)
+        os.nice(_GENTLY)
         try:
             seen = digest(self._actor, order.env)
             own_streams(seed)

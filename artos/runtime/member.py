@@ -50,6 +50,7 @@ from artos.protocol.invocations import (
     encode,
 )
 from artos.protocol.lag import Drawn
+from artos.runtime.taping import Cores, Tape
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, Learner, Wrote, fired_method
 from artos.specs.keys import PARAMS, READS, VERSION_KEY
@@ -61,7 +62,6 @@ if TYPE_CHECKING:  # with torch, which the learners of others do without
     from artos.runtime.device_meter import DeviceMeter
     from artos.runtime.other_learners import OtherLearners
     from artos.runtime.replica_group import ReplicaGroup
-    from artos.runtime.shared_cores import SharedCores
 
 MOST_EPISODES = 1000
 """Episodes a round reports, the newest: more of them would not fit a mailbox."""
@@ -258,8 +258,8 @@ class LearnerRole:
     """Runs a learner: hands it the claimed rows, publishes what it changed.
 
     Weights and optimiser state live in the model block: a learner that finds a published version
-    there goes on from that version, both after a crash and when a run is resumed. Rows are of
-    versions of its own if actors ``act`` with its weights.
+    there goes on from that version, both after a crash and when a run is resumed. Rows of the
+    blocks that are its ``own``, by default all, say by which of its versions they were made.
     """
 
     def __init__(
@@ -269,32 +269,36 @@ class LearnerRole:
         blocks: Mapping[int, ActorBlock],
         samplers: Mapping[str, Sampler] = MappingProxyType({}),
         meter: DeviceMeter | None = None,
-        cores: SharedCores | None = None,
+        cores: Cores | None = None,
         publisher: Publisher | None = None,
         group: ReplicaGroup | None = None,
         *,
-        acts: bool = True,
+        own: Mapping[int, ActorBlock] | None = None,
+        tape: Tape | None = None,
     ) -> None:
-        self._group = group
+        self._group, self._tape = group, tape or Tape()
         self._meter, self._cores = meter, cores
         self._publisher = publisher or Publisher(weights=model)
-        self._publisher.told = learner.version_published
+        self._publisher.tape = self._tape
+        if self._tape.tells:
+            self._publisher.told = learner.version_published
         self._learner, self._model, self._blocks = learner, model, blocks
         self._samplers = samplers
-        self._store, self._drawn = BatchStore(), Drawn()
+        self._store, self._drawn = BatchStore(), Drawn(self._tape.looked)
         self._changed: dict[str, float] = {}
-        for block in blocks.values() if acts else ():
+        for block in (blocks if own is None else own).values():
             block.drawn = self._drawn  # the lag of drawn rows is that of the policy that acted
         self._non_publishing = frozenset(learner.non_publishing)
         self.residency = learner.residency
         if group is not None:  # the others may be set up in another way than the first one
             group.agree(learner.live().values())
+        self._tape.begins(model)
         if model.version < 0:
             self._publisher.weights(learner.live())
             return
         model.restore(learner.live())
         learner.restored()
-        learner.version_published(model.version)
+        self._publisher.told(model.version)
 
     def _enter(self) -> None:
         if self.residency is not None:
@@ -326,7 +330,8 @@ class LearnerRole:
         return self._model.version
 
     def close(self) -> None:
-        """Nothing to close: all state is in the model block."""
+        """Close the tape; all other state is in the model block."""
+        self._tape.close()
 
     def _change(self, settings: Mapping[str, float]) -> None:
         """Have the learner go on with what was changed since its last invocation."""
@@ -349,6 +354,7 @@ class LearnerRole:
         if self._cores is not None:
             self._cores.begin()
         self._enter()
+        self._tape.called(call)
         self._change(call.settings)
         self._drawn.begin(self._model.version)
         batch: Batch | EpisodeBatch | DrawnBatch | None = None
@@ -365,6 +371,7 @@ class LearnerRole:
         except NothingToSample as nothing:
             version, stale = self._model.version, self._drawn.stale
             return Done(call.firing, version, stale=stale, nothing=str(nothing))
+        self._tape.learns(self._learner, batch, call)
         told = fired_method(self._learner, call.method)(batch, call) or {}
         metrics = {name: float(value) for name, value in told.items()}  # also of numpy or torch
         for name, value in metrics.items():

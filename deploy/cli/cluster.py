@@ -159,7 +159,12 @@ def _add_head(parser: Parser) -> None:
     parser.add_argument("--keys", type=Path, metavar="DIR", help="default: $ARTOS_KEYS")
 
 
-def _head_of(options: argparse.Namespace, *, patient: bool = True) -> HeadClient:
+def head_of(options: argparse.Namespace, *, patient: bool = True) -> HeadClient:
+    """The head that is named by flags or the environment.
+
+    Raises:
+        Refused: none is named, or no keys are.
+    """
     from deploy.client.head_client import HeadClient  # noqa: PLC0415
 
     head = options.head or os.environ.get("ARTOS_HEAD")
@@ -179,7 +184,7 @@ def runs_of(
     here = options.runs or is_run(Path(run)) or not os.environ.get("ARTOS_HEAD")
     if options.head is None and here:
         return LocalRuns(options.runs or Path("runs"))
-    return _head_of(options, patient=patient)
+    return head_of(options, patient=patient)
 
 
 def submit_run(options: argparse.Namespace) -> int:
@@ -202,7 +207,7 @@ def submit_run(options: argparse.Namespace) -> int:
         raise Refused(
             ["--resume takes no workload, --run-dir, --where or --packages: the run has its own"]
         )
-    with _head_of(options) as client:
+    with head_of(options) as client:
         sent = submit.submit(client, wanted)
         if not options.wait:
             said = f"submitted {sent['run']}; its folder on the head: {sent['folder']}"
@@ -301,7 +306,7 @@ def stop_run(options: argparse.Namespace) -> int:
 
 def drain_node(options: argparse.Namespace) -> int:
     """``artos drain``: move the actors of a node to other nodes."""
-    with _head_of(options) as client:
+    with head_of(options) as client:
         answer = client.drain(options.node)
     text = (
         f"{answer['actors']} actors of {answer['node']} move to other nodes; it gets no new actors"
@@ -312,7 +317,7 @@ def drain_node(options: argparse.Namespace) -> int:
 
 def undrain_node(options: argparse.Namespace) -> int:
     """``artos undrain``: place actors on a drained node again."""
-    with _head_of(options) as client:
+    with head_of(options) as client:
         answer = client.undrain(options.node)
     _show(options, answer, f"{answer['node']} gets actors again")
     return ExitStatus.DONE
@@ -326,7 +331,7 @@ def get_run(options: argparse.Namespace) -> int:
     def text(fetched: Fetched) -> str:
         return f"{fetched.files} files, {fetched.bytes / 1e6:,.1f} MB, came into {fetched.folder}"
 
-    with _head_of(options) as client:
+    with head_of(options) as client:
         target = options.folder or Path(options.run).name
         if options.follow:
             say = (lambda fetched: None) if options.json else (lambda f: to_stderr(text(f)))

@@ -34,19 +34,19 @@ class Still(gym.Env[np.ndarray[Any, Any], np.ndarray[Any, Any]]):
 
 
 def algorithms(library: str, threads: int) -> dict[str, Any]:
-    """DQN and SAC of the library, which will compute with these threads."""
+    """DQN, PPO and SAC of the library, which will compute with these threads."""
     if library == "sbx":
         many = "true" if threads > 1 else "false"
         os.environ["XLA_FLAGS"] = (  # before JAX is imported
             f"--xla_cpu_multi_thread_eigen={many} intra_op_parallelism_threads={threads}"
         )
-        from sbx import DQN, SAC  # noqa: PLC0415
+        from sbx import DQN, PPO, SAC  # noqa: PLC0415
     else:
         import torch  # noqa: PLC0415
-        from stable_baselines3 import DQN, SAC  # noqa: PLC0415
+        from stable_baselines3 import DQN, PPO, SAC  # noqa: PLC0415
 
         torch.set_num_threads(threads)
-    return {"dqn": DQN, "sac": SAC}
+    return {"dqn": DQN, "ppo": PPO, "sac": SAC}
 
 
 def model_of(library: str, threads: int) -> Any:

@@ -160,11 +160,11 @@ def last_status(path: Path) -> Status | None:
             lines = file.read()
         lines = lines[: lines.rfind(b"\n") + 1].rstrip(b"\n").rpartition(b"\n")[2]
         text = (header + lines).decode()
-        return next(map(_status_of, csv.DictReader(io.StringIO(text), restkey="")), None)
+        return next(map(status_of, csv.DictReader(io.StringIO(text), restkey="")), None)
 
 
-def _status_of(row: Row) -> Status:
-    """The inverse of ``flatten``."""
+def status_of(row: Row) -> Status:
+    """The inverse of ``flatten``, of a row with cells as text."""
     there = (name for name in FIXED if name in row or name in _ALWAYS)
     # An actor of a user's own may have no environment; no other text is ever empty.
     fields: dict[str, Any] = {name: row[name] or ("" if name == "env" else None) for name in there}

@@ -47,6 +47,9 @@ HERE: dict[str, tuple[str, ...]] = {
     "trace": ("learned",),
     "metrics": (),
     "why": ("learned",),
+    "replay": ("recorded",),
+    "plot": ("learned",),
+    "report": ("learned",),
 }
 """Commands that are to be had without a cluster."""
 OF_A_CLUSTER = {
@@ -60,9 +63,12 @@ OF_A_CLUSTER = {
     "sweep",
     "up",
     "down",
+    "track",
 }
-"""What these print is parsed in tests of daemons, sweeps, branches and engines, and there only."""
+"""What these print is parsed in tests of daemons, sweeps, branches, engines and trackers only."""
 DAEMONS = {"head", "worker"}
+SERVERS = {"dashboard"}
+"""What these print is parsed in their own tests."""
 OTHERS = {"setup", "completion"}
 """They print no result of their own, as the README says."""
 
@@ -87,7 +93,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_no_command_lacks_it(capsys: pytest.CaptureFixture[str]) -> None:
     commands = set(re.findall(r"^    ([a-z]+)(?: |$)", said("", capsys), re.MULTILINE)) - OTHERS
-    assert commands == {*HERE, *OF_A_CLUSTER, *DAEMONS}
+    assert commands == {*HERE, *OF_A_CLUSTER, *DAEMONS, *SERVERS}
     lacking = [command for command in commands if "--json" not in said(command, capsys)]
     assert lacking == []
 
@@ -110,8 +116,12 @@ def test_what_is_printed_is_json(
         (home / "rewards.py").write_text("def none(rows):\n    return 0 * rows['rewards']\n")
         rows = {"rewards": np.ones(2), "valid": np.ones(2, bool), "ages": np.arange(2)}
         np.savez(home / "demos.npz", **rows)
-    if command in ("eval", "record", "trace", "why"):
+    if command in ("eval", "record", "trace", "why", "plot", "report"):
         assert main(["run", "ppo", *LEARNED]) == 0
+        capsys.readouterr()
+    if command == "replay":
+        words = ["run", "ppo", "--env", "CartPole-v1", "--total-steps", "512", "--json"]
+        assert main([*words, "--run-dir", "runs/recorded"]) == 0
         capsys.readouterr()
     try:
         status = main([command, *HERE[command], "--json"])

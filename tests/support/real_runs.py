@@ -43,18 +43,20 @@ class Outcome:
 
 
 class Artos:
-    """One `artos` process; ``within`` is a command that runs it."""
+    """One `artos` process; ``within`` is a command that runs it, ``typed`` what it is told."""
 
     def __init__(
         self, folder: Path, arguments: tuple[object, ...], *, within: Sequence[str] = (),
-        **environment: str,
+        typed: str = "", **environment: str,
     ) -> None:  # fmt: skip
         # Files, not pipes: a child that outlived its parent must not keep a reader waiting.
         self._out, self._err = folder / "stdout.txt", folder / "stderr.txt"
-        with self._out.open("w") as out, self._err.open("w") as err:
+        told = folder / "stdin.txt"
+        told.write_text(typed)
+        with self._out.open("w") as out, self._err.open("w") as err, told.open() as stdin:
             self.process = subprocess.Popen(
                 [*within, sys.executable, "-P", "-m", "deploy.cli", *map(str, arguments)],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=folder,
+                stdin=stdin, stdout=out, stderr=err, cwd=folder,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment},
                 start_new_session=True,
             )  # fmt: skip

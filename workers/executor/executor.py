@@ -49,15 +49,21 @@ _NEWS_SECONDS = 5.0
 
 
 class VersionGate:
-    """Holds a call back until ``version()`` says that its weights, or any at all, are here."""
+    """Holds a call back until its weights, or any at all, are here.
+
+    ``version()`` says which there are, and ``beside()`` which of other learners, by name.
+    """
 
     # Whether an actor binds newer weights is decided once, by ``Binding`` in the run process. When
     # it can is only known here: weights come to a node by another way than calls, and may be later.
 
     def __init__(
-        self, version: Callable[[], int], passers: Mapping[Member, MessagePasser[Invoke]]
+        self,
+        version: Callable[[], int],
+        passers: Mapping[Member, MessagePasser[Invoke]],
+        beside: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
-        self._version, self._passers = version, passers
+        self._version, self._passers, self._beside = version, passers, beside
         self._waiting: dict[Member, deque[Call]] = {}
 
     def send(self, call: Call) -> None:
@@ -79,8 +85,12 @@ class VersionGate:
         return member in self._waiting
 
     def _let_pass(self, member: Member) -> None:
-        calls, here = self._waiting[member], self._version()
-        while calls and here >= max(0, calls[0].version):
+        calls, here, beside = self._waiting[member], self._version(), self._beside()
+        while (
+            calls
+            and here >= max(0, calls[0].version)
+            and all(beside.get(name, least) >= least for name, least in calls[0].others.items())
+        ):
             self._passers[member].pass_message(calls.popleft().call)
         if not calls:
             del self._waiting[member]
@@ -104,7 +114,9 @@ class Executor(Loop):
         self._actors = build(node, Path(order.images), self._mail, clock, cpus=order.cpus)
         self._actors.limit_slots(order.assign.slots)
         self._reread: Callable[[], ExecutorOrder] | None = None
-        self._gate = VersionGate(lambda: node.version, self._actors.passers)
+        self._gate = VersionGate(
+            lambda: node.version, self._actors.passers, lambda: node.versions_beside
+        )
         self._migration = Migration(
             self._actors, self._tell, self.child_ended, self._arrived, clock
         )

@@ -48,6 +48,10 @@ class Bookkeeper(Protocol):
     def published(self) -> int:
         """The newest policy version that actors can have, whether or not it is announced yet."""
 
+    @property
+    def published_beside(self) -> dict[str, int]:
+        """The same of each other learner of which actors read something, by name."""
+
     def place_anew(self, actor: int, term: int, committed: int, node: str) -> int:
         """The actor leaves its place; returns the first row of its next place."""
 
@@ -78,7 +82,9 @@ class RemoteActors:
         self._tell_terms, self._bundles = terms, bundles
         self.passers = {
             Member(ACTORS, actor): ActorPlacement(
-                block, steering, lambda: self._bookkeeper.published
+                block,
+                steering,
+                lambda: (self._bookkeeper.published, self._bookkeeper.published_beside),
             )
             for actor, block in blocks.items()
         }

@@ -280,8 +280,8 @@ ODD = '"odd.update": DataKeyTrigger(("odd", "rewards"), n=2, size=8),'
         (
             GOOD,
             '"odd.update": DataKeyTrigger(("odd", "rewards"), n=2, size=8, max_lag=1), '
-            '"watch.look": CountTrigger(9),',
-            ["max_lag counts versions of the even"],
+            '"watch.look": DataKeyTrigger(("odd",), size=8, max_lag=1),',
+            ["actors do not wait for versions of the odd", "counts versions of the watch, and no"],
         ),
         (
             'learner=Policy("even", 1, 0.1), learners={"learner": Watcher(), "actors": Watcher(), '
