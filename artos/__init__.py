@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from artos.actors.agents import AgentsActor
     from artos.actors.asking import AskingActor
+    from artos.actors.branches import BranchingActor
     from artos.actors.casting import Past
     from artos.actors.context import ActorContext
     from artos.actors.rollout import RolloutActor
@@ -104,6 +105,7 @@ __all__ = [
     "ArtosError",
     "AskingActor",
     "Batch",
+    "BranchingActor",
     "ByPart",
     "Changeable",
     "Claim",
@@ -207,6 +209,7 @@ _MODULES = {
     "AdvantageCache": "artos.learners.advantage_cache",
     "RMSprop": "artos.learners.optimisers",
     "PrioritisedSampler": "artos.buffer.samplers.prioritised",
+    "BranchingActor": "artos.actors.branches",
     "RolloutActor": "artos.actors.rollout",
     "ScalingPolicy": "artos.scaling.policy",
     "Observation": "artos.scaling.policy",

@@ -465,6 +465,14 @@ class NotRunning(ArtosError):
         super().__init__(f"there is no live run in {run}: give the folder of a live run")
 
 
+class NotBranched(ArtosError):
+    """The episode of an actor cannot be continued beside it. ``why`` says what to do."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"the episode cannot be branched: {why}")
+
+
 class CannotReturn(ArtosError):
     """The device has no room for what was parked, which stays in the host's memory."""
 
@@ -478,11 +486,14 @@ class CannotReturn(ArtosError):
 
 
 class NotPinned(ArtosError):
-    """A process is not on its slot's CPU. ``found`` maps each thread to the CPUs it may run on."""
+    """A process is not on its slot's CPUs. ``found`` maps each thread to those it may run on.
 
-    def __init__(self, pid: int, wanted: int, found: Mapping[int, str]) -> None:
+    They are written as the kernel lists CPUs: ``0-2,7``.
+    """
+
+    def __init__(self, pid: int, wanted: str, found: Mapping[int, str]) -> None:
         self.pid, self.wanted, self.found = pid, wanted, dict(found)
-        elsewhere = {thread: cpus for thread, cpus in self.found.items() if cpus != str(wanted)}
+        elsewhere = {thread: cpus for thread, cpus in self.found.items() if cpus != wanted}
         what = "; ".join(f"thread {thread} may run on {cpus}" for thread, cpus in elsewhere.items())
         super().__init__(
             f"process {pid} is not pinned to CPU {wanted}: {what or 'it is gone'}: `artos doctor` "

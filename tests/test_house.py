@@ -151,7 +151,9 @@ def test_what_is_imported_is_declared() -> None:
     """Where it is imported at the top of a module, as what ``pip install artos`` brings."""
     known = importlib.metadata.packages_distributions()
     extras = {
-        "ale-py", "pycriu", "criu", "kubernetes", "minari", "pyyaml", "urllib3", "websockets",
+        "ale-py", "pycriu", "criu", "kubernetes", "minari", "prometheus_client", "pyyaml",
+        "urllib3", "websockets",
+        "anyio", "starlette", "uvicorn",
     }  # fmt: skip
     declared = {
         re.match(r"[\w.-]+", each)[0].lower() for each in PROJECT["project"]["dependencies"]
@@ -179,7 +181,7 @@ def test_every_trigger_is_public() -> None:
 
     ours = [path for path in sources("triggers") if path.parent.name == "triggers"]
     for module in (importlib.import_module(name_of(path)) for path in ours):
-        for name, value in vars(module).items():
+        for name, value in [*vars(module).items()]:
             if isinstance(value, type) and issubclass(value, triggers.Trigger):
                 assert name in triggers.__all__ or name.startswith("_")
 

@@ -68,6 +68,8 @@ class Trigger(ABC):
     """What paces the rounds that it claims; shared with the code that grants rounds."""
     limit: Limit | None = None
     """What paces the rounds of a ``RoundTrigger`` in its table."""
+    by_rounds: bool = False
+    """Whether it counts the rounds that versions let actors sample, so that none must get lost."""
     sets: tuple[float, ...] = ()
     """The values that a setting takes on when it fires, one after the other."""
 

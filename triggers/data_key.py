@@ -88,7 +88,7 @@ class DataKeyTrigger(Trigger):
             return self.limit.check(event)
         match event:
             case Arrived():
-                self._supply(event.actor).add(event.written, event.version)
+                self._supply(event.actor).arrived(event, self.object_key)
                 self._mark(event.actor)
             case Rewound():
                 self._supply(event.actor).rewind(event.rows)
@@ -116,9 +116,7 @@ class DataKeyTrigger(Trigger):
     def words(self) -> str:
         """Rows, keys, actors and their lag."""
         who = "all actors" if self.n is None else plural(self.n, "actor")
-        bound = ""
-        if self.max_lag is not None:
-            bound = f", at most {plural(self.max_lag, 'version')} old"
+        bound = "" if self.max_lag is None else f", at most {plural(self.max_lag, 'version')} old"
         if self.episodes is not None:
             return f"{plural(self.episodes, 'whole episode')} in {short(self.keys)}{bound}"
         return f"{self.size} rows of {short(self.keys)} from {who}{bound}"
@@ -139,9 +137,10 @@ class DataKeyTrigger(Trigger):
         return WITHOUT_ROWS.get(parsed(target).role, "")
 
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
-        """A window, if updates take rounds of only some of the actors."""
+        """Whose versions count; and a window, if updates take rounds of only some actors."""
+        self.object_key = plan.weights_of(parsed(target).role, self.object_key)
         if self.limit is not None:
-            self.limit.target = target
+            self.limit.complete(target, self.object_key)
         if self.n is None or self.max_lag is None or paced(plan, table) is not self:
             return
         if is_of_some(plan, self.demand):
@@ -218,7 +217,5 @@ class DataKeyTrigger(Trigger):
         return Firing(claims=tuple(claims), keys=self.keys, version=self._version)
 
     def _is_stale(self, actor: int) -> bool:
-        if self.max_lag is None:
-            return False
-        when_consumed = self._version + self._ahead
-        return when_consumed - self._supply(actor).oldest_version > self.max_lag
+        when_consumed = self._version + self._ahead - self._supply(actor).oldest_version
+        return self.max_lag is not None and when_consumed > self.max_lag

@@ -38,6 +38,7 @@ class Arrived(msgspec.Struct, frozen=True):
     actor: int
     written: Mapping[str, int]
     version: int = 0
+    versions: Mapping[str, int] = {}  # of other learners' weights that acted, by their keys
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -53,6 +54,7 @@ class Ended(msgspec.Struct, frozen=True):
     stop: int
     version: int = 0
     whole: bool = True
+    versions: Mapping[str, int] = {}
 
 
 class Rewound(msgspec.Struct, frozen=True):

@@ -28,7 +28,8 @@ MOST_BYTES = 64 << 20
 """As long as a journal gets before it becomes a part."""
 _MOST_HELD, _MOST_KEPT = 1_000, 100_000
 """Most lines in memory before a write, and while writing fails."""
-_LONGEST_LINE = 16 << 20
+LONGEST_LINE = 16 << 20
+"""Bytes; a longer one is damaged."""
 _NUMBER = "line"
 """Field of the first line after a part: without it, nobody would notice that the part is gone."""
 
@@ -106,6 +107,7 @@ class Journal:
         line["start"] = ready.start
         line |= dict(zip(("from", "to"), ready.moved, strict=False))
         line |= {"device": ready.device} if ready.device else {}
+        line |= {"incarnation": ready.incarnation} if ready.incarnation else {}
         self.write(line | ({"anew": True} if seconds is None else {"seconds": round(seconds, 6)}))
 
     def blocked(self, now: float, seconds: float) -> None:
@@ -191,27 +193,37 @@ def read(path: Path, since: int = 0) -> Iterator[dict[str, Any]]:
     Raises:
         JournalDamaged: a file is missing, or cannot be read or understood.
     """
-    decode, name = msgspec.json.Decoder(dict[str, Any]).decode, path
-    try:
+    decode = msgspec.json.Decoder(dict[str, Any]).decode
+    with reading_journal(path):
         at, more = since, True
         if since < 0:
             with _holding(path, sys.maxsize) as held:
                 at = max(0, held.first + whole_lines(held.file)[0] + since)
         while more:
-            with _holding(path, at) as held:
-                name = held.name
+            with _holding(path, at) as held, reading_journal(held.name):
                 for number, line in held.lines():
                     if number >= at and line.strip():
                         yield _checked(decode(line), number)
                     at = max(at, number + 1)
                 # The journal's own file may have become a part while it was read.
                 more = held.end is not None or any(x.first == held.first for x in parts(path))
+
+
+@contextmanager
+def reading_journal(file: Path) -> Iterator[None]:
+    """Turn errors in this block, which reads a journal's ``file``, into ``JournalDamaged``.
+
+    Raises:
+        JournalDamaged: it is missing, or cannot be read or understood.
+    """
+    try:
+        yield
     except OSError as error:
         why = f"it cannot be read: {error.strerror or error}"
-        raise JournalDamaged(error.filename or str(name), why) from error
+        raise JournalDamaged(error.filename or str(file), why) from error
     except (EOFError, RuntimeError, *UNREADABLE) as error:
         why = f"it is damaged ({error}): restore it from a copy"
-        raise JournalDamaged(str(name), why) from error
+        raise JournalDamaged(str(file), why) from error
 
 
 @dataclass(frozen=True)
@@ -226,10 +238,10 @@ class _Held:
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Its whole lines by number; EOFError where these are not as many as it must have."""
         number = self.first
-        while (line := self.file.readline(_LONGEST_LINE)).endswith(b"\n"):
+        while (line := self.file.readline(LONGEST_LINE)).endswith(b"\n"):
             yield number, line
             number += 1
-        if len(line) == _LONGEST_LINE or self.end not in {None, number}:
+        if len(line) == LONGEST_LINE or self.end not in {None, number}:
             raise EOFError(f"it has {number - self.first:,} whole lines")
 
 
@@ -243,9 +255,7 @@ def _checked(line: dict[str, Any], number: int) -> dict[str, Any]:
 def _holding(path: Path, at: int) -> Iterator[_Held]:
     """The file that has line ``at``, or will have it."""
     with ExitStack() as stack:
-        own, found = _own(stack, path), parts(path)
-        while own and not _is_still(path, own):  # it became a part between these two looks
-            own, found = _own(stack, path), parts(path)
+        own, found = own_and_parts(stack, path)
         if found and at < found[-1].end:
             before, part = next((b, p) for b, p in pairwise([None, *found]) if p and at < p.end)
             if part.first > at:  # the part with this line is missing: opening it says so
@@ -256,6 +266,18 @@ def _holding(path: Path, at: int) -> Iterator[_Held]:
             yield _Held(path, file, found[-1].end if found else 0)
         else:  # the run was killed, or looked at, between the end of a part and the next line
             yield _Held(path, io.BytesIO(), found[-1].end)
+
+
+def own_and_parts(stack: ExitStack, path: Path) -> tuple[BinaryIO | None, list[Part]]:
+    """A journal's own file, opened, if there is one, and the parts that come before it.
+
+    Raises:
+        OSError: the file cannot be read, or its folder cannot.
+    """
+    own, found = _own(stack, path), parts(path)
+    while own and not _is_still(path, own):  # it became a part between these two looks
+        own, found = _own(stack, path), parts(path)
+    return own, found
 
 
 def _own(stack: ExitStack, path: Path) -> BinaryIO | None:

@@ -18,7 +18,7 @@ import lz4.frame
 from artos.system.durable import sync_folder
 from artos.system.regular_file import opened
 
-_PACKED = ".lz4"
+_PACKED, _MAGIC = ".lz4", b"\x04\x22\x4d\x18"
 PIECE = 256 << 10
 """Bytes that are packed in a step: half a millisecond's work."""
 _BLOCK = 64 << 10  # that is unpacked at a time
@@ -31,7 +31,8 @@ class Part:
     """Lines ``first`` to ``end`` (exclusive, counted from 0) of a journal; no more are appended.
 
     They are in the file ``plain``, or ``packed`` beside it. Both are there if their packer was
-    killed just before it removed the plain one: they say the same.
+    killed just before it removed the plain one: they say the same. What is packed can be unpacked
+    from the middle: its blocks do not need each other.
     """
 
     first: int
@@ -56,25 +57,36 @@ class Part:
 
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
-        """Open the file that they are in for reading, even if they are packed meanwhile.
+        """Open what is in the file that they are in, even if they are packed meanwhile.
 
         Raises:
             OSError: it is not there, cannot be read, or is something else than a file.
         """
+        with self.stored() as file:
+            yield _unpacking(file) if is_packed(file) else file
+
+    @contextmanager
+    def stored(self) -> Iterator[BinaryIO]:
+        """Open that file as it is stored; raises what ``opened`` raises."""
         with ExitStack() as stack:
             yield self._enter(stack)
 
     def _enter(self, stack: ExitStack) -> BinaryIO:
         with suppress(FileNotFoundError):
-            return _unpacking(stack, self.packed)
+            return stack.enter_context(opened(self.packed))
         with suppress(FileNotFoundError):
             return stack.enter_context(opened(self.plain))
-        return _unpacking(stack, self.packed)  # it was packed between these two looks
+        # It was packed between these two looks.
+        return stack.enter_context(opened(self.packed))
 
 
-def _unpacking(stack: ExitStack, packed: Path) -> BinaryIO:
-    frame = lz4.frame.open(stack.enter_context(opened(packed)))
-    return io.BufferedReader(cast(io.RawIOBase, frame), _BLOCK)
+def is_packed(file: BinaryIO) -> bool:
+    """Whether a part's file, as it is stored, is a frame of LZ4."""
+    return os.pread(file.fileno(), len(_MAGIC), 0) == _MAGIC
+
+
+def _unpacking(file: BinaryIO) -> BinaryIO:
+    return io.BufferedReader(cast(io.RawIOBase, lz4.frame.open(file)), _BLOCK)
 
 
 def parts(journal: Path) -> list[Part]:
@@ -110,7 +122,9 @@ def packing(journal: Path, unpacked: deque[Part]) -> Generator[None]:
     while True:
         if unpacked:
             part, draft = unpacked.popleft(), _draft(journal)
-            frame = lz4.frame.LZ4FrameCompressor(content_checksum=True)
+            frame = lz4.frame.LZ4FrameCompressor(
+                block_size=lz4.frame.BLOCKSIZE_MAX256KB, block_linked=False, content_checksum=True
+            )
             try:
                 draft.unlink(missing_ok=True)
                 try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from triggers.base import Demand, Trigger
@@ -47,12 +47,6 @@ def max_lags(table: Mapping[str, Trigger]) -> list[tuple[str, int, int]]:
     ]
 
 
-def bounds_lag(trigger: Trigger) -> bool:
-    """Whether it limits how old the rows are that it hands over or has drawn."""
-    asks = (each for part in trigger.parts() for each in (part.demand, part.draw))
-    return any(each is not None and each.max_lag is not None for each in asks)
-
-
 def lag_of(part: Trigger) -> int | None:
     """Most versions that the rows it hands over may be old; None if nothing bounds that."""
     if part.demand is not None:
@@ -60,12 +54,21 @@ def lag_of(part: Trigger) -> int | None:
     return part.draw.max_lag if part.draw is not None else None
 
 
-def lead(table: Mapping[str, Trigger]) -> int:
-    """Rounds actors may be ahead of the learner: the tightest ``max_lag`` of the table.
+def bounded(plan: Plan, table: Mapping[str, Trigger]) -> list[str]:
+    """The learners whose rows may not be older than a ``max_lag`` of the table."""
+    parts = ((parsed(target).role, part) for target, t in table.items() for part in t.parts())
+    found = {role for role, part in parts if lag_of(part) is not None}
+    return [name for name in plan.learners if name in found]
 
-    Without any ``max_lag`` sampling and learning alternate, as on-policy algorithms expect.
+
+def lead(table: Mapping[str, Trigger], most: Mapping[str, int] = MappingProxyType({})) -> int:
+    """Rounds actors may be ahead of the learners: the tightest ``max_lag`` of the table.
+
+    What ``most`` says of a learner takes the place of its own. Without any ``max_lag`` sampling
+    and learning alternate, as on-policy algorithms expect.
     """
-    return min((versions for _, _, versions in max_lags(table)), default=0)
+    found = (most.get(parsed(target).role, lag) for target, _, lag in max_lags(table))
+    return min(found, default=0)
 
 
 def rows_ahead(plan: Plan, table: Mapping[str, Trigger], lag: int) -> int:
@@ -79,10 +82,14 @@ def rows_ahead(plan: Plan, table: Mapping[str, Trigger], lag: int) -> int:
     return -(-rows // plan.steps) * plan.steps
 
 
-def drawn_lag(table: Mapping[str, Trigger]) -> float:
-    """Most versions that rows may be old when they are drawn; infinite if nothing bounds it."""
-    lags = (part.draw.max_lag for part in parts_of(table) if part.draw is not None)
-    return min((lag for lag in lags if lag is not None), default=math.inf)
+def drawn_lags(table: Mapping[str, Trigger]) -> dict[str, int]:
+    """Most versions that rows may be old when they are drawn, by learner, where that is bounded."""
+    found: dict[str, int] = {}
+    for draw in (part.draw for part in parts_of(table) if part.draw is not None):
+        if draw.max_lag is not None:
+            role = parsed(draw.target).role
+            found[role] = min(draw.max_lag, found.get(role, draw.max_lag))
+    return found
 
 
 def non_publishing_targets(plan: Plan) -> frozenset[str]:
@@ -92,26 +99,44 @@ def non_publishing_targets(plan: Plan) -> frozenset[str]:
     )
 
 
-def paced(plan: Plan, table: Mapping[str, Trigger]) -> Trigger | None:
-    """The only trigger of the policy's updates, if it is the only one and bounds its rows' lag."""
+def _claiming(plan: Plan, table: Mapping[str, Trigger], learner: str) -> Trigger | None:
+    """The trigger that claims the rows of a learner's updates, if it is the only one."""
     prepare = non_publishing_targets(plan)
     claiming = [
         part
         for target, trigger in table.items()
-        if parsed(target).role == plan.learner and target not in prepare
+        if parsed(target).role == learner and target not in prepare
         for part in trigger.parts()
         if part.demand is not None
     ]
-    if len(claiming) != 1 or claiming[0].demand is None or claiming[0].demand.max_lag is None:
-        return None
-    return claiming[0]
+    return claiming[0] if len(claiming) == 1 else None
+
+
+def paced(plan: Plan, table: Mapping[str, Trigger]) -> Trigger | None:
+    """The only trigger of the policy's updates, if it is the only one and bounds its rows' lag."""
+    part = _claiming(plan, table, plan.learner)
+    return part if part is not None and lag_of(part) is not None else None
 
 
 def in_step(plan: Plan, table: Mapping[str, Trigger]) -> bool:
-    """Whether each version is made of one round of every actor."""
-    part = paced(plan, table)
-    demand = part.demand if part is not None else None
-    return demand is not None and demand.n in (None, plan.actors) and demand.size == plan.steps
+    """Whether each version is made of one round of every actor.
+
+    Those of the policy, of learners with a ``max_lag``, and those that sampling waits for.
+    """
+    awaited = {
+        plan.object_name(part.cadence.key)
+        for target, trigger in table.items()
+        if parsed(target).samples
+        for part in trigger.parts()
+        if part.cadence is not None
+    }
+    names = {name for name in plan.learners if plan.weights_of(name) in awaited}
+    for name in names | {plan.learner, *bounded(plan, table)}:
+        part = _claiming(plan, table, name)
+        demand = part.demand if part is not None else None
+        if demand is None or demand.n not in (None, plan.actors) or demand.size != plan.steps:
+            return False
+    return True
 
 
 def is_of_some(plan: Plan, demand: Demand) -> bool:

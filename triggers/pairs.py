@@ -60,17 +60,34 @@ class And(_Pair):
     )
     _word, _sign = "and", "&"
 
+    @property
+    def by_rounds(self) -> bool:  # type: ignore[override]  # known once its sides are complete
+        """Both grant rounds by versions: actors sample as many as both of them let them."""
+        return self.left.by_rounds and self.right.by_rounds
+
     def check(self, event: Event, now: float) -> Firing | None:
         """Latch either side; fire once both are latched."""
         # A side that is already satisfied must still see events, or it would lose count of them.
+        by_rounds = self.by_rounds
         for side, trigger in enumerate((self.left, self.right)):
             held, more = self._held[side], trigger.check(event, now)
-            self._held[side] = plus(held, more) if held and more else held or more
+            if held and more:
+                rounds = held.rounds + more.rounds if by_rounds else 0
+                more = plus(held, more)
+                more = _of_rounds(more, rounds) if by_rounds else more
+            self._held[side] = more or held
         first, second = self._held
         if first is None or second is None:
             return None
-        self._held = [None, None]
-        return meet(first, second)
+        self._held, both = [None, None], meet(first, second)
+        if by_rounds:
+            both = _of_rounds(both, min(first.rounds, second.rounds))
+            left = (each.rounds - both.rounds for each in (first, second))
+            self._held = [
+                _of_rounds(each, rounds) if rounds else None
+                for each, rounds in zip((first, second), left, strict=True)
+            ]
+        return both
 
     @property
     def always_claims(self) -> bool:
@@ -115,6 +132,10 @@ def plus(firing: Firing, later: Firing) -> Firing:
     if firing.actors is not None and later.actors is not None:
         either = tuple(dict.fromkeys(firing.actors + later.actors))
     return _merged(firing, later, either)
+
+
+def _of_rounds(firing: Firing, rounds: int) -> Firing:
+    return msgspec.structs.replace(firing, rounds=rounds)
 
 
 def meet(one: Firing, other: Firing) -> Firing:

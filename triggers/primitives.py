@@ -46,6 +46,7 @@ class ObjectKeyTrigger(Trigger):
     _lead: int = field(init=False, repr=False, compare=False, default=0)
     _ahead: int = field(init=False, repr=False, compare=False, default=0)
     _paced: bool = field(init=False, repr=False, compare=False, default=False)
+    by_rounds: bool = field(init=False, repr=False, compare=False, default=False)
     _in_step: bool = field(init=False, repr=False, compare=False, default=False)
     _random: random.Random = field(
         init=False, repr=False, compare=False, default_factory=random.Random
@@ -72,10 +73,11 @@ class ObjectKeyTrigger(Trigger):
 
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """Where the weights fire sampling, actors may be as far ahead as lags allow."""
-        self.key = plan.object_name(self.key)
-        if parsed(target).samples and self.key == MODEL_PARAM:
+        self.key, weights = plan.object_name(self.key), {*map(plan.weights_of, plan.learners)}
+        if parsed(target).samples and self.key in weights:
             self._lead = max(self.lead, lead(table))
-            self._paced, self._in_step = True, self.every == 1 and in_step(plan, table)
+            self._paced, self.by_rounds = True, self.probability is None
+            self._in_step = self.every == 1 and in_step(plan, table)
 
     def bound(self, max_lag: int, lead: int) -> None:
         """Rounds that it fires are so many more or fewer."""

@@ -10,6 +10,7 @@ import msgspec
 
 from artos.buffer.samplers.patterns import Claiming, Draw, Pattern
 from artos.runs.plan import Plan
+from artos.specs.keys import MODEL_PARAM
 from triggers.base import Trigger
 from triggers.checks import counts, short, unknown_data
 from triggers.draws import ample_slack, draw_faults
@@ -102,6 +103,7 @@ class ReplayTrigger(Trigger):
     data: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
     limit: RateLimit = field(init=False, repr=False, compare=False)
     target: str = field(init=False, repr=False, compare=False, default="")
+    weights: str = field(init=False, repr=False, compare=False, default=MODEL_PARAM)
     envs: int = field(init=False, repr=False, compare=False, default=1)
     _arrived: dict[int, dict[str, int]] = field(
         init=False, repr=False, compare=False, default_factory=dict
@@ -179,6 +181,7 @@ class ReplayTrigger(Trigger):
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """Its target, and as much slack as lets learner and actors both work."""
         self.target, self.envs = target, plan.envs
+        self.weights = plan.weights_of(parsed(target).role)
         if self.live_rows and self.slack is None and isinstance(self.ratio, int | float):
             self.limit.slack = ample_slack(plan, self)
 
@@ -203,7 +206,7 @@ class ReplayTrigger(Trigger):
             case Rewound() if event.actor in self._arrived:
                 known = self._arrived[event.actor]
                 self._count(event.actor, {key: min(n, event.rows) for key, n in known.items()})
-            case Published(key="model_param"):
+            case Published(key=self.weights):
                 self._version = event.version
             case Learned(trigger=self.target) if self._under_way:
                 # The oldest draw under way has ended; what it found is as old as its firing.

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from artos.runs.plan import Plan
-from artos.specs.configuration import MAX_LAG, Changeable, faults
+from artos.specs.configuration import MAX_LAG, Changeable, Configuration, faults
 from artos.specs.members import ENV, SET
 from triggers.base import Trigger
 from triggers.pacing import (
+    bounded,
     hands_over_episodes,
     in_step,
     is_of_some,
     lag_of,
     lead,
     paced,
-    parts_of,
     rows_ahead,
 )  # fmt: skip
 from triggers.targets import parsed
@@ -103,46 +103,65 @@ def settable(plan: Plan, table: Table) -> dict[str, Changeable]:
     """What may be set while a run goes, by the names that users know."""
     found = {f"{name}.{c.name}": c for name in plan.learners for c in plan.of(name).changeable}
     found |= {f"{ENV}.{each.name}": each for each in plan.settable}
-    bounded = any(lag_of(part) is not None for part in parts_of(table))
-    return found | ({MAX_LAG: Changeable(MAX_LAG, ge=0, kind="int")} if bounded else {})
+    lag = Changeable(MAX_LAG, ge=0, kind="int")
+    return found | dict.fromkeys(lag_settings(plan, table), lag)
+
+
+def lag_settings(plan: Plan, table: Table) -> dict[str, str]:
+    """The learners whose rows may not be older than some number of versions, by its setting."""
+    return {plan.lag_setting(name): name for name in bounded(plan, table)}
+
+
+def lags_set(plan: Plan, configuration: Configuration) -> dict[str, int]:
+    """How many versions old rows may be, by learner, where that was changed."""
+    names = {plan.lag_setting(name): name for name in plan.learners}
+    found = configuration.settings.items()
+    return {names[each]: int(value) for each, value in found if each in names}
 
 
 def setting_faults(plan: Plan, table: Table, settings: Mapping[str, float]) -> list[str]:
     """What is wrong with settings for a run of this table, which stays as it is."""
-    found = [*faults(settings, settable(plan, table))]
-    return (
-        found if found or MAX_LAG not in settings else _lag_faults(plan, table, settings[MAX_LAG])
-    )
+    if found := [*faults(settings, settable(plan, table))]:
+        return found
+    most = lags_set(plan, Configuration(settings={**settings}))
+    return _lag_faults(plan, table, most) if most else []
 
 
-def _lag_faults(plan: Plan, table: Table, value: float) -> list[str]:
-    """Whether a run could go on with another ``max_lag``."""
+def _lag_faults(plan: Plan, table: Table, most: Mapping[str, int]) -> list[str]:
+    """Whether a run could go on with another ``max_lag`` of these learners."""
     from triggers.verify import verifier  # noqa: PLC0415  # which asks for what may be set, too
 
-    other, most = deepcopy(table), int(value)
-    acting = {target: trigger for target, trigger in other.items() if not trigger.sets}
+    acting = {target: each for target, each in deepcopy(table).items() if not each.sets}
     bound(acting, most)
-    stuck = [part.name for part in parts_of(acting) if lag_of(part) not in (None, most)]
+    stuck = [
+        part.name
+        for target, trigger in acting.items()
+        for part in trigger.parts()
+        if lag_of(part) not in (None, most.get(parsed(target).role, lag_of(part)))
+    ]
     if stuck:
         return [f"{each} keeps its max_lag: let it override bound(max_lag, lead)" for each in stuck]
     if found := verifier.faults(plan, acting):
         return found
-    if lowered := lowering_faults(plan, table, (most,)):
+    lowered = [f for of, lag in most.items() for f in lowering_faults(plan, table, of, (lag,))]
+    if lowered:
         return lowered
-    if most > lead(table) and plan.consumers and not hands_over_episodes(table):
-        needed = rows_ahead(plan, acting, most)
-        return [_NO_ROOM.format(most, needed, plan.capacity)] if needed > plan.capacity else []
+    if (ahead := lead(acting)) > lead(table) and not hands_over_episodes(table):
+        needed = rows_ahead(plan, acting, ahead)
+        return [_NO_ROOM.format(ahead, needed, plan.capacity)] if needed > plan.capacity else []
     return []
 
 
-def lowering_faults(plan: Plan, table: Table, values: Sequence[float]) -> list[str]:
-    """Why ``max_lag`` cannot have these values one after the other, in a run that goes on."""
-    steps = pairwise((lead(table), *values))
-    lowest = next((after for before, after in steps if after < before), None)
-    return [] if lowest is None or _can_wait(plan, table) else [_GIVEN_UP.format(int(lowest))]
+def lowering_faults(plan: Plan, table: Table, learner: str, values: Sequence[float]) -> list[str]:
+    """Why a ``max_lag`` cannot have these values one after the other, in a run that goes on."""
+    own = {target: trigger for target, trigger in table.items() if parsed(target).role == learner}
+    lowest = next((b for a, b in pairwise((lead(own), *values)) if b < a), None)
+    if lowest is None or _can_wait(plan, table, learner):
+        return []
+    return [_GIVEN_UP.format(int(lowest), plan.lag_setting(learner))]
 
 
-def _can_wait(plan: Plan, table: Table) -> bool:
+def _can_wait(plan: Plan, table: Table, learner: str) -> bool:
     """Whether rows that were granted before are used before ``max_lag`` is lower.
 
     Else they might be given up while no other round is granted before the next version. Actors
@@ -150,13 +169,14 @@ def _can_wait(plan: Plan, table: Table) -> bool:
     """
     part, keeps = paced(plan, table), "actors.sync" in table
     some = part is not None and part.demand is not None and is_of_some(plan, part.demand)
+    some = some and learner == plan.learner
     sampling = [p for target, t in table.items() if parsed(target).samples for p in t.parts()]
     asked = any(each.cadence is None for each in sampling)
     return asked or (not keeps and (some or in_step(plan, table)))
 
 
 _GIVEN_UP = (
-    "max_lag={0} might have rows given up that the next version is to be made of, for which all "
+    "{1}={0} might have rows given up that the next version is to be made of, for which all "
     "would wait: end the run and have it go on with --set max_lag={0}"
 )
 _NO_ROOM = (
@@ -165,15 +185,22 @@ _NO_ROOM = (
 )
 
 
-def bound(table: Mapping[str, Trigger], max_lag: int, *, granted: bool = False) -> int:
-    """Bound the lag of all rows whose lag is bounded; returns what it was bounded to until now.
+def bound(
+    table: Mapping[str, Trigger], most: Mapping[str, int], granted: Container[str] = ()
+) -> dict[str, int]:
+    """Bound the lag of the rows of these learners, where it is bounded; returns their lags so far.
 
-    With ``granted`` rows may have been granted under the present bounds, and may be needed: these
+    Rows of the ``granted`` may have been granted under the present bounds, and may be needed: these
     still hold for them where they are larger.
     """
-    before = 0
-    for part in parts_of(table):
-        now = lag_of(part) or 0
-        part.bound(max(now, max_lag) if granted else max_lag, max_lag)
-        before = max(before, now)
+    before, ahead = dict.fromkeys(most, 0), lead(table, most)
+    for target, trigger in table.items():
+        learner = parsed(target).role
+        if parsed(target).learns and learner not in most:
+            continue
+        for part in trigger.parts():
+            now, max_lag = lag_of(part) or 0, most.get(learner, ahead)
+            part.bound(max(now, max_lag) if learner in granted else max_lag, max_lag)
+            if learner in before:
+                before[learner] = max(before[learner], now)
     return before

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from triggers.events import Arrived
 
 
 class Supply:
@@ -16,6 +20,10 @@ class Supply:
         self._arrived = dict.fromkeys(keys, first)
         self._runs: deque[tuple[int, int]] = deque()
         self.available = self.taken = first
+
+    def arrived(self, event: Arrived, weights: str) -> None:
+        """Note what arrived, by the versions of these weights."""
+        self.add(event.written, event.versions.get(weights, event.version))
 
     def add(self, written: Mapping[str, int], version: int) -> None:
         """Note what arrived; keys left out of ``written`` did not change."""

@@ -59,11 +59,16 @@ class WholeEpisodes:
         first = [*islice((each for each in self._waiting if each.whole), self._n)]
         if self.max_lag is not None:
             oldest = self._version + self._ahead - self.max_lag  # when these would be used
-            if stale := [each for each in first if each.version < oldest]:
+            key = self._object_key
+            if stale := [e for e in first if e.versions.get(key, e.version) < oldest]:
                 return Firing(dropped=self._claims(stale), version=self._version)
         self._ahead += 1
         self._under_way += 1
         return Firing(claims=self._claims(first), keys=self._keys, version=self._version)
+
+    def complete(self, target: str, object_key: str) -> None:
+        """It is the limit of this target, and lag counts versions of these weights."""
+        self.target, self._object_key = target, object_key
 
     def _claims(self, gone: Sequence[Ended]) -> tuple[Claim, ...]:
         self._leave(gone)

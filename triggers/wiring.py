@@ -22,6 +22,7 @@ from triggers.targets import parsed
 from triggers.updates import UpdateTrigger
 
 SET_MAX_LAG = f"{SET}.{MAX_LAG}"
+"""The target that says how old rows may be for the first learner."""
 
 
 def completed(plan: Plan, table: Table) -> tuple[Plan, Table]:
@@ -55,14 +56,15 @@ def completed(plan: Plan, table: Table) -> tuple[Plan, Table]:
         short_rounds=bool(claimed) and all(each.episodes for each in claimed),
     )  # fmt: skip
     if not (plan.capacity or hands_over_episodes(table)):
-        lags = [lead(table), *_lags_to_come(table)]
+        lags = [lead(table), *_lags_to_come(plan, table)]
         plan = msgspec.structs.replace(plan, capacity=rows_ahead(plan, table, max(lags)))
     return plan, whole
 
 
-def _lags_to_come(table: Table) -> list[int]:
-    """What the table will set ``max_lag`` to; what is no number is refused elsewhere."""
-    values = table[SET_MAX_LAG].sets if SET_MAX_LAG in table else ()
+def _lags_to_come(plan: Plan, table: Table) -> list[int]:
+    """What the table will set a ``max_lag`` to; what is no number is refused elsewhere."""
+    targets = (f"{SET}.{plan.lag_setting(name)}" for name in plan.learners)
+    values = [value for target in targets if target in table for value in table[target].sets]
     return [int(value) for value in values if isinstance(value, int | float) and 0 <= value < 2**31]
 
 
@@ -104,7 +106,7 @@ def cache_plan(plan: Plan, table: Table) -> Plan:
     """The plan of the workers: blocks wait for transfers, and weights are the only objects.
 
     The evaluator does not live there, nor are data sets read there. Of learners beside the first
-    there are the weights of those that actors read.
+    there are the weights of those that actors read, or their servers answer by.
     """
     return msgspec.structs.replace(
         plan,
@@ -112,12 +114,13 @@ def cache_plan(plan: Plan, table: Table) -> Plan:
         on_full="wait",
         data=(),
         replicas=1,
+        servers_apart=False,
         consumers=stage_consumers(plan, table),
         objects=_public(plan.objects),
         beside=tuple(
             msgspec.structs.replace(each, objects=_public(each.objects))
             for each in plan.beside
-            if each.learner in plan.read_learners
+            if each.learner in plan.sent_learners
         ),
     )
 

@@ -98,9 +98,7 @@ class AgentsActor(Actor):
         if self._spec is None and self.env in KNOWN:
             self.adopt(KNOWN[self.env])
         if self._spec is None:
-            games = games_of(self.env, 1)
-            names = tuple(map(str, games.agents))
-            games.close()
+            names = agents_of(self.env)
             cast = Casting(names, self.agents, self.swap)
             if faults := [*cast.faults(self.policies, self.history)]:
                 raise Refused([f"environment {self.env}: {fault}" for fault in faults])
@@ -298,6 +296,19 @@ class AgentsActor(Actor):
             setattr(self, name, held)
         for seat, held in zip(self._seats.values(), found["seats"], strict=True):
             put_back(seat, held)
+
+
+def agents_of(env: str) -> tuple[str, ...]:
+    """The names of a game's agents, in its order.
+
+    Raises:
+        Refused: there is no such game.
+    """
+    if env in KNOWN:
+        return tuple(msgspec.convert(KNOWN[env], EnvSpec, strict=False).agent_names)
+    games = games_of(env, 1)
+    games.close()
+    return tuple(map(str, games.agents))
 
 
 class Seat(RolloutActor):

@@ -60,6 +60,15 @@ def stored_name(policy: str, name: str) -> str:
     return f"{policy}/{name}"
 
 
+def by_versions_of(block: ActorBlock, learner: str) -> ActorBlock:
+    """The rows of a block in place, with the versions of this learner as those that made them."""
+    found = copy(block)
+    own = OTHER_VERSIONS + learner
+    found.headers = {**block.headers, VERSION_KEY: block.headers[own]}
+    found.arrays = {**block.arrays, VERSION_KEY: block.arrays[own]}
+    return found
+
+
 def part_of_block(block: ActorBlock, part: Part) -> ActorBlock:
     """The rows of a part in place: a block to read from, with keys and environments of its own."""
     found, names = copy(block), {key.name: stored_name(part.policy, key.name) for key in part.keys}

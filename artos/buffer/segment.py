@@ -19,6 +19,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_MAP_FIXED = 0x10
 _FAILED = ctypes.c_void_p(-1).value
 
 
@@ -87,6 +88,18 @@ class Segment:
             return cls(path, _map(descriptor, size))
         raise LayoutMismatch(str(path), "no content", LAYOUT_VERSION)
 
+    def part(self) -> None:
+        """Have this process see its own changes only, and no other process see them.
+
+        Of a forked process, whose parent uses the file: every view stays valid.
+        """
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        try:
+            _mapped(address, len(self), mmap.MAP_PRIVATE | _MAP_FIXED, descriptor)
+        finally:
+            os.close(descriptor)
+
     def __len__(self) -> int:
         return len(self.memory)
 
@@ -94,12 +107,17 @@ class Segment:
         return f"<Segment {self.path} {len(self)} bytes>"
 
 
+def _mapped(address: int | None, size: int, flags: int, descriptor: int) -> int:
+    access = mmap.PROT_READ | mmap.PROT_WRITE
+    found: int = _libc.mmap(address, size, access, flags, descriptor, 0)
+    if found == _FAILED:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return found
+
+
 def _map(descriptor: int, size: int) -> memoryview:
     # mmap.mmap would keep a duplicate of the descriptor open: one more per block of a node.
-    access = mmap.PROT_READ | mmap.PROT_WRITE
-    address = _libc.mmap(None, size, access, mmap.MAP_SHARED, descriptor, 0)
-    if address == _FAILED:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    address = _mapped(None, size, mmap.MAP_SHARED, descriptor)
     array = (ctypes.c_char * size).from_address(address)
     # Every view keeps the array alive, so nothing is unmapped under a reader.
     weakref.finalize(array, _libc.munmap, address, size).atexit = False

@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
+from artos.envs.cloned import EnvState, put_state, state_of
 from artos.envs.masks import mask_of
 from artos.envs.settable import Coming
 from artos.envs.shown import Shown, at, five_of, flag, nested, number, numbers, pair_of
@@ -149,6 +150,21 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         if told or over:  # a reset may say what a step does not, and vice versa
             info = {**info, **_lives(infos), **_masks(infos)}
         return self._obs, rewards, terminations, truncations, info
+
+    def state_of(self, env: int) -> tuple[EnvState, dict[Any, Any]]:
+        """The state of one of the environments, and what it shows.
+
+        Raises:
+            NotBranched: it cannot be cloned.
+        """
+        return state_of(self.envs[env]), {path: a[env].copy() for path, _, a in self._parts}
+
+    def put_state(self, env: int, state: tuple[EnvState, dict[Any, Any]]) -> None:
+        """Have one of the environments go on from a state of this or another one."""
+        put_state(self.envs[env], state[0])
+        for path, _, array in self._parts:
+            array[env] = state[1][path]
+        self._waiting = [each for each in self._waiting if each != env]
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """An attribute of every environment, behind its wrappers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from artos.envs.serial import SerialVectorEnv
 from artos.envs.settable import Setter
 from artos.envs.shown import Mismatch, Stored, at, column, five_of, pair_of, require_finite
 from artos.envs.spec import ABSENT, MASK, ActionSpec, EnvSpec, parts_of, spec_of
-from artos.errors import BadRow, Refused
+from artos.errors import BadRow, NotBranched, Refused
 from artos.specs.keys import MASK_KEY, OBSERVATIONS
 
 Array = NDArray[Any]
@@ -117,6 +117,8 @@ class Stepper:
         """In which configuration each episode drained last began; empty: all in 0."""
         self.rows: tuple[int, ...] = ()
         """Which environment each of them was of."""
+        self.totals: list[float] = []
+        """Raw returns of the episodes that ended last, in the order of that step's ``ended``."""
 
     def snapshot(self) -> dict[str, Any]:
         """The state of the environments, and of their current episodes."""
@@ -260,7 +262,8 @@ class Stepper:
     def _end_episodes(
         self, step: Step, over: Flags, ended: NDArray[np.int64], info: dict[str, Any]
     ) -> None:
-        self._done_returns += self._returns[ended].tolist()
+        self.totals = self._returns[ended].tolist()
+        self._done_returns += self.totals
         self._done_lengths += self._lengths[ended].tolist()
         self._done_rows += ended.tolist()
         if self._number:
@@ -314,6 +317,44 @@ class Stepper:
             info[MASK] = np.where(over[:, None], *map(self._allowed.said, (begun, info)))
         return obs
 
+    def state_of(self, env: int) -> dict[str, Any]:
+        """The state of one environment and of its present episode.
+
+        Raises:
+            NotBranched: it cannot be cloned.
+        """
+        if not isinstance(self.env, SerialVectorEnv):
+            raise NotBranched(_NOT_SINGLE.format(self.spec.name, type(self.env).__name__))
+        if self._resetting[env]:
+            raise NotBranched(_OVER)
+        rows = {name: getattr(self, name)[env].copy() for name in self._of_episodes()}
+        return {"env": self.env.state_of(env), **rows}
+
+    def put_state(self, env: int, state: Mapping[str, Any]) -> None:
+        """Have one environment go on from a state, as an episode that had been its own."""
+        assert isinstance(self.env, SerialVectorEnv)
+        self._seeded = None
+        self.env.put_state(env, state["env"])
+        self._resetting[env] = False
+        for name in self._of_episodes():
+            getattr(self, name)[env] = state[name]
+
+    def _of_episodes(self) -> tuple[str, ...]:
+        lives = () if self._lives is None else ("_lives",)
+        return ("ages", "configurations", "_returns", "_lengths", *lives)
+
+    def exchange_ended(self, ended: Sequence[list[Any]] = ()) -> tuple[list[Any], ...]:
+        """Take what was noted of episodes that ended since ``drain_episodes``, and note this."""
+        names = ("_done_returns", "_done_lengths", "_done_configurations", "_done_rows")
+        taken = tuple(getattr(self, name) for name in names)
+        for name, noted in zip(names, ended or ([], [], [], []), strict=True):
+            setattr(self, name, noted)
+        return taken
+
+    def so_far(self, env: int) -> tuple[float, int]:
+        """Raw return and length of the present episode of one environment."""
+        return float(self._returns[env]), int(self._lengths[env])
+
     def drain_episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Raw returns and lengths of the episodes that ended since the last call."""
         drained = tuple(self._done_returns), tuple(self._done_lengths)
@@ -355,6 +396,11 @@ class Stepper:
         return parts
 
 
+_NOT_SINGLE = (
+    "environment {} is a vector environment ({}), whose parts have no state of their own: let a "
+    "factory return a single one"
+)
+_OVER = "an episode has just ended: there is no state of it to go on from"
 _LATE = (
     "info says which actions may be chosen, as it did not at the first reset: let reset say it, too"
 )

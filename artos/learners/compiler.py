@@ -34,20 +34,33 @@ class Compiler:
     GPU it becomes a CUDA graph, which torch records again where weights have moved since; results
     are copied, as the next call would overwrite them.
 
-    Random numbers are those of torch's generators, compiled or not.
+    Random numbers are those of torch's generators, compiled or not. With ``bfloat16`` functions run
+    in autocast.
 
     ``told`` is called with what the learner waits for while torch compiles, and with "" after that.
     """
 
     def __init__(
-        self, switch: Switch, device: Device, told: Callable[[str], None] = lambda _: None
+        self,
+        switch: Switch,
+        device: Device,
+        told: Callable[[str], None] = lambda _: None,
+        *,
+        bfloat16: bool = False,
     ) -> None:
         self.on, self.told = switch == "on", told
+        self._bfloat16, self._type = bfloat16, device.device.type
         self._graphs = not device.is_cpu
         self._compiled: dict[Callable[..., Any], Callable[..., Any]] = {}
 
     def __call__(self, function: Callable[_P, _T], *given: _P.args, **named: _P.kwargs) -> _T:
         """What the function returns. On a GPU differentiate it before the next call."""
+        if self._bfloat16:
+            with torch.autocast(self._type, torch.bfloat16):
+                return self._called(function, *given, **named)
+        return self._called(function, *given, **named)
+
+    def _called(self, function: Callable[_P, _T], *given: _P.args, **named: _P.kwargs) -> _T:
         if not self.on:
             return function(*given, **named)
         compiled = self._compiled.get(function)

@@ -41,6 +41,11 @@ def faults(wanted: str) -> Iterator[str]:
         yield f"there is no device {wanted!r}, only cuda:0 to cuda:{count - 1}"
 
 
+def names_gpu(wanted: str) -> bool:
+    """Whether a user means a GPU of a machine, which need not be this one."""
+    return _GPU.fullmatch(wanted) is not None
+
+
 def uuid_of(number: int) -> str:
     """The UUID of ``cuda:number``, by which the driver knows it, too."""
     return str(torch.cuda.get_device_properties(number).uuid)

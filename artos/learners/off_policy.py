@@ -51,6 +51,7 @@ class OffPolicyLearner(TorchLearner):
         self.settings = settings or settings_of_learner(self.Settings, given)
         lr, threads, compiled = self.settings.lr, self.settings.threads, self.settings.compile
         super().__init__(lr, None, threads, compiled)
+        self.rounds_losses = self.settings.bfloat16
         known = declared(type(self.settings))
         for name in (each.name for each in self.changeable if each.name in known):
             setattr(self, name, getattr(self.settings, name))

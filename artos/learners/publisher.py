@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,16 @@ def _own(name: str) -> str:
     return name.removeprefix(READS).rpartition("/")[2]
 
 
+class Taping(Protocol):
+    """Records versions; see ``artos.runtime.taping``."""
+
+    def publishes(self, weights: ObjectRegion) -> None:
+        """A version is about to be made."""
+
+    def published(self, weights: ObjectRegion) -> None:
+        """It is there."""
+
+
 class Publisher:
     """Call it with a name and a value to make the value the newest version of that object.
 
@@ -47,6 +57,8 @@ class Publisher:
         self._keys = {key.name: key for key in keys}
         self._regions = regions
         self._weights, self._silent = weights, silent
+        self.tape: Taping | None = None
+        """Is told of versions of the weights before and after they are made."""
         self.made: set[str] = set()
         """Names of the objects of which there was a value."""
         self.told: Callable[[int], None] = lambda _: None
@@ -87,7 +99,11 @@ class Publisher:
         for name, value in values.items():
             if value is None:
                 raise BadObject(_own(name), UNSAID)
+        if self.tape is not None:
+            self.tape.publishes(self._weights)
         self._weights.publish({**live, **values}, firing)
+        if self.tape is not None:
+            self.tape.published(self._weights)
         self.told(self._weights.version)
 
     def newest(self, name: str) -> NDArray[Any] | None:

@@ -182,6 +182,10 @@ Envs = Annotated[int, table("environments an actor steps side by side")]
 Steps = Annotated[int, table("steps of each environment in a round")]
 ClipRewards = Annotated[bool | None, table("clip rewards to -1 ... 1; none: on Atari")]
 TerminalLives = Annotated[bool, table("a lost life ends the learner's episode (Atari)")]
+Agents = Annotated[
+    Literal["shared", "separate"],
+    table("who plays a game's agents: one policy all of them, or each its own, with a learner"),
+]
 Inference = Annotated[
     Literal["actor", "central"],
     table("who evaluates the policy: each actor by itself, or one server for all"),
@@ -203,6 +207,7 @@ BatchSize = Annotated[int, table("transitions in an update")]
 NStep = Annotated[int, table("rewards summed before bootstrapping")]
 TargetShare = Annotated[float, learner("share of the way that targets go at once", gt=0, le=1)]
 Compiled = Annotated[Switch, learner("compile the update; worth it on GPUs")]
+Bfloat16 = Annotated[bool, learner("run the learner's networks in bfloat16")]
 
 
 # -- groups ----------------------------------------------------------------------------------------
@@ -239,6 +244,7 @@ class ActorCriticSettings(ActorSettings, kw_only=True, frozen=True):
     envs: Envs = 4
     clip_rewards: ClipRewards = None
     terminal_lives: TerminalLives = False
+    agents: Agents = "shared"
     inference: Inference = "actor"
     splits: Splits = 1
     answer_batch: AnswerBatch = 1
@@ -260,7 +266,7 @@ class ActorCriticSettings(ActorSettings, kw_only=True, frozen=True):
     vf_coef: Annotated[float, learner("weight of the value loss", ge=0)] = 0.5
     ent_coef: EntropyBonus = 0.0
     max_grad_norm: LongestGradient = 0.5
-    bfloat16: Annotated[bool, learner("run the learner's network in bfloat16")] = False
+    bfloat16: Bfloat16 = False
     threads: Threads = 0
     compile: Compiled = "off"
 
@@ -319,6 +325,7 @@ class ReplaySettings(ReplayStart, kw_only=True, frozen=True):
     gamma: Annotated[float, table("discount of later rewards, 0 to 1")] = 0.99
     lr: Annotated[float, learner("step size of the policy")] = 1e-3
     sync: Annotated[int, learner("updates between versions", ge=1)] = 8
+    bfloat16: Bfloat16 = False
     threads: Threads = 0
     compile: Compiled = "off"
 

@@ -115,6 +115,8 @@ class TorchLearner(Learner):
     publishing: ClassVar[Literal["update", "step", "itself"]] = "update"
     objects: ClassVar[tuple[ObjectKey, ...]] = ()
     changeable: ClassVar[tuple[Changeable, ...]] = (Changeable("lr", gt=0),)
+    rounds_losses = False
+    """Whether what ``self.compiler`` calls runs in bfloat16 autocast."""
 
     def __init__(
         self,
@@ -131,7 +133,9 @@ class TorchLearner(Learner):
         """Adopt the policy's network and give it its optimiser."""
         self.context, self.module, self.replicas = context, context.module, context.replicas
         self.place: Device = device_of(context.device)
-        self.compiler = Compiler(self.compile, self.place, context.waits)
+        self.compiler = Compiler(
+            self.compile, self.place, context.waits, bfloat16=self.rounds_losses
+        )
         self.owned: dict[str, Network] = {}
         self.residency = Residency(self.place, lambda: (self.network, *self.owned.values()))
         self.network = self._placed(

@@ -16,6 +16,7 @@ from artos.specs.keys import MASK_KEY, DataKey
 
 if TYPE_CHECKING:
     from artos.envs.spec import EnvSpec
+    from artos.specs.contracts import Played
 
 Array = NDArray[Any]
 
@@ -52,6 +53,10 @@ class ActInfo:
     """
     bound: Bound = field(default_factory=Bound)
     """The version of the weights, and the objects that the actor ``reads`` as arrays by name."""
+    branch: Callable[..., list[Played]] | None = None
+    """Continues an episode and puts everything back, see ``RolloutActor.continued``; None where
+    that is not to be had: in a continuation, and where episodes are only evaluated or recorded.
+    """
 
 
 class PolicyModule(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -69,5 +70,7 @@ class RenormMlps(ReluMlps):
         seen = x.expand(len(self.biases[0]), -1, -1)
         for depth, norm in enumerate(self.norms):
             seen = norm(seen if depth == 0 else seen.relu(), learning)
-            seen = torch.baddbmm(self.biases[depth], seen, self.weights[depth].mT)
+            last = depth == len(self.norms) - 1  # under autocast the others are rounded
+            with torch.autocast(x.device.type, enabled=False) if last else nullcontext():
+                seen = torch.baddbmm(self.biases[depth], seen, self.weights[depth].mT).float()
         return seen

@@ -263,6 +263,11 @@ class CategoricalSampler:
         np.negative(logs, out=logs)
         return actions, logs
 
+    def renew(self, seed: int) -> None:
+        """Forget what was drawn ahead: its generator begins anew."""
+        del seed  # that has one of its own
+        self._next = len(self._noise)
+
     def _gumbel(self) -> Floats:
         if self._next == len(self._noise):
             self._rng.standard_exponential(dtype=np.float32, out=self._noise)

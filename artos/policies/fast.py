@@ -326,6 +326,10 @@ class TorchActor:
         for name, held in found["parts"].items():
             put_back(self.module.get_submodule(name), held)
 
+    def renew(self, seed: int) -> None:
+        """Go on with a random stream of this ``seed``."""
+        self._state = torch.Generator().manual_seed(seed).get_state()
+
     @torch.inference_mode()
     def act(self, obs: dict[str, Array], info: ActInfo) -> dict[str, Array]:
         """What the module's ``act`` returns, as arrays."""

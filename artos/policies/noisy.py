@@ -55,5 +55,6 @@ class NoisyMlp(nn.Module):
         *inner, last = self.layers
         for layer in inner:
             x = functional.relu(layer(x, noisy))
-        found: Tensor = last(x, noisy)
+        with torch.autocast(x.device.type, enabled=False):  # values are not rounded
+            found: Tensor = last(x.float(), noisy)
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any
 
@@ -54,20 +55,28 @@ def _uniform(*shape: int, within: int) -> nn.Parameter:
 
 
 def forward(layers: Layers, x: Tensor, more: Tensor | None = None) -> Tensor:
-    """Outputs of the networks for (B, width)."""
-    one_step = torch.is_grad_enabled() and not torch.is_autocast_enabled(x.device.type)
-    if one_step and not torch.compiler.is_compiling():
-        return _Pass.apply(x, more, *layers)  # type: ignore[no-any-return,no-untyped-call]
-    return _seen(layers, x, more)[1]
+    """Outputs of the networks for (B, width), in float32.
+
+    Under autocast all layers but the last are rounded as it says.
+    """
+    device = x.device.type
+    rounded = torch.is_autocast_enabled(device)
+    dtype = torch.get_autocast_dtype(device) if rounded else torch.float32
+    with torch.autocast(device, enabled=False) if rounded else nullcontext():
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            return _Pass.apply(dtype, x, more, *layers)  # type: ignore[no-any-return,no-untyped-call]
+        return _seen(dtype, layers, x, more)[1]
 
 
-def _seen(layers: Layers, x: Tensor, more: Tensor | None) -> tuple[list[Tensor], Tensor]:
-    """The input of each layer, and the output of the last one."""
-    x = x if more is None else torch.cat((x, more), 1)
+def _seen(
+    dtype: torch.dtype, layers: Layers, x: Tensor, more: Tensor | None
+) -> tuple[list[Tensor], Tensor]:
+    """The input of each layer, and the output of the last one; weights are rounded to ``dtype``."""
+    x = (x if more is None else torch.cat((x, more), 1)).to(dtype)
     seen = [x.expand(*layers[0].shape[:-2], -1, -1)]
     for weight, bias in zip(layers[:-2:2], layers[1:-2:2], strict=True):
-        seen.append(_affine(seen[-1], weight, bias).relu_())
-    return seen, _affine(seen[-1], layers[-2], layers[-1])
+        seen.append(_affine(seen[-1], weight.to(dtype), bias.to(dtype)).relu_())
+    return seen, _affine(seen[-1].float(), layers[-2], layers[-1])
 
 
 def _affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -90,9 +99,11 @@ class _Pass(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, more: Tensor | None, *layers: Tensor) -> Tensor:
-        seen, out = _seen(layers, x, more)
-        ctx.split = x.shape[1]
+    def forward(
+        ctx: Any, dtype: torch.dtype, x: Tensor, more: Tensor | None, *layers: Tensor
+    ) -> Tensor:
+        seen, out = _seen(dtype, layers, x, more)
+        ctx.dtype, ctx.split = dtype, x.shape[1]
         ctx.save_for_backward(*seen, *layers[::2])
         return out
 
@@ -103,21 +114,23 @@ class _Pass(torch.autograd.Function):
         seen, weights = ctx.saved_tensors[:depth], ctx.saved_tensors[depth:]
         found: list[Tensor | None] = []
         for i in reversed(range(depth)):
-            needs_weight, needs_bias = ctx.needs_input_grad[2 + 2 * i : 4 + 2 * i]
-            found.append(gradient.sum(-2, keepdim=gradient.dim() == 3) if needs_bias else None)
-            found.append(_product(gradient.mT, seen[i]) if needs_weight else None)
+            of = gradient.dtype  # float32 for the last layer
+            needs_weight, needs_bias = ctx.needs_input_grad[3 + 2 * i : 5 + 2 * i]
+            bias = gradient.sum(-2, keepdim=gradient.dim() == 3, dtype=torch.float32)
+            found.append(bias if needs_bias else None)
+            found.append(_product(gradient.mT, seen[i].to(of)).float() if needs_weight else None)
             if i:
-                before = _product(gradient, weights[i])
+                before = _product(gradient, weights[i].to(of)).to(ctx.dtype)
                 gradient = torch.ops.aten.threshold_backward(before, seen[i], 0.0)
-        split, (x, more) = ctx.split, ctx.needs_input_grad[:2]
-        first = weights[0]
+        split, (x, more) = ctx.split, ctx.needs_input_grad[1:3]
+        first = weights[0].to(gradient.dtype)
         inputs = (
             _summed(_product(gradient, first[..., :split])) if x else None,
             _summed(_product(gradient, first[..., split:])) if more else None,
         )
-        return *inputs, *reversed(found)
+        return None, *inputs, *reversed(found)
 
 
 def _summed(gradient: Tensor) -> Tensor:
-    """(count, B, in) or (B, in) to (B, in)."""
-    return gradient if gradient.dim() == 2 else gradient.sum(0)
+    """(count, B, in) or (B, in) to (B, in), float32."""
+    return (gradient if gradient.dim() == 2 else gradient.sum(0)).float()

@@ -99,14 +99,16 @@ class LeaseScheduler:
         self.decide(record.kind)
         return kept
 
-    def set_memory(self, seat: int, needed: int, left: int) -> None:
+    def set_memory(self, seat: int, needed: int, left: int, *, remember: bool = True) -> None:
         """A seat needs so much memory (MB) while it holds, and leaves so much there at other times.
 
+        What it needs is to be remembered for the next process of its workload, or not.
         If that is less than before, those that wait may get it at once.
         """
         record = self.table.seats.edit(seat)
         record.memory_mb, record.left_mb = needed, left
-        self.table.accounts.edit(record.account).memory_mb = needed
+        if remember:
+            self.table.accounts.edit(record.account).memory_mb = needed
         self.decide(record.kind)
 
     def remove_seat(self, seat: int) -> None:

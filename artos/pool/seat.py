@@ -68,15 +68,16 @@ class Seat(Closing):
         with self._pool.changing():
             return shortage(self._pool.table, self._pool.table.seats[self._number])
 
-    def set_memory(self, needed_mb: int, left_mb: int = 0) -> None:
+    def set_memory(self, needed_mb: int, left_mb: int = 0, *, remember: bool = True) -> None:
         """Say how much memory it needs while it holds its resource, and how much otherwise.
 
+        It is ``remembered_mb`` of later seats of its workload, unless that is another one's to say.
         The seat must be one for a resource by name. More than before counts from the next lease.
         """
         self._grew = self._grew or needed_mb > self.memory_mb
         self.memory_mb = needed_mb
         with self._pool.changing() as scheduler:
-            scheduler.set_memory(self._number, needed_mb, left_mb)
+            scheduler.set_memory(self._number, needed_mb, left_mb, remember=remember)
 
     @property
     def holds(self) -> str:

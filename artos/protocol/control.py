@@ -27,7 +27,7 @@ from artos.specs.fields import (
     check_plain,
 )
 
-PROTOCOL = 14
+PROTOCOL = 15
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -160,9 +160,37 @@ class RunSet(Message, frozen=True, tag=True):
     fault: Text = ""
 
 
+class BranchRun(Message, frozen=True, tag=True):
+    """User → run on one machine: continue an actor's present episode ``times`` times (``Branch``).
+
+    The run replies with ``RunBranched``.
+    """
+
+    run: Line
+    actor: Small
+    times: Some
+    env: Small = 0
+    steps: Count = 0
+    seed: Count = 0
+    greedy: bool = False
+
+
+class RunBranched(Message, frozen=True, tag=True):
+    """Run → user on one machine: ``BranchRun`` is being carried out; else see ``fault``.
+
+    What comes of it is in ``file`` of the run's folder, once the last continuation has ended.
+    """
+
+    file: Line = ""
+    fault: Text = ""
+
+
 RunRequest = ScaleRun | SetRun
 """What a live run is asked for; it replies in the order of the requests."""
 RunReply = RunScaled | RunSet
+LocalRequest = RunRequest | BranchRun
+"""What a run on one machine is asked for."""
+LocalReply = RunReply | RunBranched
 
 
 class Answer(Message, frozen=True, tag=True):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from artos.protocol.unpacking import Unpacker
-from artos.specs.fields import Count, Finite, Line, Name, Seconds, Small, Text, Version
+from artos.specs.fields import Count, Few, Finite, Line, Name, Seconds, Small, Text, Version
 
 ALL = -1
 """In place of an environment's number: all of them."""
@@ -64,6 +64,27 @@ class Stop(msgspec.Struct, frozen=True, tag=True):
     """Node → member: finish the current invocation and end."""
 
 
+class Branch(msgspec.Struct, frozen=True, tag=True):
+    """Node → actor: have your episode in environment ``env`` continued ``times`` times beside you.
+
+    Each continuation has random streams of its own, by ``seed``, and ends with the episode or after
+    ``steps`` steps (0: no limit). They run on ``cpus``, one on each at a time, and each adds a line
+    to ``file``. Answered by ``Branched``.
+
+    If a fork would lack something and there may be an ``image``, the actor answers and then sleeps:
+    an image is made of it, and each copy finds its ``Turn`` in that file once it is woken.
+    """
+
+    file: Line
+    times: Few
+    env: Count = 0
+    steps: Count = 0
+    seed: Count = 0
+    greedy: bool = False
+    cpus: tuple[Count, ...] = ()
+    image: Line = ""
+
+
 class Ready(msgspec.Struct, frozen=True, tag=True):
     """Member → node: set up and waiting. ``seconds`` is how long the set-up took.
 
@@ -84,6 +105,25 @@ class Waits(msgspec.Struct, frozen=True, tag=True):
     """Learner → node: its invocation waits for ``what``, with ``""`` no longer: now it is begun."""
 
     what: Line
+
+
+class Branched(msgspec.Struct, frozen=True, tag=True):
+    """Actor → node: my episode is being continued, or see ``fault``.
+
+    Processes below that of the system's id ``pid`` do it, until that one ends; 0: copies of my
+    image will. They are made in this ``way``, at row ``row``, with weights of ``version``. The
+    episode has brought ``total`` in ``steps`` steps so far, and what is seen of it has this
+    ``digest``.
+    """
+
+    way: Line = ""
+    pid: Count = 0
+    row: Count = 0
+    version: Version = -1
+    total: Finite = 0.0
+    steps: Count = 0
+    digest: Line = ""
+    fault: Text = ""
 
 
 class ActorLag(msgspec.Struct, frozen=True, array_like=True):
@@ -156,12 +196,13 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     others: bool = False
 
 
-ToMember = Invoke | Stop
-FromMember = Ready | Waits | Done | Failed
+ToMember = Invoke | Branch | Stop
+Report = Ready | Waits | Done | Failed
+FromMember = Report | Branched
 
 encode = msgspec.msgpack.Encoder().encode
-_to_member = Unpacker[ToMember](Invoke, Stop)
-_from_member = Unpacker[FromMember](Ready, Waits, Done, Failed)
+_to_member = Unpacker[ToMember](Invoke, Branch, Stop)
+_from_member = Unpacker[FromMember](Ready, Waits, Done, Branched, Failed)
 
 
 def decode_to_member(data: bytes) -> ToMember:

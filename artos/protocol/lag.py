@@ -5,7 +5,7 @@ The distribution of lags is counted in classes that double: 0, 1, 2-3, 4-7, ...
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from artos.protocol.invocations import ActorLag
 
 Ints = NDArray[np.int64]
+
+Look = Callable[[int, list[int], Ints], list[int]]
+"""Is told of what kind it is that a learner saw, what it was, and of which actors; returns it."""
 
 _CLASSES = 64
 _MOST_PARTS = 256
@@ -43,10 +46,13 @@ class Drawn:
 
     ``note`` is called for every sample, so it only stores its arguments until ``take``. ``stale``
     counts rows that ``max_lag`` left out since ``begin``, each when it is first left out.
+
+    ``looked`` is called with what decides which rows these are: a replay returns what was seen
+    then (``artos.runs.tape``).
     """
 
-    def __init__(self) -> None:
-        self.stale = 0
+    def __init__(self, looked: Look = lambda what, counts, actors: counts) -> None:
+        self.stale, self.looked = 0, looked
         self._parts: list[tuple[Ints, Ints]] = []
         self._known: dict[int, ActorLag] = {}
         self._version = 0

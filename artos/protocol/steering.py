@@ -26,7 +26,8 @@ class Start(Message, frozen=True, tag=True):
 
     ``term`` counts the places an actor had: rows of an older term are refused. If there is a block
     of the same term, the actor goes on where that block ends. If ``bundle`` (0: none) can be
-    fetched and restored, the actor goes on as it was on its last node.
+    fetched and restored, the actor goes on as it was on its last node. A server has no block, and
+    its term counts its starts on this node.
     """
 
     member: Member
@@ -36,11 +37,15 @@ class Start(Message, frozen=True, tag=True):
 
 
 class Call(Message, frozen=True, tag=True):
-    """Run → executor: pass ``call`` on to the member once weights of ``version`` are there."""
+    """Run → executor: pass ``call`` on to the member once weights of ``version`` are there.
+
+    ``others`` are versions of other learners that are to be there, too, by the names of these.
+    """
 
     member: Member
     call: Invoke
     version: Version = -1
+    others: dict[Name, Version] = field(default_factory=dict)
 
 
 class End(Message, frozen=True, tag=True):
@@ -71,7 +76,7 @@ class CloseExecutor(Message, frozen=True, tag=True):
 
 
 class ActorReport(Message, frozen=True, tag=True):
-    """Executor → run: an actor's report (``told``), and how many rows it had written by then."""
+    """Executor → run: what a member says (``told``), and how many rows an actor had written."""
 
     member: Member
     term: Count
@@ -80,7 +85,7 @@ class ActorReport(Message, frozen=True, tag=True):
 
 
 class Died(Message, frozen=True, tag=True):
-    """Executor → run: an actor's process is gone; the fields are those of an ``ExitReport``."""
+    """Executor → run: a member's process is gone; the fields are those of an ``ExitReport``."""
 
     member: Member
     term: Count

@@ -29,7 +29,9 @@ class Status(msgspec.Struct, frozen=True):
     changed while the run went. ``updates``, ``version`` and lag are those of the first learner;
     ``learners`` has them of the others, as ``world_model.updates``, and ``metrics`` what they
     return, as ``world_model.loss``. ``returns`` has the mean return of the last 100 episodes of
-    each agent of a game.
+    each agent of a game. ``lags`` are the rows that the first learner learned from, by lag
+    (``2-3``); ``waited`` how many waits took at most so many seconds, and more than the next lower
+    number (``actors.wait/0.016``).
     """
 
     algorithm: str = ""
@@ -60,6 +62,8 @@ class Status(msgspec.Struct, frozen=True):
     settings: dict[str, Finite] = {}
     learners: Mapping[str, float | None] = {}
     returns: Mapping[str, float | None] = {}
+    lags: dict[str, int] = {}
+    waited: dict[str, int] = {}
 
 
 class LagView(msgspec.Struct, frozen=True):

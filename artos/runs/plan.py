@@ -15,11 +15,12 @@ from artos.buffer.request_block import RequestSpec
 from artos.buffer.samplers.patterns import Draw
 from artos.buffer.shm_folder import PREFIX
 from artos.specs.actor_count import Actors, Manual
-from artos.specs.configuration import Changeable
+from artos.specs.configuration import MAX_LAG, Changeable
 from artos.specs.data import DataSet
 from artos.specs.elastic import Elastic
 from artos.specs.keys import (
     EVALUATION,
+    MODEL_PARAM,
     OTHER_VERSIONS,
     CheckpointSetting,
     DataKey,
@@ -123,6 +124,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Settings of the learner that may change while the run goes."""
     servers: tuple[ServerSpec, ...] = ()
     """The roles that answer."""
+    servers_apart: bool = False
+    """Whether they live on the nodes of the actors, and not next to the run process."""
     shares_slots: bool = False
     """Whether actors wait for answers at each step, and so leave CPUs to others."""
     settable: tuple[Changeable, ...] = ()
@@ -167,9 +170,27 @@ class Plan(msgspec.Struct, frozen=True):
         front, names = OTHER_VERSIONS, (key.name for key in self.data_keys)
         return tuple(name.removeprefix(front) for name in names if name.startswith(front))
 
+    @property
+    def sent_learners(self) -> tuple[str, ...]:
+        """The learners whose weights are needed where actors are: by them, or by their servers."""
+        answering = (each.of for each in self.servers if each.of)
+        return tuple(dict.fromkeys((self.learner, *self.read_learners, *answering)))
+
     def object_name(self, name: str) -> str:
         """What an object is called in events: those of the first learner have short names."""
         return name.removeprefix(f"{self.learner}/")
+
+    def weights_of(self, role: str, key: str = MODEL_PARAM) -> str:
+        """What the weights of a learner are called in events, if no other ``key`` is asked for.
+
+        Of who is no learner they are the first one's.
+        """
+        beside = key == MODEL_PARAM and role in self.learners[1:]
+        return f"{role}/{MODEL_PARAM}" if beside else key
+
+    def lag_setting(self, learner: str) -> str:
+        """What ``artos set`` calls how many versions old the rows may be that a learner uses."""
+        return MAX_LAG if learner == self.learner else f"{learner}.{MAX_LAG}"
 
     @property
     def every_object(self) -> dict[str, ObjectSpec]:
@@ -201,7 +222,7 @@ class Plan(msgspec.Struct, frozen=True):
         servers = {each.name: each.threads for each in self.servers}
         return Members.of_run(
             self.actors, learners=threads, evaluates=evaluates, servers=servers,
-            replicas=self.replicas,
+            servers_apart=self.servers_apart, replicas=self.replicas,
         )  # fmt: skip
 
     @property
@@ -232,7 +253,9 @@ class Plan(msgspec.Struct, frozen=True):
         )
 
     def requests(self) -> dict[str, RequestSpec]:
-        """The layouts of the blocks of servers, by name."""
+        """The layouts of the blocks of the servers here, by name."""
+        if self.servers_apart:
+            return {}
         return {each.name: RequestSpec(each, self.actors) for each in self.servers}
 
     def data_blocks(self) -> dict[str, BlockSpec]:
@@ -288,6 +311,10 @@ class Site(msgspec.Struct, frozen=True):
     def gathering_of(self, learner: str) -> Path:
         """File of how far the replicas of a learner have come."""
         return Path(self.folder) / f"replicas-{learner}"
+
+    def branch_path(self, number: int) -> Path:
+        """File to which the continuations of an actor's episode add what they find, a line each."""
+        return Path(self.folder) / f"branch-{number}"
 
     @property
     def board_path(self) -> Path:

@@ -34,7 +34,7 @@ from artos.system.memory_limit import memory_left
 from artos.system.shm import shm_root
 
 MODEL = "model_param"
-_CACHED = re.compile(r"board|model(-.+)?|actor-\d+")
+_CACHED = re.compile(r"board|model(-.+)?|actor-\d+|requests-.+")
 _log = logging.getLogger(__name__)
 
 
@@ -104,10 +104,15 @@ class RunMemory(Closing):
     def version(self) -> int:
         """The newest version of the weights that an actor here can act with.
 
-        -1 while there is none, of them or of another learner that actors read.
+        -1 while there is none, of them or of another learner that they or their servers read.
         """
-        read = (self.beside[name][MODEL] for name in self.plan.read_learners)
+        read = (self.beside[name][MODEL] for name in self.plan.sent_learners[1:])
         return -1 if any(each.version < 0 for each in read) else self.weights.version
+
+    @property
+    def versions_beside(self) -> dict[str, int]:
+        """The newest version of each other learner of which actors here read something."""
+        return {name: self.beside[name][MODEL].version for name in self.plan.read_learners}
 
     def model_of(self, learner: str) -> ModelBlock:
         """The model block of a learner."""
@@ -231,7 +236,8 @@ def cached_bytes(plan: Plan) -> tuple[int, int]:
     """
     actor = max((Layout(plan.block(each)).size for each in range(plan.actors)), default=0)
     models = [plan.objects, *(each.objects for each in plan.beside)]
-    return sum(map(block_bytes, models)) + board_bytes(plan.members), actor
+    requests = sum(map(request_bytes, plan.requests().values()))
+    return sum(map(block_bytes, models)) + requests + board_bytes(plan.members), actor
 
 
 def check_space(plan: Plan, left: Iterable[Path] = ()) -> None:

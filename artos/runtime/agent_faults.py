@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from artos.specs.keys import EVALUATION
 from artos.specs.workload import Workload
 
 
@@ -41,8 +40,3 @@ def table_faults(workload: Workload) -> Iterator[str]:
                 f"triggers[{target!r}] has {', '.join(map(repr, strange))}, which are no rows of "
                 f"the {role}'s agents: write actor.keys({role!r}), which are {role}/KEY"
             )
-    if parts and (workload.evaluate_every or EVALUATION in workload.triggers) and len(parts) > 1:
-        yield (
-            "evaluate_every plays one policy, and here several play each other: leave it out, and "
-            "see what each agent earned in episodes.csv, or by artos eval"
-        )

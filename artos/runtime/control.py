@@ -26,8 +26,12 @@ from artos.version import VERSION
 _log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 10.0
 _CONTROL = Member(CONTROL)
-_COMMANDS = {control.ScaleRun: "artos scale", control.SetRun: "artos set"}
-R = TypeVar("R", control.RunScaled, control.RunSet)
+_COMMANDS = {
+    control.ScaleRun: "artos scale",
+    control.SetRun: "artos set",
+    control.BranchRun: "artos branch",
+}
+R = TypeVar("R", control.RunScaled, control.RunSet, control.RunBranched)
 
 
 class BoardAddress(msgspec.Struct, frozen=True):
@@ -68,7 +72,7 @@ def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
         except OSError as error:
             why = error.strerror
             _log.warning(
-                "%s cannot be written (%s): `artos scale` and `artos set` cannot find this run",
+                "%s cannot be written (%s): `artos scale`, `set` and `branch` cannot find this run",
                 file,
                 why,
             )
@@ -95,13 +99,13 @@ class ControlServer:
         self.member = _CONTROL
         self._asked, self._answers = board.up(_CONTROL), board.down(_CONTROL)
 
-    def serve(self, change: Callable[[control.RunRequest], control.RunReply]) -> int:
+    def serve(self, change: Callable[[control.LocalRequest], control.LocalReply]) -> int:
         """Answer every request there is; returns how many were malformed and dropped."""
         malformed = 0
         while (data := self._asked.take()) is not None:
             try:
                 asked = codec.decode(data)
-                if isinstance(asked, control.RunRequest):
+                if isinstance(asked, control.LocalRequest):
                     self._answers.put(codec.encode(change(asked)))
                 else:
                     malformed += 1
@@ -122,7 +126,14 @@ def set_settings(
     return _answered(run, control.SetRun(run.name, sendable(settings)), control.RunSet, seconds)
 
 
-def _answered(run: Path, request: control.RunRequest, reply: type[R], seconds: float) -> R:
+def branch(
+    run: Path, order: control.BranchRun, seconds: float = _ANSWER_SECONDS
+) -> control.RunBranched:
+    """Ask a live run to continue an actor's episode; raises what ``_answered`` raises."""
+    return _answered(run, order, control.RunBranched, seconds)
+
+
+def _answered(run: Path, request: control.LocalRequest, reply: type[R], seconds: float) -> R:
     """Ask a live run.
 
     Raises:
@@ -135,7 +146,7 @@ def _answered(run: Path, request: control.RunRequest, reply: type[R], seconds: f
     try:
         lock = FileLock.take(address_file(run), create=False, seconds=seconds)
         if lock is None:
-            raise DeadlineExceeded("another `artos scale` or `artos set` of this run", seconds)
+            raise DeadlineExceeded("another `artos scale`, `set` or `branch` of this run", seconds)
         with lock:  # one process asks at a time
             address = msgspec.json.decode(contents(address_file(run)), type=BoardAddress)
             if address.state != RUNNING:
@@ -163,7 +174,7 @@ def _answered(run: Path, request: control.RunRequest, reply: type[R], seconds: f
     return answer
 
 
-def _asked(address: BoardAddress, request: control.RunRequest, seconds: float) -> bytes | None:
+def _asked(address: BoardAddress, request: control.LocalRequest, seconds: float) -> bytes | None:
     board = Board.attach(Path(address.board), address.table)
     answers = board.down(_CONTROL)
     answers.clear()  # of a process that gave up waiting

@@ -6,10 +6,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from artos.learners.device import device_of
 from artos.pool.faults import LeaseRevoked
 from artos.pool.pool import Pool
 from artos.runs.plan import Plan, Site
 from artos.runtime.leasable import name_of, names_in, own_resources
+from artos.runtime.served_memory import ServedMemory
 from artos.system.faults import Seldom
 
 _log = logging.getLogger(__name__)
@@ -18,8 +20,8 @@ _log = logging.getLogger(__name__)
 class DeviceTurns:
     """A seat in the pool of this machine, for the device that the fewest are on.
 
-    While nobody else wants the device, a turn costs two words of shared memory. What a server has
-    in its memory stays there between its turns, and is counted by nobody.
+    While nobody else wants the device, a turn costs two words of shared memory. Where its memory is
+    counted, what the server has there is, too.
 
     Raises:
         PoolRefused: torch can use none of the devices of the pool.
@@ -36,6 +38,11 @@ class DeviceTurns:
             (found,) = (each for each in self._pool.resources if each.name == self._seat.what)
             self.device = name_of(found)
             """What torch calls it."""
+            self.memory: ServedMemory | None = None
+            """None if nobody counts the memory of this device."""
+            if found.memory_mb:
+                there = device_of(self.device)
+                self.memory = ServedMemory(self._pool, self._seat, there, found.memory_mb)
         except BaseException:
             self._pool.close()
             raise
@@ -51,6 +58,8 @@ class DeviceTurns:
         try:
             yield
         finally:
+            if self.memory is not None:
+                self.memory.answered()
             try:
                 lease.close()
             except LeaseRevoked as late:

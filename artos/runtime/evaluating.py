@@ -19,7 +19,7 @@ from artos.runtime.member import bound_of
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor
 from artos.specs.keys import PARAMS, DataKey
-from artos.trained.evaluation import SEED
+from artos.trained.evaluation import SEED, During, Evaluation, Note
 from artos.trained.playing import Wanted, evaluate
 
 _PATIENCE = 0.9
@@ -82,6 +82,17 @@ class EvaluatorRole:
     def go_on(self, found: dict[str, Any]) -> None:
         """Do nothing: see ``snapshot``."""
 
+    def _played(self, wanted: Wanted, note: Note) -> Evaluation:
+        """Episodes; of a game of several policies those of the agents of the first one."""
+        if not (policies := self._actor.policies):
+            return evaluate(self, wanted, note)
+        from artos.trained.agents import play_agents  # noqa: PLC0415  # few runs play games
+
+        bound = self.bound  # weights that are played together, as of one version
+        bound = replace(bound, versions=dict.fromkeys(policies, bound.version))
+        during = During(self._plan.reference, self.progress, self.steps)
+        return play_agents(self._actor, bound, during, wanted, note, policies[:1])
+
     def run(self, call: Invoke) -> Done:
         """Play the episodes.
 
@@ -106,7 +117,7 @@ class EvaluatorRole:
                 self._episode_over()
 
         with user_imports(self._plan.reference.folder):
-            played = evaluate(self, wanted, note)
+            played = self._played(wanted, note)
         seconds = time.perf_counter() - began
         return Done(
             call.firing,

@@ -15,6 +15,7 @@ from artos.learners.publisher import UNSAID, Publisher, published
 from artos.runs.plan import CPU, POOL, Plan
 from artos.runtime.other_learners import first_peer
 from artos.runtime.replicable import replica_faults
+from artos.specs.configuration import MAX_LAG
 from artos.specs.contracts import Learner, broken
 from artos.specs.keys import (
     EVALUATION,
@@ -114,6 +115,11 @@ def learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
         for each in learner.changeable
         if not hasattr(learner, each.name)
     ]
+    if plan.learner in workload.learners and any(c.name == MAX_LAG for c in learner.changeable):
+        found.append(
+            f"{who}.changeable names {MAX_LAG!r}, as the bound of its triggers is called: call it "
+            "something else"
+        )
     if not learner.takes_episodes:
         found += [
             f"triggers[{target!r}] hands over whole episodes, and {who} learns from rounds or from "

@@ -27,11 +27,19 @@ from artos.buffer.past_versions import KeepingRegion
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, bound_lag, drawn
 from artos.buffer.samplers.episode_batch import EpisodeBatch
-from artos.errors import BadRow, DeadlineExceeded, NotFinite, NothingToSample, ReplicaLost
+from artos.errors import (
+    BadRow,
+    DeadlineExceeded,
+    NotFinite,
+    NothingToSample,
+    ReplicaLost,
+)
 from artos.learners.publisher import Publisher
 from artos.pool.faults import DeviceTooSmall
 from artos.protocol.invocations import (
     ALL,
+    Branch,
+    Branched,
     Done,
     Failed,
     FromMember,
@@ -42,6 +50,7 @@ from artos.protocol.invocations import (
     encode,
 )
 from artos.protocol.lag import Drawn
+from artos.runtime.taping import Cores, Tape
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, Learner, Wrote, fired_method
 from artos.specs.keys import PARAMS, READS, VERSION_KEY
@@ -49,10 +58,10 @@ from artos.specs.members import Member
 from artos.system.snapshot import put_back, taken, taken_whole
 
 if TYPE_CHECKING:  # with torch, which the learners of others do without
+    from artos.runtime.branching import Branching
     from artos.runtime.device_meter import DeviceMeter
     from artos.runtime.other_learners import OtherLearners
     from artos.runtime.replica_group import ReplicaGroup
-    from artos.runtime.shared_cores import SharedCores
 
 MOST_EPISODES = 1000
 """Episodes a round reports, the newest: more of them would not fit a mailbox."""
@@ -87,7 +96,8 @@ class ActorRole:
         others: OtherLearners | None = None,
     ) -> None:
         self._actor, self._block, self._model = actor, context.block, model
-        self._others = others
+        self._others, self._context = others, context
+        self._branching: Branching | None = None
         self._reader = context.actor
         self._private: dict[str, NDArray[Any]] = {}
         self._copies: dict[int, ObjectSlot] = {}
@@ -115,18 +125,40 @@ class ActorRole:
         return {
             "own": taken_whole(self._actor),
             "incarnation": self._block.incarnation,
-            "bound": [(slot.version, self._copied(slot)) for slot in self._slots],
-            "others": self._others.snapshot() if self._others else {},
+            **self._held(),
         }
 
     def go_on(self, found: dict[str, Any]) -> None:
         """Sample on from a snapshot, as the process would that it is of."""
         put_back(self._actor, found["own"])
         self._block.incarnation = found["incarnation"]  # nobody can tell it from that writer
+        self._take(found)
+
+    def branch(self, order: Branch, say: Callable[[Branched], None]) -> None:
+        """Have the episode continued beside this process, which goes on."""
+        if self._branching is None:
+            from artos.runtime.branching import Branching  # noqa: PLC0415  # few actors are branched
+
+            self._branching = Branching(self._actor, self._context, self._held, self._let_go)
+        self._branching.branch(order, say)
+
+    def _held(self) -> dict[str, Any]:
+        """Copies of what it has bound, which may be in memory that others write to."""
+        return {
+            "bound": [(slot.version, self._copied(slot)) for slot in self._slots],
+            "others": self._others.snapshot() if self._others else {},
+        }
+
+    def _let_go(self, held: dict[str, Any]) -> None:
+        """Go on, in a copy of the actor's process, with nothing that others may change or see."""
+        self._block.segment.part()
+        self._take(held)
+
+    def _take(self, held: dict[str, Any]) -> None:
         if self._others:
-            self._others.go_on(found["others"])
-        if bound := found["bound"]:
-            self._bind([ObjectSlot(0, np.array([version, 0]), held) for version, held in bound])
+            self._others.go_on(held["others"])
+        if bound := held["bound"]:
+            self._bind([ObjectSlot(0, np.array([version, 0]), of) for version, of in bound])
 
     def _copied(self, slot: ObjectSlot) -> dict[str, NDArray[Any]]:
         return {array.name: slot.arrays[array.name].copy() for array in self._model.spec.public}
@@ -151,6 +183,8 @@ class ActorRole:
 
     def run(self, call: Invoke) -> Done:
         """Bind if asked to, then sample up to row ``call.stop`` if the call is about rows."""
+        if self._branching:
+            self._branching.reap()
         start = self._block.written
         rows = max(0, call.stop - start)
         if rows < self._least:
@@ -224,8 +258,8 @@ class LearnerRole:
     """Runs a learner: hands it the claimed rows, publishes what it changed.
 
     Weights and optimiser state live in the model block: a learner that finds a published version
-    there goes on from that version, both after a crash and when a run is resumed. Rows are of
-    versions of its own if actors ``act`` with its weights.
+    there goes on from that version, both after a crash and when a run is resumed. Rows of the
+    blocks that are its ``own``, by default all, say by which of its versions they were made.
     """
 
     def __init__(
@@ -235,32 +269,36 @@ class LearnerRole:
         blocks: Mapping[int, ActorBlock],
         samplers: Mapping[str, Sampler] = MappingProxyType({}),
         meter: DeviceMeter | None = None,
-        cores: SharedCores | None = None,
+        cores: Cores | None = None,
         publisher: Publisher | None = None,
         group: ReplicaGroup | None = None,
         *,
-        acts: bool = True,
+        own: Mapping[int, ActorBlock] | None = None,
+        tape: Tape | None = None,
     ) -> None:
-        self._group = group
+        self._group, self._tape = group, tape or Tape()
         self._meter, self._cores = meter, cores
         self._publisher = publisher or Publisher(weights=model)
-        self._publisher.told = learner.version_published
+        self._publisher.tape = self._tape
+        if self._tape.tells:
+            self._publisher.told = learner.version_published
         self._learner, self._model, self._blocks = learner, model, blocks
         self._samplers = samplers
-        self._store, self._drawn = BatchStore(), Drawn()
+        self._store, self._drawn = BatchStore(), Drawn(self._tape.looked)
         self._changed: dict[str, float] = {}
-        for block in blocks.values() if acts else ():
+        for block in (blocks if own is None else own).values():
             block.drawn = self._drawn  # the lag of drawn rows is that of the policy that acted
         self._non_publishing = frozenset(learner.non_publishing)
         self.residency = learner.residency
         if group is not None:  # the others may be set up in another way than the first one
             group.agree(learner.live().values())
+        self._tape.begins(model)
         if model.version < 0:
             self._publisher.weights(learner.live())
             return
         model.restore(learner.live())
         learner.restored()
-        learner.version_published(model.version)
+        self._publisher.told(model.version)
 
     def _enter(self) -> None:
         if self.residency is not None:
@@ -292,7 +330,8 @@ class LearnerRole:
         return self._model.version
 
     def close(self) -> None:
-        """Nothing to close: all state is in the model block."""
+        """Close the tape; all other state is in the model block."""
+        self._tape.close()
 
     def _change(self, settings: Mapping[str, float]) -> None:
         """Have the learner go on with what was changed since its last invocation."""
@@ -315,6 +354,7 @@ class LearnerRole:
         if self._cores is not None:
             self._cores.begin()
         self._enter()
+        self._tape.called(call)
         self._change(call.settings)
         self._drawn.begin(self._model.version)
         batch: Batch | EpisodeBatch | DrawnBatch | None = None
@@ -331,6 +371,7 @@ class LearnerRole:
         except NothingToSample as nothing:
             version, stale = self._model.version, self._drawn.stale
             return Done(call.firing, version, stale=stale, nothing=str(nothing))
+        self._tape.learns(self._learner, batch, call)
         told = fired_method(self._learner, call.method)(batch, call) or {}
         metrics = {name: float(value) for name, value in told.items()}  # also of numpy or torch
         for name, value in metrics.items():
@@ -442,6 +483,10 @@ def serve(role: Role, line: Line, idle: Callable[[], float] = no_duties) -> int:
             pass
         if isinstance(call, Stop):
             return 0
+        if isinstance(call, Branch):
+            assert isinstance(role, ActorRole)
+            role.branch(call, line.send)
+            continue
         waited = time.perf_counter() - began
         try:
             done = guarded(partial(role.run, call), call, role)

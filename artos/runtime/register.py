@@ -41,7 +41,6 @@ from artos.runtime.learner_registration import (
 from artos.runtime.member import MOST_EPISODES
 from artos.runtime.resolved import resolved_settings, versions
 from artos.runtime.servers import servers_of
-from artos.runtime.serving import seed_of
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, Learner, broken, methods, own
 from artos.specs.data import DataSet
@@ -64,6 +63,7 @@ from artos.specs.settings import Setting
 from artos.specs.workload import Workload
 from artos.system.child import end_with_parent
 from artos.system.closest import closest
+from artos.system.random_streams import seed_of
 from artos.system.under_way import tell
 
 T = TypeVar("T")

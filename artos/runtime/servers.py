@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from artos.runs.plan import CPU, POOL
+from artos.runs.plan import CPU, POOL, Plan
 from artos.specs.contracts import own
 from artos.specs.members import LEARNER, NOT_LEARNERS
 from artos.specs.servers import Server, ServerSpec
@@ -32,6 +32,18 @@ def servers_of(workload: Workload, faults: list[str]) -> tuple[ServerSpec, ...]:
             keys = (*found[-1].asks, *found[-1].answers)
             faults += [f"servers[{name!r}]: {each}" for key in keys for each in key.faults()]
     return tuple(found)
+
+
+def device_faults(plan: Plan) -> Iterator[str]:
+    """Why servers of this plan cannot compute on this machine, if they are to live here."""
+    for server in plan.servers:
+        if server.device == CPU:
+            continue
+        from artos.learners import device  # noqa: PLC0415  # others do without torch
+        from artos.runtime.leasable import pool_faults  # noqa: PLC0415
+
+        found = pool_faults() if server.device == POOL else device.faults(server.device)
+        yield from (f"servers[{server.name!r}]: {fault}" for fault in found)
 
 
 def _spec(name: str, server: Server, workload: Workload) -> ServerSpec:
@@ -64,14 +76,11 @@ def _faults(name: str, server: object, workload: Workload) -> Iterator[str]:
         yield f"threads must be at least 1, not {server.threads}"
     if server.device != CPU and not server.on_devices:
         yield f"device={server.device!r}: {type(server).__name__} computes on the CPU: leave it out"
-    elif server.device == POOL:
-        from artos.runtime.leasable import pool_faults  # noqa: PLC0415  # others lease nothing
-
-        yield from pool_faults()
-    elif server.device != CPU:
+    elif server.device not in (CPU, POOL):
         from artos.learners import device  # noqa: PLC0415  # others do without torch
 
-        yield from device.faults(server.device)
+        if not device.names_gpu(server.device):
+            yield from device.faults(server.device)
     if server.of and server.of not in (learners := workload.every_learner):
         yield f"of={server.of!r}: there is no such learner{closest(server.of, [*learners])}"
     yield from server.faults(workload.actor)

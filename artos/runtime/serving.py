@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import random
 import sys
 import threading
 import time
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
@@ -25,7 +23,7 @@ from artos.buffer.desk import Bell, Desk
 from artos.buffer.gathering import Gathering
 from artos.buffer.mailbox import Board
 from artos.buffer.model_block import ModelBlock
-from artos.buffer.part_of_block import part_of_block
+from artos.buffer.part_of_block import by_versions_of, part_of_block
 from artos.buffer.request_block import RequestBlock
 from artos.buffer.samplers.drawn_batch import sampler_of
 from artos.clock import SystemClock
@@ -52,12 +50,15 @@ from artos.runtime.member import (
 from artos.runtime.other_learners import PeerStates, other_learners
 from artos.runtime.replicable import device_of_replica
 from artos.runtime.shared_cores import SharedCores
+from artos.runtime.taping import Recording, not_at_all, recorder
 from artos.specs.contracts import Actor
 from artos.specs.members import ACTORS, EVALUATOR, LEARNER, SERVER, Member
 from artos.specs.servers import ServerContext
 from artos.specs.workload import Workload
 from artos.system import child
 from artos.system.exit_report import START_SECONDS
+from artos.system.precedence import go_first
+from artos.system.random_streams import own_streams, seed_of
 from artos.system.regular_file import contents
 
 if TYPE_CHECKING:
@@ -77,11 +78,6 @@ Replicas of a learner wait for each other for that share of the time that the ru
 def no_bell(server: str) -> Bell:
     """Of a plan without servers."""
     raise KeyError(server)
-
-
-def seed_of(seed: int, *path: int) -> int:
-    """A different seed for every path, e.g. (actor, incarnation); 31 bits suit every library."""
-    return int(np.random.SeedSequence([seed, *path]).generate_state(1)[0] >> 1)
 
 
 def actor_role(
@@ -132,14 +128,6 @@ def prepared_actor(plan: Plan, *, environments: bool = True) -> Actor:
     return actor
 
 
-def own_streams(seed: int) -> None:
-    """Seed the global generators, which clones have in common and user code may draw from."""
-    random.seed(seed)
-    np.random.seed(seed)
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
-
-
 def learner_role(
     plan: Plan,
     site: Site,
@@ -147,11 +135,12 @@ def learner_role(
     report: Callable[[Waits], None] = lambda _: None,
     device: str | None = None,
     gathering: Gathering | None = None,
+    record: Recording = not_at_all,
 ) -> LearnerRole:
     """Set up this process (or inline part) as the learner that ``plan`` is of.
 
     ``device`` is as torch names it. Where it is one of several replicas they are in a
-    ``gathering``.
+    ``gathering``. ``record`` makes its tape.
     """
     device = device or device_of_replica(plan.device, site.member.rank)
     workload = _workload(plan)
@@ -159,6 +148,10 @@ def learner_role(
     blocks = {a: ActorBlock.attach(site.block_path(a)) for a in range(plan.actors)}
     if part := plan.parts.get(plan.learner):
         blocks = {a: part_of_block(block, part) for a, block in blocks.items()}
+    beside = part is None and plan.learner != site.members.publisher.role
+    drawn = blocks  # from which rows are drawn, by the versions of this learner, if it acts
+    if beside and plan.learner in plan.read_learners:
+        drawn = {a: by_versions_of(block, plan.learner) for a, block in blocks.items()}
     data = {each.name: DataBlock.attach(site.data_path(each.name)) for each in plan.data}
     # Actors are set up at the same time: more threads here would spin while they wait for CPUs.
     _settle_torch(plan, 1)
@@ -170,8 +163,9 @@ def learner_role(
         group = _group(plan, site, gathering, device)
     publish = Publisher(published(learner), objects, model[MODEL], silent=silent)
     cores = None
+    tape = record(plan, site)
     if plan.threads_follow:
-        cores = SharedCores(plan.threads, sys.modules["torch"].set_num_threads)
+        cores = tape.cores(partial(SharedCores, plan.threads))
     learner.setup(
         LearnerContext(
             plan, module, plan.seed, plan.threads, blocks, publish, device,
@@ -185,15 +179,16 @@ def learner_role(
         device_of(device).pin(model.segment.memory)
     samplers = {
         draw.target: sampler_of(
-            draw, blocks, seed_of(plan.seed, number, plan.resumes), data, partial(_goals, plan)
+            draw, drawn, seed_of(plan.seed, number, plan.resumes), data, partial(_goals, plan)
         )
         for number, draw in enumerate(plan.draws)
         if draw.target.startswith(f"{plan.learner}.")
     }
     meter = meter_of(device)
-    acts = part is not None or plan.learner == site.members.publisher.role
+    if beside and drawn is blocks:  # no version of its acted
+        drawn = {}
     return LearnerRole(
-        learner, model[MODEL], blocks, samplers, meter, cores, publish, group, acts=acts
+        learner, model[MODEL], blocks, samplers, meter, cores, publish, group, own=drawn, tape=tape
     )
 
 
@@ -223,8 +218,9 @@ def any_learner_role(
     model: ModelBlock,
     report: Callable[[Waits], None],
     stopped: Callable[[], bool],
+    record: Recording = not_at_all,
 ) -> LearnerRole | LeasedRole:
-    """The learner that ``site`` names, which ``model`` is of.
+    """The learner that ``site`` names, which ``model`` is of; ``record`` makes its tape.
 
     If the plan says so, it is on a device of the machine's pool. See ``LeasedRole``.
     """
@@ -233,7 +229,7 @@ def any_learner_role(
     if plan.replicas > 1:
         gathering = Gathering.attach(site.gathering_of(plan.learner), plan.replicas)
         gathering.come(site.member.rank, site.starts)
-    make = partial(learner_role, plan, site, model, report, gathering=gathering)
+    make = partial(learner_role, plan, site, model, report, gathering=gathering, record=record)
     if not plan.leases_device:
         return make()
     from artos.runtime.leased import leased  # noqa: PLC0415  # loads the pool, and torch
@@ -262,6 +258,8 @@ def server_role(plan: Plan, site: Site, ring: Callable[[int], None]) -> ServerRo
         turns = DeviceTurns(plan, site)
         device = turns.device
     server.setup(ServerContext(spec.name, workload.actor, plan.seed, device))
+    if turns is not None and turns.memory is not None:
+        turns.memory.tell()  # it was set up there
     # By its name, as triggers stand on the floor above.
     gathering: Callable[..., Gathers] = load_object("triggers.gathering:Gathering")
     load = partial(load_object, folder=plan.reference.folder)
@@ -392,23 +390,21 @@ def _actor(prepared: PreparedActor, site: Site) -> tuple[Role, int]:
 
 def _server(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
     del line
+    go_first()  # before it has threads: while it waits for a CPU, so do all whom it answers
     own_streams(plan.seed)
     board = Board.attach(site.board_path, site.members)
     down = [board.down(member).doorbell for member in site.members.of(ACTORS)]
     return server_role(plan, site, lambda actor: down[actor].ring()), 0
 
 
+def _learner(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
+    own_streams(plan.seed)
+    model = ModelBlock.attach(site.model_of(site.member.role))
+    return any_learner_role(plan, site, model, line.send, line.told_to_stop, recorder), 0
+
+
 _SET_UP: dict[str, Callable[[Plan, Site, Line], tuple[Role, int]]] = {
-    LEARNER: lambda plan, site, line: (
-        any_learner_role(
-            plan,
-            site,
-            ModelBlock.attach(site.model_of(site.member.role)),
-            line.send,
-            line.told_to_stop,
-        ),
-        0,
-    ),
+    LEARNER: _learner,
     EVALUATOR: _evaluator,
     ACTORS: lambda plan, site, _: _actor(PreparedActor(plan, prepared_actor(plan)), site),
     SERVER: _server,

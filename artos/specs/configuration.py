@@ -17,7 +17,10 @@ MOST_SETTINGS = 100
 Settings = Annotated[dict[Line, Finite], msgspec.Meta(max_length=MOST_SETTINGS)]
 """Values by name, as ``artos set`` takes them: ``learner.lr``."""
 MAX_LAG = "max_lag"
-"""The setting that all triggers with a ``max_lag`` have: how many versions old rows may be."""
+"""The setting that a learner's triggers with a ``max_lag`` have: how old rows may be, in versions.
+
+It is called so for the first learner, and ``NAME.max_lag`` for another one.
+"""
 
 
 class Changeable(msgspec.Struct, frozen=True):
@@ -75,12 +78,6 @@ class Configuration(msgspec.Struct, frozen=True):
         front = f"{role}."
         found = self.settings.items()
         return {name.removeprefix(front): each for name, each in found if name.startswith(front)}
-
-    @property
-    def max_lag(self) -> int | None:
-        """How many versions old rows may be; None where that was not changed."""
-        found = self.settings.get(MAX_LAG)
-        return None if found is None else int(found)
 
     def without(self, names: Sequence[str]) -> Configuration:
         """Without the settings of these names."""

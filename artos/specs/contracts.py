@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from artos.errors import NotBranched
 from artos.specs.bound import Bound
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ class Wrote(NamedTuple):
 
     rows: int
     seconds: Mapping[str, float] = MappingProxyType({})
+
+
+class Played(NamedTuple):
+    """What came of an episode that was continued: raw rewards in all, steps, whether it ended."""
+
+    total: float
+    steps: int
+    ended: bool = False
 
 
 class Actor:
@@ -148,6 +157,24 @@ class Actor:
     def episodes(self) -> tuple[Sequence[float], Sequence[int]]:
         """Returns and lengths of the episodes that ended since the last call."""
         return (), ()
+
+    def present(self, env: int) -> tuple[Mapping[str, Any], Played]:
+        """What is seen of an environment now, by name, and its episode so far.
+
+        Raises:
+            NotBranched: its episodes cannot be continued.
+        """
+        raise NotBranched(
+            f"{type(self).__name__} has no method present, nor play_on: derive it from "
+            "RolloutActor, which has both"
+        )
+
+    def play_on(self, env: int, steps: int = 0, *, greedy: bool = False) -> Played:
+        """Go on, and write no rows, until the episode of ``env`` ends or for so many ``steps``.
+
+        0 is no limit; ``greedy`` acts for the best. Called in a copy of the actor only.
+        """
+        raise NotImplementedError
 
     def close(self) -> None:
         """Close what it holds open."""

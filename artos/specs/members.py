@@ -84,13 +84,14 @@ class Members(msgspec.Struct, frozen=True, dict=True):
     @classmethod
     def of_run(
         cls, actors: int, *, learners: Mapping[str, int] = _ONE, evaluates: bool = False,
-        servers: Mapping[str, int] = _NONE, replicas: int = 1,
+        servers: Mapping[str, int] = _NONE, servers_apart: bool = False, replicas: int = 1,
     ) -> Members:  # fmt: skip
         """The ``learners`` with their threads, actors, the evaluator if there is one, and guests.
 
         Of each learner there are so many ``replicas``. Then come the ``servers``, with their
-        threads, too. Guests are the template that actors are cloned from, and the process that
-        changes a run from outside (``artos scale``).
+        threads, too; if actors live on other nodes, these are ``servers_apart`` from the run
+        process. Guests are the template that actors are cloned from, and the process that changes a
+        run from outside (``artos scale``).
         """
         learning = (
             Role(
@@ -103,7 +104,7 @@ class Members(msgspec.Struct, frozen=True, dict=True):
         evaluator = Role(EVALUATOR, kind=EVALUATOR, idle="a version to evaluate", hosted=True)
         guests = Role(TEMPLATE), Role(CONTROL)
         answering = [
-            Role(name, kind=SERVER, idle="requests", hosted=True, threads=threads)
+            Role(name, kind=SERVER, idle="requests", hosted=not servers_apart, threads=threads)
             for name, threads in servers.items()
         ]
         # What is started first stands first: a learner takes longest to be ready.
@@ -180,6 +181,11 @@ class Members(msgspec.Struct, frozen=True, dict=True):
     def follows(self, member: Member) -> bool:
         """Whether it is a replica other than the first one."""
         return member != self.together(member)[0]
+
+    @cached_property
+    def servers(self) -> tuple[Member, ...]:
+        """The members that answer actors; where actors live apart there is one on each node."""
+        return tuple(member for member in self._everyone if self.role(member).kind == SERVER)
 
     @cached_property
     def hosted(self) -> tuple[Member, ...]:

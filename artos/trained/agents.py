@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,10 @@ from artos.buffer.layout import BlockSpec
 from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
+from artos.specs.bound import Bound
+from artos.specs.contracts import Actor
 from artos.specs.keys import DataKey
-from artos.trained.evaluation import Evaluation, Note, endless
+from artos.trained.evaluation import During, Evaluation, Note, endless
 
 if TYPE_CHECKING:
     from artos.trained.playing import Wanted
@@ -44,23 +47,39 @@ def evaluate_agents(trained: Trained, record: Record, wanted: Wanted, note: Note
     if faults:
         raise Refused(faults)
     actor = record.workload().actor
+    # The best version has the weights that others had then, and no versions of theirs.
+    versions = dict.fromkeys(actor.policies, trained.bound.version)
+    versions |= {name: saved.version for name, saved in record.manifest.learners.items()}
+    bound = replace(trained.bound, params=trained.params, versions=versions)
+    during = During(record.reference, trained.progress, trained.steps)
+    return play_agents(actor, bound, during, wanted, note, actor.policies)
+
+
+def play_agents(
+    actor: Actor, bound: Bound, during: During, wanted: Wanted, note: Note, of: Sequence[str]
+) -> Evaluation:
+    """Have all policies play with the weights that are ``bound``; episodes are those ``of`` some.
+
+    Raises:
+        DeadlineExceeded: no episode ended in time.
+    """
     assert isinstance(actor, AgentsActor)  # who else has several policies
     with tempfile.TemporaryDirectory() as folder:
-        block = _begun(actor, trained, record, wanted, Path(folder) / "rows")
+        block = _begun(actor, bound, during, wanted, Path(folder) / "rows")
         try:
-            found = _played(actor, trained, block, wanted, note)
+            found = _played(actor, block, during, wanted, note, of)
         finally:
             actor.close()
     return found
 
 
 def _begun(
-    actor: AgentsActor, trained: Trained, record: Record, wanted: Wanted, at: Path
+    actor: AgentsActor, bound: Bound, during: During, wanted: Wanted, at: Path
 ) -> ActorBlock:
     """Set the actor up, with a block of its own."""
     keys, envs = (*actor.data_keys(),), actor.envs
     plan = Plan(
-        reference=record.reference, name="", env=actor.env, seed=wanted.seed, actors=1, envs=envs,
+        reference=during.reference, name="", env=actor.env, seed=wanted.seed, actors=1, envs=envs,
         steps=_ROUND, capacity=_ROUND, on_full="overwrite", total_steps=0, data_keys=keys,
         objects=(), layout=(), triggers={}, methods={},
     )  # fmt: skip
@@ -68,32 +87,36 @@ def _begun(
     noted = (DataKey(name, (), "int64", 1, False) for name in others)
     block = ActorBlock.create(at, BlockSpec(0, (*keys, *noted), _ROUND, envs, (), "overwrite"))
     actor.setup(ActorContext(plan, 0, 1, block, wanted.seed, wanted.greedy))
-    versions = {name: saved.version for name, saved in record.manifest.learners.items()}
-    actor.bound = replace(trained.bound, params=trained.params, versions=versions)
-    actor.bind(trained.params, actor.bound.version)
+    assert bound.params is not None  # they are what is played
+    actor.bound = bound
+    actor.bind(bound.params, bound.version)
     return block
 
 
 def _played(
-    actor: AgentsActor, trained: Trained, block: ActorBlock, wanted: Wanted, note: Note
+    actor: AgentsActor,
+    block: ActorBlock,
+    during: During,
+    wanted: Wanted,
+    note: Note,
+    of: Sequence[str],
 ) -> Evaluation:
-    rows = sorted(
-        row for name in actor.policies for row in actor.cast.places(name, actor.games).tolist()
-    )
+    rows = sorted(row for name in of for row in actor.cast.places(name, actor.games).tolist())
     number, names = {row: at for at, row in enumerate(rows)}, actor.spec.agent_names
     found: dict[int, tuple[float, int]] = {}
     played, steps, since = [0] * len(rows), 0, time.monotonic()
     while len(found) < wanted.episodes:
         start = block.allocate(_ROUND)
         call = Invoke(
-            0, "actors.sample", "sample", (), start + _ROUND, True, trained.progress, trained.steps
+            0, "actors.sample", "sample", (), start + _ROUND, True, during.progress, during.steps
         )
         actor.sample(start, _ROUND, call)
         block.commit(start + _ROUND)
         steps += _ROUND * len(rows)
         returns, lengths = actor.episodes()
         for row, total, length in zip(actor.rows_ended, returns, lengths, strict=True):
-            at = number[row]
+            if (at := number.get(row)) is None:  # of a policy that is not asked for
+                continue
             episode, played[at] = at + played[at] * len(rows), played[at] + 1
             if episode < wanted.episodes:
                 found[episode], since = (total, length), time.monotonic()

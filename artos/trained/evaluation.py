@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from artos.envs.spec import EnvSpec, Part
 from artos.envs.stepper import Parts, Step, Stepper
 from artos.errors import DeadlineExceeded
+from artos.specs.reference import Reference
 
 Act = Callable[[Parts], NDArray[Any]]
 """Observations of all environments, by data key, to actions as they are stored."""
@@ -24,6 +26,15 @@ See = Callable[[Step | Parts], None]
 
 SEED = 1
 """The seed of evaluations unless another is given: those of all runs begin in the same states."""
+
+
+@dataclass(frozen=True)
+class During:
+    """Of which run the policies are, and how far that was: the share that is over, and steps."""
+
+    reference: Reference
+    progress: float
+    steps: int
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):

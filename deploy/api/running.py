@@ -100,7 +100,7 @@ def run(
     ``workload`` is an algorithm's name, ``FILE.py:OBJECT``, or an object that stands in a file
     under its name: a ``Workload`` of the calling file, or a function that returns one. A script
     needs no guard: when the run's processes import it they stop at this call. ``settings`` are
-    those of ``artos run``, also ``actors``, ``device`` and whatever ``--set`` takes.
+    those of ``artos run``, also ``actors``, ``device``, ``track`` and whatever ``--set`` takes.
 
     ``on_progress`` is called with every new ``Status``, about twice a second. What it raises stops
     the run, which saves, and is raised here. So does Ctrl-C.
@@ -144,6 +144,9 @@ def run_named(
         if name == ENV_ARGS:
             pairs = {key: msgspec.json.encode(each).decode() for key, each in value.items()}
             words += [word for key in pairs for word in ("--env-arg", f"{key}={pairs[key]}")]
+        elif name == "track":
+            trackers = [value] if isinstance(value, str) else value
+            words += [word for each in trackers for word in ("--track", each)]
         elif name == "deadline":
             words += ["--deadline", str(value)]
         else:

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from artos.errors import ArtosError, Refused, RunExists
 from artos.specs.settings import shown
@@ -26,14 +24,10 @@ from deploy.api.cluster import Cluster
 from deploy.api.naming import name_of
 from deploy.api.running import Result, RunFailed, run_named
 from head.records import summary_file
-from head.records.episodes import Episodes
 from head.records.run_lock import is_live
 
-_POINTS = 200
-"""Points of a curve in the figure."""
 _TABLE, _FIGURE = "sweep.csv", "sweep.png"
 Say = Callable[[str], None]
-Floats = NDArray[np.float64]
 
 
 class SweepRun(msgspec.Struct, frozen=True):
@@ -243,40 +237,15 @@ def _write(path: Path, runs: Sequence[SweepRun]) -> None:
             writer.writerow([*chosen, run.seed, run.outcome, mean, run.steps, run.folder])
 
 
-def curves(runs: Sequence[SweepRun]) -> tuple[Floats, Floats]:
-    """Mean returns of runs at common steps, shapes (points,) and (runs, points).
-
-    A curve is the running mean over 100 episodes; the common steps are those that all runs reached.
-    """
-    found = [Episodes.read(Path(run.folder) / "episodes.csv") for run in runs]
-    found = [each for each in found if len(each)]
-    if not found:
-        return np.empty(0), np.empty((0, 0))
-    steps = np.linspace(
-        max(each.steps[0] for each in found), min(each.steps[-1] for each in found), _POINTS
-    )
-    return steps, np.stack([np.interp(steps, e.steps, e.running_mean()) for e in found])
-
-
 def _draw(path: Path, runs: Sequence[SweepRun]) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from deploy.figures.drawing import drawn  # noqa: PLC0415
+    from deploy.figures.questions import curve_of, draw_curves  # noqa: PLC0415
+    from deploy.figures.read_run import ReadRun  # noqa: PLC0415
 
-    figure = Figure(figsize=(8, 4.5), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    curves = []
     for words, each in by_settings(runs).items():
-        try:
-            steps, means = curves(each)
-        except ArtosError:  # a damaged record, which `artos status` tells of
-            continue
-        if len(steps):
-            (line,) = axes.plot(steps, means.mean(axis=0), label=words, linewidth=1.6)
-            low, high = means.min(axis=0), means.max(axis=0)
-            axes.fill_between(steps, low, high, color=line.get_color(), alpha=0.18, linewidth=0)
-    axes.set_xlabel("environment steps")
-    axes.set_ylabel("mean return of 100 episodes; band: all seeds")
-    axes.spines[["top", "right"]].set_visible(False)
-    if axes.lines:
-        axes.legend(frameon=False, fontsize=8)
-    figure.savefig(path)
+        with suppress(ArtosError):  # a damaged record, which `artos status` tells of
+            curves.append(curve_of(words, [ReadRun(Path(run.folder)) for run in each]))
+    found, beside = [*filter(None, curves)], "mean return of 100 episodes; band: all seeds"
+    made = drawn(lambda axes: draw_curves(axes, found, "environment steps", beside), ("png",))
+    path.write_bytes(made["png"])

@@ -21,18 +21,24 @@ from artos.system.printable import printable
 from artos.system.shm import shm_root
 from deploy.cli import (
     bench,
+    branch,
     check,
     cluster,
     completion,
     daemons,
+    dashboard,
     engines,
     evaluate,
+    metrics,
+    plot,
     pool,
     record,
+    replay,
     setup,
     simulate,
     sweep,
     trace,
+    track,
     why,
 )
 from deploy.cli.common import (
@@ -114,6 +120,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     evaluate.add_to(commands.add_parser("eval", help="play episodes with what a run has learned"))
     record.add_record(commands.add_parser("record", help="write episodes of a run as a data set"))
     record.add_rescore(commands.add_parser("rescore", help="compute a data set's rewards anew"))
+    branch.add_to(commands.add_parser("branch", help="continue the episode of a live actor"))
     clean = commands.add_parser("clean", help="remove shared memory and images of killed runs")
     clean.add_argument(
         "runs",
@@ -130,8 +137,14 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     pool.add_to(commands.add_parser("pool", help="show who holds this machine's devices and slots"))
     sweep.add_to(commands.add_parser("sweep", help="run a grid of settings with several seeds"))
     simulate.add_to(commands.add_parser("simulate", help="try a cluster that you do not have"))
+    metrics.add_to(commands.add_parser("metrics", help="print or serve numbers for Prometheus"))
+    dashboard.add_to(commands.add_parser("dashboard", help="show runs and clusters in a browser"))
     trace.add_to(commands.add_parser("trace", help="write what each member of a run did when"))
     why.add_to(commands.add_parser("why", help="say what holds a run up, and what to set"))
+    replay.add_to(commands.add_parser("replay", help="repeat a run bit for bit, in one process"))
+    plot.add_plot(commands.add_parser("plot", help="draw runs as figures, with captions"))
+    plot.add_report(commands.add_parser("report", help="write all about a run as one page"))
+    track.add_to(commands.add_parser("track", help="send a run to W&B, MLflow or Trackio"))
     cluster.add_to(commands)
     engines.add_up(
         commands.add_parser("up", help="start a cluster on Slurm, Kubernetes, Ray or by ssh")
@@ -158,6 +171,7 @@ def _add_run(parser: Parser) -> None:
         "--resume", type=Path, metavar="RUN", help="continue the run in this folder"
     )
     add_trust(parser)
+    track.add_track(parser)
     parser.set_defaults(command=train, starts=True)
 
 
@@ -194,13 +208,16 @@ def train(options: argparse.Namespace) -> int:
                 # Imported only now, while another process imports the workload's code.
                 from deploy.local.run import run  # noqa: PLC0415
 
-                summary = run(request, preloaded)
+                summary = run(request, preloaded, options.track)
         else:
             if options.workload or options.run_dir:
                 raise Refused(["--resume takes no workload and no --run-dir: the run has its own"])
             from deploy.local.run import resume  # noqa: PLC0415
 
-            summary = resume(options.resume, settings, quiet=options.json, trust=options.trust)
+            summary = resume(
+                options.resume, settings, quiet=options.json, trust=options.trust,
+                track=options.track,
+            )  # fmt: skip
     if options.json:
         print_json(summary.plain())
     return ExitStatus.of_outcome(summary.outcome)

@@ -129,26 +129,42 @@ def _add_changes(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _towards_runs(parser: Parser, command: Any) -> None:
+    add_sources(parser)
+    parser.set_defaults(command=command)
+
+
+def add_sources(parser: Parser) -> None:
+    """Add ``--runs``, ``--head``, ``--keys`` and ``--json``; see ``runs_of``."""
     parser.add_argument(
         "--runs",
         type=Path,
         metavar="DIR",
         help="the runs in this folder, even if a head is given; default: runs, if no head is given",
     )
-    _towards_head(parser, command)
+    _add_head(parser)
+    add_json(parser)
 
 
 def _towards_head(parser: Parser, command: Any, *, json: bool = True) -> None:
-    parser.add_argument(
-        "--head", metavar="ADDRESS", help="tcp://IP:PORT or file:PATH; default: $ARTOS_HEAD"
-    )
-    parser.add_argument("--keys", type=Path, metavar="DIR", help="default: $ARTOS_KEYS")
+    _add_head(parser)
     if json:
         add_json(parser)
     parser.set_defaults(command=command)
 
 
-def _head_of(options: argparse.Namespace, *, patient: bool = True) -> HeadClient:
+def _add_head(parser: Parser) -> None:
+    parser.add_argument(
+        "--head", metavar="ADDRESS", help="tcp://IP:PORT or file:PATH; default: $ARTOS_HEAD"
+    )
+    parser.add_argument("--keys", type=Path, metavar="DIR", help="default: $ARTOS_KEYS")
+
+
+def head_of(options: argparse.Namespace, *, patient: bool = True) -> HeadClient:
+    """The head that is named by flags or the environment.
+
+    Raises:
+        Refused: none is named, or no keys are.
+    """
     from deploy.client.head_client import HeadClient  # noqa: PLC0415
 
     head = options.head or os.environ.get("ARTOS_HEAD")
@@ -159,7 +175,7 @@ def _head_of(options: argparse.Namespace, *, patient: bool = True) -> HeadClient
     raise Refused([f"give {what}" for what, value in missing.items() if not value])
 
 
-def _runs(
+def runs_of(
     options: argparse.Namespace, run: str = "", *, patient: bool = True
 ) -> HeadClient | LocalRuns:
     """What answers questions about that run, or about all runs: a head or this machine."""
@@ -168,7 +184,7 @@ def _runs(
     here = options.runs or is_run(Path(run)) or not os.environ.get("ARTOS_HEAD")
     if options.head is None and here:
         return LocalRuns(options.runs or Path("runs"))
-    return _head_of(options, patient=patient)
+    return head_of(options, patient=patient)
 
 
 def submit_run(options: argparse.Namespace) -> int:
@@ -191,7 +207,7 @@ def submit_run(options: argparse.Namespace) -> int:
         raise Refused(
             ["--resume takes no workload, --run-dir, --where or --packages: the run has its own"]
         )
-    with _head_of(options) as client:
+    with head_of(options) as client:
         sent = submit.submit(client, wanted)
         if not options.wait:
             said = f"submitted {sent['run']}; its folder on the head: {sent['folder']}"
@@ -219,7 +235,7 @@ def list_runs(options: argparse.Namespace) -> int:
     """``artos list``: the runs of this machine or a cluster."""
     from deploy.client import overview  # noqa: PLC0415
 
-    with _runs(options) as client:
+    with runs_of(options) as client:
         runs = client.list_runs()
     answer = {"runs": [run.plain for run in runs]}
     _show(options, answer, overview.text(overview.runs(runs, client.nothing)))
@@ -230,7 +246,7 @@ def show_status(options: argparse.Namespace) -> int:
     """``artos status``: nodes and runs, or one run."""
     from deploy.client import overview  # noqa: PLC0415
 
-    with _runs(options, options.run) as client:
+    with runs_of(options, options.run) as client:
         if options.run:
             run = client.status(options.run)
             answer, picture = run.plain, overview.run(run)
@@ -250,7 +266,7 @@ def show_usage(options: argparse.Namespace) -> int:
     from deploy.client import bills, overview  # noqa: PLC0415
 
     prices = bills.Prices.load(options.prices) if options.prices else None
-    with _runs(options, options.run) as client:
+    with runs_of(options, options.run) as client:
         runs = (client.status(options.run),) if options.run else client.cluster().runs
     if damage := [run.damage for run in runs if isinstance(run.damage, str) and run.damage]:
         raise Refused(damage)
@@ -266,7 +282,7 @@ def print_logs(options: argparse.Namespace) -> int:
     offset = 0 if options.follow or options.json else _LAST_OF_LOG
     log = "learner" if options.learner else options.log
     log = log if options.actor is None else f"actor-{options.actor}"
-    with _runs(options, options.run) as client:
+    with runs_of(options, options.run) as client:
         while True:
             piece = client.logs(options.run, offset, log)
             offset, more = piece["next"], options.follow and not piece["ended"]
@@ -282,7 +298,7 @@ def print_logs(options: argparse.Namespace) -> int:
 
 def stop_run(options: argparse.Namespace) -> int:
     """``artos stop``: have a run finish and save; asked again, it ends at once."""
-    with _runs(options, options.run) as client:
+    with runs_of(options, options.run) as client:
         run = client.stop(options.run)
     _show(options, run.plain, f"{run.name}: {run.state}")
     return ExitStatus.DONE
@@ -290,7 +306,7 @@ def stop_run(options: argparse.Namespace) -> int:
 
 def drain_node(options: argparse.Namespace) -> int:
     """``artos drain``: move the actors of a node to other nodes."""
-    with _head_of(options) as client:
+    with head_of(options) as client:
         answer = client.drain(options.node)
     text = (
         f"{answer['actors']} actors of {answer['node']} move to other nodes; it gets no new actors"
@@ -301,7 +317,7 @@ def drain_node(options: argparse.Namespace) -> int:
 
 def undrain_node(options: argparse.Namespace) -> int:
     """``artos undrain``: place actors on a drained node again."""
-    with _head_of(options) as client:
+    with head_of(options) as client:
         answer = client.undrain(options.node)
     _show(options, answer, f"{answer['node']} gets actors again")
     return ExitStatus.DONE
@@ -315,7 +331,7 @@ def get_run(options: argparse.Namespace) -> int:
     def text(fetched: Fetched) -> str:
         return f"{fetched.files} files, {fetched.bytes / 1e6:,.1f} MB, came into {fetched.folder}"
 
-    with _head_of(options) as client:
+    with head_of(options) as client:
         target = options.folder or Path(options.run).name
         if options.follow:
             say = (lambda fetched: None) if options.json else (lambda f: to_stderr(text(f)))
@@ -328,7 +344,7 @@ def get_run(options: argparse.Namespace) -> int:
 
 def scale_run(options: argparse.Namespace) -> int:
     """``artos scale``: change how many actors a live run has."""
-    with _runs(options, options.run) as client:
+    with runs_of(options, options.run) as client:
         answer = client.scale(options.run, options.actors)
     text = f"{answer['actors']} of {answer['most']} registered actors from the next version on"
     _show(options, answer, text)
@@ -342,7 +358,7 @@ def set_run(options: argparse.Namespace) -> int:
     given = pairs("artos set", options.settings)
     switches = {"true": "1", "false": "0"}
     settings = {n: convert(n, switches.get(v, v), float) for n, v in given.items()}
-    with _runs(options, options.run) as client:
+    with runs_of(options, options.run) as client:
         answer = client.set(options.run, settings)
     now = ", ".join(f"{name}={value:g}" for name, value in answer["settings"].items())
     number = answer["configuration"]
@@ -356,6 +372,6 @@ def show_top(options: argparse.Namespace) -> int:
 
     if options.json or not sys.stdout.isatty():
         return show_status(options)
-    with _runs(options, patient=False) as client:
+    with runs_of(options, patient=False) as client:
         overview.live(client.cluster, _TOP_SECONDS, client.nothing)
     return ExitStatus.DONE

@@ -29,12 +29,12 @@ def add_finished(parser: Parser, more: str = "") -> None:
     )
 
 
-def folder_of_run(options: argparse.Namespace) -> Path:
-    """The folder of the run that was named; one of a head is copied first."""
+def folder_of_run(options: argparse.Namespace, what: str = "checkpoint") -> Path:
+    """The folder of the run that was named; of one of a head ``what`` is needed is copied first."""
     from deploy.client.copies import local  # noqa: PLC0415
     from deploy.local.local_runs import folder_of  # noqa: PLC0415
 
-    return folder_of(local(options.run), options.runs)
+    return folder_of(local(options.run, what), options.runs)
 
 
 def add_env_args(parser: Parser) -> None:

@@ -34,7 +34,7 @@ def trace(options: argparse.Namespace) -> int:
     """``artos trace``: write what each member did when, and what caused what."""
     from deploy.tracing.file import write  # noqa: PLC0415
 
-    folder = folder_of_run(options)
+    folder = folder_of_run(options, "all")
     path = options.output or Path(f"{folder.resolve().name}-trace.json")
     written = write(folder, path, options.since, options.until)
     if options.json:

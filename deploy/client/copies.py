@@ -13,8 +13,10 @@ from deploy.client.fetch import fetch
 from deploy.client.head_client import HeadClient
 
 
-def local(path: str) -> str:
-    """The folder of a run on this machine; of ``RUN@HEAD`` a copy of the newest checkpoint.
+def local(path: str, what: str = "checkpoint") -> str:
+    """The folder of a run on this machine; of ``RUN@HEAD`` a copy of its newest checkpoint.
+
+    ``what`` else is copied is as ``artos get --only`` has it.
 
     ``RUN@`` is one of the head that ``ARTOS_HEAD`` names; keys are those of ``ARTOS_KEYS``.
 
@@ -30,4 +32,4 @@ def local(path: str) -> str:
         raise Refused([f"{path}: set ARTOS_KEYS, and ARTOS_HEAD or write {name}@tcp://IP:PORT"])
     place = hashlib.sha256(head.encode()).hexdigest()[:16]
     with HeadClient(head, Path(keys)) as client:
-        return fetch(client, name, user_cache() / "copies" / place / name, "checkpoint").folder
+        return fetch(client, name, user_cache() / "copies" / place / name, what).folder

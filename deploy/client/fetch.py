@@ -26,6 +26,10 @@ WHAT: Mapping[str, tuple[str, ...]] = {
         "progress.csv", "episodes.csv", "evaluations.csv", "events/", "curve.png", "config.json",
         "summary.json",
     ),
+    "records": (
+        "progress.csv", "episodes.csv", "evaluations.csv", "journal", "logs/", "config.json",
+        "summary.json",
+    ),
 }  # fmt: skip
 """What may be asked for: beginnings of the paths of files."""
 _GROW = (".csv", ".jsonl", ".log")

@@ -7,9 +7,10 @@ of its own, so that a worker comes and goes without the others, and the head sta
 from __future__ import annotations
 
 import pkgutil
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -48,29 +49,35 @@ class Here(msgspec.Struct, frozen=True):
     """As ``--devices`` takes them."""
 
 
-class Launcher(Protocol):
+class Launcher(ABC):
     """An engine. Every call ends within a minute, or raises ``EngineFailed``."""
 
-    inside: ClassVar[bool]
+    inside: ClassVar[bool] = False
     """Whether head and workers have a network of their own, which this machine is not in."""
-    in_order: ClassVar[bool]
+    in_order: ClassVar[bool] = False
     """Whether it can only end the worker with the highest index, as a StatefulSet does."""
 
-    def __init__(self, cluster: Cluster) -> None: ...
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     @staticmethod
     def faults(cluster: Cluster) -> list[str]:
         """Why this cluster cannot be started from here; nothing is made."""
+        return []
 
+    @abstractmethod
     def plan(self) -> Mapping[str, str]:
         """What would be handed to the engine, by file name, for ``--dry-run``."""
 
+    @abstractmethod
     def start(self, indexes: Sequence[int]) -> None:
         """Ask for these units. The engine may have them wait."""
 
+    @abstractmethod
     def units(self) -> list[Unit]:
         """All units of this cluster of which anything is left."""
 
+    @abstractmethod
     def stop(self, unit: Unit, *, now: bool = False) -> None:
         """Tell a unit to end by itself (SIGTERM); ``now``: end it."""
 
@@ -79,12 +86,15 @@ class Launcher(Protocol):
 
         Units that hear of it by a signal of their own need not be told here.
         """
+        return {}
 
     def clear(self) -> None:
         """Remove what units that have ended left outside of the cluster's folder."""
+        return  # most leave nothing there
 
     def here(self) -> Here:
-        """What this process's unit has."""
+        """What this process's unit has: by default all of its machine."""
+        return Here()
 
 
 class EngineFailed(ArtosError):

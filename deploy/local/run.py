@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from artos.clock import WakingClock
+from artos.clock import SystemClock, WakingClock
 from artos.runtime.preload import Preloaded
-from artos.system.logging_setup import logging_to
+from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.signals import StopRequests
 from artos.trained.trust import allow, require_own_states
-from deploy.display.logged_view import LoggedView
 from deploy.display.view import LiveView
 from deploy.local.inline import Inline
+from deploy.tracking.alongside import Alongside, TrackedView
+from deploy.tracking.tracker import require
 from head.records.curve import import_ahead
 from head.records.run_folder import RunFolder
 from head.records.status import Summary
@@ -27,23 +30,30 @@ from workers.executor.build import build, faults
 _REGISTRATION = "registration"
 
 
-def run(request: Request, preloaded: Preloaded | None = None) -> Summary:
+def run(
+    request: Request, preloaded: Preloaded | None = None, track: Sequence[str] = ()
+) -> Summary:  # fmt: skip
     """Start a new run and see it to its end; ``preloaded`` comes from ``request.preload()``.
+
+    ``track`` are the trackers to which it is sent, too.
 
     Raises:
         Refused, RunExists, ShmTooSmall: refused before anything was started.
         ArtosError: the run failed; its weights so far are saved.
         KeyboardInterrupt: stopped before it began, or at once by a second Ctrl-C.
     """
-    with StopRequests() as requests, _view(request) as view:
+    with _tracked(track) as trackers, StopRequests() as requests, _view(request) as view:
         view.phase(_REGISTRATION)
         if preloaded is not None:
             import_ahead()  # while the preload process imports, which takes longer
         with begun(request, requests, preloaded, faults) as prepared:
-            return _seen_through(prepared, request, requests, view)
+            return _seen_through(prepared, request, requests, view, trackers)
 
 
-def resume(path: Path, settings: dict[str, Any], *, quiet: bool, trust: bool = False) -> Summary:
+def resume(
+    path: Path, settings: dict[str, Any], *, quiet: bool, trust: bool = False,
+    track: Sequence[str] = (),
+) -> Summary:  # fmt: skip
     """Continue a run from its checkpoint; ``settings`` (e.g. total_steps) replace stored settings.
 
     Raises:
@@ -51,7 +61,7 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool, trust: bool = F
         Refused: its code or its pickled states may be someone else's, and ``trust`` is not set.
         RunExists: the run is live.
     """
-    with StopRequests() as requests, RunFolder.resume(path) as folder:
+    with _tracked(track) as trackers, StopRequests() as requests, RunFolder.resume(path) as folder:
         request = stored_request(folder, settings, quiet)
         allow(path, request.reference(), trust=trust)
         if not trust and request.inline and request.settings.get("checkpoint") != "model":
@@ -59,7 +69,7 @@ def resume(path: Path, settings: dict[str, Any], *, quiet: bool, trust: bool = F
         with request.preload() as preloaded, _view(request) as view:
             view.phase(_REGISTRATION)
             with resumed(request, folder, requests, preloaded, faults) as prepared:
-                return _seen_through(prepared, request, requests, view)
+                return _seen_through(prepared, request, requests, view, trackers)
 
 
 def _view(request: Request) -> LiveView:
@@ -67,11 +77,24 @@ def _view(request: Request) -> LiveView:
     return LiveView(sys.stderr, quiet=request.quiet, panel=not request.inline)
 
 
+@contextmanager
+def _tracked(names: Sequence[str]) -> Iterator[Alongside]:
+    """Trackers, which have some time in the end, when the run's folder is free."""
+    for name in names:
+        require(name)
+    with Alongside(names, SystemClock()) as trackers:
+        yield trackers
+        for text in trackers.rest():
+            to_stderr(f"artos: {text}")
+
+
 def _seen_through(
-    prepared: PreparedRun, request: Request, requests: StopRequests, view: LiveView
-) -> Summary:
-    logged, clock = LoggedView(view, prepared.folder.log), WakingClock()
+    prepared: PreparedRun, request: Request, requests: StopRequests, view: LiveView,
+    trackers: Alongside,
+) -> Summary:  # fmt: skip
+    logged, clock = TrackedView(view, prepared.folder.log, trackers), WakingClock()
     with logging_to(logged.note):
+        trackers.begin(prepared.folder.path)
         members: RunMembers
         node, preloaded = prepared.node, prepared.registration.preloaded
         if request.inline:

@@ -14,6 +14,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
+from artos.buffer.layout import BlockSpec
 from artos.protocol.invocations import Done, Invoke, Ready
 from artos.specs.keys import MODEL_PARAM, VERSION_KEY
 from artos.specs.members import ACTORS, LEARNER, Member
@@ -34,6 +35,9 @@ from triggers.table import Table
 Compute = Callable[[float, Callable[[], None]], None]
 
 
+_NO_VALUES = BlockSpec(0, (), 1)
+
+
 @dataclass(slots=True)
 class _Block:
     """The rows of one actor: only their number and the version of the newest."""
@@ -42,6 +46,7 @@ class _Block:
     version: int = 0
     told: int = 0
     incarnation: int = 0
+    spec: BlockSpec = _NO_VALUES
 
     def acknowledge(self, consumer: str, claimed: int, acknowledged: int) -> None:
         """Do nothing: there is always room."""

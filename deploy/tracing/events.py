@@ -2,14 +2,14 @@
 
 Pure. Each member has a row. What it did are slices. Arrows go from a round to the firing that its
 rows cause, from there to the update, and from the version that this makes to the rounds sampled
-under it.
+under it. A wait is for the last thing that was missing: ``for`` says what, ``who`` whose.
 """
 
 from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ _RUN = 1
 _FIRINGS_ROW, _FIRST_MEMBER = 1, 2
 _ACTORS_FROM = 1_000
 _ACTOR = re.compile(r"actor (\d+)")
-_PARTS = ("gather", "learn", "publish")
+_PARTS = ("wait_for_device", "gather", "learn", "publish")
 """Parts of an update, in the order in which they are done."""
 _KEPT = 10_000
 """Firings, versions and rounds of an actor that arrows may still lead to or from."""
@@ -37,6 +37,16 @@ class _At:
     ts: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Fired:
+    """A firing: of which trigger, when and under which version; ``last`` wrote its last rows."""
+
+    trigger: str
+    at: _At
+    version: int
+    last: str
+
+
 class _Latest(OrderedDict[Any, Any]):
     """Forgets what is oldest."""
 
@@ -48,9 +58,15 @@ class _Latest(OrderedDict[Any, Any]):
 
 @dataclass
 class Tracer:
-    """Turns lines into events, one by one; ``steps`` is how many rows of an actor a round has."""
+    """Turns lines into events, one by one; ``steps`` is how many rows of an actor a round has.
+
+    They may begin in the midst of a journal: then ``begun`` is true, and ``offset`` is what is to
+    be added to their times (microseconds), as the run was resumed before.
+    """
 
     steps: int = 0
+    begun: bool = False
+    offset: float = 0.0
     _rows: dict[str, int] = field(default_factory=dict)
     _ends: dict[int, float] = field(default_factory=dict)  # of the last slice of a row
     _firings: _Latest = field(default_factory=_Latest)
@@ -58,9 +74,7 @@ class Tracer:
     _early: _Latest = field(default_factory=_Latest)  # firings whose cause answers later
     _rows_of: dict[str, int] = field(default_factory=dict)  # rows that an actor has sampled
     _arrows: int = 0
-    _offset: float = 0.0
     _now: float = 0.0
-    _resumed: bool = False
 
     def of(self, lines: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
         """The events of these lines, in their order."""
@@ -69,13 +83,13 @@ class Tracer:
         yield _meta("thread_sort_index", _FIRINGS_ROW, index=0)
         for line in lines:
             if (t := line.get("t")) is not None:
-                if self._offset + 1e6 * t < self._now - 1e6:  # times begin again in a resumed run
+                if self.offset + 1e6 * t < self._now - 1e6:  # times begin again in a resumed run
                     yield from self._resume()
-                self._now = max(self._now, self._offset + 1e6 * t)
+                self._now = max(self._now, self.offset + 1e6 * t)
             yield from self._line(line)
 
     def _resume(self) -> Iterator[Event]:
-        self._offset, self._resumed = self._now, True
+        self.offset, self.begun = self._now, True
         for each in (self._firings, self._causes, self._early, self._rows_of):
             each.clear()
         yield self._instant("resumed", {}, scope="g")
@@ -114,32 +128,40 @@ class Tracer:
         facts = {k: line[k] for k in ("firing", "version", "claims", "dropped") if k in line}
         at = _At(_FIRINGS_ROW, self._now)
         yield _event("X", at, line["trigger"], cat="firing", dur=_INSTANT, args=facts)
-        self._firings[line["firing"]] = line["trigger"], at
-        causes: list[tuple[str, Any]] = [
+        claimed: list[tuple[str, Any]] = [
             (f"actor {actor}", end)
             for actor, _, end, *environment in line.get("claims", ())
             if not environment  # a whole episode is of several rounds, or of a part of one
         ]
-        for cause in causes or [(_VERSION, line["version"])]:
+        self._firings[line["firing"]] = _Fired(
+            line["trigger"], at, line["version"], self._last_of(claimed)
+        )
+        for cause in claimed or [(_VERSION, line["version"])]:
             if made := self._causes.get(cause):
                 row, begun, ended = made
                 yield from self._arrow(cause, row, begun, ended, at)
             else:  # it is seen in shared memory before its member has answered
                 self._early[cause] = [*self._early.get(cause, ()), at]
 
+    def _last_of(self, claimed: Sequence[tuple[str, Any]]) -> str:
+        """Whose rows of these came last; who has not answered yet has only just written them."""
+        made = self._causes
+        late = [cause for cause in claimed if cause not in made]
+        return (late or sorted(claimed, key=lambda cause: made[cause][2]) or [("", 0)])[-1][0]
+
     def _done(self, line: Mapping[str, Any]) -> Iterator[Event]:
         member = line["by"]
         row = yield from self._row(member)
-        trigger, fired = self._firings.get(line["done"], ("", None))
-        role, _, method = trigger.partition(".")
+        fired: _Fired | None = self._firings.get(line["done"])
+        role, _, method = (fired.trigger if fired else "").partition(".")
         times = line.get("times", {})
-        last = self._ends.get(row, 0.0)
-        begun = max(last, self._now - 1e6 * line.get("seconds", 0.0))
-        waited = 1e6 * (times.get("wait", 0.0) or line.get("waited", 0.0))
-        if waited and (since := max(last, begun - waited)) < begun:
-            yield self._slice(row, "wait", "wait", since, begun)
+        begun = max(self._ends.get(row, 0.0), self._now - 1e6 * line.get("seconds", 0.0))
+        yield from self._waited(row, line, fired, begun)
         facts = {k: v for k, v in line.items() if k not in ("t", "by", "times", "seconds")}
-        yield self._slice(row, method or "done", role or "member", begun, self._now, facts)
+        if not method:  # it was fired before the first line that is read
+            role, method = ("actors", "sample") if _ACTOR.fullmatch(member) else (member, "done")
+            method = "update" if "lags" in line else method
+        yield self._slice(row, method, role, begun, self._now, facts)
         at = begun
         for part in _PARTS:  # within the slice, so that a viewer shows them below it
             if seconds := times.get(part):
@@ -147,14 +169,45 @@ class Tracer:
                 yield _event("X", _At(row, at), part, cat="part", dur=round(end - at, 3))
                 at = end
         if fired is not None:
-            yield from self._joined("fires", fired, _At(row, max(begun, fired.ts)))
+            yield from self._joined("fires", fired.at, _At(row, max(begun, fired.at.ts)))
         if "lags" in line:
             yield from self._caused((_VERSION, line["version"]), row, begun)
-        if _ACTOR.fullmatch(member) and self.steps and not self._resumed:
-            self._rows_of[member] = self._rows_of.get(member, 0) + self.steps
-            yield from self._caused((member, self._rows_of[member]), row, begun)
+        if _ACTOR.fullmatch(member) and (rows := self._rows_until(member, line)):
+            yield from self._caused((member, rows), row, begun)
         if "lag_mean" in line:
             yield self._counter("policy lag", mean=line["lag_mean"], max=line.get("lag_max", 0))
+
+    def _waited(
+        self, row: int, line: Mapping[str, Any], fired: _Fired | None, until: float
+    ) -> Iterator[Event]:
+        """What a member did nothing for before it began: first its firing, then its process."""
+        last = self._ends.get(row)
+        if fired and last is not None and last < (end := min(fired.at.ts, until)):
+            what, who = self._missed(fired)
+            facts = {"for": what, "who": who} if who and who != line["by"] else {"for": "firing"}
+            yield self._slice(row, "wait", "wait", last, end, facts)
+        waited, restored = line.get("waited", 0.0), line.get("restored", 0.0)
+        waited = waited or (0.0 if fired else line.get("times", {}).get("wait", 0.0))
+        if waited and (since := max(self._ends.get(row, 0.0), until - 1e6 * waited)) < until:
+            facts = {"for": "process"} | ({"restored": restored} if restored else {})
+            yield self._slice(row, "wait", "wait", since, until, facts)
+
+    def _missed(self, fired: _Fired) -> tuple[str, str]:
+        """What a firing came no earlier for, and who made it; "": that is not known."""
+        if fired.last:
+            return "rows", fired.last
+        made = self._causes.get((_VERSION, fired.version))
+        names = {row: name for name, row in self._rows.items()}
+        return _VERSION, names[made[0]] if made else ""
+
+    def _rows_until(self, member: str, line: Mapping[str, Any]) -> int:
+        """How many rows an actor has sampled by the end of a round; 0: that is not known."""
+        if (stop := line.get("stop")) is not None:
+            return int(stop)
+        if not self.steps or self.begun:
+            return 0
+        self._rows_of[member] = self._rows_of.get(member, 0) + self.steps
+        return self._rows_of[member]
 
     def _slice(
         self, row: int, name: str, kind: str, begun: float, end: float,

@@ -32,7 +32,7 @@ def write(folder: Path, path: Path, since: float, until: float) -> Written:
     if not 0 <= since < until:
         raise Refused([f"--since {since:g} must come before --until {until:g}, and not below 0"])
     encode, count, last = msgspec.json.Encoder().encode, 0, 0.0
-    events = within(_events(folder), since, until)
+    events = within(events_of(folder), since, until)
     with path.open("wb") as file:
         file.write(b'{"displayTimeUnit":"ms","traceEvents":[')
         for event in events:
@@ -43,6 +43,11 @@ def write(folder: Path, path: Path, since: float, until: float) -> Written:
     return Written(str(path), count, max(0.0, last / 1e6 - since))
 
 
-def _events(folder: Path) -> Iterator[Event]:
+def events_of(folder: Path, line: int = 0) -> Iterator[Event]:
+    """The events of the run in ``folder``, from a line of its journal on; -N: the last N lines.
+
+    Raises:
+        Refused: there is no run, or its records are damaged.
+    """
     plan = config_of(folder).plan
-    yield from Tracer(plan.steps if plan else 0).of(lines_of(folder))
+    yield from Tracer(plan.steps if plan else 0).of(lines_of(folder, line))

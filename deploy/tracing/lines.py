@@ -47,6 +47,7 @@ class _Line(msgspec.Struct, frozen=True):
     claims: _Claims = ()
     done: Count = 0
     by: str = ""
+    stop: Count = 0
     times: dict[str, _Seconds] = {}
     cpu: _Seconds = 0.0
     slot: _Seconds = 0.0
@@ -57,6 +58,7 @@ class _Line(msgspec.Struct, frozen=True):
     quota: str = ""
     lag_mean: float = 0.0
     lag_max: float = 0.0
+    lags: tuple[tuple[float, ...], ...] = ()
     ready: str = ""
     start: str = ""
     died: str = ""
@@ -81,8 +83,17 @@ def lines_of(folder: Path, since: int = 0) -> Iterator[dict[str, Any]]:
     """
     with _of_a_run(folder):
         for line in journal.read(folder / "journal.jsonl", since):
-            msgspec.convert(line, _Line)
-            yield line
+            yield checked(line)
+
+
+def checked(line: dict[str, Any]) -> dict[str, Any]:
+    """The line itself.
+
+    Raises:
+        msgspec.ValidationError: what it says cannot be meant.
+    """
+    msgspec.convert(line, _Line)
+    return line
 
 
 @contextmanager

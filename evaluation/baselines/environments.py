@@ -66,6 +66,11 @@ BASELINES = {
             ("stable-baselines3==2.9.2", "sb3-contrib==2.9.2", "gymnasium==1.4.0", *_ATARI),
             "import stable_baselines3",
         ),
+        Environment("rlox", ("rlox==1.2.0", "gymnasium==1.4.0"), "import rlox.algorithms.ppo"),
+        # Stable-Baselines3 in JAX.
+        Environment(
+            "sbx", ("sbx-rl==0.28.0", "jax==0.10.2", "gymnasium==1.4.0"), "from sbx import SAC"
+        ),
         Environment(
             "sample-factory",
             ("sample-factory==2.1.1", "gymnasium==0.29.1", *_ATARI),

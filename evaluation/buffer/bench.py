@@ -36,12 +36,15 @@ OUR_CASES = {
 }
 _OUR_SCALE = dict.fromkeys(("write.rollout", "write", "memcpy", "gather", "gather.memcpy"), _GB)
 
+RLOX = "rlox, float32 without successors"
+
 # The number is the observations written for one row: 2 (56 KB) if the successor is stored with it.
 BASELINES: Mapping[str, tuple[str, str, int]] = {
     "Stable-Baselines3": ("sb3", "buffer.sb3_side", 2),
     "Tianshou": ("tianshou", "buffer.tianshou_side", 2),
     "TorchRL": ("torchrl", "buffer.torchrl_side", 2),
     "Reverb": ("reverb", "buffer.reverb_side", 1),
+    RLOX: ("rlox", "buffer.rlox_side", 4),
 }
 
 # (measure of ARTOS, case it is compared with, goal); docs/benchmarks.md shows which goals hold.
@@ -55,10 +58,12 @@ GOALS: Sequence[tuple[str, str, float | None]] = (
     ("uniform", f"{UNIFORM}: Tianshou", 1.8),
     ("uniform", f"{UNIFORM}: TorchRL", 3.0),
     ("uniform", f"{UNIFORM}: Reverb", None),
+    ("uniform", f"{UNIFORM}: {RLOX}", None),
     ("uniform.once", f"{UNIFORM}: {OURS}", 1.0),
     ("prioritised", f"{PRIORITISED}: Tianshou", 1.8),
     ("prioritised", f"{PRIORITISED}: TorchRL", 3.0),
     ("prioritised", f"{PRIORITISED}: Reverb", None),
+    ("prioritised", f"{PRIORITISED}: {RLOX}", None),
     ("prioritised.once", f"{PRIORITISED}: {OURS}", 1.0),
 )
 

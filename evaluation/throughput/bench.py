@@ -26,7 +26,8 @@ PONG_BFLOAT16 = "Pong, same hyper-parameters, learner in bfloat16"
 PONG_BEST = "Pong, own best settings (one epoch)"
 ACTING = "Pong, acting alone, 2 × 4 environments"
 ONE_FILE, SB3 = "one file", "Stable-Baselines3"
-RIVALS = (ONE_FILE, SB3, "RLlib", "Sample Factory")
+SBX, RLOX = "sbx", "rlox, its own environment"
+RIVALS = (ONE_FILE, SB3, SBX, RLOX, "RLlib", "Sample Factory")
 OVERLAPPED = f"{OURS}, overlapped"
 
 UNIT = "steps/s"
@@ -98,6 +99,11 @@ class Contestants:
             label = f"{threads} thread" + "s" * (threads == "2")
             yield self._one_file(CARTPOLE, label, "--threads", threads)
             yield self._sb3(CARTPOLE, label, "--threads", threads)
+            yield self._sbx(CARTPOLE, label, threads)
+            call = self._baseline(
+                "rlox", "throughput.rlox_side", *self._seconds, "--threads", threads
+            )
+            yield _contestant(CARTPOLE, _named(RLOX, label), call)
             yield self._rllib(CARTPOLE, label, "cartpole", threads)
         yield self._sample_factory(CARTPOLE, "", "cartpole", steps // 4)
         yield self._sample_factory(CARTPOLE, "rollouts of 32", "cartpole-short", steps // 4)
@@ -217,6 +223,11 @@ class Contestants:
             environment=heap.ENVIRONMENT,
         )
         return _contestant(group, _named(SB3, label), call)
+
+    def _sbx(self, group: str, label: str, threads: str) -> Contestant:
+        arguments = (*self._seconds, "--library", "sbx", "--threads", threads)
+        call = self._baseline("sbx", "throughput.sb3_side", *arguments)
+        return _contestant(group, _named(SBX, label), call)
 
     def _rllib(self, group: str, label: str, case: str, threads: str) -> Contestant:
         arguments = (*self._seconds, "--case", case, "--threads", threads)

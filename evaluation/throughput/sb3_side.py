@@ -1,4 +1,4 @@
-"""PPO of Stable-Baselines3: environment steps per second of its ``learn``, after a warm-up.
+"""PPO of Stable-Baselines3, or of sbx (JAX): steps per second of its ``learn``, after a warm-up.
 
 ``python -m evaluation.throughput.sb3_side --env cartpole --seconds 10 --threads 2 --envs 8``
 """
@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
-import torch
-from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 from evaluation.baselines.one_file_ppo import make_pong
 from evaluation.baselines.timing import answer
+from evaluation.replay.update_rivals import PACKAGES, algorithms
 
 MODELS: dict[str, dict[str, Any]] = {
     # MlpPolicy: two layers of 64 tanh for the policy and two for the value.
@@ -35,10 +34,11 @@ def build(options: argparse.Namespace) -> Any:
     """Build the model with its environments."""
     make = make_pong if options.env == "pong" else make_cartpole
     kind = SubprocVecEnv if options.processes else DummyVecEnv
-    return PPO(
+    more = {} if options.library == "sbx" else {"device": options.device}
+    return algorithms(options.library, options.threads)["ppo"](
         env=kind([make] * options.envs), n_steps=options.steps, batch_size=options.minibatch,
-        n_epochs=options.epochs, learning_rate=2.5e-4, ent_coef=0.01, device=options.device, seed=1,
-        **MODELS[options.env],
+        n_epochs=options.epochs, learning_rate=2.5e-4, ent_coef=0.01, seed=1,
+        **MODELS[options.env], **more,
     )  # fmt: skip
 
 
@@ -56,6 +56,7 @@ def speed(model: Any, batch: int, seconds: float) -> float:
 def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line, or these words of one."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--library", choices=sorted(PACKAGES), default="sb3")
     parser.add_argument("--env", choices=sorted(MODELS), default="cartpole")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--processes", action="store_true", help="one process per environment")
@@ -69,11 +70,10 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Measure once."""
     options = options_of()
-    torch.set_num_threads(options.threads)
     model = build(options)
     pace = speed(model, options.envs * options.steps, options.seconds)
     model.get_env().close()
-    answer({"steps_per_second": pace}, ("stable-baselines3", "torch", "gymnasium"))
+    answer({"steps_per_second": pace}, (*PACKAGES[options.library], "gymnasium"))
 
 
 if __name__ == "__main__":

@@ -364,7 +364,8 @@ class Scheduler:
             moves = moves or Moves()
             relief = moves.relief and not moves.must_be_told
             moves.why = moves.why or "there is room now"
-            effects.append(Tell(run, Placed(places, tuple(moves.gone), moves.why, relief)))
+            placed = Placed(places, tuple(moves.gone), moves.why, relief, run.few_slots)
+            effects.append(Tell(run, placed))
         if not hold:
             for run in self._admission.take_runs():
                 self._node_orders.recheck(run.places.values())
@@ -378,6 +379,7 @@ class Scheduler:
                 self.all_runs.changed(run)
             if run.up and (few := self.books.why_fewer(run, self._nodes.slots_of)) != run.few_slots:
                 run.few_slots = few
+                self.all_runs.changed(run)
                 effects.append(Tell(run, Placed(run.places, quota=few)))
         effects += [Finish(run) for run in self._endings.take_due() if run.active]
         effects += self._node_orders.take_orders(now)

@@ -27,8 +27,10 @@ Row = dict[str, str]
 
 _GROUPS = (
     "fill", "waits", "metrics", "times", "shares", "evaluation", "usage", "skipped", "settings",
-    "learners", "returns",
+    "learners", "returns", "lags", "waited",
 )  # fmt: skip
+_COUNTED = ("lags/", "waited/")
+"""Columns that are a distribution together."""
 _MOST_OF_A_ROW = 1 << 20  # bytes; ``waits`` has a column for each actor
 FIXED = tuple(name for name in Status.__struct_fields__ if name not in _GROUPS)
 """Columns of every ``progress.csv``; columns of the dictionaries follow as ``group/name``."""
@@ -124,11 +126,14 @@ def flatten(status: Status) -> dict[str, Any]:
 
 
 def scalars(status: Status) -> dict[str, float]:
-    """The finite numbers of a status by TensorBoard tag; fixed columns have the prefix ``run/``."""
+    """The finite numbers of a status by TensorBoard tag; fixed columns have the prefix ``run/``.
+
+    Counts that are a distribution together are left out.
+    """
     tags = {
         name if "/" in name else f"run/{name}": float(value)
         for name, value in flatten(status).items()
-        if isinstance(value, int | float)
+        if isinstance(value, int | float) and not name.startswith(_COUNTED)
     }
     return {tag: value for tag, value in tags.items() if math.isfinite(value)}
 
@@ -155,11 +160,11 @@ def last_status(path: Path) -> Status | None:
             lines = file.read()
         lines = lines[: lines.rfind(b"\n") + 1].rstrip(b"\n").rpartition(b"\n")[2]
         text = (header + lines).decode()
-        return next(map(_status_of, csv.DictReader(io.StringIO(text), restkey="")), None)
+        return next(map(status_of, csv.DictReader(io.StringIO(text), restkey="")), None)
 
 
-def _status_of(row: Row) -> Status:
-    """The inverse of ``flatten``."""
+def status_of(row: Row) -> Status:
+    """The inverse of ``flatten``, of a row with cells as text."""
     there = (name for name in FIXED if name in row or name in _ALWAYS)
     # An actor of a user's own may have no environment; no other text is ever empty.
     fields: dict[str, Any] = {name: row[name] or ("" if name == "env" else None) for name in there}

@@ -85,5 +85,5 @@ _FIRST = (
     "algorithm", "env", "seed", "steps", "updates", "seconds", "steps_per_second",
     "mean_return_100", "lag_mean", "lag_max", "restarts", "rows_lost", "outcome",
 )  # fmt: skip
-_TRANSIENT = ("fill", "waits", "metrics", "usage")
+_TRANSIENT = ("fill", "waits", "metrics", "usage", "lags")
 """Fields of a status that mean nothing once the run is over, or that the summary has itself."""

@@ -144,7 +144,7 @@ class Replay(Closing):
             learner: WeightStore(
                 ModelBlock.attach(site.model_of(learner))[MODEL], orders.weights_dtype
             )
-            for learner in (plan.learner, *plan.read_learners)
+            for learner in plan.sent_learners
         }
         self._counters = Counters(orders.counters_path, REPLAY_COUNTS)
         self._faults = Faults(counted=partial(self._counters.add, "faults"))

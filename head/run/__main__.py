@@ -120,7 +120,7 @@ class RunProcess:
             if not self._order.resume:
                 with (
                     asked.preload() as preloaded,
-                    begun(asked, requests, preloaded, self._tell_device) as prepared,
+                    begun(asked, requests, preloaded, self._tell_device, on_nodes=True) as prepared,
                 ):
                     return self._session(prepared, requests).run()
             with left_folder(path) as folder:
@@ -128,7 +128,7 @@ class RunProcess:
                 request = replace(stored, folder=self._code, origin=asked.origin)
                 with (
                     request.preload() as preloaded,
-                    resumed(request, folder, requests, preloaded) as prepared,
+                    resumed(request, folder, requests, preloaded, on_nodes=True) as prepared,
                 ):
                     return self._session(prepared, requests).run()
 

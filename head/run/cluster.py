@@ -96,9 +96,12 @@ class ClusterRun(Supervisor):
             self._replay.terms,
             self._silence,
             self._bundles,
+            node.plan.members.servers,
         )
         super().__init__(node, Mailboxes(node.board), self._remote, clock, undisturbed, preloaded)
-        self._logs = CollectedLogs(Path(node.site.logs), plan.actors)
+        self._logs = CollectedLogs(
+            Path(node.site.logs), plan.actors, map(str, node.plan.members.servers)
+        )
 
     def _silence(self, node: str) -> float:
         return self._steering.silent().get(node, 0.0)
@@ -140,8 +143,9 @@ class ClusterRun(Supervisor):
         return self._remote.placement_view.waits_for_slot(member)
 
     def unplaced(self, member: Member) -> str:
-        """What an actor without a place waits for; "" for all other members."""
-        return self._remote.placement_view.unplaced(member)
+        """What a member without a place waits for; "" for all others."""
+        remote = self._remote
+        return remote.servers.unplaced(member) or remote.placement_view.unplaced(member)
 
     # -- the loop ------------------------------------------------------------------------------
 
@@ -213,7 +217,8 @@ class ClusterRun(Supervisor):
         self._head.send(HEAD, Refusal(why))
 
     def _refuse_to(self, node: str, why: str) -> None:
-        self._steering.send(node, Refusal(why))
+        if node:
+            self._steering.send(node, Refusal(why))
 
     def _actor_changed(self, member: Member) -> None:
         if self._board.members.role(member).samples:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from artos.protocol.steering import ExecutorLog
@@ -15,17 +15,19 @@ from artos.protocol.steering import ExecutorLog
 _log = logging.getLogger(__name__)
 _MOST = 1 << 20  # bytes
 _MISSING = "missing.log"
-_NAME = re.compile(r"actor-(\d{1,9})|executor|agent|template")
+_NAME = re.compile(r"actor-(\d{1,9})|(.+)")
 
 
 class CollectedLogs:
     """Keeps the logs of executors below ``folder``: ``NODE/actor-3.log``, ``NODE/executor.log``.
 
-    Only logs of the run's ``actors`` actors are kept, so no node can fill the disk.
+    Only logs of the run's ``actors`` actors and of its ``servers`` are kept, so no node can fill
+    the disk.
     """
 
-    def __init__(self, folder: Path, actors: int) -> None:
+    def __init__(self, folder: Path, actors: int, servers: Iterable[str] = ()) -> None:
         self._folder, self._actors = folder, actors
+        self._others = {"executor", "agent", "template", *servers}
         self._missing: dict[str, None] = {}
 
     def expect(self, node: str) -> None:
@@ -35,7 +37,8 @@ class CollectedLogs:
     def keep(self, node: str, log: ExecutorLog) -> None:
         """Write a log, replacing an older one; refuse one that is too long or has no known name."""
         name = _NAME.fullmatch(log.name)
-        if name is None or int(name[1] or 0) >= self._actors or len(log.content) > _MOST:
+        known = name and (name[2] in self._others if name[2] else int(name[1]) < self._actors)
+        if not known or len(log.content) > _MOST:
             _log.warning("node %s sent an invalid log: %s", node, log.name)
             return
         if node in self._missing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +32,13 @@ from head.run.request import Request
 from head.run.saved_learners import OBJECT
 from triggers.registration import Registration, prepare
 
-_FAR = (
-    "{}: a server answers the actors of its own machine, and on a cluster they are on other nodes: "
-    "set inference=actor, leave the server out, or run on one machine, without --head"
-)
 HostFaults = Callable[[Plan], Sequence[str]]
 """Why the actors of a plan cannot live on this machine."""
 
 
-def _elsewhere(plan: Plan) -> Sequence[str]:
-    """The actors live on worker nodes: no fault of this machine matters to them, but distance."""
-    return [_FAR.format(", ".join(each.name for each in plan.servers))] if plan.servers else []
+def _none(plan: Plan) -> Sequence[str]:
+    del plan
+    return ()
 
 
 @dataclass(frozen=True)
@@ -63,14 +59,18 @@ def begun(
     request: Request,
     requests: StopRequests,
     preloaded: Preloaded | None,
-    host_faults: HostFaults = _elsewhere,
+    host_faults: HostFaults = _none,
+    *,
+    on_nodes: bool = False,
 ) -> Iterator[PreparedRun]:
     """A new run: register its code, make its folder and memory; the memory is removed at the end.
+
+    ``on_nodes``: its actors, and the servers that answer them, live on other nodes.
 
     Raises:
         Refused, RunExists, ShmTooSmall: nothing is left behind.
     """
-    registration = _registered(request, preloaded, host_faults)
+    registration = _registered(request, preloaded, host_faults, on_nodes=on_nodes)
     check_space(registration.plan)
     with (
         requests.held(),
@@ -86,7 +86,9 @@ def resumed(
     folder: RunFolder,
     requests: StopRequests,
     preloaded: Preloaded | None,
-    host_faults: HostFaults = _elsewhere,
+    host_faults: HostFaults = _none,
+    *,
+    on_nodes: bool = False,
 ) -> Iterator[PreparedRun]:
     """The same for a run that goes on in ``folder`` from its checkpoint.
 
@@ -94,7 +96,8 @@ def resumed(
         CheckpointFault, Refused: the checkpoint does not fit the code, or the run this machine.
     """
     manifest = checkpoint.read_manifest(folder.checkpoint)
-    registration = _registered(request, preloaded, host_faults).resumed(manifest.resumes + 1)
+    registration = _registered(request, preloaded, host_faults, on_nodes=on_nodes)
+    registration = registration.resumed(manifest.resumes + 1)
     plan, states = registration.plan, b""
     check_workload(folder.checkpoint, manifest, plan.name, plan.env)
     if request.inline and plan.checkpoint == "all":  # members go on from there in this process
@@ -127,17 +130,17 @@ def resumed(
 
 
 def _registered(
-    request: Request, preloaded: Preloaded | None, host_faults: HostFaults
+    request: Request, preloaded: Preloaded | None, host_faults: HostFaults, *, on_nodes: bool
 ) -> Registration:
-    reference = request.reference()
-    return prepare(
-        reference,
+    found = prepare(
+        request.reference(),
         request.seed,
         preloaded,
         apart=not request.inline,
         deadline=request.deadline,
         host_faults=host_faults,
     )
+    return replace(found, plan=msgspec.structs.replace(found.plan, servers_apart=on_nodes))
 
 
 def _new_folder(request: Request, registration: Registration) -> RunFolder:

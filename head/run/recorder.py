@@ -225,6 +225,8 @@ class Recorder:
             usage=flat(self._bill()),
             learners=dict(self._of_others()),
             returns=monitor.mean_returns,
+            lags=monitor.lag.histogram,
+            waited=monitor.times.waited(),
             settings=coordinator.configuration.settings,
         )
 

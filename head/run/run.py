@@ -63,6 +63,6 @@ def outline(plan: Plan) -> Outline:
         claims=bool(plan.consumers),
         waits_for_room=plan.on_full == "wait",
         non_publishing=non_publishing_targets(plan),
-        read=plan.read_learners,
+        read=plan.sent_learners[1:],
         members=plan.members,
     )

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Protocol
 
 from artos.clock import Clock
 from artos.errors import Refused
 from artos.protocol import control
-from artos.protocol.invocations import Done, FromMember, Invoke, Stop, Waits
+from artos.protocol.invocations import Branch, Done, FromMember, Invoke, Stop, Waits
 from artos.protocol.usage import Usage
 from artos.runs.run_memory import RunMemory
 from artos.runtime.control import ControlServer
 from artos.runtime.loop import Loop
+from artos.runtime.member_host import hosts
 from artos.runtime.preload import Preloaded
 from artos.scaling.faults import CannotScale
 from artos.specs.members import ACTORS, Member
@@ -23,11 +26,18 @@ from artos.system.exit_report import ExitReport
 from artos.system.snapshot import Snapshot
 from head.run.concerns.configured import Configured
 from head.run.concerns.scaling import Scaling
-from head.run.member_host import hosts
 from head.run.run import Run
 from triggers.engine import MessagePasser
 from triggers.passers import Mailboxes, ToAll
 
+_ELSEWHERE = (
+    "its actors are on the nodes of a cluster, and only those of a run on one machine can be "
+    "branched: start it with `artos run`"
+)
+_NO_ACTOR = "there is no actor {}: {} take part, 0 to {}"
+_NO_ENV = "an actor has no environment {}: it has {}, 0 to {}"
+_BRANCHES = "branches"
+"""The folder, in that of a run, of what came of branches."""
 STOP_SECONDS = 5.0
 """How long members may take to end by themselves."""
 
@@ -54,8 +64,19 @@ class Actors(Protocol):
         """Releases the resources of a prepared actor once it has no more invocations."""
 
 
+class Branches(Protocol):
+    """Continues the episodes of actors beside them."""
+
+    def ask(self, member: Member, order: Branch, result: Path) -> None:
+        """Have an order carried out; what comes of it is in the file ``result`` then."""
+
+
 class LocalActors(Actors, Protocol):
     """Actors that are processes of this machine; their process manager implements this."""
+
+    @property
+    def branches(self) -> Branches:
+        """Where orders to branch are given."""
 
     def waits_for_slot(self, member: Member) -> bool:
         """Whether the actor's invocations wait for a free slot."""
@@ -81,8 +102,15 @@ class LocalActors(Actors, Protocol):
     def tell_to_stop(self) -> None:
         """Have each actor end once it has finished what it is doing."""
 
-    def stop(self, seconds: float) -> None:
-        """Let the actors end by themselves for ``seconds``, then kill them."""
+    def stop(
+        self,
+        seconds: float,
+        undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Let the actors end by themselves for ``seconds``, then kill them.
+
+        May be interrupted, but for what it does ``undisturbed``, and called again.
+        """
 
 
 class Supervisor(Loop):
@@ -104,7 +132,7 @@ class Supervisor(Loop):
         self._mail, self._actors = mail, actors
         self._control = ControlServer(node.board)
         begin = preloaded.start if preloaded else start
-        self._hosts = hosts(node.site, node.plan_file, begin)
+        self._hosts = hosts(node.site, node.plan_file, node.site.members.hosted, begin)
         # What the first of several replicas is asked for, all of them are.
         beside: dict[Member, MessagePasser[Invoke]] = {
             m: ToAll([mail.passers[each] for each in node.board.members.together(m)])
@@ -193,19 +221,25 @@ class Supervisor(Loop):
     def _due(self) -> float | None:
         return self._coordinator.engine.due()
 
-    def _change(self, request: control.RunRequest) -> control.RunReply:
+    def _change(self, request: control.LocalRequest) -> control.LocalReply:
         if isinstance(request, control.SetRun):
             try:
                 now = self._coordinator.concern(Configured).set(request.settings)
             except Refused as refused:
                 return control.RunSet(fault=str(refused))
             return control.RunSet(now.number, now.settings)
+        if isinstance(request, control.BranchRun):
+            return self._branch(request)
         most = self._coordinator.plan.actors
         try:
             self._coordinator.concern(Scaling).scale(request.actors)
         except CannotScale as error:
             return control.RunScaled(len(self._coordinator.actors), most, str(error))
         return control.RunScaled(request.actors, most)
+
+    def _branch(self, request: control.BranchRun) -> control.RunBranched:
+        """Have an actor's episode continued beside it."""
+        return control.RunBranched(fault=_ELSEWHERE)
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -246,7 +280,9 @@ class OneMachine(Supervisor):
         preloaded: Preloaded | None = None,
     ) -> None:
         super().__init__(node, mail, actors, clock, undisturbed, preloaded)
-        self._local_actors = actors
+        self._local_actors, self._site = actors, node.site
+        self._results = Path(node.site.logs).parent / _BRANCHES
+        self._branched = len(list(self._results.glob("*.json")))
 
     def usage(self) -> Usage:
         """What the actors used so far."""
@@ -269,6 +305,23 @@ class OneMachine(Supervisor):
     def _take_mail(self) -> None:
         self._local_actors.take_slots()
 
+    def _branch(self, request: control.BranchRun) -> control.RunBranched:
+        actors, plan = len(self._coordinator.actors), self._coordinator.plan
+        if request.actor >= actors:
+            return control.RunBranched(fault=_NO_ACTOR.format(request.actor, actors, actors - 1))
+        if request.env >= plan.envs:
+            last = plan.envs - 1
+            return control.RunBranched(fault=_NO_ENV.format(request.env, plan.envs, last))
+        self._branched += 1
+        result = self._results / f"{self._branched}.json"
+        result.parent.mkdir(exist_ok=True)
+        order = Branch(
+            str(self._site.branch_path(self._branched)), request.times, request.env, request.steps,
+            request.seed, request.greedy, tuple(sorted(os.sched_getaffinity(0))),
+        )  # fmt: skip
+        self._local_actors.branches.ask(Member(ACTORS, request.actor), order, result)
+        return control.RunBranched(f"{_BRANCHES}/{result.name}")
+
     def _follow_children(self) -> None:
         super()._follow_children()
         for member, death in self._local_actors.deaths():
@@ -284,7 +337,7 @@ class OneMachine(Supervisor):
         """Tell all members to stop, wait for them, kill those that do not; reap all."""
         self._local_actors.tell_to_stop()
         self._stop_beside()
-        self._local_actors.stop(STOP_SECONDS)
+        self._local_actors.stop(STOP_SECONDS, self._undisturbed)
 
     def kill(self) -> None:
         """End every member at once."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from artos.specs.members import Member
 
 _WAIT = "wait"
 """Kinds of time with this prefix are waits, for an invocation or for room."""
+WAITED = (0.001, 0.004, 0.016, 0.064, 0.256, 1.0, 4.0, 16.0, 64.0, inf)
+"""Upper bounds, in seconds, of the classes in which waits are counted."""
 
 
 class MemberTimes:
@@ -60,9 +64,14 @@ class Times:
     def __init__(self) -> None:
         self._roles: dict[str, MemberTimes] = {}
         self._members: dict[str, MemberTimes] = {}
+        self._waited: dict[str, list[int]] = {}
 
     def spend(self, member: Member, times: Mapping[str, float]) -> None:
-        """Add the times of a member's answer."""
+        """Add the times of a member's answer; what it waited for one kind is one wait."""
+        for kind, seconds in times.items():
+            if kind.startswith(_WAIT):
+                counts = self._waited.setdefault(f"{member.role}.{kind}", [0] * len(WAITED))
+                counts[bisect_left(WAITED, seconds)] += 1
         self._roles.setdefault(member.role, MemberTimes()).spend(times)
         self._members.setdefault(str(member), MemberTimes()).spend(times)
 
@@ -78,6 +87,14 @@ class Times:
                 name = f"{role}.{kind}" if kind.startswith(_WAIT) else kind
                 found[name] = found.get(name, 0.0) + seconds
         return found
+
+    def waited(self) -> dict[str, int]:
+        """Waits by role, kind and class (``actors.wait/0.016``); all classes of a kind at once."""
+        return {
+            f"{kind}/{most:g}": number
+            for kind, counts in self._waited.items()
+            for most, number in zip(WAITED, counts, strict=True)
+        }
 
     def shares(self) -> dict[str, float]:
         """Shares of the wall time of the learner, and of the actors together: ``actors.wait``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from artos.runs.plan import Plan
+from artos.runtime.taping import not_recorded
 from artos.specs.configuration import Configuration
 from artos.specs.members import ACTORS, EVALUATOR, SET, TRANSFER
 from head.run.concerns.budget import Budget
@@ -14,6 +15,7 @@ from head.run.concerns.lag import Lag
 from head.run.concerns.learning import Learning
 from head.run.concerns.leases import Leases
 from head.run.concerns.prewarming import Prewarming
+from head.run.concerns.recording import Recording
 from head.run.concerns.records import Records
 from head.run.concerns.recovery import Recovery
 from head.run.concerns.relocation import Relocation
@@ -61,6 +63,7 @@ def connect(
     limits = limits or FailureLimits.within(plan.deadline)
     concerns = (
         Records(run),
+        *(() if any(not_recorded(plan)) else [Recording(run)]),
         configured := Configured(run, table, configuration or Configuration(), keep),
         Leases(run),
         Lag(run),

@@ -45,12 +45,30 @@ HERE: dict[str, tuple[str, ...]] = {
     "simulate": ("--mix", str(ROOT / "docs" / "examples" / "mix.toml"), "--slots", "64"),
     "usage": (),
     "trace": ("learned",),
+    "metrics": (),
     "why": ("learned",),
+    "replay": ("recorded",),
+    "plot": ("learned",),
+    "report": ("learned",),
 }
 """Commands that are to be had without a cluster."""
-OF_A_CLUSTER = {"submit", "drain", "undrain", "scale", "set", "get", "sweep", "up", "down"}
-"""What these print is parsed in the tests of daemons, sweeps and engines, and there only."""
+OF_A_CLUSTER = {
+    "submit",
+    "branch",
+    "drain",
+    "undrain",
+    "scale",
+    "set",
+    "get",
+    "sweep",
+    "up",
+    "down",
+    "track",
+}
+"""What these print is parsed in tests of daemons, sweeps, branches, engines and trackers only."""
 DAEMONS = {"head", "worker"}
+SERVERS = {"dashboard"}
+"""What these print is parsed in their own tests."""
 OTHERS = {"setup", "completion"}
 """They print no result of their own, as the README says."""
 
@@ -75,7 +93,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_no_command_lacks_it(capsys: pytest.CaptureFixture[str]) -> None:
     commands = set(re.findall(r"^    ([a-z]+)(?: |$)", said("", capsys), re.MULTILINE)) - OTHERS
-    assert commands == {*HERE, *OF_A_CLUSTER, *DAEMONS}
+    assert commands == {*HERE, *OF_A_CLUSTER, *DAEMONS, *SERVERS}
     lacking = [command for command in commands if "--json" not in said(command, capsys)]
     assert lacking == []
 
@@ -98,8 +116,12 @@ def test_what_is_printed_is_json(
         (home / "rewards.py").write_text("def none(rows):\n    return 0 * rows['rewards']\n")
         rows = {"rewards": np.ones(2), "valid": np.ones(2, bool), "ages": np.arange(2)}
         np.savez(home / "demos.npz", **rows)
-    if command in ("eval", "record", "trace", "why"):
+    if command in ("eval", "record", "trace", "why", "plot", "report"):
         assert main(["run", "ppo", *LEARNED]) == 0
+        capsys.readouterr()
+    if command == "replay":
+        words = ["run", "ppo", "--env", "CartPole-v1", "--total-steps", "512", "--json"]
+        assert main([*words, "--run-dir", "runs/recorded"]) == 0
         capsys.readouterr()
     try:
         status = main([command, *HERE[command], "--json"])

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,18 +43,20 @@ class Outcome:
 
 
 class Artos:
-    """One `artos` process; ``within`` is a command that runs it."""
+    """One `artos` process; ``within`` is a command that runs it, ``typed`` what it is told."""
 
     def __init__(
         self, folder: Path, arguments: tuple[object, ...], *, within: Sequence[str] = (),
-        **environment: str,
+        typed: str = "", **environment: str,
     ) -> None:  # fmt: skip
         # Files, not pipes: a child that outlived its parent must not keep a reader waiting.
         self._out, self._err = folder / "stdout.txt", folder / "stderr.txt"
-        with self._out.open("w") as out, self._err.open("w") as err:
+        told = folder / "stdin.txt"
+        told.write_text(typed)
+        with self._out.open("w") as out, self._err.open("w") as err, told.open() as stdin:
             self.process = subprocess.Popen(
                 [*within, sys.executable, "-P", "-m", "deploy.cli", *map(str, arguments)],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=folder,
+                stdin=stdin, stdout=out, stderr=err, cwd=folder,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment},
                 start_new_session=True,
             )  # fmt: skip
@@ -81,10 +84,14 @@ class Artos:
 
     def kill(self, member: Member) -> None:
         """Kill the process of a member, once it runs."""
-        self.until(lambda: self.member(member))
-        process = self.member(member)
-        assert process is not None
-        process.kill()
+        self.until(lambda: self._killed(member))
+
+    def _killed(self, member: Member) -> bool:
+        if (process := self.member(member)) is not None:
+            with suppress(psutil.NoSuchProcess):  # it was just being replaced
+                process.kill()
+                return True
+        return False
 
     def children(self) -> list[psutil.Process]:
         """Its descendants that run."""

@@ -330,7 +330,7 @@ def test_what_is_no_file_is_not_gone_on_with(damage: str, tmp_path: Path) -> Non
 def test_a_line_that_never_ends_is_not_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_module, "_LONGEST_LINE", 1000)
+    monkeypatch.setattr(journal_module, "LONGEST_LINE", 1000)
     (tmp_path / NAME).write_bytes(b"{}\n" + b" " * 5000)
     with pytest.raises(JournalDamaged, match="1 whole lines"):
         [*read(tmp_path / NAME)]

@@ -10,7 +10,7 @@ from typing import Any
 from named import acting
 
 from artos.clock import ManualClock
-from artos.errors import TemplateFailed
+from artos.errors import DeadlineExceeded, TemplateFailed
 from artos.protocol.invocations import Done, FromMember, Invoke, Ready
 from artos.runs.plan import Site
 from artos.specs.elastic import Park
@@ -40,6 +40,10 @@ class FakeChild:
 
     def has_ended(self) -> bool:
         return self.status is not None
+
+    def ends_within(self, seconds: float) -> bool:
+        del seconds
+        return self.has_ended()
 
     def kill(self) -> None:
         self.killed = True
@@ -110,6 +114,9 @@ class FakeOperation:
         if isinstance(self.result, Exception):
             raise self.result
         return self.result
+
+    def wait(self, seconds: float) -> Any:
+        raise DeadlineExceeded("the restore", seconds)
 
     def cancel(self) -> None:
         self.cancelled = True

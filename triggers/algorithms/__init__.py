@@ -2,7 +2,7 @@
 
 import pkgutil
 
-_SHARED = ("defaults", "pipelined_ppo", "pipelines", "replaying")
+_SHARED = ("defaults", "pipelined_ppo", "pipelines", "replaying", "separate")
 """Files that several algorithms are made of."""
 
 BUILT_IN = {

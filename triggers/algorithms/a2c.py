@@ -27,6 +27,7 @@ from artos.protocol.invocations import Invoke
 from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.algorithms.defaults import actor_critic
+from triggers.algorithms.separate import separated
 
 Stepping = Annotated[Literal["adam", "rmsprop"], learner("what steps")]
 
@@ -94,7 +95,7 @@ def workload(settings: A2CSettings) -> Workload:
     actor = actor_critic(settings)
     found = fitted(settings, actor.spec)
     keys = tuple(key.name for key in actor.data_keys())
-    return Workload(
+    return separated(Workload(
         name="a2c",
         actor=actor,
         learner=A2C(found),
@@ -104,4 +105,4 @@ def workload(settings: A2CSettings) -> Workload:
         },
         actors=found.actors, steps=found.steps, total_steps=found.total_steps,
         settings=left_open(found),
-    )  # fmt: skip
+    ))  # fmt: skip

@@ -31,6 +31,7 @@ from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.algorithms.defaults import actor_critic, lag_of
 from triggers.algorithms.ppo import PPO
+from triggers.algorithms.separate import separated
 
 
 class APPOSettings(ClippedSettings, kw_only=True, frozen=True):
@@ -103,7 +104,7 @@ def workload(settings: APPOSettings) -> Workload:
     found = fitted(settings, actor.spec)
     max_lag = lag_of(found.actors, found.n, found.max_lag)
     keys = tuple(key.name for key in actor.data_keys())
-    return Workload(
+    return separated(Workload(
         name="appo",
         actor=actor,
         learner=APPO(found),
@@ -113,4 +114,4 @@ def workload(settings: APPOSettings) -> Workload:
         },
         actors=found.actors, steps=found.steps, total_steps=found.total_steps,
         settings=left_open(found) | {"max_lag": max_lag},
-    )  # fmt: skip
+    ))  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from artos.actors.agents import AgentsActor, agents_of
 from artos.actors.asking import AskingActor
 from artos.actors.rollout import RolloutActor
 from artos.errors import Refused
@@ -17,6 +18,7 @@ from artos.specs.actor_count import ActorsSetting, actors_of
 
 _OF_CENTRAL = {"splits": 1, "answer_batch": 1, "answer_wait": 0.0, "answer_device": "cpu"}
 _NOT_CENTRAL = "{} is of servers that answer actors: set inference=central, or leave it out"
+_PICTURES = "normalize scales numbers, but {} shows none: leave normalize out"
 _SHARED = (
     "recurrent: policy and value share the CNN of {}'s pictures, and what the value learns must "
     "not change the policy: leave recurrent out, or run ppo"
@@ -25,15 +27,18 @@ _SHARED = (
 
 def actor_critic(
     settings: ActorCriticSettings, correlation: float = 0.0, *, apart: bool = False
-) -> RolloutActor:
+) -> RolloutActor | AgentsActor:
     """The actor of algorithms that learn a policy and its value, with or without a memory.
 
     ``correlation`` is that of continuous actions' noise, from step to step. If they are ``apart``,
     nothing that the value learns changes the policy.
 
+    Where ``agents`` are separate, each is played by a policy of its own.
+
     Raises:
         Refused: a setting of central inference without that; ``normalize``, and an observation has
-            no numbers but pictures; ``apart``, and a memory sees pictures.
+            no numbers but pictures; ``apart``, and a memory sees pictures; separate agents, and
+            central inference, or an environment that is no game.
     """
     shared: dict[str, Any] = {
         "hidden": settings.hidden, "normalize": settings.normalize, "correlation": correlation
@@ -44,6 +49,8 @@ def actor_critic(
     given: dict[str, Any] = {
         "clip_rewards": settings.clip_rewards, "terminal_lives": settings.terminal_lives
     }  # fmt: skip
+    if settings.agents == "separate":
+        return _of_each_agent(settings, policy)
     if settings.inference == "central":
         server = Inference(
             settings.answer_batch, settings.answer_wait, device=settings.answer_device
@@ -61,6 +68,28 @@ def actor_critic(
     return actor
 
 
+def _of_each_agent(settings: ActorCriticSettings, policy: Any) -> AgentsActor:
+    """An actor of a game in which each agent is played by a policy that is called like it."""
+    clip, found = settings.clip_rewards, list[str]()
+    if settings.inference == "central":
+        found.append("one server has one policy, and agents=separate several: leave one of it out")
+    if getattr(settings, "pipeline", "none") != "none":
+        found.append("agents=separate hands over whole rounds: leave pipeline out, or agents")
+    if settings.terminal_lives:
+        found.append("agents of games have no lives: leave terminal_lives out")
+    if found:
+        raise Refused(found)
+    names = agents_of(settings.env)
+    actor = AgentsActor(
+        settings.env, {name: name for name in names}, policy, settings.envs, clip_rewards=clip
+    )
+    if settings.normalize:
+        for spec in actor.spec.seats.values():
+            if not can_be_scaled(spec):
+                raise Refused([_PICTURES.format(spec.name)])
+    return actor
+
+
 def require_numbers(actor: RolloutActor, normalize: bool) -> None:
     """Check that there is something to scale.
 
@@ -68,8 +97,7 @@ def require_numbers(actor: RolloutActor, normalize: bool) -> None:
         Refused: an observation has no numbers but pictures.
     """
     if normalize and not can_be_scaled(actor.spec):
-        env = actor.spec.name
-        raise Refused([f"normalize scales numbers, but {env} shows none: leave normalize out"])
+        raise Refused([_PICTURES.format(actor.spec.name)])
 
 
 def lag_of(actors: ActorsSetting, n: int, wanted: int | None) -> int:

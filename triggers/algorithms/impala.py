@@ -23,6 +23,7 @@ from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.algorithms.a2c import A2C, A2CSettings, Stepping
 from triggers.algorithms.defaults import actor_critic, lag_of
+from triggers.algorithms.separate import separated
 
 
 class IMPALASettings(A2CSettings, kw_only=True, frozen=True):
@@ -83,7 +84,7 @@ def workload(settings: IMPALASettings) -> Workload:
     found, n = fitted(settings, actor.spec), settings.n
     keys = tuple(key.name for key in actor.data_keys())
     max_lag = lag_of(found.actors, n, found.max_lag)
-    return Workload(
+    return separated(Workload(
         name="impala",
         actor=actor,
         learner=IMPALA(found),
@@ -93,4 +94,4 @@ def workload(settings: IMPALASettings) -> Workload:
         },
         actors=found.actors, steps=found.steps, total_steps=found.total_steps,
         settings=left_open(found) | {"max_lag": max_lag},
-    )  # fmt: skip
+    ))  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 from torch import Tensor
 
+from artos.actors.agents import AgentsActor
 from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.batch import Batch
 from artos.learners.actor_critic import ActorCriticLearner, explained_variance
@@ -38,6 +39,7 @@ from artos.specs.workload import Workload
 from triggers import ObjectKeyTrigger
 from triggers.algorithms.defaults import actor_critic, minibatches_of
 from triggers.algorithms.pipelines import Pipeline, learner_rows
+from triggers.algorithms.separate import separated
 
 C = TypeVar("C", bound=ClippedSettings)
 
@@ -182,12 +184,13 @@ def _counted(rows: Mapping[str, Tensor]) -> int:
     return int(rows["valid"].sum()) if "valid" in rows else len(rows["advantages"])
 
 
-def divided(found: C, actor: RolloutActor, steps: int) -> C:
+def divided(found: C, actor: RolloutActor | AgentsActor, steps: int) -> C:
     """With a number of minibatches that suits the rows of rounds, if it was left open."""
     if found.minibatches is not OPEN:
         return found
     usual = fitted(found, None).minibatches  # sequences are few, and never cut
-    fine = minibatches_of(actor.envs * steps, actors_of(found.actors).least)
+    rows = min(part.envs for part in actor.parts.values()) if actor.parts else actor.envs
+    fine = minibatches_of(rows * steps, actors_of(found.actors).least)
     return replace(found, minibatches=usual if found.recurrent else fine)
 
 
@@ -209,11 +212,11 @@ def workload(settings: PPOSettings) -> Workload:
     keys = tuple(key.name for key in actor.data_keys())
     together = max(1, numbers.most // max(1, found.minibatches))
     rows_to_learner = learner_rows(found.pipeline, keys, found.steps, together, found.max_lag)
-    return Workload(
+    return separated(Workload(
         name="ppo",
         actor=actor,
         learner=PPO(found) if found.pipeline == "none" else PipelinedPPO(found),
         triggers={**rows_to_learner, "actors.sample": ObjectKeyTrigger("model_param")},
         actors=found.actors, steps=found.steps, total_steps=found.total_steps,
         settings=left_open(found),
-    )  # fmt: skip
+    ))  # fmt: skip

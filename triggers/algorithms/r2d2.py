@@ -72,12 +72,15 @@ class R2D2(QLearner):
         s, module, windows = self.settings, self.module, self.windows(batch)
         target: Any = self.target.module
         weights, rows = self.tensor(batch.weights), windows.learned
-        values, _ = module.unroll(rows.obs, windows.warmed_up(module.unroll), rows.ends)
+        rounded = torch.autocast(self.place.device.type, torch.bfloat16, enabled=s.bfloat16)
+        with rounded:
+            values, _ = module.unroll(rows.obs, windows.warmed_up(module.unroll), rows.ends)
         ahead = window_returns(
             rows.rows["rewards"], rows.rows["terminations"], rows.mask, s.gamma, s.n_step
         )
         with torch.no_grad():
-            rated, _ = target.unroll(rows.obs, windows.warmed_up(target.unroll), rows.ends)
+            with rounded:
+                rated, _ = target.unroll(rows.obs, windows.warmed_up(target.unroll), rows.ends)
             best = (values if s.double else rated).argmax(-1, keepdim=True)
             after = rated.gather(-1, best).squeeze(-1).gather(0, ahead.steps)
             value = unscaled(after) if s.rescale else after

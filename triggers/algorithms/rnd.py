@@ -31,6 +31,7 @@ from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.algorithms.defaults import actor_critic
 from triggers.algorithms.ppo import PPO, divided
+from triggers.algorithms.separate import separated
 
 _AT_ONCE = 512
 """Rows: all pixels of a batch as floats are four times its bytes."""
@@ -187,7 +188,7 @@ def workload(settings: RNDSettings) -> Workload:
     found = fitted(settings, actor.spec)
     found = divided(found, actor, found.steps)
     keys = tuple(key.name for key in actor.data_keys())
-    return Workload(
+    return separated(Workload(
         name="rnd",
         actor=actor,
         learner=RND(found),
@@ -197,4 +198,4 @@ def workload(settings: RNDSettings) -> Workload:
         },
         actors=found.actors, steps=found.steps, total_steps=found.total_steps,
         settings=left_open(found),
-    )  # fmt: skip
+    ))  # fmt: skip

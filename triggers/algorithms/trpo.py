@@ -31,6 +31,7 @@ from artos.runs.plan import Plan
 from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.algorithms.defaults import actor_critic
+from triggers.algorithms.separate import separated
 
 _SHORTER = 0.8
 _SOLVED = 1e-10
@@ -183,7 +184,7 @@ def workload(settings: TRPOSettings) -> Workload:
     actor = actor_critic(settings, apart=True)
     found = fitted(settings, actor.spec)
     keys = tuple(key.name for key in actor.data_keys())
-    return Workload(
+    return separated(Workload(
         name="trpo",
         actor=actor,
         learner=TRPO(found),
@@ -193,4 +194,4 @@ def workload(settings: TRPOSettings) -> Workload:
         },
         actors=found.actors, steps=found.steps, total_steps=found.total_steps,
         settings=left_open(found),
-    )  # fmt: skip
+    ))  # fmt: skip

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 from artos.buffer.layout import MAX_CONSUMERS
 from artos.runs.plan import Plan
-from artos.specs.configuration import MAX_LAG
-from artos.specs.keys import ANSWER, EVALUATION, VERSION_KEY
+from artos.specs.keys import ANSWER, EVALUATION, MODEL_PARAM, VERSION_KEY
 from artos.specs.members import ACTORS, EVALUATOR, SET, TRANSFER
 from artos.system.closest import closest
 from triggers.checks import unpublished
-from triggers.pacing import bounds_lag, parts_of
+from triggers.pacing import parts_of
 from triggers.requests import request_faults
-from triggers.setting import lowering_faults, settable, setting_faults
+from triggers.setting import lag_settings, lowering_faults, settable, setting_faults
 from triggers.table import Table
 from triggers.targets import WITHOUT_A_METHOD, parsed
 from triggers.verify import cycles, non_publishing
@@ -32,11 +31,7 @@ def faults(plan: Plan, table: Table) -> list[str]:
     for target, trigger in table.items():
         for part in trigger.parts():
             found += [f"triggers[{target!r}]: {fault}" for fault in part.faults(plan)]
-        if parsed(target).role in plan.learners[1:] and bounds_lag(trigger):
-            found.append(
-                f"triggers[{target!r}]: max_lag counts versions of the {plan.learner}, whose "
-                "weights actors act with: leave it to that one's targets"
-            )
+        found += [f"triggers[{target!r}]: {fault}" for fault in _lag_faults(plan, table, target)]
     for target in (each for each in table if parsed(each).role == SET):
         found += [f"triggers[{target!r}]: {fault}" for fault in _set_faults(plan, table, target)]
     named = {key for trigger in table.values() for key in trigger.objects_read()}
@@ -85,6 +80,35 @@ def _targets(plan: Plan, table: Table) -> Iterator[str]:
             yield f"{where}: the {role.removesuffix('s')} has no method {method!r}{near}"
 
 
+def _lag_faults(plan: Plan, table: Table, target: str) -> Iterator[str]:
+    """Why the rows of a learner beside the first one cannot be kept as new as its trigger says."""
+    learner = parsed(target).role
+    claims = [p.demand for p in table[target].parts() if p.demand and p.demand.max_lag is not None]
+    draws = any(part.draw and part.draw.max_lag is not None for part in table[target].parts())
+    if learner not in plan.learners[1:] or not (claims or draws):
+        return
+    if learner not in plan.read_learners:
+        yield (
+            f"max_lag counts versions of the {learner}, and no row is made by one: let actors read "
+            f'them, reads=("{learner}/{MODEL_PARAM}",), or leave max_lag out'
+        )
+        return
+    if any(each.n not in (None, plan.actors) for each in claims):
+        yield (
+            "max_lag paces actors for the rounds of some of them only where the first learner, "
+            f"{plan.learner}, takes these: leave out n, or max_lag"
+        )
+    sampling = [part.cadence for t in table if parsed(t).samples for part in table[t].parts()]
+    keys = {cadence.key for cadence in sampling if cadence is not None}
+    if claims and None not in sampling and plan.weights_of(learner) not in keys:
+        yield (
+            f"actors do not wait for versions of the {learner}, so rows would get older than its "
+            f'max_lag={claims[0].max_lag} and be given up: write "actors.sample": '
+            f'ObjectKeyTrigger("{plan.learner}/{MODEL_PARAM}") & '
+            f'ObjectKeyTrigger("{learner}/{MODEL_PARAM}")'
+        )
+
+
 def _set_faults(plan: Plan, table: Table, target: str) -> Iterator[str]:
     """What is wrong with a row that sets something, by name known."""
     name, values = parsed(target).method, table[target].sets
@@ -92,8 +116,8 @@ def _set_faults(plan: Plan, table: Table, target: str) -> Iterator[str]:
         yield f"sets nothing: write SetTrigger(when={table[target].name}(...), set=VALUE)"
     elif name in settable(plan, table):
         found = [each for value in values for each in setting_faults(plan, table, {name: value})]
-        if name == MAX_LAG and not found:
-            found = lowering_faults(plan, table, values)
+        if not found and (of := lag_settings(plan, table).get(name)) is not None:
+            found = lowering_faults(plan, table, of, values)
         yield from found
 
 

@@ -116,6 +116,8 @@ class ActorRecord(PendingCalls, ImageWork):
     """Since when its image is awaited from another node; None once it has come."""
     begun: float = 0.0
     """When the start, dump or restore under way began."""
+    branches: int = 0
+    """How many orders to continue its episode are under way: meanwhile it waits in memory."""
     _noted_state: State | None = None
     _served: float | None = None
     """Since when it has held a slot without a process."""

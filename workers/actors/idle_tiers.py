@@ -103,6 +103,8 @@ class IdleTiers:
 
     def park(self, record: ActorRecord) -> bool:
         """Bring a parked actor into its tier; returns whether a dump goes on in the background."""
+        if record.branches:
+            return False
         if record.retired:
             self._unpin(record.actor)
             record.release_weights()

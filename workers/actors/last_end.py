@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from itertools import islice
 
 from artos.clock import Deadline
@@ -21,18 +22,21 @@ def end_images(
     place: Place,
     cpus: Sequence[Slot],
     deadline: Deadline,
+    undisturbed: Callable[[], AbstractContextManager[None]],
 ) -> None:
     """Let actors that are images, or are just being restored, end by themselves until ``deadline``.
 
     They have been told to stop. Only they can close their environments, and so remove the files and
     processes of those. The records keep their processes, which the caller ends in any case.
     """
-    images = [record for record in records if _is_image(record, tiers, place)]
+    with undisturbed():
+        images = [record for record in records if _is_image(record, tiers, place)]
     left, waiting = len(images), iter(images)
     while not deadline.passed and (batch := [*islice(waiting, len(cpus))]):
-        for record, slot in zip(batch, cpus, strict=False):
-            if record.state is State.CHECKPOINTED:
-                tiers.restore(record, slot, place.log_of(record.member))
+        with undisturbed():
+            for record, slot in zip(batch, cpus, strict=False):
+                if record.state is State.CHECKPOINTED:
+                    tiers.restore(record, slot, place.log_of(record.member))
         for record in batch:
             log = place.path_of(record.member)
             if tiers.bring_back(record, log, deadline.left) and record.child is not None:

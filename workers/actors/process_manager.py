@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from artos.clock import Clock, Deadline
 from artos.errors import NoImage
-from artos.protocol.invocations import Done, FromMember, Invoke, Ready, Stop
+from artos.protocol.invocations import Branched, Done, Invoke, Ready, Report, Stop
 from artos.protocol.usage import Usage
 from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
@@ -19,6 +20,7 @@ from triggers.engine import direct_passers
 from triggers.passers import Mailboxes
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.arrival import Arrival
+from workers.actors.branches import Branches
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.last_end import end_images
 from workers.actors.newcomers import Newcomers
@@ -68,6 +70,10 @@ class ProcessManager:
         self._turns = Turns(
             self._records, place, mail, slots, table, tiers, accounts, clock, self.start, pin=pin
         )
+        self.branches = Branches(
+            self._records, mail, self.prepare, place.path_of, self.images if self.criu else None,
+            clock,
+        )  # fmt: skip
         self._one_has_ended = False
         self._arrivals: list[Arrival] = []
 
@@ -99,6 +105,8 @@ class ProcessManager:
             self._turns.restore(record)
         elif record.state is State.DUMPING:
             self._tiers.hurry(record)  # it is restored after that
+        elif record.state is State.FROZEN and record.branches:
+            self._tiers.thaw(record)
 
     def retire(self, member: Member) -> None:
         """Have an actor that is used no longer wait, once it is done, without using anything."""
@@ -132,6 +140,7 @@ class ProcessManager:
             record.child.kill()
         self._turns.leave_slot(member)
         self._turns.under_way.discard(member)
+        self.branches.lost(member)
         record.end()
         self._recover(record.actor)
         self._one_has_ended = True
@@ -152,7 +161,8 @@ class ProcessManager:
         if state is State.CHECKPOINTED and not record.busy:
             return record.image
         idle = state in (State.PARKED, State.FROZEN) and not record.busy
-        if why := record.refused if idle else f"it is {state}":
+        why = "its episode is being branched" if record.branches else record.refused
+        if why := why if idle else f"it is {state}":
             raise NoImage(record.actor, why)
         self._tiers.checkpoint(record)
         self._turns.under_way.add(member)
@@ -188,12 +198,14 @@ class ProcessManager:
 
     # -- what happens --------------------------------------------------------------------------
 
-    def reports(self, member: Member) -> Iterator[FromMember]:
+    def reports(self, member: Member) -> Iterator[Report]:
         """An actor's reports, oldest first; the template's reports go to the spawner instead."""
         for message in self._mail.take(member):
             if (record := self._records.get(member)) is None:
                 self.spawner.heard(message)
                 self.step()
+            elif isinstance(message, Branched):
+                self.branches.heard(member, message)
             else:
                 yield record.with_costs(message) if isinstance(message, Done) else message
                 # After the caller has reacted: a new invocation keeps the actor from being parked.
@@ -209,6 +221,7 @@ class ProcessManager:
 
     def step(self) -> None:
         """Finish the starts, dumps and restores that are over. Never waits."""
+        self.branches.look()
         for spawned in self.spawner.poll():
             record = self._records[spawned.member]
             record.spawned(spawned.child, spawned.kind)
@@ -276,13 +289,24 @@ class ProcessManager:
             self._mail.clear(member)
             self._mail.passers[member].pass_message(Stop())
 
-    def stop(self, seconds: float) -> None:
-        """Let actors end by themselves for ``seconds``, then kill them and remove their images."""
-        deadline = Deadline(seconds)
+    def stop(
+        self,
+        seconds: float,
+        undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Let actors end by themselves for ``seconds``, then kill them and remove their images.
+
+        A request to stop may interrupt it, but for what it does ``undisturbed``, and call it again
+        with 0 seconds.
+        """
+        deadline, records = Deadline(seconds), self._records.values()
+        self.branches.close()
         self.spawner.close()
-        end_images(self._records.values(), self._tiers, self._place, self._cpus, deadline)
-        for record in self._records.values():
-            self._tiers.release(record)
+        if seconds:
+            end_images(records, self._tiers, self._place, self._cpus, deadline, undisturbed)
+        for record in records:
+            with undisturbed():
+                self._tiers.release(record)
             if record.child is not None:
                 self.accounts.unwatch(record.actor)
                 record.child.end(deadline.left)

@@ -103,7 +103,7 @@ class Caches:
             rows = block.written
             if rows > cache.seen:
                 start, cache.seen = cache.seen, rows
-                for stop, version in version_runs(block, start, rows):
+                for stop, (version,) in version_runs(block, start, rows):
                     written = dict.fromkeys(block.headers, stop)
                     self._engine.feed(Committed(actor, written, version))
 

@@ -35,6 +35,7 @@ _BLOCK, _MEMORY, _LOG = "block", "memory", "log"
 _MOVED = "moved.json"
 """A file in an image from another node: the new place of each file that the image names."""
 _SHARED = (_BLOCK, "model", "board")
+"""What every actor uses."""
 _PARTIAL = ".partial"
 _LONGEST_NAME = 200
 
@@ -54,14 +55,17 @@ class Home(msgspec.Struct, frozen=True):
 
     @property
     def shared(self) -> dict[str, Path]:
-        """The files that the actor shares with other processes, by kind."""
+        """The files that the actor shares, or may share, with other processes, by kind."""
         site = self.site
         paths = {
             _BLOCK: site.block_path(site.member.rank),
             "model": site.model_path,
             "board": site.board_path,
         }
-        return {what: Path(os.path.realpath(paths[what])) for what in _SHARED}
+        others = [site.model_of(each.role) for each in site.members.publishers[1:]]
+        others += [site.requests_path(each.role) for each in site.members.servers]
+        paths |= {path.name: path for path in others}
+        return {what: Path(os.path.realpath(path)) for what, path in paths.items()}
 
 
 class BundleManifest(msgspec.Struct, frozen=True):
@@ -110,7 +114,8 @@ def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
             names[_MEMORY] = name
         elif Path(now).is_relative_to(home.folder):
             stay.append(f"its actor uses {now}, which would stay behind")
-    stay += [f"its actor does not use {path}" for path, what in known.items() if what not in names]
+    lacks = {*_SHARED, _LOG} - names.keys()
+    stay += [f"its actor does not use {path}" for path, what in known.items() if what in lacks]
     if stay:
         raise ImageUnusable(image.name, stay)
     files = dict(shared)
@@ -218,14 +223,15 @@ def misfits(manifest: BundleManifest, home: Home, criu: str) -> list[str]:
 
 def _malformed(manifest: BundleManifest) -> Iterator[str]:
     """Faults of a manifest that ``pack`` would never write."""
-    facts, known = manifest.facts, {*_SHARED, _MEMORY, _LOG}
+    facts, shared = manifest.facts, Home(manifest.site, "").shared.keys()
+    known = {*shared, _MEMORY, _LOG}
     if not all(map(_is_name, (manifest.image, *facts.files))):
         yield "it has files outside of its image"
     if strange := {*manifest.names, *manifest.sizes} - known:
         yield f"it names unknown kinds of files: {', '.join(map(repr, sorted(strange)))}"
     if min((*facts.files.values(), *manifest.sizes.values()), default=0) < 0:
         yield "it has files of negative size"
-    if missing := {*manifest.names, *_SHARED} - {*manifest.sizes, _LOG}:
+    if missing := {*manifest.names, *shared} - {*manifest.sizes, _LOG}:
         yield f"it gives no sizes for: {', '.join(sorted(missing))}"
     if len(manifest.doorbell) != SEMAPHORE_BYTES:
         yield f"its semaphore has {len(manifest.doorbell)} bytes"

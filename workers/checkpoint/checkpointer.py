@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -38,6 +38,8 @@ class Shot:
     operation: Operation
     facts: Facts
     """The facts of its process."""
+    stays: bool = False
+    """Whether its process goes on."""
     tries: int = 1
     """How often the dump was begun."""
 
@@ -60,8 +62,8 @@ class Checkpointer:
         self.gives_back = gives_back  # whether images free memory, as they are not on a tmpfs
         remove_left(Path.cwd())
 
-    def take(self, pid: int, name: str, actor: int = -1) -> Shot:
-        """Begin to dump a process that is asleep; the process ends with the dump.
+    def take(self, pid: int, name: str, actor: int = -1, *, stays: bool = False) -> Shot:
+        """Begin to dump a process that is asleep; it ends with that, or goes on if it ``stays``.
 
         Raises:
             CriuUnavailable: this host cannot make images.
@@ -83,7 +85,7 @@ class Checkpointer:
                     step=step,
                     policy_version=version,
                 )
-            return Shot(image, self._criu.dump(pid, image), facts)
+            return Shot(image, self._criu.dump(pid, image, stays=stays), facts, stays)
         except BaseException:
             image.abandon()
             raise
@@ -101,7 +103,7 @@ class Checkpointer:
             remove_left(Path.cwd())  # which is also the members' working directory
             if shot.tries == _TRIES or not is_collision(refused.log):
                 raise
-            new = self.take(refused.pid, shot.image.name, shot.facts.actor)
+            new = self.take(refused.pid, shot.image.name, shot.facts.actor, stays=shot.stays)
             shot.image, shot.operation, shot.facts = new.image, new.operation, new.facts
             shot.tries += 1
             return False
@@ -125,6 +127,18 @@ class Checkpointer:
         if gently:
             operation.lower_priority()
         return operation
+
+    def copy(self, image: Image, log: Path, files: Mapping[str, int]) -> Operation:
+        """Begin to make one more process of an image, gently and on any CPU.
+
+        ``files`` are open descriptors by the paths that the image has for what they replace.
+
+        Raises:
+            ImageUnusable: the image is damaged or does not fit this host.
+        """
+        with belongings(image, Home(self._site, str(log))) as inherit:
+            prefix = self._prefix(None, any_cpu=True)
+            return self._criu.restore(image, {**inherit, **files}, prefix)
 
     # -- from one node to another; these take long and may be called from another thread -------
 

@@ -13,6 +13,7 @@ from artos.runs.cleanup import image_faults, image_folder
 from artos.runs.plan import Plan
 from artos.runs.run_memory import RunMemory
 from artos.runtime.preload import Preloaded
+from artos.runtime.servers import device_faults
 from artos.specs.elastic import Elastic
 from artos.specs.members import TEMPLATE, Member
 from artos.system.child import Starter, start
@@ -104,8 +105,8 @@ def _most_at_once(plan: Plan, cpus: int) -> int:
 
 
 def faults(plan: Plan) -> list[str]:
-    """Everything the plan demands for its actors that this host cannot do."""
-    found = [*image_faults(plan.elastic.images), *named_faults()]
+    """Everything the plan demands for its actors and servers that this host cannot do."""
+    found = [*image_faults(plan.elastic.images), *named_faults(), *device_faults(plan)]
     cpus = len(host_slots())
     if plan.elastic.slots > (MOST_SHARES * cpus if plan.shares_slots else cpus):
         each = f", by {MOST_SHARES} actors each" * plan.shares_slots

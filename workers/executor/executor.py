@@ -18,7 +18,7 @@ import msgspec
 from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
 from artos.protocol import steering
-from artos.protocol.invocations import Failed, FromMember, Invoke, Ready, Waits
+from artos.protocol.invocations import Branched, Failed, FromMember, Invoke, Ready, Waits
 from artos.protocol.message import Message, Refusal, Restarted
 from artos.protocol.steering import Call
 from artos.runs.orders import ExecutorOrder
@@ -34,6 +34,7 @@ from triggers.passers import Mailboxes
 from workers.executor.agent_host import AgentHost
 from workers.executor.build import build
 from workers.executor.migration import Migration
+from workers.executor.node_servers import NodeServers
 
 _log = logging.getLogger(__name__)
 _STOP_SECONDS = 5.0
@@ -48,15 +49,21 @@ _NEWS_SECONDS = 5.0
 
 
 class VersionGate:
-    """Holds a call back until ``version()`` says that its weights, or any at all, are here."""
+    """Holds a call back until its weights, or any at all, are here.
+
+    ``version()`` says which there are, and ``beside()`` which of other learners, by name.
+    """
 
     # Whether an actor binds newer weights is decided once, by ``Binding`` in the run process. When
     # it can is only known here: weights come to a node by another way than calls, and may be later.
 
     def __init__(
-        self, version: Callable[[], int], passers: Mapping[Member, MessagePasser[Invoke]]
+        self,
+        version: Callable[[], int],
+        passers: Mapping[Member, MessagePasser[Invoke]],
+        beside: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
-        self._version, self._passers = version, passers
+        self._version, self._passers, self._beside = version, passers, beside
         self._waiting: dict[Member, deque[Call]] = {}
 
     def send(self, call: Call) -> None:
@@ -78,8 +85,12 @@ class VersionGate:
         return member in self._waiting
 
     def _let_pass(self, member: Member) -> None:
-        calls, here = self._waiting[member], self._version()
-        while calls and here >= max(0, calls[0].version):
+        calls, here, beside = self._waiting[member], self._version(), self._beside()
+        while (
+            calls
+            and here >= max(0, calls[0].version)
+            and all(beside.get(name, least) >= least for name, least in calls[0].others.items())
+        ):
             self._passers[member].pass_message(calls.popleft().call)
         if not calls:
             del self._waiting[member]
@@ -103,10 +114,13 @@ class Executor(Loop):
         self._actors = build(node, Path(order.images), self._mail, clock, cpus=order.cpus)
         self._actors.limit_slots(order.assign.slots)
         self._reread: Callable[[], ExecutorOrder] | None = None
-        self._gate = VersionGate(lambda: node.version, self._actors.passers)
+        self._gate = VersionGate(
+            lambda: node.version, self._actors.passers, lambda: node.versions_beside
+        )
         self._migration = Migration(
             self._actors, self._tell, self.child_ended, self._arrived, clock
         )
+        self._servers = NodeServers(node, self._mail, self._tell)
         self._terms: dict[int, int] = {}
         self._bases: dict[int, int] = {}
         self._members_here: set[Member] = set()
@@ -180,14 +194,8 @@ class Executor(Loop):
             case steering.Call(member=member) if member in self._members_here:
                 self._migration.remove_bundle(member)
                 self._gate.send(message)
-            case steering.End(member=member, leaves=leaves):
-                self._check_is_actor(member)
-                self._end(member)
-                if leaves:
-                    self._terms.pop(member.rank, None)
-                    self._bases.pop(member.rank, None)
-                    self._agent.terms(dict(self._terms), dict(self._bases))
-                    self._node.shut(member.rank)
+            case steering.End():
+                self._take_down(message)
             case steering.Pack() | steering.ReadPiece() | steering.BundlePiece():
                 self._carry(message)
             case steering.Retire(member=member) if member in self._members_here:
@@ -205,6 +213,9 @@ class Executor(Loop):
 
     def _bring_up(self, message: steering.Start | steering.Prepare) -> None:
         member = message.member
+        if member in self._servers and isinstance(message, steering.Start):
+            self._servers.start(member, message.term)
+            return
         self._check_is_actor(member)
         if isinstance(message, steering.Start) or message.bundle:
             self._end(member)
@@ -224,6 +235,19 @@ class Executor(Loop):
             self._actors.start(member)
         else:
             self._actors.prepare(member, message.within)
+
+    def _take_down(self, message: steering.End) -> None:
+        member = message.member
+        if member in self._servers:
+            self._servers.end(member)
+            return
+        self._check_is_actor(member)
+        self._end(member)
+        if message.leaves:
+            self._terms.pop(member.rank, None)
+            self._bases.pop(member.rank, None)
+            self._agent.terms(dict(self._terms), dict(self._bases))
+            self._node.shut(member.rank)
 
     def _check_is_actor(self, member: Member) -> None:
         members = self._board.members
@@ -255,6 +279,9 @@ class Executor(Loop):
         if role.publishes:  # in its name the agent says that weights have come
             self._gate.release_calls()
             return
+        if member in self._servers:
+            self._servers.changed(member)
+            return
         if role.samples:
             self._agent.nudge()
         for message in self._actors.reports(member):
@@ -262,7 +289,7 @@ class Executor(Loop):
                 self._pass_on(member, message)
 
     def _pass_on(self, member: Member, told: FromMember) -> None:
-        if member not in self._members_here or isinstance(told, Waits):
+        if member not in self._members_here or isinstance(told, Waits | Branched):
             return  # only a learner waits for what is not its process manager's
         written = self._node.blocks[member.rank].written
         self._tell(steering.ActorReport(member, self._terms[member.rank], told, written))
@@ -282,6 +309,7 @@ class Executor(Loop):
                         member, term, death.why, death.step, death.own, death.fatal, written
                     )
                 )
+        self._servers.follow()
         self._migration.advance()
         self._agent.reap()
 
@@ -307,7 +335,9 @@ class Executor(Loop):
 
     def _news(self) -> steering.ExecutorNews:
         waiting = [
-            m for m in self._members_here if self._gate.holds(m) or self._actors.waits_for_slot(m)
+            m
+            for m in self._members_here
+            if self._gate.holds(m) or self._actors.waits_for_slot(m) or not self._servers.all_ready
         ]
         written = {m.rank: self._node.blocks[m.rank].written for m in self._members_here}
         return steering.ExecutorNews(
@@ -329,6 +359,7 @@ class Executor(Loop):
         self._migration.close()
         self._actors.tell_to_stop()
         self._actors.stop(_STOP_SECONDS)
+        self._servers.stop(_STOP_SECONDS)  # they answered actors to their last step
         for member in tuple(self._members_here):
             self._node.blocks[member.rank].recover()
             for told in self._mail.take(member):
@@ -342,9 +373,10 @@ class Executor(Loop):
         self._tell(steering.ExecutorClosed(self._usage(), unsent))
 
     def kill(self) -> None:
-        """End actors and transfer agent at once."""
+        """End actors, servers and transfer agent at once."""
         self._migration.close()
         self._actors.stop(0.0)
+        self._servers.stop(0.0)
         self._agent.stop()
 
 

@@ -14,6 +14,9 @@ MOST_SHARES = 4
 class SharedSlots:
     """Makes ``shares`` slots of each one of ``source``; implements ``Slots``.
 
+    Those who share CPUs may each use all that the run has by then, of one memory node: what an
+    actor waits for computes beside slots, and while it has a CPU the others share what is left.
+
     A CPU is given back once none of its shares is held. While another run waits for a slot, a CPU
     of which a share came back is handed out no more until then, and its turn is that of the source.
     """
@@ -41,14 +44,15 @@ class SharedSlots:
         for wish in wishes:
             open_ = {slot: free for slot, free in self._free.items() if slot not in self._leaving}
             emptiest = max(open_.values(), key=len, default={})
-            kept = wish is not None and wish in open_.get(_whole(wish), {})
-            if (share := wish if kept else nearest(emptiest, wish)) is not None:
+            last = wish and replace(wish, beside=())
+            kept = last is not None and last in open_.get(_whole(last), {})
+            if (share := last if kept else nearest(emptiest, last)) is not None:
                 found.append(self._held(share))
         return found
 
     def again(self, slot: Slot) -> Slot | None:
         """The same share; if another run waits, none until the source says whose turn it is."""
-        whole = _whole(slot)
+        whole, slot = _whole(slot), replace(slot, beside=())
         self._free.setdefault(whole, {})[slot] = None
         if len(self._free[whole]) < self._shares:
             if self._source.wanted:
@@ -66,7 +70,7 @@ class SharedSlots:
         """Count the share as free; the last of a CPU gives that back."""
         whole = _whole(slot)
         shares = self._free.setdefault(whole, {})
-        shares[slot] = None
+        shares[replace(slot, beside=())] = None
         if len(shares) == self._shares:
             del self._free[whole]
             self._leaving.discard(whole)
@@ -81,8 +85,10 @@ class SharedSlots:
 
     def _held(self, share: Slot) -> Slot:
         del self._free[_whole(share)][share]
-        return share
+        others = (slot for slot in self._free if slot not in self._leaving)
+        beside = {slot.cpu for slot in others if slot.node == share.node} - {share.cpu}
+        return replace(share, beside=tuple(sorted(beside)))
 
 
 def _whole(share: Slot) -> Slot:
-    return replace(share, share=0)
+    return replace(share, share=0, beside=())

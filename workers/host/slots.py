@@ -14,13 +14,20 @@ Holder = TypeVar("Holder", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The right to use one CPU."""
+    """The right to use one CPU, alone or with others."""
 
     cpu: int
     node: int | None = None
     """Its memory node; None if that does not matter."""
     share: int = 0
     """Which of those that share it this is, where several actors do."""
+    beside: tuple[int, ...] = ()
+    """Further CPUs that its process may use, as those who share them may use this one."""
+
+    @property
+    def cpus(self) -> frozenset[int]:
+        """All CPUs that its process may use."""
+        return frozenset((self.cpu, *self.beside))
 
 
 def nearest(slots: Iterable[Slot], last: Slot | None) -> Slot | None:

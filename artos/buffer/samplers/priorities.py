@@ -161,7 +161,9 @@ class Priorities:
         sources, name = self._reader.sources, self._initial
         block, values = sources.blocks[owner], sources.flat(name)[owner][cells, 0].astype(float)
         steps = self._steps(owner, cells // sources.envs)
-        still = steps >= block.oldest(name)  # a row that was overwritten meanwhile is not drawn
+        still = steps >= self._reader.oldest(
+            owner, name
+        )  # a row that was overwritten meanwhile is not drawn
         index = np.stack([np.full(len(cells), block.spec.actor), steps, cells % sources.envs], 1)
         self._check(index[still], values[still], name)
         return np.where(still, np.maximum(values, _SMALLEST), _SMALLEST)

@@ -13,6 +13,7 @@ from artos.buffer.doorbell import fence
 from artos.buffer.samplers import episodes
 from artos.buffer.samplers.batch import BatchStore
 from artos.buffer.samplers.frames import Ints, Rows, Sources, look_back
+from artos.buffer.samplers.looks import RESERVED, RESERVED_OF_KEY, ROWS, TERMS
 from artos.buffer.samplers.n_step import NStep
 from artos.errors import Overwritten
 from artos.specs.keys import ACHIEVED_KEY, AGES_KEY, VALID_KEY, VERSION_KEY, Padding
@@ -199,19 +200,31 @@ class TransitionReader:
     def _committed(self) -> Ints:
         written = [min([header.written for header in headers]) for headers in self._headers]
         fence()
-        return np.array(written, np.int64)
+        return self._looked(ROWS, written)
 
     def _oldest(self) -> Ints:
         # Versions travel in the first stage, so no other key is reserved further.
         fence()  # all rows were copied before this check
-        reserved = np.array([headers[-1].reserved for headers in self._headers], np.int64)
+        reserved = [headers[-1].reserved for headers in self._headers]
         fence()
-        return self._readable(reserved)
+        return self._readable(self._looked(RESERVED, reserved))
+
+    def oldest(self, owner: int, name: str) -> int:
+        """The oldest step of a key of one block that is certainly not being overwritten."""
+        reserved = self._looked(
+            RESERVED_OF_KEY, [self.sources.blocks[owner].headers[name].reserved]
+        )
+        return max(0, int(reserved[0]) - self.sources.capacity)
 
     def terms(self) -> Ints:
         """The present term of each block, (blocks,): in a new one its rows may be others."""
         # Void rows are written again without being reserved again.
-        return np.array([block.incarnation for block in self.sources.blocks], np.int64)
+        return self._looked(TERMS, [block.incarnation for block in self.sources.blocks])
+
+    def _looked(self, what: int, counts: list[int]) -> Ints:
+        if (drawn := self.sources.blocks[0].drawn) is not None:
+            counts = drawn.looked(what, counts, self._actors)
+        return np.array(counts, np.int64)
 
     def _readable(self, reserved: Ints) -> Ints:
         lost = reserved - self.sources.capacity

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
 from artos.system.regular_file import contents
 from deploy.launchers.cluster import HEAD, Cluster
-from deploy.launchers.launcher import EngineFailed, Here, State, Unit
+from deploy.launchers.launcher import EngineFailed, Here, Launcher, State, Unit
 
 _MANIFESTS = Path(__file__).parents[1] / "kubernetes"
 _FILES = ("keys.yaml", "access.yaml", "head.yaml", "workers.yaml")
@@ -41,14 +41,11 @@ _HEAD_KEYS = (
 _WORKER_KEYS = ("head.key", "nodes/any.key_secret")
 
 
-class Engine:
+class Engine(Launcher):
     """The Kubernetes of the current context or, in a pod, the one that runs it."""
 
-    inside: ClassVar[bool] = True
-    in_order: ClassVar[bool] = True
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    inside = True
+    in_order = True
 
     @staticmethod
     def faults(cluster: Cluster) -> list[str]:
@@ -92,10 +89,6 @@ class Engine:
                 f"delete {unit.id}", core.delete_namespaced_pod, unit.id, namespace,
                 grace_period_seconds=0, but=(404,),
             )  # fmt: skip
-
-    def notices(self) -> Mapping[int, float]:
-        """None: a pod that is evicted or preempted gets SIGTERM."""
-        return {}
 
     def here(self) -> Here:
         """All CPUs of its container; the devices that the container sees."""

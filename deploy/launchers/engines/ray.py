@@ -20,12 +20,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from artos.system.regular_file import opened
 from deploy.launchers import processes
 from deploy.launchers.cluster import HEAD, Cluster
-from deploy.launchers.launcher import EngineFailed, Here, State, Unit
+from deploy.launchers.launcher import EngineFailed, Here, Launcher, State, Unit
 
 _SECONDS = 30.0
 _ANSWER_SECONDS = 2.0
@@ -73,14 +73,11 @@ class Holder:
             self._child.send_signal(signal.SIGKILL if now else signal.SIGTERM)
 
 
-class Engine:
+class Engine(Launcher):
     """The Ray cluster at ``RAY_ADDRESS``, or the one of this machine."""
 
-    inside: ClassVar[bool] = False
-    in_order: ClassVar[bool] = False
-
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._bare: set[str] = set()
         """Groups that had no actor at the last look: one has none for a moment, or for good."""
 
@@ -181,9 +178,6 @@ class Engine:
                         left = until / 1000 - time.time() if until else self._cluster.notice
                         found[index] = max(0.0, left)
         return found
-
-    def clear(self) -> None:
-        """Nothing: groups and actors are removed with their units."""
 
     def here(self) -> Here:
         """The CPUs of its bundle, and the GPUs that Ray has given it."""

@@ -15,10 +15,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from time import time
-from typing import ClassVar
 
 from deploy.launchers.cluster import HEAD, Cluster
-from deploy.launchers.launcher import EngineFailed, Here, State, Unit
+from deploy.launchers.launcher import EngineFailed, Here, Launcher, State, Unit
 
 _SECONDS = 60.0
 _PROGRAMS = ("sbatch", "squeue", "scancel")
@@ -35,14 +34,8 @@ _FIELDS = {
 }  # fmt: skip
 
 
-class Engine:
+class Engine(Launcher):
     """Slurm, by its commands on this machine."""
-
-    inside: ClassVar[bool] = False
-    in_order: ClassVar[bool] = False
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
 
     @staticmethod
     def faults(cluster: Cluster) -> list[str]:
@@ -80,13 +73,6 @@ class Engine:
         except EngineFailed:  # it may have ended meanwhile
             if any(each.id == unit.id and each.state != "ends" for each in self.units()):
                 raise
-
-    def notices(self) -> Mapping[int, float]:
-        """None: both of Slurm's notices are signals to the worker itself."""
-        return {}
-
-    def clear(self) -> None:
-        """Nothing: jobs leave nothing outside of the shared folder."""
 
     def here(self) -> Here:
         """The CPUs and GPUs of this job on this node."""

@@ -14,12 +14,11 @@ import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar
 
 from artos.system.regular_file import contents, opened
 from deploy.launchers import processes
 from deploy.launchers.cluster import HEAD, RECORD, Cluster
-from deploy.launchers.launcher import EngineFailed, Here, Unit
+from deploy.launchers.launcher import EngineFailed, Launcher, Unit
 
 _SECONDS, _CONNECT_SECONDS = 60.0, 10
 _AT_ONCE = 32
@@ -54,14 +53,8 @@ cat worker-*.log 2>/dev/null; cd .. && rm -rf {folder}
 """
 
 
-class Engine:
+class Engine(Launcher):
     """The hosts of a cluster, one worker on each."""
-
-    inside: ClassVar[bool] = False
-    in_order: ClassVar[bool] = False
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
 
     @staticmethod
     def faults(cluster: Cluster) -> list[str]:
@@ -106,14 +99,6 @@ class Engine:
             return
         script = _STOP.format(pid=_pid(unit.index), signal="KILL" if now else "TERM")
         self._ssh(self._cluster.hosts[unit.index], f"stop worker {unit.index}", script)
-
-    def notices(self) -> Mapping[int, float]:
-        """None: who takes a machine back sends its worker a signal."""
-        return {}
-
-    def here(self) -> Here:
-        """All that the machine has."""
-        return Here()
 
     def clear(self) -> None:
         """Bring the workers' logs here, and remove all that is on their hosts."""

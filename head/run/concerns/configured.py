@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 
 from artos.errors import Refused
 from artos.runs.run_config import CONFIG
-from artos.specs.configuration import MAX_LAG, Configuration
+from artos.specs.configuration import Configuration
 from head.run.coordination.concern import Concern
 from head.run.run import Run
-from triggers.events import Event, Firing
-from triggers.setting import bound, following, setting_faults
+from triggers.events import Event, Firing, Published
+from triggers.setting import bound, following, lags_set, setting_faults
 from triggers.table import Table
 from triggers.targets import parsed
 
@@ -35,18 +35,19 @@ class Configured(Concern[Run]):
     ) -> None:
         super().__init__(run)
         self._table, self._keep = table, keep
-        self._kept, self._tightens = True, -1
+        self._kept, self._tightens = True, dict[str, int]()
         named = configuration.settings
         gone = [n for n in named if setting_faults(run.plan, table, {n: named[n]})]
         run.configuration = configuration.without(gone)
-        if (most := self.run.configuration.max_lag) is not None:
+        if most := lags_set(run.plan, run.configuration):
             bound(table, most)
 
     def begin(self) -> None:
         """What was changed before holds from the first invocation on."""
         if self.run.configuration.settings:
             self._journal(self.run.configuration.settings)
-            self._bound()  # triggers that go on from a snapshot may have had another
+            # Triggers that go on from a snapshot may have had another.
+            self._bound(lags_set(self.run.plan, self.run.configuration))
 
     def set(self, settings: Mapping[str, float]) -> Configuration:
         """Go on with these settings; returns all that hold from the next invocation on.
@@ -89,10 +90,17 @@ class Configured(Concern[Run]):
 
     def happened(self, event: Event) -> None:
         """With some version all rows are used that were granted under a larger ``max_lag``."""
-        due = self.run.is_version(event) and 0 <= self._tightens <= event.version
-        if due and (most := self.run.configuration.max_lag) is not None:
-            self._tightens = -1
-            bound(self._table, most)
+        if not (self._tightens and isinstance(event, Published)):
+            return
+        due = {
+            name
+            for name, version in self._tightens.items()
+            if event.key == self.run.plan.weights_of(name) and event.version >= version
+        }
+        if due:
+            self._tightens = {n: at for n, at in self._tightens.items() if n not in due}
+            most = lags_set(self.run.plan, self.run.configuration)
+            bound(self._table, most, granted=self._tightens)
 
     def _write(self, configuration: Configuration) -> None:
         if self._keep is not None:
@@ -102,13 +110,19 @@ class Configured(Concern[Run]):
     def _change(self, found: Configuration, settings: Mapping[str, float]) -> None:
         self.run.configuration = found
         self._journal(settings)
-        if MAX_LAG in settings:
-            self._bound()
+        self._bound(lags_set(self.run.plan, Configuration(settings={**settings})))
 
-    def _bound(self) -> None:
-        if (most := self.run.configuration.max_lag) is not None:
-            before = bound(self._table, most, granted=True)
-            self._tightens = self.run.version + before + 1 if before > most else -1
+    def _bound(self, changed: Mapping[str, int]) -> None:
+        """Bound the lags of these learners, or go on with what is still to be bounded."""
+        if not changed:
+            return
+        most = lags_set(self.run.plan, self.run.configuration)
+        granted = self._tightens.keys() | changed.keys()
+        before = bound(self._table, most, granted)
+        for name, lag in changed.items():
+            self._tightens.pop(name, None)
+            if before[name] > lag:
+                self._tightens[name] = self.run.learners[name].told + before[name] + 1
 
     def _journal(self, settings: Mapping[str, float]) -> None:
         run = self.run

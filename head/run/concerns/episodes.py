@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from artos.buffer.episode_ends import EpisodeEnds
+from artos.buffer.version_runs import made_by
 from artos.errors import EpisodesDoNotFit
-from artos.specs.keys import VERSION_KEY
 from head.run.coordination.concern import Concern
 from head.run.run import Run
 from triggers.events import Arrived, Ended, Event, Resumed, Rewound
@@ -43,10 +43,9 @@ class EpisodesOver(Concern[Run]):
         run, block = self.run, self.run.ports.blocks[actor]
         # Without a transfer rows arrive as they are written, with one in the keys that it ships.
         there = min(run.rounds.written_by(actor), *self._arrived[actor].values())
-        versions = block.arrays[VERSION_KEY]
         for env, start, stop, whole in ends.look(block, there):
-            version = int(versions[block.index(start)])  # an actor's versions never go back
-            run.feed(Ended(actor, env, start, stop, version, whole))
+            version, versions = made_by(block, start)  # an actor's versions never go back
+            run.feed(Ended(actor, env, start, stop, version, whole, versions))
 
     def _of(self, actor: int) -> EpisodeEnds:
         return self._ends.get(actor) or self._begin(actor, 0)

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from artos.protocol.invocations import ALL, Claim, Done, Invoke
+from artos.specs.configuration import MAX_LAG
 from artos.specs.members import Member
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
 from triggers.events import Firing, Learned
+from triggers.setting import lags_set
 from triggers.targets import parsed
 
 _log = logging.getLogger(__name__)
@@ -43,10 +45,11 @@ class Learning(Concern[Run]):
         elif run.admits(firing):
             used, steps = run.progress.used, run.progress.consumed
             number, (role, method), claims = firing.number, parsed(target), firing.claims
+            settings, lags = run.configuration.of(role), lags_set(run.plan, run.configuration)
+            settings.pop(MAX_LAG, None)  # which is one of its triggers
             call = Invoke(number, target, method, claims, progress=used, steps=steps,
-                          settings=run.configuration.of(role),
-                          configuration=run.configuration.number,
-                          max_lag=run.configuration.max_lag)  # fmt: skip
+                          settings=settings, configuration=run.configuration.number,
+                          max_lag=lags.get(role))  # fmt: skip
             run.invoke(Member(role), call)
             run.claims.claim(target, claims)
         else:

@@ -67,7 +67,7 @@ class Records(Concern[Run]):
         monitor.stepped(run.ports.clock.now() - done.seconds)
         costs = {"slot": done.slot, "waited": done.waited, "restored": done.restored}
         paid = {name: round(seconds, 6) for name, seconds in costs.items() if seconds}
-        return {"version": done.version, **set_, **paid}
+        return {"version": done.version, "stop": call.stop, **set_, **paid}
 
     def _agents(self, done: Done) -> list[str]:
         """Of which agent of its game each episode was."""

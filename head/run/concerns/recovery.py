@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from artos.protocol.invocations import Done, Invoke
-from artos.specs.members import SERVER, Member
+from artos.specs.members import Member
 from artos.system.exit_report import SLOW, ExitReport
 from head.run.concerns.failures import FailureLimits, Failures
 from head.run.coordination.concern import NOTHING, Concern
@@ -29,14 +29,13 @@ class Recovery(Concern[Run]):
         self.limits, self._failures = limits, Failures(limits)
         self._clock = run.ports.clock
         self._due: dict[Member, float] = {}
-        self._servers = [m for m in run.members.hosted if run.members.role(m).kind == SERVER]
         self._look_at = 0.0
 
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """What it failed at before is done now."""
         self._failures.answered(member)
         if self.run.members.role(member).samples:  # with it, who answered what it asked
-            for server in self._servers:
+            for server in self.run.members.servers:
                 self._failures.answered(server)
         return NOTHING
 

@@ -16,6 +16,11 @@ class Relocation(Concern[Run]):
         """The newest policy version that actors can have."""
         return self.run.published
 
+    @property
+    def published_beside(self) -> dict[str, int]:
+        """The same of each other learner of which actors read something, by name."""
+        return {name: self.run.learners[name].model.version for name in self.run.plan.read_learners}
+
     def place_anew(self, actor: int, term: int, committed: int, node: str) -> int:
         """The actor leaves ``node``, where it ``committed`` so many rows; its next term begins.
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from artos.protocol.invocations import Done, Invoke
-from artos.specs.configuration import MAX_LAG
 from artos.specs.members import ACTORS, ENV, Member
 from head.run.concerns.binding import Binding
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
-from triggers.events import Event, Firing, Joined, Shortened, Ungranted
-from triggers.pacing import drawn_lag, max_lags, window
+from triggers.events import Event, Firing, Joined, Published, Shortened, Ungranted
+from triggers.pacing import bounded, drawn_lags, max_lags, window
 from triggers.pairs import plus
+from triggers.setting import lags_set
 from triggers.table import Table
 from triggers.targets import parsed
 
@@ -34,6 +33,8 @@ class Sampling(Concern[Run]):
         each_round = "actors.sync" not in run.plan.triggers
         self.binding = Binding(run.held, *self._lags(table), each_round=each_round)
         self._table = table
+        others = [n for n in bounded(run.plan, table) if n != run.first.member.role]
+        self._others = [run.learners[name] for name in others]
         self._early: dict[tuple[str, tuple[int, ...] | None], Firing] = {}
         self._begun = False
 
@@ -41,18 +42,23 @@ class Sampling(Concern[Run]):
         """With the first version begins what waited for it; who joins has missed the pulls."""
         if isinstance(event, Joined):
             self.binding.joined(event.actor)
-        elif self.run.is_version(event):
+        elif isinstance(event, Published) and self._others:
+            self.binding.bound(*self._lags(self._table))
+        if self.run.is_version(event):
             self.binding.bound(*self._lags(self._table))
             self._begun, early, self._early = True, self._early, {}
             for firing in early.values():
                 self.fire(firing)
             self.window.ahead = event.ahead
 
-    def _lags(self, table: Table) -> tuple[list[tuple[str, int, int]], float]:
+    def _lags(self, table: Table) -> tuple[list[tuple[str, int, int]], dict[str, int]]:
         """How old rows may be: where it was lowered, those that are sampled from now on."""
-        most = self.run.configuration.settings.get(MAX_LAG, math.inf)
-        handed = [(target, size, int(min(lag, most))) for target, size, lag in max_lags(table)]
-        return handed, min(drawn_lag(table), most)
+        most = lags_set(self.run.plan, self.run.configuration)
+        handed = [
+            (target, size, min(lag, most.get(parsed(target).role, lag)))
+            for target, size, lag in max_lags(table)
+        ]
+        return handed, {n: min(lag, most.get(n, lag)) for n, lag in drawn_lags(table).items()}
 
     def admits(self, firing: Firing) -> bool:
         """Whether more rounds are granted."""
@@ -74,7 +80,7 @@ class Sampling(Concern[Run]):
             call = Invoke(firing.number, firing.trigger, parsed(firing.trigger).method, bind=True)
             for actor in actors:
                 # An object is announced before the weights of its update.
-                self.binding.asked(actor, run.published)
+                self.binding.asked(actor, run.published, self._versions_of_others())
                 last = run.invocations.last(Member(ACTORS, actor))
                 self._send(actor, self.binding.pull(actor, call, last))
             invoked = bool(actors)
@@ -110,12 +116,12 @@ class Sampling(Concern[Run]):
         method, used, steps = parsed(target).method, run.progress.used, run.progress.consumed
         newest, made_by = run.ports.model.made_by()
         trained = newest + run.invocations.after(run.members.publisher, made_by, run.non_publishing)
-        granted = 0
+        others, granted = self._trained_of_others(), 0
         for actor in self.window.in_turn(actors, run.rounds.granted_to):
             stop = run.rounds.grant(actor) if self.window.admits(actor) else None
             if stop is not None:
-                if bind := self.binding.is_due(actor, trained, run.rounds, run.claims):
-                    self.binding.asked(actor, run.version)
+                if bind := self.binding.is_due(actor, trained, run.rounds, run.claims, others):
+                    self.binding.asked(actor, run.version, self._versions_of_others())
                 self.window.granted(actor, self.binding.oldest(actor))
                 self._send(actor, self.binding.before_round(actor))
                 call = Invoke(number, target, method, (), stop, bind, used, steps, run.idle,
@@ -125,6 +131,19 @@ class Sampling(Concern[Run]):
             elif firing.actors is not None:
                 run.engine.feed(Ungranted(target, actor))
         return granted
+
+    def _versions_of_others(self) -> dict[str, int]:
+        """The newest version of each other learner whose rows may not be older than some bound."""
+        return {each.member.role: each.model.version for each in self._others}
+
+    def _trained_of_others(self) -> dict[str, int]:
+        """Their versions once they are done with all rows that they were handed."""
+        found, run = {}, self.run
+        for each in self._others:
+            newest, made_by = each.model.made_by()
+            later = run.invocations.after(each.member, made_by, run.non_publishing)
+            found[each.member.role] = newest + later
+        return found
 
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """The actor has weights of some version, which may be too old for a pull kept back.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from artos.buffer.version_runs import made_by
 from artos.specs.keys import VERSION_KEY
 from head.run.coordination.concern import Concern
 from head.run.run import Run
@@ -15,4 +16,5 @@ class Transfer(Concern[Run]):
         """A transfer trigger fired: head and worker share the blocks, so the rows are there."""
         for claim in firing.claims:
             rows = dict.fromkeys((*firing.keys, VERSION_KEY), claim.stop)
-            self.run.feed(Arrived(claim.actor, rows, firing.version))
+            _, versions = made_by(self.run.ports.blocks[claim.actor], claim.start)
+            self.run.feed(Arrived(claim.actor, rows, firing.version, versions))

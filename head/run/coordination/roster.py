@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from artos.protocol.invocations import Invoke
-from artos.specs.members import ACTORS, SERVER, Member
+from artos.specs.members import ACTORS, Member
 from head.run.coordination.books import Invocations
 from head.run.coordination.outline import Outline
 from head.run.coordination.ports import Ports
@@ -24,8 +24,6 @@ class Roster:
     def __init__(self, outline: Outline, ports: Ports) -> None:
         self._outline, self._ports, self._members = outline, ports, outline.members
         self._processes, self._clock = ports.processes, ports.clock
-        table = outline.members
-        self._servers = [m for m in table.hosted if table.role(m).kind == SERVER]
         self.prepared = 0
         """Actors 0 to ``prepared`` - 1 have a process, or are to have one."""
         self.down: set[Member] = set()
@@ -111,7 +109,7 @@ class Roster:
         if self._processes.waits_for_slot(member):
             return "a slot or its process"
         if self._members.role(member).samples:
-            for server in self._servers:
+            for server in self._members.servers:
                 if server not in self._ready:
                     return f"{server}, which is being started"
         room = "room in its block" if self.waits_for_room(member, call) else ""
@@ -161,7 +159,8 @@ class Roster:
         self, actors: Iterable[int], version: int, invocations: Invocations
     ) -> dict[str, str]:
         """What each member waits for; idle actors wait for this version."""
-        learners, hosted = self._members.publishers, self._members.hosted
+        learners = self._members.publishers
+        hosted = dict.fromkeys((*self._members.hosted, *self._members.servers))
         members = (Member(ACTORS, actor) for actor in actors)
         others = (member for member in hosted if member not in learners)
         return {

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.doorbell import ordered
-from artos.buffer.version_runs import version_runs
+from artos.buffer.version_runs import other_versions, version_runs
 from artos.specs.keys import VERSION_KEY
 from triggers.events import Arrived, Committed
 
@@ -47,11 +47,11 @@ class Commits:
         rows = block.written
         told, self._told[actor] = self._told[actor], rows
         events: list[Rows] = []
-        for stop, version in _runs(block, told, rows):
+        for stop, version, versions in _runs(block, told, rows):
             upto = dict.fromkeys(block.headers, stop)
             events.append(Committed(actor, upto, version))
             if not self._shipped:
-                events.append(Arrived(actor, upto, version))
+                events.append(Arrived(actor, upto, version, versions))
         return rows, events
 
     def rewind(self, actor: int, term: int, rows: int) -> None:
@@ -82,9 +82,9 @@ class Arrivals:
                 grown.setdefault((told[name], rows), []).append(name)
                 told[name] = rows
         events: list[Rows] = [
-            Arrived(actor, dict.fromkeys(names, stop), version)
+            Arrived(actor, dict.fromkeys(names, stop), version, versions)
             for span, names in grown.items()
-            for stop, version in _runs(block, *span)
+            for stop, version, versions in _runs(block, *span)
         ]
         return min(told.values()), events
 
@@ -93,8 +93,8 @@ class Arrivals:
         if block.incarnation != self._terms[actor]:
             return {}
         ordered()
-        # The version key first: events are cut where it changes, so only rows with a version count.
-        known = block.headers[VERSION_KEY].written
+        # Versions first: events are cut where they change, so only rows that have them count.
+        known = min(block.headers[key].written for key in (VERSION_KEY, *other_versions(block)))
         ordered()
         return {name: min(header.written, known) for name, header in block.headers.items()}
 
@@ -104,8 +104,10 @@ class Arrivals:
         self._told[actor] = dict.fromkeys(self._told[actor], rows)
 
 
-def _runs(block: ActorBlock, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Rows ``start`` to ``stop``, cut where the version changes, without overwritten rows."""
+def _runs(block: ActorBlock, start: int, stop: int) -> Iterator[tuple[int, int, Mapping[str, int]]]:
+    """Rows ``start`` to ``stop``, cut where a version changes, without overwritten rows."""
     if start == stop:
-        return iter(())
-    return version_runs(block, min(max(start, block.oldest()), stop - 1), stop)
+        return
+    others, start = other_versions(block), min(max(start, block.oldest()), stop - 1)
+    for end, (version, *more) in version_runs(block, start, stop, (VERSION_KEY, *others)):
+        yield end, version, dict(zip(others.values(), more, strict=True))

@@ -15,6 +15,8 @@ from artos.system.transitions import after
 from artos.transport.messenger import Messenger
 from triggers.passers import ZmqPasser
 
+Published = tuple[int, dict[str, int]]
+
 
 class State(StrEnum):
     """The state of an actor at its place."""
@@ -72,7 +74,8 @@ TABLE: dict[tuple[State, Event], State] = {
 class ActorPlacement:
     """An actor's place, and the ``MessagePasser`` that carries invocations to the actor.
 
-    ``published`` returns the newest policy version that actors can have.
+    ``published`` returns the newest policy version that actors can have, and those of other
+    learners of which they read something, by name.
     """
 
     node: str
@@ -84,7 +87,7 @@ class ActorPlacement:
     """The node that it is to leave for once the executor there is up, "" for none."""
 
     def __init__(
-        self, block: ActorBlock, steering: Messenger, published: Callable[[], int]
+        self, block: ActorBlock, steering: Messenger, published: Callable[[], Published]
     ) -> None:
         self._block, self._steering, self._published = block, steering, published
         self.number, self.member = block.spec.actor, Member(ACTORS, block.spec.actor)
@@ -194,8 +197,8 @@ class ActorPlacement:
 
     def pass_message(self, message: Invoke) -> None:
         """Send the invocation as soon as the actor's process is where it should be."""
-        version = self._published() if message.bind else -1
-        self.waiting.append(Call(self.member, message, version))
+        versions = self._published() if message.bind else ()
+        self.waiting.append(Call(self.member, message, *versions))
         self.pass_on()
 
     def pass_on(self) -> None:
@@ -205,7 +208,7 @@ class ActorPlacement:
             if self.state is State.LAUNCHED:
                 # The process has no weights yet, and its node may have older ones than the node
                 # that the actor left.
-                call = Call(call.member, call.call, self._published())
+                call = Call(call.member, call.call, *self._published())
             self._move(Event.CALL)
             self.given.append(call)
             self._executor.pass_message(call)

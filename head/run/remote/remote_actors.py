@@ -7,7 +7,7 @@ rows that it reports are in the head's block, so no row is learned from before i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -38,6 +38,7 @@ from head.run.remote.actor_placement import ActorPlacement, State
 from head.run.remote.bundles import Bundles
 from head.run.remote.node_usage import NodeUsage
 from head.run.remote.placement_view import PlacementView
+from head.run.remote.remote_servers import RemoteServers
 
 
 class Bookkeeper(Protocol):
@@ -46,6 +47,10 @@ class Bookkeeper(Protocol):
     @property
     def published(self) -> int:
         """The newest policy version that actors can have, whether or not it is announced yet."""
+
+    @property
+    def published_beside(self) -> dict[str, int]:
+        """The same of each other learner of which actors read something, by name."""
 
     def place_anew(self, actor: int, term: int, committed: int, node: str) -> int:
         """The actor leaves its place; returns the first row of its next place."""
@@ -71,12 +76,15 @@ class RemoteActors:
         terms: Callable[[dict[int, int], dict[int, int], dict[int, str]], None],
         silent: Callable[[str], float],
         bundles: Bundles,
+        servers: Sequence[Member] = (),
     ) -> None:
         self._epoch, self._steering = epoch, steering
         self._tell_terms, self._bundles = terms, bundles
         self.passers = {
             Member(ACTORS, actor): ActorPlacement(
-                block, steering, lambda: self._bookkeeper.published
+                block,
+                steering,
+                lambda: (self._bookkeeper.published, self._bookkeeper.published_beside),
             )
             for actor, block in blocks.items()
         }
@@ -87,6 +95,8 @@ class RemoteActors:
         self._reports: deque[tuple[Member, FromMember | ExitReport]] = deque()
         self._closing = False
         self.nodes = NodeUsage()
+        self.servers = RemoteServers(servers, steering.send)
+        """What answers the actors, on their nodes."""
         self.placement_view = PlacementView(self.passers, self.nodes, silent, bundles.origin)
 
     def begin(self, bookkeeper: Bookkeeper) -> None:
@@ -104,7 +114,10 @@ class RemoteActors:
     # -- Processes ----------------------------------------------------------------------------
 
     def start(self, member: Member) -> None:
-        """Have the actor started by its executor, once it has one."""
+        """Have the actor, or the server, started by its executor, once it has one."""
+        if member in self.servers:
+            self.servers.start(member)
+            return
         self.passers[member].forget_calls()
         self._bring_up(self.passers[member], Start)
 
@@ -118,7 +131,10 @@ class RemoteActors:
             actor.prewarm()
 
     def end(self, member: Member) -> None:
-        """Have the actor's process killed by its executor."""
+        """Have the actor's process killed by its executor, or a server's that is not ready."""
+        if member in self.servers:
+            self.servers.end(member)
+            return
         actor = self.passers[member]
         self._bundles.drop(actor.number)
         actor.end()
@@ -173,6 +189,7 @@ class RemoteActors:
             case ExecutorUp(epoch=self._epoch, criu=criu):
                 self._lose(node, "its executor was restarted")
                 self.nodes.begin(node, criu)
+                self.servers.joined(node, self._bookkeeper.restarting)
                 self._to_enter |= dict.fromkeys(self._bound_for(node))
                 for actor in [each for each in self.passers.values() if each.awaits == node]:
                     actor.target, actor.awaits = node, ""
@@ -184,6 +201,8 @@ class RemoteActors:
 
     def _reported(self, node: str, message: Message) -> None:
         match message:
+            case ActorReport() | Died() if message.member in self.servers:
+                self.servers.heard(node, message)
             case ActorReport() | Died():
                 actor = self.passers.get(message.member)
                 if actor is None:
@@ -222,6 +241,7 @@ class RemoteActors:
 
     def reports(self) -> Iterator[tuple[Member, FromMember | ExitReport]]:
         """Reports of members whose rows have arrived, oldest first per member."""
+        yield from self.servers.reports()
         to_check, self._to_check = self._to_check, {}
         for actor in to_check:
             self._collect(actor)
@@ -236,8 +256,8 @@ class RemoteActors:
         self._reports.extend((actor.member, report) for report in actor.counting())
 
     def node_of(self, member: Member) -> str:
-        """The node where the actor lives, or is to live."""
-        return self.passers[member].node
+        """The node where the actor lives, or is to live; "" for a server, which is on all."""
+        return "" if member in self.servers else self.passers[member].node
 
     # -- moving --------------------------------------------------------------------------------
 
@@ -287,6 +307,8 @@ class RemoteActors:
         """A node, or its executor, is gone, and with it all rows that have not arrived."""
         self.nodes.end(node, why)
         self._bundles.lost(node)
+        if not self._closing:
+            self.servers.left(node)
         for actor in () if self._closing else self._bound_for(node):
             if actor.is_placed:
                 self._collect(actor)

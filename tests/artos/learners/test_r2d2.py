@@ -153,3 +153,15 @@ def test_settings_out_of_range_are_told(name: str, value: float) -> None:
     settings: dict[str, Any] = {name: value}
     (fault,) = R2D2(**settings).out_of_range()
     assert name in fault
+
+
+def test_in_bfloat16_an_update_is_nearly_the_same(played: Any) -> None:
+    plan, module, sampler = played
+    batch, found = drawn(sampler, 0, 0.0), []
+    for bfloat16 in (False, True):
+        learner: Any = R2D2(bfloat16=bfloat16)
+        learner.setup(LearnerContext(plan, copy.deepcopy(module), 5))
+        found.append(learner.update(batch, CALL))
+    exact, rounded = found
+    assert rounded == pytest.approx(exact, rel=0.05, abs=0.02)
+    assert rounded != exact

@@ -438,3 +438,16 @@ def test_observations_are_scaled_before_values_are_found() -> None:
     torch.testing.assert_close(
         plain.module(observed(batch)), scaled.module(observed(other)), rtol=1e-3, atol=1e-4
     )
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_in_bfloat16_an_update_is_nearly_the_same(name: str) -> None:
+    exact, rounded = made(name), made(name, bfloat16=True)
+    batches = [a_batch(KINDS[name][2], seed) for seed in (0, 1)]
+    found = [[learner.update(b, CALL) for b in batches] for learner in (exact, rounded)]
+    for one, other in zip(*found, strict=True):
+        assert other == pytest.approx(one, rel=0.05, abs=0.05)
+    assert found[0] != found[1], "it is rounded"
+    assert {each.values.dtype for each in (rounded.network, *rounded.owned.values())} == {
+        torch.float32
+    }

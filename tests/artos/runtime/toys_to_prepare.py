@@ -70,3 +70,19 @@ class Unresettable(Toy):
 
 def raising_on_reset() -> Toy:
     return Unresettable()
+
+
+class Tiring(Toy):
+    """Can be stepped ten times in its life."""
+
+    life = 0
+
+    def step(self, action: Any) -> Any:
+        self.life += 1
+        if self.life > 10:
+            raise RuntimeError("too tired")
+        return super().step(action)
+
+
+def tiring() -> Tiring:
+    return Tiring()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from helpers import ROOT
 
@@ -15,7 +14,6 @@ import artos
 from artos.errors import Refused
 from deploy.api import sweeping
 from deploy.api.running import Result, RunFailed
-from deploy.api.sweeping import SweepRun, curves
 from deploy.cli.sweep import text
 
 
@@ -82,20 +80,6 @@ def test_what_is_refused_ends_the_sweep(begun: Any, tmp_path: Path) -> None:
         with pytest.raises(Refused):
             artos.sweep("ppo", folder=tmp_path / "s", **wrong)  # type: ignore[arg-type]
     assert begun == []
-
-
-def test_curves_are_compared_where_all_runs_have_them(tmp_path: Path) -> None:
-    runs = []
-    for name, steps in (("a", range(10, 110, 10)), ("b", range(5, 60, 5))):
-        (tmp_path / name).mkdir()
-        rows = "".join(f"{step},{step},1\n" for step in steps)
-        (tmp_path / name / "episodes.csv").write_text(f"step,return,length\n{rows}")
-        runs.append(SweepRun(name, {}, 1, str(tmp_path / name)))
-    steps, means = curves(runs)
-    assert (steps[0], steps[-1]) == (10.0, 55.0)
-    assert means.shape == (2, len(steps))
-    assert np.all(np.diff(means, axis=1) > 0)
-    assert curves([SweepRun("c", {}, 1, str(tmp_path / "c"))])[0].size == 0
 
 
 @pytest.mark.processes

@@ -58,7 +58,8 @@ def arrows(events: list[Event]) -> list[tuple[str, Event, Event]]:
 
 def test_a_row_has_what_its_member_did_one_after_another() -> None:
     found = rows(traced(*IN_TURN))
-    assert [e["name"] for e in found["actor 0"]] == ["start: clone", "wait", "sample", "sample"]
+    names = ["start: clone", "wait", "wait", "sample", "sample"]
+    assert [e["name"] for e in found["actor 0"]] == names
     update = found["learner"][2]
     assert [e["name"] for e in found["learner"]] == [
         "start: fork", "wait", "update", "gather", "learn",
@@ -70,6 +71,41 @@ def test_a_row_has_what_its_member_did_one_after_another() -> None:
         outer = [e for e in slices if e["cat"] != "part"]
         for before, after in pairwise(outer):
             assert before["ts"] + before["dur"] <= after["ts"] + 0.01, "they would hide each other"
+
+
+def test_a_wait_is_for_what_was_missing_last() -> None:
+    """Rows of an actor, a version of the learner, then maybe a process to run in."""
+    late = {"t": 1.2, "done": 3, "by": "actor 0", "version": 1, "seconds": 0.1, "waited": 0.1}
+    last = {"t": 1.3, "firing": 4, "trigger": "learner.update", "version": 1, "claims": [[0, 4, 8]]}
+    done = {"t": 1.4, "done": 4, "by": "learner", "version": 2, "seconds": 0.1}
+    found = rows(traced(*IN_TURN[:7], late, last, done))
+    waits = {
+        member: [
+            (round(e["ts"] / 1e6, 6), round(e["dur"] / 1e6, 6), e["args"])
+            for e in slices
+            if e["name"] == "wait"
+        ]
+        for member, slices in found.items()
+    }
+    assert waits["learner"] == [
+        (0.5, pytest.approx(0.3), {"for": "rows", "who": "actor 0"}),
+        (0.91, pytest.approx(0.39), {"for": "rows", "who": "actor 0"}),
+    ]
+    assert waits["actor 0"] == [
+        (0.5, pytest.approx(0.1), {"for": "firing"}),  # version 0 is there before all
+        (0.65, pytest.approx(0.01), {"for": "process"}),
+        (0.81, pytest.approx(0.09), {"for": "version", "who": "learner"}),
+        (1.0, pytest.approx(0.1), {"for": "process"}),
+    ]
+
+
+def test_rows_are_those_that_a_line_names() -> None:
+    """In the midst of a journal, nobody counts them from its beginning."""
+    named = [{**line, "stop": 4} if line.get("by") == "actor 0" else line for line in IN_TURN[2:]]
+    names = [name for name, _, _ in arrows([*Tracer(steps=4, begun=True).of(named)])]
+    assert "rows" in names
+    names = [name for name, _, _ in arrows([*Tracer(steps=4, begun=True).of(IN_TURN[2:])])]
+    assert "rows" not in names
 
 
 def test_arrows_lead_from_causes_to_what_they_cause() -> None:

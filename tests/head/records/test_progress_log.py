@@ -237,7 +237,7 @@ def test_any_scalars_survive_the_event_file(
 def test_the_fixed_columns_are_the_status_fields() -> None:
     groups = (
         "fill", "waits", "metrics", "times", "shares", "evaluation", "usage", "skipped", "settings",
-        "learners", "returns",
+        "learners", "returns", "lags", "waited",
     )  # fmt: skip
     assert {*FIXED, *groups} == set(Status.__struct_fields__)
     assert groups == tuple(progress_log._GROUPS)

@@ -31,7 +31,7 @@ class Head:
         self.moved: list[Member] = []
         self.quiet: dict[str, float] = {}
         self.adopts = True
-        self.published = 0
+        self.published, self.published_beside = 0, dict[str, int]()
         self.clock = ManualClock()
         self.bundles = Bundles(folder / "bundles", self.send, self.clock)
         self.remote = RemoteActors(

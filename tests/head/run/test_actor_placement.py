@@ -52,7 +52,7 @@ class Edge:
 
     def __init__(self, folder: Path) -> None:
         self.told: list[tuple[str, Message]] = []
-        self.placement = ActorPlacement(block_at(folder / "actor-0", 0), self, lambda: 5)
+        self.placement = ActorPlacement(block_at(folder / "actor-0", 0), self, lambda: (5, {}))
         self.placement.begin_term(0)
         self.placement.bind("w1")
 

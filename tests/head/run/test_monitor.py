@@ -9,6 +9,7 @@ from named import LEARNER, acting
 from artos.protocol.lag import measure
 from head.records.episodes import Ended
 from head.run.monitor import LagMeter, Monitor
+from head.run.times import WAITED
 
 FIRST, SECOND = acting(0, 1)
 
@@ -89,6 +90,19 @@ def test_times_add_up_and_waiting_is_told_apart() -> None:
         "environment": 1.5, "actors.wait": 0.5, "actors.wait_for_room": 2.0,
         "learn": 4.0, "learner.wait": 0.25, "preprocess": 0.75,
     }  # fmt: skip
+
+
+def test_waits_are_counted_in_classes_by_role_and_kind() -> None:
+    monitor = Monitor()
+    for seconds in (0.0, 0.001, 0.0011, 0.3):
+        monitor.sampled(FIRST, [], [], {"environment": 9.0, "wait": seconds}, 1)
+    monitor.learned(LEARNER, {}, {"learn": 9.0, "wait_for_device": 1e6})
+    waited = monitor.times.waited()
+    assert {name: count for name, count in waited.items() if count} == {
+        "actors.wait/0.001": 2, "actors.wait/0.004": 1, "actors.wait/1": 1,
+        "learner.wait_for_device/inf": 1,
+    }  # fmt: skip
+    assert len(waited) == 2 * len(WAITED)  # so that no column of the records comes later
 
 
 def test_shares_are_of_the_wall_time_of_the_learner_or_of_the_actors() -> None:

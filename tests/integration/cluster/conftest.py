@@ -24,7 +24,7 @@ def code(tmp_path: Path) -> Path:
     """A user's folder on the head."""
     folder = tmp_path / "code"
     folder.mkdir()
-    shared = (SUPPORT / name for name in ("counting.py", "pennies.py"))
+    shared = (SUPPORT / name for name in ("counting.py", "pennies.py", "asking.py"))
     for file in (*shared, *(HERE / name for name in USERS), *REPLAYING):
         shutil.copy(file, folder)
     return folder

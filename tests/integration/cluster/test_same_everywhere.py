@@ -24,6 +24,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         {**PPO, "total_steps": ROUNDS * 64, "recurrent": "true", "normalize": "true",
          "pipeline": "dual"},
     ),
+    "ppo, answered by a server": (
+        "ppo",
+        {**PPO, "total_steps": ROUNDS * 32, "actors": 1, "max_lag": 0, "inference": "central"},
+    ),
     "dqn": ("alternating.py:workload", {"total_steps": ROUNDS * ROUND}),
     "dqn, prioritised": (
         "alternating.py:workload", {"total_steps": ROUNDS * ROUND, "replay": "prioritised"},

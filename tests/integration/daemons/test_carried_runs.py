@@ -11,7 +11,7 @@ from helpers import SUPPORT
 from real_cluster import Cluster, Command
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
-RUN, ROWS = "r1", 4000
+RUN, ROWS = "r1", 20_000
 
 
 @pytest.fixture

@@ -75,6 +75,10 @@ BY_FILES = Elsewhere(
     "integration/runs/test_texts.py::test_apart_and_by_files_it_learns_what_it_does_in_turn"
 )
 SERVED = Elsewhere("integration/runs/test_texts.py::test_a_server_writes_for_it_whoever_is_killed")
+DASHBOARD = Elsewhere("deploy/dashboard/test_dashboard_server.py::test_each_view_is_an_answer")
+TRACKED = Elsewhere(
+    "integration/runs/test_tracked_runs.py::test_trackers_follow_a_run_from_its_start"
+)
 DEVELOPERS = NotRun("what developers and CI run; this suite is part of it")
 TRAINED = "run ppo --inline --total-steps 2048 --run-dir runs/first"
 SEED_1 = "runs/ppo-CartPole-v1-seed1-1"
@@ -82,6 +86,11 @@ RUN_OF_SEED_1 = f"run ppo --total-steps 2048 --run-dir {SEED_1}"
 
 COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     # README
+    "artos dashboard": DASHBOARD,
+    "artos dashboard runs/first runs/second": DASHBOARD,
+    "artos dashboard --head tcp://10.0.0.1:7700 --keys keys": DASHBOARD,
+    "artos dashboard --host 0.0.0.0": DASHBOARD,
+    "artos dashboard --port 0 --json": DASHBOARD,
     "make run": NotRun("it is `artos run` below after the set-up, which other tests do in parts"),
     "make setup": NotRun("what this suite runs in is made by it"),
     "make docs": NotRun("it installs packages; CI runs it"),
@@ -277,8 +286,28 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "--run-dir runs/watched": Run("--total-steps 6000"),
     "cat runs/watched/evaluations.csv": NotRun("the file that the command above it wrote"),
     "artos trace first -o first.json": Run(after=(TRAINED,)),
+    "artos run my_branches.py:workload": Run("--total-steps 2048"),
+    "pip install 'artos[metrics]'": NotRun("it installs a package"),
+    "pip install 'artos[wandb]'": NotRun("it installs a package"),
+    "artos run ppo --env CartPole-v1 --total-steps 100000 --track wandb": TRACKED,
+    "artos track first --to mlflow": TRACKED,
+    "artos plot sweeps/lr/* --by seed -o figures": Elsewhere(
+        "deploy/figures/test_curves_of_runs.py::test_the_commands_write_files_and_say_which"
+    ),
+    "artos report first -o first.html": Run(after=(TRAINED,)),
+    "artos metrics --listen 127.0.0.1:9464": Elsewhere(
+        "integration/runs/test_real_prometheus.py::test_every_query_of_the_board_is_answered"
+    ),
+    "artos metrics --board > artos-board.json": Elsewhere(
+        "deploy/metrics/test_metrics_command.py::test_the_board_needs_no_package_and_no_run"
+    ),
+    "artos branch runs/first --actor 0 --times 8": Elsewhere(
+        "integration/elastic/test_branches.py"
+        "::test_a_run_that_was_branched_learns_what_it_would_have"
+    ),
     "artos why first": Run(after=(TRAINED,)),
     "artos bench why": Elsewhere("evaluation/test_why_bench.py::test_a_case_is_judged"),
+    "artos replay first": Run(after=("run ppo --total-steps 1024 --run-dir runs/first",)),
     "artos eval runs/first --episodes 100 --greedy": Run("--episodes 2", after=(TRAINED,)),
     "python play.py runs/first": Elsewhere(
         "integration/docs/test_tutorial.py::test_what_was_trained_is_used"

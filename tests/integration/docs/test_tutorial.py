@@ -18,6 +18,7 @@ SHOWN_IN = {
     "my_agents.py": "docs/how-to/agents.md",
     "my_league.py": "docs/how-to/agents.md",
     "my_actor.py": "docs/how-to/own-actor.md",
+    "my_branches.py": "docs/how-to/branch.md",
     "my_algo.py": "docs/tutorial.md",
     "my_trigger.py": "docs/tutorial.md",
     "my_curriculum.py": "docs/how-to/runs.md",

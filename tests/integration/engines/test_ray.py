@@ -145,7 +145,7 @@ def test_the_autoscaler_brings_a_machine_for_a_run_and_takes_it_back(
             run = cluster.submit(2, *towards)
             cluster.until(lambda: cluster.updates(run, *towards) > 5)
             assert cluster.names(*towards) == {f"{NAME}-0"}
-            assert ray.machines() == 2
+            cluster.until(lambda: ray.machines() == 2)  # Ray may have brought one too many
         finally:
             cluster.tried("-m", "deploy.cli", "down", NAME)
         cluster.until(lambda: ray.machines() == 1)

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from deploy.launchers import processes
 from deploy.launchers.cluster import HEAD, Cluster
-from deploy.launchers.launcher import Here, Unit
+from deploy.launchers.launcher import Launcher, Unit
 
 
-class Engine:
+class Engine(Launcher):
     """Processes, by the files in the cluster's folder."""
 
-    inside: ClassVar[bool] = False
-    in_order: ClassVar[bool] = False
-
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._all = (HEAD, *range(2 * cluster.most))
-
-    @staticmethod
-    def faults(cluster: Cluster) -> list[str]:
-        """A machine is always there."""
-        return []
 
     def plan(self) -> Mapping[str, str]:
         """The command of each unit."""
@@ -45,15 +36,7 @@ class Engine:
         """Send it a signal."""
         processes.stop(unit, now=now)
 
-    def notices(self) -> Mapping[int, float]:
-        """Nobody takes this machine back."""
-        return {}
-
     def clear(self) -> None:
         """Remove the files."""
         for index in self._all:
             processes.clear(self._cluster, index)
-
-    def here(self) -> Here:
-        """All that the machine has."""
-        return Here()

@@ -21,11 +21,11 @@ from artos.protocol.invocations import (
     encode,
 )
 from artos.runs.run_memory import RunMemory
+from artos.runtime.member_host import hosts
 from artos.runtime.serving import actor_role
 from artos.specs.members import ACTORS, LEARNER, Member
 from artos.system.child import Starter
 from artos.system.closing import Closing
-from head.run.member_host import MemberHost, hosts
 from head.run.request import reference_of
 from triggers.registration import prepare
 
@@ -42,8 +42,7 @@ class Together(Closing):
         self.plan = msgspec.structs.replace(plan, replicas=replicas, deadline=deadline)
         self.node = RunMemory(self.plan, "together", folder)
         self.members = self.plan.members.of(LEARNER)
-        found = hosts(self.node.site, self.node.plan_file, begin)
-        self.hosts: dict[Member, MemberHost] = {m: found[m] for m in self.members}
+        self.hosts = hosts(self.node.site, self.node.plan_file, self.members, begin)
         self._firing = 0
         try:
             self.start()

@@ -65,6 +65,79 @@ def test_each_learner_has_the_rows_of_its_agents_and_each_agent_its_returns(
     assert "agent_2          4" in artos("eval", run, "--greedy").out
 
 
+def test_all_policies_play_where_the_first_is_evaluated(
+    artos: Callable[..., Outcome], run: Path
+) -> None:
+    """The best version is that of the first policy's agents; the others' weights are kept with it.
+
+    The first policy's agent plays 3 steps, each worth 1 if it is right.
+    """
+    limits = ("--total-steps", 9_000, "--set", "evaluate_every=10", "--json")
+    ended = artos("run", "guessers.py:workload", "--inline", "--run-dir", run, *limits)
+    assert ended.status == 0, ended.err
+    found = ended.summary["evaluation"]
+    assert ended.summary["evaluations_failed"] == ""
+    assert [each["version"] for each in found] == [*range(0, 50, 10), ended.summary["version"]]
+    assert {each["mean_length"] for each in found} == {3.0}
+    returns = [each["mean_return"] for each in found]
+    assert max(returns) > 2.5, returns
+    assert returns[0] < max(returns), "by chance it is 1.5"
+    best = max(found, key=lambda each: each["mean_return"])
+    played = artos("eval", run, "--best", "--episodes", 24, "--greedy", "--json")
+    assert played.status == 0, played.err
+    assert played.summary["by_agent"]["agent_1"] == pytest.approx(best["mean_return"], abs=0.5)
+
+
+SEPARATE = {"env": "pettingzoo:guessing(uneven=True)", "agents": "separate", "envs": 6}
+
+
+def test_each_agent_has_a_learner_where_agents_are_separate(home: Path) -> None:
+    """They may see different things; without it one policy plays all, which these cannot."""
+    with_guessers(home)
+    given = ("--env", SEPARATE["env"], "--total-steps", 1_920, "--set", "envs=6")
+    separate = (*given, "--set", "agents=separate", "--set", "steps=16", "--run-dir", home / "run")
+    ended = commanded(home, ("run", "ppo", "--inline", *separate, "--json"))
+    assert ended.status == 0, ended.err
+    assert {*ended.summary["returns"]} == {"agent_0", "agent_1", "agent_2"}
+    learners = ended.summary["learners"]
+    assert learners["agent_1.updates"] == learners["agent_2.updates"] == ended.summary["updates"]
+    assert (learners["agent_2.lag_max"], ended.summary["lag_max"]) == (0, 0)
+    refused = commanded(home, ("run", "ppo", "--inline", *given, "--set", "agents=shared"))
+    assert refused.status == 2
+    assert "one policy plays all agents, and their observations differ" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("changed", "wanted"),
+    [
+        ({"inference": "central"}, "one server has one policy"),
+        ({"pipeline": "minibatch"}, "leave pipeline out"),
+        ({"terminal_lives": True}, "agents of games have no lives"),
+        ({"env": "CartPole-v1"}, "has no agents that several policies could play"),
+        ({"envs": 4}, "set envs to a multiple of 3, not 4"),
+    ],
+    ids=["server", "pipeline", "lives", "alone", "envs"],
+)
+def test_what_separate_agents_cannot_have_is_refused(
+    changed: dict[str, Any], wanted: str, tmp_path: Path
+) -> None:
+    with_guessers(tmp_path)
+    with pytest.raises(Refused, match=wanted):
+        registered("ppo", tmp_path, **(SEPARATE | changed))
+
+
+@pytest.mark.parametrize("algorithm", ["a2c", "impala", "trpo"])
+def test_other_algorithms_have_a_learner_for_each_agent(algorithm: str, tmp_path: Path) -> None:
+    """Those that take the rounds of some actors take those of all, as each learner's are paced."""
+    with_guessers(tmp_path)
+    more = {"n": 2} if algorithm == "impala" else {}
+    found = registered(algorithm, tmp_path, **SEPARATE, **more)
+    agents = ("agent_0", "agent_1", "agent_2")
+    assert found.plan.learners == agents
+    assert {*found.table} == {*(f"{name}.update" for name in agents), "actors.sample"}
+    assert found.table["actors.sample"].by_rounds
+
+
 @pytest.mark.parametrize("saved", ["model", "all"])
 def test_both_policies_go_on_together(saved: str, tmp_path: Path, home: Path) -> None:
     """With all of the run saved, games are in the middle of what they were in."""
@@ -157,7 +230,6 @@ GOOD = {
                    "'others.update': DataKeyTrigger(actor.keys('others'), sample=Episodes(2)),"},
          ["is of rows drawn from replay, and rows of several policies are claimed in rounds",
           "is of whole episodes"]),
-        ({"given": "evaluate_every=2,"}, ["evaluate_every plays one policy"]),
         ({"agents": '{"agent_1": "middle", "agent_0": "others", "*": Past("middle")}'},
          ["plays, and no past version is kept: set history"]),
         ({"agents": '{"agent_1": "middle", "agent_0": "others", "*": Past("others")}',
@@ -172,7 +244,7 @@ GOOD = {
         ({"more": ", env_args={'agents': 4}"},
          ["each of its games has 4 agents, a row for each: set envs to a multiple of 4, not 6"]),
     ],
-    ids=["unplayed", "nobody", "unlearned", "order", "keys", "drawn", "evaluated", "history",
+    ids=["unplayed", "nobody", "unlearned", "order", "keys", "drawn", "history",
          "past", "none", "swap", "spaces", "alone", "envs"],
 )  # fmt: skip
 def test_what_is_wrong_is_told_before_anything_starts(

@@ -128,7 +128,7 @@ def test_second_run_in_the_same_folder(
 ) -> None:
     (home / "slow").touch()
     artos("clean")  # what other tests have left
-    command = ("run", "counting.py:workload", "--run-dir", "r")
+    command = ("run", "counting.py:workload", "--run-dir", "r", "--total-steps", 32_000)
     first = start(*command)
     first.until((home / "r" / "checkpoint" / "manifest.json").exists)
     live = shared_memory()
@@ -155,6 +155,7 @@ def test_only_members_load_torch_and_only_if_they_need_it(
     run.until(lambda: updates(home / "r"))
     assert not loads_torch(run.process)
     for each in (LEARNER, *acting(0, 1)):
+        run.until(lambda: run.member(each))  # noqa: B023
         member = run.member(each)
         assert member is not None
         assert loads_torch(member) == needs

@@ -55,15 +55,11 @@ def test_rows_tell_the_truth_whoever_is_killed(start: Start, home: Path) -> None
     artos.until(lambda: updates(run) and (run / "checkpoint" / "manifest.json").exists())
     assert asked(home, run, "env.level=2") == (0, {"env.level": 2.0})
     assert asked(home, run, "env.level=12", "env.lever=2") == (2, {})
-    actor = artos.member(Member(ACTORS, 1))
-    assert actor is not None
-    actor.kill()
+    artos.kill(Member(ACTORS, 1))
     artos.until(lambda: [line for line in journal(run) if "died" in line])
     before = updates(run)
     artos.until(lambda: updates(run) > before + 3)
-    learner = artos.member(LEARNER)
-    assert learner is not None
-    learner.kill()
+    artos.kill(LEARNER)
     assert asked(home, run, "env.level=7", "max_lag=0")[1] == {"env.level": 7.0, "max_lag": 0.0}
     before = updates(run)
     artos.until(lambda: updates(run) > before + 3)

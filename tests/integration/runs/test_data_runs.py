@@ -166,9 +166,7 @@ def test_the_learner_is_killed_and_the_run_is_resumed(
     running = start(*ALONE, "--set", "total_updates=1000000")
     running.until(lambda: updates(home / "run") > 100)
     before = updates(home / "run")
-    learner = running.member(Member("learner"))
-    assert learner is not None
-    learner.kill()
+    running.kill(Member("learner"))
     running.until(lambda: updates(home / "run") > before + 200)
     running.end()
     checkpoint = home / "run" / "checkpoint"

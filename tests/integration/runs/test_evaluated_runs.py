@@ -72,9 +72,7 @@ def test_a_killed_evaluator_plays_its_version_anew_and_nobody_waits(
         "run", "ppo", *env, *TINY, *FEW, "--total-steps", 320, "--run-dir", folder, "--json"
     )
     one.until(lambda: (home / "held").exists() and updates(folder) == 10)
-    evaluator = one.member(EVALUATOR)
-    assert evaluator is not None, "the run's end waits for it"
-    evaluator.kill()
+    one.kill(EVALUATOR)  # the run's end waits for it
     (home / "hold").unlink()
     outcome = one.wait()
     assert outcome.status == 0, outcome.err

@@ -117,9 +117,7 @@ def test_a_learner_killed_in_mid_lease(start: Start) -> None:
     first.artos.until(lambda: first.begun)
     second = start("second")
     second.artos.until(lambda: waiting() == ["second"])
-    learner = first.artos.member(LEARNER)
-    assert learner is not None
-    learner.kill()
+    first.artos.kill(LEARNER)
     second.artos.until(lambda: second.begun)
     first.go_on()
     for each in (first, second):

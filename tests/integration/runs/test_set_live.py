@@ -26,14 +26,12 @@ Start = Callable[..., Artos]
 def test_it_outlives_the_learner_and_the_run(start: Start, home: Path) -> None:
     slow, run = home / "slow", home / "run"
     slow.touch()
-    begun = ("run", "counting.py:workload", "--run-dir", run, "--total-steps", 3200, "--json")
+    begun = ("run", "counting.py:workload", "--run-dir", run, "--total-steps", 9600, "--json")
     artos = start(*begun)
     artos.until(lambda: updates(run) and (run / "checkpoint" / "manifest.json").exists())
     assert asked(home, run, "learner.shown=2") == (0, {"learner.shown": 2.0})
     assert asked(home, run, "learner.shown=-1", "shown=2") == (2, {})
-    learner = artos.member(LEARNER)
-    assert learner is not None
-    learner.kill()
+    artos.kill(LEARNER)
     artos.until(lambda: [line for line in journal(run) if "died" in line])
     before = updates(run)
     artos.until(lambda: updates(run) > before)

@@ -132,11 +132,18 @@ def test_an_executor_that_is_closed_and_wanted_again_is_another_one(host: Execut
 
 
 def test_what_is_left_of_an_earlier_executor_ends_first(tmp_path: Path) -> None:
-    folder = tmp_path / "runs" / "r"
+    """Also if it came from another node, with which it shares the machine, and looks like there."""
+    folder, elsewhere = tmp_path / "runs" / "r", tmp_path / "others" / "r"
     command = [sys.executable, "-c", "import time; time.sleep(600)", "-m", "workers.executor"]
-    with subprocess.Popen([*command, f"{folder}/executor.json"]) as old:
+    for each in (folder, elsewhere):
+        (each / "logs").mkdir(parents=True)
+        (each / "logs" / "executor.log").touch()
+    with (
+        (folder / "logs" / "executor.log").open("wb") as log,
+        subprocess.Popen([*command, f"{elsewhere}/executor.json"], stdout=log, stderr=log) as old,
+    ):
         try:
-            assert Orphans(tmp_path / "runs" / "other", 1.0).gone(0.0)
+            assert Orphans(elsewhere, 1.0).gone(0.0)
             orphans = Orphans(folder, end_by=1.0)
             assert not orphans.gone(0.0)
             assert old.poll() is None

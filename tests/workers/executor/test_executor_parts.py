@@ -6,12 +6,15 @@ import msgspec
 import pytest
 
 from artos.buffer.model_block import ObjectSpec
+from artos.buffer.request_block import block_bytes as request_bytes
 from artos.protocol.invocations import Invoke
 from artos.protocol.steering import Call
-from artos.runs.plan import Plan
+from artos.runs.plan import Beside, Plan
+from artos.runs.run_memory import cached_bytes
 from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
 from artos.specs.members import Member
 from artos.specs.reference import Reference
+from artos.specs.servers import ServerSpec
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
 from triggers.engine import direct_passers
 from triggers.table import Table
@@ -121,3 +124,23 @@ def test_a_cache_has_a_consumer_per_stage_and_nothing_of_the_learners() -> None:
     (weights,) = cache.objects
     assert [array.name for array in weights.arrays] == ["params"]
     assert weights.readers == 3
+
+
+def test_what_servers_need_is_where_actors_are() -> None:
+    """Blocks for requests, and the weights that they answer by; the head has neither."""
+    arrays = [ArraySpec("params", (5,)), ArraySpec("learner.m", (5,))]
+    beside = tuple(
+        Beside(name, 1, (ObjectSpec.sized("model_param", arrays, 3),))
+        for name in ("critic", "other")
+    )
+    judge = ServerSpec("judge", (DataKey("x"),), (DataKey("y"),), 1, of="critic")
+    head = plan(servers=(judge,), beside=beside, servers_apart=True)
+    assert head.sent_learners == ("learner", "critic")
+    assert head.requests() == {}
+    assert head.members.servers == (Member("judge"),)
+    assert Member("judge") not in head.members.hosted
+    there = cache_plan(*with_transfer(head, table()))
+    assert [each.learner for each in there.beside] == ["critic"]
+    assert [*there.requests()] == ["judge"]
+    without = cached_bytes(msgspec.structs.replace(there, servers=()))[0]
+    assert cached_bytes(there)[0] >= without + request_bytes(there.requests()["judge"])

@@ -46,6 +46,7 @@ def test_the_prefix_of_a_start_names_cpu_and_memory() -> None:
     assert numactl_prefix(Slot(0, 0)) == ["numactl", "--physcpubind=0", "--membind=0"]
     assert numactl_prefix(Slot(3, 1), any_cpu=True) == ["numactl", "--membind=1"]
     assert numactl_prefix(Slot(3), any_cpu=True) == []
+    assert numactl_prefix(Slot(3, beside=(1, 2, 7))) == ["numactl", "--physcpubind=1-3,7"]
 
 
 def test_every_thread_of_a_live_process_is_moved() -> None:
@@ -74,6 +75,18 @@ def test_one_thread_elsewhere_is_enough_to_be_found_out() -> None:
 
 
 @needs_two_cpus
+def test_who_shares_cpus_may_use_each_of_them() -> None:
+    shared = Slot(FIRST.cpu, beside=(LAST.cpu,))
+    with python("-c", THREADS) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        pin(process.pid, shared)
+        assert os.sched_getaffinity(process.pid) == {FIRST.cpu, LAST.cpu}
+        with pytest.raises(NotPinned):
+            verify(process.pid, FIRST)
+
+
+@needs_two_cpus
 def test_a_process_that_may_run_anywhere_is_not_pinned() -> None:
     with python("-c", THREADS) as process, pytest.raises(NotPinned, match="is not pinned to CPU"):
         verify(process.pid, FIRST)
@@ -83,7 +96,7 @@ def test_a_cpu_that_is_not_there_is_said_by_the_kernel_and_told() -> None:
     with python("-c", THREADS) as process:
         with pytest.raises(NotPinned, match="not pinned to CPU 100000") as raised:
             pin(process.pid, ELSEWHERE)
-        assert (raised.value.pid, raised.value.wanted) == (process.pid, 100_000)
+        assert (raised.value.pid, raised.value.wanted) == (process.pid, "100000")
 
 
 def test_a_process_that_is_gone_is_not_pinned() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from artos.clock import ManualClock
@@ -68,6 +70,24 @@ def test_a_cpu_counts_once_however_many_share_it() -> None:
     request(slots, 2)
     clock.advance(1)
     assert slots.held_seconds == 22
+
+
+def test_who_shares_cpus_may_use_all_that_the_run_has_by_then() -> None:
+    """But for one that goes to another run, and those of other memory nodes."""
+    source = Contested(3)
+    shared = SharedSlots(source, 2)
+    (alone,) = shared.take([None])
+    assert alone.cpus == {0}
+    others = shared.take([None] * 5)
+    assert {slot.cpus for slot in others} == {frozenset(range(3))}
+    source.wanted = True
+    assert shared.again(others[0]) is None
+    source.wanted = False
+    assert shared.again(others[1]) == replace(others[1], beside=(0,))
+    shared.give_back(alone)
+    assert shared.take([alone]) == [Slot(0, beside=(2,))], "where it was, with more beside"
+    near, far = SharedSlots(OwnSlots([Slot(0, 0), Slot(1, 1)]), 2).take([None, None])
+    assert (near.cpus, far.cpus) == ({0}, {1})
 
 
 def test_another_run_gets_a_cpu_once_all_have_left_it() -> None:

@@ -38,15 +38,15 @@ class Criu:
         """CRIU's version, for the facts of an image."""
         return ".".join(map(str, version_of(self._binary)))
 
-    def dump(self, pid: int, image: Image) -> Operation:
-        """Dump the process into a partial image; afterwards the process ends.
+    def dump(self, pid: int, image: Image, *, stays: bool = False) -> Operation:
+        """Dump the process into a partial image; afterwards it ends, or goes on if it ``stays``.
 
         After a success the image is still to be sealed; after a failure it has been abandoned.
 
         Raises:
             CheckpointRefused: CRIU cannot even be started; the process runs on.
         """
-        task = DumpTask(pid, image)
+        task = DumpTask(pid, image, stays=stays)
         return Operation(task, task.start([str(self._binary)]), self._clock, self._limit)
 
     def restore(

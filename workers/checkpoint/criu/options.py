@@ -23,16 +23,18 @@ _NO_NETWORK_LOCK = "SKIP"
 
 
 class Dump(msgspec.Struct, frozen=True):
-    """Dump the process ``pid`` to the open ``folder``; it ends."""
+    """Dump the process ``pid`` to the open ``folder``; it ends, or goes on if it ``stays``."""
 
     pid: int
     folder: int
     log: str
+    stays: bool = False
 
     def encode(self) -> bytes:
         """The request as CRIU reads it."""
         request = _request("DUMP", self.folder, self.log)
         request.opts.pid = self.pid
+        request.opts.leave_running = self.stays
         request.opts.ghost_limit = _GHOST_BYTES
         request.opts.timeout = _FREEZE_SECONDS
         request.opts.network_lock = rpc().criu_network_lock_method.Value(_NO_NETWORK_LOCK)

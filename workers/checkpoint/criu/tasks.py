@@ -25,8 +25,8 @@ _numbers = itertools.count(1)
 class DumpTask(Task):
     """A process becomes an image."""
 
-    def __init__(self, pid: int, image: Image) -> None:
-        self._pid, self._image = pid, image
+    def __init__(self, pid: int, image: Image, *, stays: bool = False) -> None:
+        self._pid, self._image, self._stays = pid, image, stays
         self._log = image.folder / _DUMP_LOG
 
     @property
@@ -46,7 +46,7 @@ class DumpTask(Task):
             raise self.failed(f"CRIU cannot be started ({error})", None) from error
 
     def _request(self, folder: int) -> bytes:
-        return Dump(self._pid, folder, _DUMP_LOG).encode()
+        return Dump(self._pid, folder, _DUMP_LOG, self._stays).encode()
 
     def done(self, answer: CriuAnswer, seconds: float) -> Outcome:
         """The outcome: the image is complete, but not yet sealed."""

@@ -20,13 +20,13 @@ class NoCriu:
         """ "": there is no CRIU."""
         return ""
 
-    def dump(self, pid: int, image: Image) -> NoReturn:
+    def dump(self, pid: int, image: Image, *, stays: bool = False) -> NoReturn:
         """Refuse the dump.
 
         Raises:
             CriuUnavailable: always; nothing was written, the process runs on.
         """
-        del pid
+        del pid, stays
         image.abandon()
         raise self.why
 

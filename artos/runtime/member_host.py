@@ -1,7 +1,8 @@
-"""A member beside the actors on this node: the learner (paper §4.1), or the evaluator."""
+"""A member beside the actors on this node: a learner (paper §4.1), evaluator or server."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -61,8 +62,10 @@ class MemberHost:
             self._child = None
 
 
-def hosts(site: Site, plan_file: Path, begin: Starter = start) -> dict[Member, MemberHost]:
-    """The hosts of the members that live next to the run process, in the order of their start."""
+def hosts(
+    site: Site, plan_file: Path, members: Iterable[Member], begin: Starter = start
+) -> dict[Member, MemberHost]:
+    """The hosts of these members, in the order of their start."""
     return {
         member: MemberHost(
             msgspec.structs.replace(site, member=member),
@@ -71,5 +74,5 @@ def hosts(site: Site, plan_file: Path, begin: Starter = start) -> dict[Member, M
             site.members.role(member).threads,
             begin,
         )
-        for member in site.members.hosted
+        for member in members
     }

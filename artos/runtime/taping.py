@@ -1,0 +1,222 @@
+"""Records what a learner's process does, so that a run can be replayed (``artos.runs.tape``)."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
+
+from artos.buffer.object_region import ObjectRegion
+from artos.errors import ArtosError
+from artos.protocol.invocations import Invoke
+from artos.runs.plan import CPU, Plan, Site
+from artos.runs.tape import FOLDER, Header, Writer, header_line, tapes
+from artos.specs.keys import PARAMS
+from artos.system.append_file import AppendFile
+from artos.system.regular_file import contents
+
+_log = logging.getLogger(__name__)
+
+
+class Cores(Protocol):
+    """Decides how many threads a learner computes with."""
+
+    def begin(self) -> None:
+        """An update begins."""
+
+    def look(self) -> None:
+        """A step was made."""
+
+
+class Tape:
+    """Is told all that a replay of a learner's process has to know; this one keeps nothing."""
+
+    tells: bool = True
+    """Whether versions are passed on to those outside of the run."""
+
+    def begins(self, weights: ObjectRegion) -> None:
+        """The process goes on from the newest version there, if there is one."""
+
+    def called(self, call: Invoke) -> None:
+        """An invocation begins."""
+
+    def learns(self, learner: Any, batch: Any, call: Invoke) -> None:
+        """The learner's method is about to be called."""
+
+    def looked(self, what: int, counts: list[int], actors: NDArray[np.int64]) -> list[int]:
+        """The learner looked at blocks of ``actors``; returns what it is to have seen."""
+        return counts
+
+    def publishes(self, weights: ObjectRegion) -> None:
+        """A version is about to be made."""
+
+    def published(self, weights: ObjectRegion) -> None:
+        """It is there."""
+
+    def cores(self, make: Callable[[Callable[[int], None]], Cores]) -> Cores:
+        """What decides the number of torch's threads; ``make`` is given what sets it."""
+        return make(sys.modules["torch"].set_num_threads)
+
+    def close(self) -> None:
+        """The process ends."""
+
+
+class Recorder(Tape):
+    """Writes a tape: one piece for each version, before that can be seen.
+
+    Where that fails, the rest of the run cannot be replayed, and goes on.
+    """
+
+    def __init__(self, path: Path, plan: Plan) -> None:
+        self._total, self._writer = plan.total_steps, Writer()
+        self._counts = plan.threads_follow and plan.threads > 1
+        self._turn = 0
+        path.parent.mkdir(exist_ok=True)
+        self._file: AppendFile | None = AppendFile(path, new=True)
+        self._append(header_line(header_of(plan)))
+
+    def begins(self, weights: ObjectRegion) -> None:
+        """Note which version that is."""
+        version = weights.version
+        self._writer.begun(version, checksum(weights) if version >= 0 else 0)
+
+    def called(self, call: Invoke) -> None:
+        """Note which it is, and when."""
+        progress = None if call.progress == share(call.steps, self._total) else call.progress
+        self._writer.called(call.firing, call.steps, call.configuration, progress)
+
+    def looked(self, what: int, counts: list[int], actors: NDArray[np.int64]) -> list[int]:
+        """Note what is seen."""
+        self._writer.looked(what, counts)
+        return counts
+
+    def publishes(self, weights: ObjectRegion) -> None:
+        """Write what it is made from."""
+        self._append(self._writer.take())
+
+    def published(self, weights: ObjectRegion) -> None:
+        """Note its checksum, which is written with the next one."""
+        self._writer.published(checksum(weights))
+
+    def cores(self, make: Callable[[Callable[[int], None]], Cores]) -> Cores:
+        """Note each change."""
+        use = sys.modules["torch"].set_num_threads
+
+        def used(threads: int) -> None:
+            use(threads)
+            self._writer.threads(self._turn, threads)
+
+        inner = make(used)
+        return Turns(inner, self._next_turn) if self._counts else inner
+
+    def _next_turn(self) -> None:
+        self._turn += 1
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._append(self._writer.take())
+        if self._file is not None:
+            self._file.close()
+
+    def _append(self, piece: bytes) -> None:
+        if self._file is None or not piece:
+            return
+        try:
+            self._file.append(piece)
+        except OSError as error:
+            _log.warning("%s cannot be written (%s): what follows cannot be replayed",
+                         self._file.path, error.strerror)  # fmt: skip
+            self._file.close()
+            self._file = None
+
+
+class Turns:
+    """Counts the turns of cores: by these a replay knows when their number changed."""
+
+    def __init__(self, inner: Cores, turn: Callable[[], None]) -> None:
+        self._inner, self._turn = inner, turn
+
+    def begin(self) -> None:
+        """An update begins."""
+        self._turn()
+        self._inner.begin()
+
+    def look(self) -> None:
+        """A step was made."""
+        self._turn()
+        self._inner.look()
+
+
+def checksum(weights: ObjectRegion) -> int:
+    """Of what actors bind of the newest version, 64 bits; only for its writer."""
+    return xxh3_64_intdigest(weights.newest.arrays[PARAMS].data)
+
+
+def share(steps: int, total: int) -> float:
+    """The share of a run's steps that are made, 0 to 1."""
+    return min(1.0, steps / total if total else 0.0)
+
+
+def header_of(plan: Plan) -> Header:
+    """What this process is."""
+    return Header(
+        plan=plan.checksums(), threads=plan.threads, device=plan.device, resumes=plan.resumes,
+        code=dict(_code(plan.reference.folder)),
+    )  # fmt: skip
+
+
+def _code(folder: str) -> Iterator[tuple[str, str]]:
+    """The files that were imported from the user's folder, and their checksums."""
+    for module in [*sys.modules.values()] if folder else ():
+        file = getattr(module, "__file__", None)
+        if file and file.endswith(".py") and Path(file).is_relative_to(folder):
+            yield str(Path(file).relative_to(folder)), checksum_of(Path(file))
+
+
+def checksum_of(file: Path) -> str:
+    """Of a file of the user's; "" if it cannot be read."""
+    try:
+        return xxh3_64_hexdigest(contents(file))
+    except (OSError, ArtosError):
+        return ""
+
+
+def not_recorded(plan: Plan) -> Iterator[str]:
+    """Why a run of this plan cannot be replayed; nothing if it can."""
+    if plan.beside:
+        yield f"it has several learners ({', '.join(plan.learners)})"
+    if plan.replicas > 1:
+        yield f"each update is made by {plan.replicas} learners together"
+    if plan.servers:
+        yield f"its actors ask servers ({', '.join(each.name for each in plan.servers)})"
+    if plan.device != CPU:
+        yield f"its learner computes on {plan.device}, and a GPU's results differ from time to time"
+
+
+Recording = Callable[[Plan, Site], Tape]
+"""Makes the tape of the learner that a site names."""
+
+
+def not_at_all(plan: Plan, site: Site) -> Tape:
+    """Record nothing."""
+    del plan, site
+    return Tape()
+
+
+def recorder(plan: Plan, site: Site) -> Tape:
+    """A new tape of the learner that ``site`` names; if it cannot be written, none."""
+    if not site.logs or any(not_recorded(plan)):
+        return Tape()
+    run = Path(site.logs).parent
+    try:
+        number = len(tapes(run, site.member.role))
+        return Recorder(run / FOLDER / f"{site.member.role}-{number}.tape", plan)
+    except OSError as error:
+        _log.warning("the run cannot be replayed: %s: %s", run / FOLDER, error.strerror or error)
+        return Tape()

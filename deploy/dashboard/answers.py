@@ -1,0 +1,175 @@
+"""The answers in JSON: everything that the page shows can be asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from artos.errors import Refused
+from artos.protocol.run_state import OVER
+from artos.runs import run_config
+from deploy.client import bills
+from deploy.dashboard.curves import RETURN, curves
+from deploy.dashboard.lags import of_journal, of_summary
+from deploy.dashboard.paths import path_of_row, path_of_version
+from deploy.dashboard.sources import Source
+from deploy.dashboard.timeline import timeline
+from deploy.dashboard.wiring import rates, wiring
+from deploy.tracing.lines import Config
+from head.daemon import status_api
+from head.records.run_folder import LOG, LOGS
+from triggers.journal_index import JournalIndex
+
+Query = Mapping[str, str]
+_JOURNAL = "journal.jsonl"
+_LAST_OF_LOG = -20_000
+_MOST_RUNS = 64
+"""Runs whose curves are drawn into one picture."""
+
+
+class Answers:
+    """Answers questions about the runs of a source; raises ArtosError with words for a person."""
+
+    def __init__(self, source: Source, prices: bills.Prices | None = None) -> None:
+        self._source, self._prices = source, prices
+
+    def runs(self, query: Query) -> Any:
+        """All runs in short."""
+        return {"runs": [run.plain for run in self._source.cluster().runs]}
+
+    def cluster(self, query: Query) -> Any:
+        """Nodes, runs and quotas; of this machine also who holds its slots and devices."""
+        pool = self._source.pool()
+        return self._source.cluster().plain | {"pool": pool and msgspec.to_builtins(pool)}
+
+    def bill(self, query: Query) -> Any:
+        """What runs have held and used, and its cost."""
+        runs = self._source.cluster().runs
+        found = [bills.bill(run, self._prices) for run in runs]
+        sums = {"users": bills.by_user(found), "total": bills.total(found)}
+        damage = {run.name: run.damage for run in runs if isinstance(run.damage, str)}
+        damage = {name: why for name, why in damage.items() if why}
+        currency = self._prices.currency if self._prices else ""
+        return {"runs": found, **sums, "currency": currency, "damage": damage}
+
+    def curves(self, query: Query) -> Any:
+        """Curves of runs, those of a group with their spread: ``runs``, ``what``, ``across``."""
+        named = [name for name in query.get("runs", "").split(",") if name]
+        names = named or [run.name for run in self._source.cluster().runs][-_MOST_RUNS:]
+        folders = {name: self._source.folder(name) for name in names[:_MOST_RUNS]}
+        return curves(folders, query.get("what", RETURN), query.get("across", "steps"))
+
+    def run(self, name: str, query: Query) -> Any:
+        """A run in full, its configuration, and the time that its journal spans."""
+        view = self._source.run(name).plain
+        folder = self._source.folder(name)
+        plain, _ = run_config.read(folder, Config)
+        kept = ("workload", "settings", "seed", "algorithm", "env", "resumed", "versions", "device")
+        told = {key: plain[key] for key in kept if key in plain}
+        try:
+            with JournalIndex(folder / _JOURNAL) as index:
+                times = {"from": index.begin, "to": index.end, "bytes": index.size}
+        except Refused as damage:
+            return view | {"config": told, "journal": {"damage": str(damage)}}
+        return view | {"config": told, "journal": times}
+
+    def timeline(self, name: str, query: Query) -> Any:
+        """What members did from ``from`` to ``to``, in seconds; without these, in all."""
+        since, until = _number(query, "from", 0.0), _number(query, "to", math.inf)
+        if not since <= until:
+            raise Refused([f"from={since:g} must not come after to={until:g}"])
+        with self._journal(name) as (index, config):
+            return timeline(index, since, until, config.plan.steps if config.plan else 0)
+
+    def path(self, name: str, query: Query) -> Any:
+        """The path of a row (``actor`` and ``row``) or of a ``version``."""
+        with self._journal(name) as (index, _):
+            if "version" in query:
+                learner = query.get("learner", "learner")
+                return path_of_version(index, int(_number(query, "version")), learner)
+            return path_of_row(index, int(_number(query, "actor")), int(_number(query, "row")))
+
+    def lags(self, name: str, query: Query) -> Any:
+        """A histogram of the lag of the rows that it learned from."""
+        if found := of_summary(self._source.run(name).ending):
+            return found
+        with self._journal(name) as (index, _):
+            return of_journal(index)
+
+    def wiring(self, name: str, query: Query) -> Any:
+        """The table of triggers as nodes and edges, with what flows now."""
+        with self._journal(name) as (index, config):
+            if config.plan is None:
+                raise Refused([f"{name}: config.json has no plan, as in earlier versions of ARTOS"])
+            return wiring(config.plan, self._source.run(name).progress, rates(index))
+
+    def log(self, name: str, query: Query) -> Any:
+        """A piece of a ``log`` from ``offset`` on; a negative one counts from the end."""
+        view, folder = self._source.run(name), self._source.folder(name)
+        log, logs = query.get("log") or status_api.RUN, _logs(folder)
+        # A link in a run's folder could lead to any file of this user.
+        if log not in logs and (log != status_api.RUN or (folder / LOGS / LOG).exists()):
+            raise Refused([f"run {name} has no log {log!r}; there are: {', '.join(logs)}"])
+        offset = int(_number(query, "offset", _LAST_OF_LOG))
+        return status_api.log(folder, log, offset, view.state) | {"logs": logs}
+
+    def live(self, name: str) -> Any:
+        """What changes of a run, or of all of them if ``name`` is empty."""
+        if not name:
+            return self.cluster({})
+        view = self._source.run(name)
+        return view.plain | {"over": view.state in OVER}
+
+    @contextmanager
+    def _journal(self, name: str) -> Iterator[tuple[JournalIndex, Config]]:
+        folder = self._source.folder(name)
+        try:
+            config = run_config.read(folder, Config)[1]
+        except OSError as error:
+            raise Refused([f"{folder}: config.json: {error.strerror}"]) from error
+        with JournalIndex(folder / _JOURNAL) as index:
+            yield index, config
+
+    def of_run(self) -> dict[str, Callable[[str, Query], Any]]:
+        """The questions about one run, by the last word of their address; "" has none."""
+        return {
+            "": self.run, "timeline": self.timeline, "path": self.path, "lags": self.lags,
+            "wiring": self.wiring, "logs": self.log,
+        }  # fmt: skip
+
+    def of_all(self) -> dict[str, Callable[[Query], Any]]:
+        """The questions about all of them."""
+        return {
+            "runs": self.runs, "cluster": self.cluster, "bill": self.bill, "curves": self.curves
+        }  # fmt: skip
+
+
+def _logs(folder: Path) -> list[str]:
+    """The names of the logs that are files of this folder, and no links out of it."""
+    logs = folder / LOGS
+    root = folder.resolve()
+    found = [*logs.glob("*.log"), *logs.glob("*/*.log")]
+    names = [
+        path.relative_to(logs).with_suffix("").as_posix()
+        for path in found
+        if path.resolve().is_relative_to(root)
+    ]
+    return sorted(names)
+
+
+def _number(query: Query, name: str, default: float | None = None) -> float:
+    text = query.get(name)
+    if text is None and default is not None:
+        return default
+    try:
+        number = float(text or "")
+    except ValueError:
+        number = math.nan
+    if math.isnan(number) or (math.isinf(number) and name not in ("from", "to")):
+        raise Refused([f"{name}={text or ''} must be a number"])
+    return number

@@ -1,0 +1,173 @@
+"""The dashboard as an ASGI application: answers in JSON, events, and the page."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+from anyio.to_thread import run_sync
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from artos.errors import ArtosError, DeadlineExceeded, NoHead, NoSuchRun, Refused, WrongKeys
+from artos.system.regular_file import contents
+from deploy.dashboard.answers import Answers
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_PAGE = Path(__file__).parent / "page"
+_PERIOD = 1.0
+_COOKIE, _TOKEN = "artos-token", "token"
+_YEAR = 365 * 86400
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+"""What a page may do: run its own module of JavaScript, and ask here."""
+
+_log = logging.getLogger(__name__)
+
+
+def app_of(
+    answers: Answers, token: str = "", ends: Callable[[], bool] = lambda: False
+) -> Starlette:
+    """The application; without a ``token`` it answers only who names it as this machine.
+
+    Streams of events end once ``ends`` says so.
+    """
+    routes = [Route(f"/api/{name}", _about_all(ask)) for name, ask in answers.of_all().items()]
+    for name, ask in answers.of_run().items():
+        path = f"/api/runs/{{name}}/{name}".rstrip("/")
+        routes.append(Route(path, _about_run(ask)))
+    routes.append(Route("/api/events", _events(answers, ends)))
+    routes.append(Route("/", _index))
+    middleware = [Middleware(_Headers)]
+    if token:
+        middleware.append(Middleware(_WithToken, token=token))
+    else:  # a page of elsewhere must not read this one under a name that leads here
+        middleware.append(Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK]))
+    return Starlette(
+        routes=[*routes, Mount("/page", StaticFiles(directory=_PAGE))],
+        middleware=middleware,
+        exception_handlers={ArtosError: _faults, HTTPException: _not_here, OSError: _faults},
+    )
+
+
+def _about_all(ask: Callable[[Any], Any]) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        return _json(await run_sync(ask, request.query_params))
+
+    return answer
+
+
+def _about_run(ask: Callable[[str, Any], Any]) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        return _json(await run_sync(ask, request.path_params["name"], request.query_params))
+
+    return answer
+
+
+def _events(answers: Answers, ends: Callable[[], bool]) -> Callable[[Request], Awaitable[Response]]:
+    async def events(request: Request) -> Response:
+        name = request.query_params.get("run", "")
+        first = await run_sync(answers.live, name)  # a wrong name is answered as such
+
+        async def stream() -> AsyncIterator[bytes]:
+            said, found = b"", first
+            while not ends() and not await request.is_disconnected():
+                if (data := msgspec.json.encode(found)) != said:
+                    said = data
+                    yield b"data: " + data + b"\n\n"
+                await anyio.sleep(_PERIOD)
+                try:
+                    found = await run_sync(answers.live, name)
+                except (ArtosError, OSError) as error:
+                    found = {"error": _words(error)}
+
+        return StreamingResponse(stream(), media_type="text/event-stream")
+
+    return events
+
+
+async def _index(request: Request) -> Response:
+    return Response(contents(_PAGE / "index.html"), media_type="text/html")
+
+
+def _json(found: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(found), status, media_type="application/json")
+
+
+def _words(error: Exception) -> list[str]:
+    return [*error.faults] if isinstance(error, Refused) else [str(error)]
+
+
+async def _faults(request: Request, error: Exception) -> Response:
+    if isinstance(error, NoSuchRun):
+        status = 404
+    elif isinstance(error, NoHead | WrongKeys | DeadlineExceeded):
+        status = 503
+    else:
+        status = 422
+    return _json({"error": _words(error)}, status)
+
+
+async def _not_here(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    return _json({"error": [f"there is nothing at {request.url.path}"]}, status)
+
+
+class _Headers:
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                more = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+                message["headers"] = [*message["headers"], *more]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+class _WithToken:
+    """Lets in who has the token: in the address once, then as a cookie; scripts as a bearer."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if self._is(request.query_params.get(_TOKEN, "")):
+            response: Response = RedirectResponse(str(request.url.remove_query_params(_TOKEN)))
+            response.set_cookie(
+                _COOKIE, self._token, max_age=_YEAR, httponly=True, samesite="strict"
+            )
+            await response(scope, receive, send)
+        elif self._is(bearer) or self._is(request.cookies.get(_COOKIE, "")):
+            await self._app(scope, receive, send)
+        else:
+            said = "open the address that `artos dashboard` has printed: it has the token"
+            await _json({"error": [said]}, 401)(scope, receive, send)
+
+    def _is(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self._token.encode())

@@ -1,0 +1,150 @@
+"""Learning curves: of each run, and of runs that differ by their seed with their spread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.errors import Refused
+from artos.runs import run_config
+from deploy.tracing.lines import Config
+from head.records import evaluations
+from head.records.episodes import Episodes
+from head.records.progress_log import Row, read_history
+
+RETURN = "return"
+"""The mean return of the last 100 episodes, at each; other curves are columns of progress.csv."""
+_POINTS = 400
+_ACROSS = ("steps", "seconds", "updates")
+Floats = NDArray[np.float64]
+
+
+class Curve(msgspec.Struct, frozen=True):
+    """A curve; ``name`` is that of its run. ``group`` is that of runs that differ by their seed."""
+
+    name: str
+    group: str
+    x: list[float]
+    y: list[float]
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """What the runs of a group have in common: the mean of the curves that reach each ``x``."""
+
+    name: str
+    runs: int
+    x: list[float]
+    mean: list[float]
+    low: list[float]
+    """The lowest of them."""
+    high: list[float]
+    """The highest of them."""
+
+
+class Curves(msgspec.Struct, frozen=True):
+    """Curves of runs, ``what`` over ``across``; ``columns`` are what else there is."""
+
+    what: str
+    across: str
+    curves: list[Curve]
+    groups: list[Spread]
+    evaluations: dict[str, list[tuple[float, float, float]]]
+    """By run: where each was, its mean return, and the standard deviation of its returns."""
+    columns: list[str]
+    faults: dict[str, str]
+    """By run, why there is no curve of it."""
+
+
+def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps") -> Curves:
+    """The curves of these runs.
+
+    Raises:
+        Refused: there is no such axis.
+    """
+    if across not in _ACROSS:
+        raise Refused([f"curves are drawn over {', '.join(_ACROSS)}, not {across!r}"])
+    found: list[Curve] = []
+    played: dict[str, list[tuple[float, float, float]]] = {}
+    columns: set[str] = {RETURN}
+    faults: dict[str, str] = {}
+    for name, folder in folders.items():
+        try:
+            history = read_history(folder / "progress.csv")
+            columns |= {
+                column for column, cell in (history or [{}])[-1].items() if _is_number(cell)
+            }
+            x, y = _points(folder, history, what, across)
+            found.append(Curve(name, _group(folder), *_thinned(x, y)))
+            if what == RETURN:
+                played[name] = [
+                    (float(_other(history, across, np.array([float(each.steps)]))[0]),
+                     each.mean_return, each.std)
+                    for each in evaluations.read(folder / "evaluations.csv")
+                ]  # fmt: skip
+        except (Refused, OSError, ValueError) as error:
+            faults[name] = str(error)
+    by_group: dict[str, list[Curve]] = {}
+    for curve in found:
+        if curve.x:
+            by_group.setdefault(curve.group, []).append(curve)
+    groups = [_spread(name, members) for name, members in sorted(by_group.items())]
+    played = {name: each for name, each in played.items() if each}
+    return Curves(what, across, found, groups, played, sorted(columns), faults)
+
+
+def _group(folder: Path) -> str:
+    config = run_config.read(folder, Config)[1]
+    return f"{config.algorithm or 'run'} on {config.env or 'its environment'}"
+
+
+def _points(folder: Path, history: list[Row], what: str, across: str) -> tuple[Floats, Floats]:
+    if what == RETURN:
+        episodes = Episodes.read(folder / "episodes.csv")
+        x = _other(history, across, episodes.steps)
+        return x, episodes.running_mean()
+    rows = [row for row in history if _is_number(row.get(what)) and _is_number(row.get(across))]
+    return _column(rows, across), _column(rows, what)
+
+
+def _other(history: list[Row], across: str, steps: Floats) -> Floats:
+    """These steps on another axis, by the rows of progress."""
+    if across == "steps" or not history:
+        return steps
+    rows = [row for row in history if _is_number(row.get("steps")) and _is_number(row.get(across))]
+    other: Floats = np.interp(steps, _column(rows, "steps"), _column(rows, across))
+    return other
+
+
+def _column(rows: list[Row], name: str) -> Floats:
+    return np.array([float(row[name]) for row in rows], np.float64)
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        return bool(np.isfinite(float(cell)))
+    except (TypeError, ValueError):
+        return False
+
+
+def _thinned(x: Floats, y: Floats) -> tuple[list[float], list[float]]:
+    """So many points of a curve, the last one among them."""
+    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _POINTS)).astype(np.int64))
+    return x[kept].tolist(), y[kept].tolist()
+
+
+def _spread(name: str, curves: list[Curve]) -> Spread:
+    """At so many places, over the curves that have begun there and go at least as far."""
+    last = max(curve.x[-1] for curve in curves)
+    x = np.linspace(min(curve.x[0] for curve in curves), last, _POINTS // 2)
+    found = np.array(
+        [np.interp(x, curve.x, curve.y, left=np.nan, right=np.nan) for curve in curves]
+    )
+    there = ~np.isnan(found).all(axis=0)
+    x, found = x[there], found[:, there]
+    mean, low, high = np.nanmean(found, 0), np.nanmin(found, 0), np.nanmax(found, 0)
+    return Spread(name, len(curves), x.tolist(), mean.tolist(), low.tolist(), high.tolist())

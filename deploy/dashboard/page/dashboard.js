@@ -1,0 +1,422 @@
+// The page: asks for JSON, draws it. What comes from runs only ever becomes text, never markup.
+// Charts are drawn here: they need little, and no file of others is kept in this project.
+
+const COLORS = ["#0b5cad", "#d55e00", "#009e73", "#cc79a7", "#e08e0b", "#56b4e9", "#7a4fb5", "#6b7280"];
+const KINDS = { sample: "#4f93d2", update: "#e3812b", wait: "#e3e8ee", start: "#58b368", part: "#b9551a", firing: "#7a4fb5" };
+const WAITS = { rows: "#dfe5ec", version: "#e9e2f3", process: "#f6dfae", firing: "#eceff3" };
+const $ = (id) => document.getElementById(id);
+
+function el(tag, attributes = {}, ...children) {
+  const svg = ["svg", "g", "path", "rect", "text", "line", "title", "marker", "defs"].includes(tag) && attributes.svg;
+  const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "svg" || value === undefined) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "color") node.style.background = value;
+    else node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== undefined && child !== null).map((c) => (c instanceof Node ? c : String(c))));
+  return node;
+}
+
+async function ask(path) {
+  const answer = await fetch(`api/${path}`);
+  const found = await answer.json().catch(() => ({ error: ["the answer is no JSON: is this the dashboard?"] }));
+  if (found.error) throw new Error(found.error.join("\n"));
+  return found;
+}
+
+const enc = encodeURIComponent;
+const number = (value, digits = 4) => (value === null || value === undefined || value === "" ? "" :
+  Math.abs(value) >= 1e5 ? Math.round(value).toLocaleString("en") : String(+Number(value).toPrecision(digits)));
+const seconds = (value) => (Math.abs(value) < 1e-3 ? `${number(value * 1e6, 3)} µs` : Math.abs(value) < 1 ? `${number(value * 1e3, 3)} ms` :
+  Math.abs(value) < 120 ? `${number(value)} s` : clock(value, Infinity));
+const clock = (t, wide) => (wide < 300 ? `${number(t, 7)} s` : `${Math.floor(t / 3600)}:${String(Math.floor(t / 60) % 60).padStart(2, "0")}:${String(Math.floor(t % 60)).padStart(2, "0")}`);
+const facts = (found) => Object.entries(found || {}).map(([name, value]) =>
+  `${name}: ${typeof value === "object" ? shortened(JSON.stringify(value)) : value}`).join("\n");
+const shortened = (text) => (text.length > 240 ? `${text.slice(0, 240)}…` : text);
+
+function tip(event, text) {
+  const box = $("tip");
+  box.style.display = text ? "block" : "none";
+  box.textContent = text || "";
+  if (!text) return;
+  box.style.left = `${Math.min(event.clientX + 14, innerWidth - box.offsetWidth - 8)}px`;
+  box.style.top = `${Math.min(event.clientY + 14, innerHeight - box.offsetHeight - 8)}px`;
+}
+
+function table(head, rows) {
+  const cell = (value) => (typeof value === "number" ? el("td", { class: "number" }, number(value, 6)) : el("td", {}, value));
+  return el("table", {}, el("thead", {}, el("tr", {}, ...head.map((name) => el("th", {}, name)))),
+    el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map(cell)))));
+}
+
+const keys = (found) => el("div", { class: "bar" }, ...found.map(([name, color]) =>
+  el("span", { class: "key" }, el("i", { color }), name)));
+
+// -- charts -------------------------------------------------------------------------------------
+
+function surface(height) {
+  const canvas = el("canvas", { height });
+  canvas.style.height = `${height}px`;
+  canvas.pen = () => {
+    const scale = devicePixelRatio || 1;
+    canvas.width = canvas.clientWidth * scale;
+    canvas.height = canvas.clientHeight * scale;
+    const pen = canvas.getContext("2d");
+    pen.scale(scale, scale);
+    pen.font = '12px system-ui, "DejaVu Sans", sans-serif';
+    return pen;
+  };
+  return canvas;
+}
+
+function ticks(low, high, count) {
+  if (!(high > low)) return [low];
+  const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough);
+  const found = [];
+  for (let at = Math.ceil(low / step) * step; at <= high + step * 1e-9; at += step) found.push(+at.toPrecision(12));
+  return found;
+}
+
+// Lines, bands between two lines, and points with bars, over one pair of axes.
+function chart({ lines = [], bands = [], points = [], across, height = 340 }) {
+  const canvas = surface(height);
+  const xs = [], ys = [];
+  const take = (x, ...all) => { for (const v of x) xs.push(v); for (const y of all) for (const v of y) if (Number.isFinite(v)) ys.push(v); };
+  lines.forEach((line) => take(line.x, line.y));
+  bands.forEach((band) => take(band.x, band.low, band.high));
+  points.forEach((each) => take([each.x], [each.y - each.bar, each.y + each.bar]));
+  const least = (all) => all.reduce((a, b) => Math.min(a, b), Infinity), most = (all) => all.reduce((a, b) => Math.max(a, b), -Infinity);
+  const box = { left: 64, right: 16, top: 12, bottom: 40 };
+  let [x0, x1, y0, y1] = xs.length ? [least(xs), most(xs), least(ys), most(ys)] : [0, 1, 0, 1];
+  if (y0 === y1) [y0, y1] = [y0 - 1, y1 + 1];
+  if (x0 === x1) x1 = x0 + 1;
+  const draw = () => {
+    const pen = canvas.pen(), wide = canvas.clientWidth - box.left - box.right, high = height - box.top - box.bottom;
+    const px = (x) => box.left + ((x - x0) / (x1 - x0)) * wide, py = (y) => box.top + (1 - (y - y0) / (y1 - y0)) * high;
+    canvas.px = px;
+    pen.strokeStyle = "#e3e7ec"; pen.fillStyle = "#5f6b7a";
+    pen.textAlign = "right";
+    for (const y of ticks(y0, y1, 5)) { pen.beginPath(); pen.moveTo(box.left, py(y)); pen.lineTo(box.left + wide, py(y)); pen.stroke(); pen.fillText(number(y), box.left - 6, py(y) + 4); }
+    pen.textAlign = "center";
+    for (const x of ticks(x0, x1, 7)) pen.fillText(number(x), px(x), height - box.bottom + 16);
+    pen.fillText(across, box.left + wide / 2, height - 6);
+    const trace = (x, y) => x.forEach((each, i) => (i ? pen.lineTo(px(each), py(y[i])) : pen.moveTo(px(each), py(y[i]))));
+    for (const { x, low, high: top, color } of bands) {
+      pen.beginPath(); trace(x, top); [...x.keys()].reverse().forEach((i) => pen.lineTo(px(x[i]), py(low[i])));
+      pen.globalAlpha = 0.18; pen.fillStyle = color; pen.fill(); pen.globalAlpha = 1;
+    }
+    for (const { x, y, color, thin } of lines) { pen.beginPath(); trace(x, y); pen.strokeStyle = color; pen.lineWidth = thin ? 1 : 2; pen.globalAlpha = thin ? 0.55 : 1; pen.stroke(); pen.globalAlpha = 1; }
+    for (const { x, y, bar, color } of points) { pen.strokeStyle = pen.fillStyle = color; pen.lineWidth = 1; pen.beginPath(); pen.moveTo(px(x), py(y - bar)); pen.lineTo(px(x), py(y + bar)); pen.stroke(); pen.beginPath(); pen.arc(px(x), py(y), 3, 0, 7); pen.fill(); }
+  };
+  canvas.addEventListener("mousemove", (event) => {
+    const at = event.offsetX, near = (x) => x.reduce((best, each, i) => (Math.abs(canvas.px(each) - at) < Math.abs(canvas.px(x[best]) - at) ? i : best), 0);
+    tip(event, lines.filter((line) => line.x.length).map((line) => { const i = near(line.x); return `${line.label}: ${number(line.y[i])} at ${number(line.x[i])}`; }).slice(0, 12).join("\n"));
+  });
+  canvas.addEventListener("mouseleave", (event) => tip(event));
+  new ResizeObserver(draw).observe(canvas);
+  return canvas;
+}
+
+function bars(counts, across, of) {
+  const names = Object.keys(counts).map(Number).sort((a, b) => a - b), total = names.reduce((sum, n) => sum + counts[n], 0);
+  const canvas = surface(300);
+  const draw = () => {
+    const pen = canvas.pen(), wide = canvas.clientWidth - 80, most = Math.max(1, ...names.map((n) => counts[n]));
+    const last = names.at(-1) ?? 0, each = wide / (last + 1);
+    pen.textAlign = "center";
+    for (const n of names) {
+      const high = (counts[n] / most) * 220;
+      pen.fillStyle = "#0b5cad"; pen.fillRect(60 + n * each + 1, 250 - high, Math.max(1, Math.min(each - 2, 90)), high);
+    }
+    pen.fillStyle = "#5f6b7a";
+    for (const n of ticks(0, Math.max(1, last), 10).filter((n) => Number.isInteger(n) && n <= last)) pen.fillText(n, 60 + n * each + Math.min(each, 90) / 2, 266);
+    pen.fillText(across, 60 + wide / 2, 288);
+    pen.textAlign = "right";
+    for (const y of ticks(0, most, 4)) pen.fillText(number(y), 54, 254 - (y / most) * 220);
+  };
+  new ResizeObserver(draw).observe(canvas);
+  const mean = names.reduce((sum, n) => sum + n * counts[n], 0) / Math.max(1, total);
+  return [el("p", {}, `${number(total, 9)} ${of}, mean ${number(mean)}, at most ${names.at(-1) ?? 0} versions old`), canvas];
+}
+
+// -- views of all runs --------------------------------------------------------------------------
+
+async function showCurves(view, query) {
+  const what = query.get("what") || "return", across = query.get("across") || "steps", runs = query.get("runs") || "";
+  const found = await ask(`curves?${new URLSearchParams({ what, across, runs })}`);
+  const go = (more) => { location.hash = `#/curves?${new URLSearchParams({ what, across, runs, ...more })}`; };
+  const choose = (name, options, now) => el("select", { "aria-label": name, onchange: (e) => go({ [name]: e.target.value }) },
+    ...options.map((each) => el("option", { value: each, ...(each === now ? { selected: "" } : {}) }, each)));
+  const color = new Map(found.groups.map((group, i) => [group.name, COLORS[i % COLORS.length]]));
+  const alone = found.curves.length <= COLORS.length && found.groups.every((group) => group.runs === 1);
+  const colorOf = (curve, i) => (alone ? COLORS[i % COLORS.length] : color.get(curve.group) || "#6b7280");
+  const several = found.groups.filter((group) => group.runs > 1);
+  view.append(el("div", { class: "bar" }, choose("what", found.columns.includes(what) ? found.columns : [what, ...found.columns], what), "over", choose("across", ["steps", "seconds", "updates"], across),
+    several.length ? "line: mean of the runs that differ by their seed; band: from the lowest to the highest" : "mean return of 100 episodes, or a column of progress.csv"));
+  view.append(chart({
+    across,
+    bands: several.map((group) => ({ ...group, color: color.get(group.name) })),
+    lines: [...found.curves.map((curve, i) => ({ ...curve, label: curve.name, color: colorOf(curve, i), thin: several.some((group) => group.name === curve.group) })),
+      ...several.map((group) => ({ x: group.x, y: group.mean, label: `${group.name}, mean of ${group.runs}`, color: color.get(group.name) }))],
+    points: found.curves.flatMap((curve, i) => (found.evaluations[curve.name] || []).map(([x, y, bar]) => ({ x, y, bar, color: colorOf(curve, i) }))),
+  }));
+  view.append(keys(alone ? found.curves.map((curve, i) => [curve.name, colorOf(curve, i)]) : found.groups.map((group) => [`${group.name} (${group.runs} ${group.runs > 1 ? "runs" : "run"})`, color.get(group.name)])));
+  for (const [name, why] of Object.entries(found.faults)) view.append(el("p", {}, `${name}: ${why}`));
+}
+
+const past = { time: [], slots: [], devices: [], queue: [] };
+
+function remember(found) {
+  const pool = found.pool || {}, alive = found.nodes.filter((node) => node.alive);
+  past.time.push(Date.now() / 1e3);
+  past.slots.push(alive.reduce((sum, node) => sum + node.actors, 0));
+  past.devices.push((pool.holders || []).length);
+  past.queue.push((pool.queue || []).length + found.runs.filter((run) => run.waits_for).length);
+  for (const each of Object.values(past)) if (each.length > 3600) each.shift();
+}
+
+function showCluster(view) {
+  const render = (found) => {
+    remember(found);
+    const pool = found.pool || { resources: [], holders: [], queue: [] }, began = past.time[0];
+    const x = past.time.map((time) => time - began);
+    const names = [["slots", "actors that take part"], ["devices", "leases held on this machine"], ["queue", "waiting"]];
+    view.replaceChildren(
+      el("h3", {}, "Nodes"), table(["node", "state", "slots", "actors", "CPU", "memory", "devices", "runs"], found.nodes.map((node) => [node.name, node.alive ? node.leaves || "alive" : `gone for ${seconds(node.silent_seconds)}`, node.slots, node.actors, `${Math.round(node.cpu * 100)}%`, `${Math.round(node.memory * 100)}%`, node.devices, Object.entries(node.runs).map(([run, n]) => `${run} ${n}`).join(", ")])),
+      el("h3", {}, "Over time, while this page is open"), chart({ across: "seconds", height: 200, lines: names.map(([name, label], i) => ({ x, y: past[name], label, color: COLORS[i] })) }),
+      keys(names.map(([, label], i) => [label, COLORS[i]])),
+      el("h3", {}, "Slots and devices of this machine"), pool.resources.length ? table(["resource", "held", "memory", "by"], pool.resources.map((each) => [each.name, `${each.holders} of ${each.share}`, each.memory_mb ? `${each.memory_taken_mb} of ${each.memory_mb} MB` : "", pool.holders.filter((who) => who.resource === each.name).map((who) => `${who.workload} for ${seconds(who.held_seconds)}`).join(", ")])) : el("p", {}, "nothing is leased here"),
+      el("h3", {}, "Who waits"), table(["who", "for", "since", "lacks"], [...pool.queue.map((who) => [who.workload, who.what, seconds(who.waited_seconds), who.why]), ...found.runs.filter((run) => run.waits_for).map((run) => [run.name, run.waits_for, "", ""])]),
+      el("h3", {}, "Runs"), table(["run", "user", "state", "actors", "nodes", "about"], found.runs.map((run) => [el("a", { href: `#/run/${enc(run.name)}/timeline` }, run.name), run.user, run.outcome || run.state, run.actors, Object.keys(run.nodes).join(", "), run.waits_for ? `waits for ${run.waits_for}` : run.why.split("\n")[0]])));
+  };
+  listen("", render);
+}
+
+async function showBill(view) {
+  const found = await ask("bill"), names = ["cpu_seconds_held", "cpu_seconds_used", "device_seconds_held", "device_seconds_used", "parked_mb_seconds", "bytes_moved"];
+  const cost = found.total.cost !== undefined ? [`cost ${found.currency}`] : [];
+  const row = (name, user, each) => [name, user, ...names.map((n) => each.usage[n]), Object.entries(each.usage.waits).filter(([, s]) => s >= 0.05).map(([what, s]) => `${what} ${seconds(s)}`).join(", "), ...(cost.length ? [each.cost] : [])];
+  view.append(table(["run", "user", "CPU s held", "CPU s used", "device s held", "device s used", "parked MB·s", "bytes moved", "waited", ...cost],
+    [...found.runs.map((each) => row(each.name, each.user, each)), ...Object.entries(found.users).map(([user, each]) => row("all", user, each)), row("all", "", found.total)]));
+  for (const [name, why] of Object.entries(found.damage)) view.append(el("p", {}, `${name}: ${why}`));
+}
+
+// -- views of a run -----------------------------------------------------------------------------
+
+const colorOf = (what, facts = {}) => (what.startsWith("wait") ? WAITS[facts.for || what.slice(9)] || KINDS.wait : KINDS[what] || COLORS[[...what].reduce((sum, c) => sum + c.charCodeAt(0), 0) % COLORS.length]);
+const kindOf = (span) => (["wait", "start", "part", "firing"].includes(span.kind) ? span.kind : span.name);
+
+async function showTimeline(view, query, name) {
+  const first = await ask(`runs/${enc(name)}/timeline?${new URLSearchParams({ from: query.get("from") || 0, to: query.get("to") || "inf" })}`);
+  let found = first, since = first.from, until = Math.max(first.to, first.from + 1e-6), whole = [first.begin, Math.max(first.end, first.begin + 1e-6)], follow = false, due = 0, chosen = null;
+  const ROW = 26, LEFT = 96, strip = surface(34), canvas = surface(60), said = el("span", {}), legend = el("div");
+  strip.style.cursor = "pointer";
+  const move = (a, b) => {
+    const wide = Math.min(Math.max(b - a, 1e-4), whole[1] - whole[0]), start = Math.min(Math.max(a, whole[0]), whole[1] - wide);
+    [since, until] = [start, start + wide];
+    draw();
+    clearTimeout(due);
+    due = setTimeout(load, 120);
+  };
+  const load = async () => {
+    try {
+      found = await ask(`runs/${enc(name)}/timeline?${new URLSearchParams({ from: since, to: follow ? "inf" : until })}`);
+      whole = [found.begin, Math.max(found.end, found.begin + 1e-6)];
+      if (follow && found.end > until) { const wide = until - since; [since, until] = [found.end - wide, found.end]; }
+      history.replaceState(null, "", `#/run/${enc(name)}/timeline?${new URLSearchParams({ from: since, to: until })}`);
+      fault("");
+      draw();
+    } catch (error) { fault(error.message); }
+  };
+  const px = (t) => LEFT + ((t - since) / (until - since)) * (canvas.clientWidth - LEFT - 8);
+  const draw = () => {
+    const members = found.members;
+    canvas.style.height = `${members.length * ROW + 34}px`;
+    const pen = canvas.pen(), right = canvas.clientWidth - 8, seen = new Map();
+    members.forEach((member, i) => { pen.fillStyle = i % 2 ? "#fff" : "#f8fafb"; pen.fillRect(0, i * ROW, right, ROW); });
+    pen.save(); pen.beginPath(); pen.rect(LEFT, 0, right - LEFT, members.length * ROW); pen.clip();
+    const row = new Map(members.map((member, i) => [member, i * ROW]));
+    for (const span of found.spans) {
+      const kind = kindOf(span), x = px(span.from), wide = Math.max(px(span.to) - x, kind === "firing" ? 2 : 0.6), part = kind === "part";
+      if (x > right || x + wide < LEFT) continue;
+      if (!part) seen.set(kind === "wait" ? `wait for ${span.facts.for || "?"}` : kind, colorOf(kind, span.facts));
+      pen.fillStyle = colorOf(kind, span.facts);
+      pen.fillRect(x, row.get(span.member) + (part ? 17 : 3), wide, part ? 5 : ROW - 6);
+      if (wide > 46 && !part) { pen.fillStyle = kind === "wait" ? "#5f6b7a" : "#fff"; pen.save(); pen.beginPath(); pen.rect(x, 0, wide, 1e5); pen.clip(); pen.fillText(kind === "wait" && span.facts.who ? `for ${span.facts.who}` : span.name, x + 4, row.get(span.member) + 14); pen.restore(); }
+    }
+    for (const column of found.columns) {
+      const x = px(column.from), wide = px(column.to) - x;
+      for (const [member, shares] of Object.entries(column.shares)) {
+        let top = row.get(member) + 3;
+        for (const [what, share] of Object.entries(shares).sort(([a], [b]) => a.startsWith("wait") - b.startsWith("wait"))) { const high = share * (ROW - 6); seen.set(what, colorOf(what)); pen.fillStyle = colorOf(what); pen.fillRect(x, top, wide + 0.5, high); top += high; }
+      }
+    }
+    for (const mark of found.marks) { pen.fillStyle = mark.name === "died" ? "#b3261e" : "#7a4fb5"; pen.fillRect(px(mark.at) - 1, mark.member ? row.get(mark.member) : 0, 2, mark.member ? ROW : members.length * ROW); }
+    if (chosen) {
+      pen.strokeStyle = "#10161d"; pen.lineWidth = 1.2;
+      pen.strokeRect(px(chosen.from), row.get(chosen.member) + 2, Math.max(2, px(chosen.to) - px(chosen.from)), ROW - 4);
+      const within = ([member, t]) => member === chosen.member && t >= chosen.from - 1e-5 && t <= chosen.to + 1e-5;
+      for (const { from, to } of found.arrows.filter((arrow) => within(arrow.from) || within(arrow.to))) { pen.beginPath(); pen.moveTo(px(from[1]), row.get(from[0]) + ROW / 2); pen.lineTo(px(to[1]), row.get(to[0]) + ROW / 2); pen.stroke(); pen.beginPath(); pen.arc(px(to[1]), row.get(to[0]) + ROW / 2, 3, 0, 7); pen.fillStyle = "#10161d"; pen.fill(); }
+    }
+    pen.restore();
+    pen.fillStyle = "#1d2733"; members.forEach((member, i) => pen.fillText(member, 4, i * ROW + 17, LEFT - 8));
+    pen.fillStyle = "#5f6b7a"; pen.textAlign = "center";
+    for (const t of ticks(since, until, 8)) pen.fillText(clock(t, until - since), px(t), members.length * ROW + 18);
+    const top = strip.pen(), all = (t) => LEFT + ((t - whole[0]) / (whole[1] - whole[0])) * (right - LEFT);
+    top.fillStyle = "#e9edf1"; top.fillRect(LEFT, 6, right - LEFT, 20);
+    top.fillStyle = "#0b5cad"; top.fillRect(all(since), 6, Math.max(3, all(until) - all(since)), 20);
+    top.fillStyle = "#5f6b7a"; top.fillText("whole run", 4, 20);
+    said.textContent = `${seconds(since)} to ${seconds(until)} of ${seconds(whole[1])}` + (found.exact ? "" : ": each column is a sample; zoom in to see single rounds") + (found.damaged ? `; ${found.damaged} damaged lines are left out` : "");
+    legend.replaceChildren(keys([...seen].sort()));
+  };
+  const at = (event) => since + ((event.offsetX - LEFT) / (canvas.clientWidth - LEFT - 8)) * (until - since);
+  const under = (event) => {
+    const member = found.members[Math.floor(event.offsetY / ROW)], t = at(event), near = ((until - since) / canvas.clientWidth) * 2;
+    return found.spans.filter((span) => span.member === member && span.from - near <= t && t <= span.to + near && (span.kind !== "part" || event.offsetY % ROW > 16)).at(-1);
+  };
+  let held = null;
+  canvas.addEventListener("wheel", (event) => { event.preventDefault(); const t = at(event), by = 1.25 ** Math.sign(event.deltaY); move(t - (t - since) * by, t + (until - t) * by); }, { passive: false });
+  canvas.addEventListener("mousedown", (event) => { held = { x: event.clientX, since, until, moved: false }; });
+  canvas.addEventListener("mouseup", (event) => { if (held && !held.moved) { chosen = under(event) || null; draw(); } held = null; });
+  canvas.addEventListener("mouseleave", (event) => { held = null; tip(event); });
+  canvas.addEventListener("mousemove", (event) => {
+    if (held && Math.abs(event.clientX - held.x) > 3) { held.moved = true; const by = ((event.clientX - held.x) / (canvas.clientWidth - LEFT)) * (held.until - held.since); move(held.since - by, held.until - by); return; }
+    const span = under(event), column = found.columns.find((each) => each.from <= at(event) && at(event) < each.to), member = found.members[Math.floor(event.offsetY / ROW)];
+    tip(event, span ? `${span.member}: ${span.kind === "wait" ? "waits" : span.name}, ${seconds(span.to - span.from)}\n${facts(span.facts)}` : column && column.shares[member] ? `${member}\n${Object.entries(column.shares[member]).map(([what, share]) => `${what} ${Math.round(share * 100)}%`).join("\n")}` : "");
+  });
+  let scrub = false;
+  const jump = (event) => { const t = whole[0] + ((event.offsetX - LEFT) / (strip.clientWidth - LEFT - 8)) * (whole[1] - whole[0]), half = (until - since) / 2; move(t - half, t + half); };
+  strip.addEventListener("mousedown", (event) => { scrub = true; jump(event); });
+  strip.addEventListener("mousemove", (event) => { if (scrub) jump(event); });
+  for (const end of ["mouseup", "mouseleave"]) strip.addEventListener(end, () => { scrub = false; });
+  const zoom = (by) => { const middle = (since + until) / 2, half = ((until - since) / 2) * by; move(middle - half, middle + half); };
+  const box = el("input", { type: "checkbox", onchange: (event) => { follow = event.target.checked; load(); } });
+  view.append(el("div", { class: "bar" }, el("button", { onclick: () => move(...whole) }, "all"), el("button", { onclick: () => zoom(0.5) }, "zoom in"), el("button", { onclick: () => zoom(2) }, "zoom out"), el("label", {}, box, " follow"), said),
+    strip, canvas, legend, el("p", { class: "bar" }, "Wheel: zoom. Drag: move. Click on a slice: what caused it, and what it caused. A wait is for the last thing that was missing."));
+  new ResizeObserver(draw).observe(canvas);
+  repeat(view, () => { if (follow) load(); });
+}
+
+async function showPath(view, query, name) {
+  const version = query.get("version") ?? "", actor = query.get("actor") ?? "0", row = query.get("row") ?? "0";
+  const field = (label, value) => el("input", { type: "number", min: 0, value, "aria-label": label });
+  const fields = { actor: field("actor", actor), row: field("row", row), version: field("version", version || 1) };
+  const go = (...names) => { location.hash = `#/run/${enc(name)}/path?${new URLSearchParams(names.map((n) => [n, fields[n].value]))}`; };
+  view.append(el("div", { class: "bar" }, "actor", fields.actor, "row", fields.row, el("button", { onclick: () => go("actor", "row") }, "path of the row"), "version", fields.version, el("button", { onclick: () => go("version") }, "path of the version")));
+  const found = await ask(`runs/${enc(name)}/path?${new URLSearchParams(version !== "" ? { version } : { actor, row })}`);
+  if (found.said) view.append(el("p", {}, found.said));
+  if (found.lag !== null) view.append(el("p", {}, `lag: it was ${found.lag} versions old when it was learned from`));
+  view.append(table(["what", "who", "from", "took", "facts"], found.steps.map((step) => [step.what, step.member, el("a", { href: `#/run/${enc(name)}/timeline?${new URLSearchParams({ from: step.from - 0.2, to: step.to + 0.2 })}` }, `${number(step.from, 8)} s`), step.to > step.from ? seconds(step.to - step.from) : "", shortened(facts(step.facts).replaceAll("\n", ", "))])));
+}
+
+async function showLags(view, query, name) {
+  const found = await ask(`runs/${enc(name)}/lags`);
+  view.append(...bars(found.counts, "lag: versions between the one that sampled and the one that learned", found.of === "rows" ? "rows" : "claims of updates, by the mean lag of their rows"));
+  if (!found.exact) view.append(el("p", {}, "of a sample of the journal"));
+  const actors = Object.entries(found.by_actor);
+  if (actors.length) view.append(table(["actor", "mean", "at most", "rows"], actors.map(([actor, each]) => [actor, each.mean, each.max, each.rows])));
+}
+
+function showWiring(view, query, name) {
+  const render = async () => {
+    const found = await ask(`runs/${enc(name)}/wiring`), place = new Map(), WIDE = 210;
+    const roles = found.nodes.filter((node) => node.kind === "role").sort((a, b) => (b.name === "actors") - (a.name === "actors")), stores = found.nodes.filter((node) => node.kind !== "role");
+    roles.forEach((node, i) => place.set(node.name, { x: i % 2 ? 715 : 5, y: 80 + Math.floor(i / 2) * 180 }));
+    stores.forEach((node, i) => place.set(node.name, { x: 360, y: 10 + i * 140 }));
+    const high = Math.max(...[...place.values()].map((each) => each.y), 0) + 80, s = { svg: true };
+    const svg = el("svg", { ...s, viewBox: `0 0 930 ${high}`, width: 930, height: high, role: "img" });
+    svg.append(el("defs", s, el("marker", { ...s, id: "tip-of-arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: "auto" }, el("path", { ...s, d: "M0 0 L8 4 L0 8 z", fill: "#5f6b7a" }))));
+    const pairs = new Map();
+    for (const edge of found.edges) {
+      const a = place.get(edge.from), b = place.get(edge.to), right = b.x > a.x, key = [edge.from, edge.to].sort().join(), n = pairs.get(key) || 0;
+      pairs.set(key, n + 1);
+      const x1 = right ? a.x + WIDE : a.x, x2 = right ? b.x : b.x + WIDE, y1 = a.y + 18 + n * 16, y2 = b.y + 18 + n * 16, bend = (x2 - x1) / 2;
+      const rate = edge.per_second === null || edge.per_second === undefined ? "" : ` ${number(edge.per_second, 3)}/s`;
+      const label = edge.target ? `${edge.target}${rate}` : "writes";
+      svg.append(el("path", { ...s, d: `M${x1} ${y1} C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`, fill: "none", stroke: edge.target ? "#0b5cad" : "#9aa5b1", "stroke-width": 1.6, "marker-end": "url(#tip-of-arrow)" }, el("title", s, edge.target ? `${edge.trigger}\n${facts(edge.settings)}` : "writes")),
+        el("text", { ...s, x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 5, "text-anchor": "middle" }, label));
+    }
+    for (const node of found.nodes) {
+      const { x, y } = place.get(node.name), box = { role: ["#eaf2fb", 6], rows: ["#fdf3e4", 0], object: ["#eef7ee", 0], clock: ["#f4f4f4", 0] }[node.kind];
+      svg.append(el("rect", { ...s, x, y, width: WIDE, height: 54, rx: box[1], fill: box[0], stroke: "#b9c3ce" }), el("text", { ...s, x: x + 10, y: y + 21 }, node.name), el("text", { ...s, x: x + 10, y: y + 41, class: "said" }, node.said));
+    }
+    view.replaceChildren(svg, table(["fires", "trigger", "watches", "settings", "of late"], found.edges.filter((edge) => edge.target).map((edge) => [edge.target, edge.trigger, edge.from, shortened(facts(edge.settings).replaceAll("\n", ", ")), edge.per_second ? `${number(edge.per_second, 3)} per second` : ""])));
+  };
+  repeat(view, () => render().catch((error) => fault(error.message)), 2000);
+  return render();
+}
+
+async function showLogs(view, query, name) {
+  let log = query.get("log") || "", offset = -20000, text = "";
+  const out = el("pre"), choice = el("select", { "aria-label": "log", onchange: (event) => { location.hash = `#/run/${enc(name)}/logs?log=${enc(event.target.value)}`; } });
+  view.append(el("div", { class: "bar" }, "log of", choice), out);
+  const more = async () => {
+    const found = await ask(`runs/${enc(name)}/logs?${new URLSearchParams({ log, offset })}`);
+    if (!choice.children.length) choice.append(...found.logs.map((each) => el("option", { value: each, ...(each === (log || "run") ? { selected: "" } : {}) }, each)));
+    const low = out.scrollTop + out.clientHeight >= out.scrollHeight - 8;
+    offset = found.next;
+    if (!found.text && text) return;
+    text = (text + found.text).slice(-400000);
+    out.textContent = text || "nothing has been written";
+    if (low) out.scrollTop = out.scrollHeight;
+  };
+  repeat(view, () => more().catch((error) => fault(error.message)));
+  return more();
+}
+
+async function showRun(view, query, name) {
+  const found = await ask(`runs/${enc(name)}`), told = found.facts || {};
+  const known = [["state", found.outcome || found.state], ["why", found.why], ["waits for", found.waits_for], ["steps", told.steps], ["updates", told.updates], ["version", told.version], ["steps per second", told.steps_per_second], ["mean return of 100 episodes", told.mean_return_100], ["lag, mean and most", told.lag_mean === undefined || told.lag_mean === null ? "" : `${number(told.lag_mean)}, ${told.lag_max}`], ["rows lost", told.rows_lost], ["restarts", told.restarts], ["actors", found.actors], ["folder", found.folder], ["seed", found.config.seed], ["journal", found.journal.damage || `${number(found.journal.bytes / 1e6)} MB, ${seconds(found.journal.to)}`]];
+  view.append(table(["", ""], known.filter(([, value]) => value !== "" && value !== undefined && value !== null)));
+  const waits = Object.entries(told.waits || {});
+  if (waits.length && !found.outcome) view.append(el("h3", {}, "What members wait for now"), table(["member", "waits for"], waits));
+  view.append(el("h3", {}, "Settings"), table(["", ""], Object.entries(found.config.settings || {}).map(([key, value]) => [key, value === null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value)])));
+}
+
+// -- the frame ----------------------------------------------------------------------------------
+
+const ALL = { curves: ["Curves", showCurves], cluster: ["Cluster", showCluster], bill: ["Bill", showBill] };
+const ONE = { timeline: ["Timeline", showTimeline], path: ["Path of a row", showPath], lags: ["Lag", showLags], wiring: ["Wiring", showWiring], logs: ["Logs", showLogs], run: ["About", showRun] };
+let stream = null, turn = 0;
+
+const fault = (text) => { $("fault").textContent = text; };
+function listen(run, say) {
+  stream = new EventSource(`api/events?run=${enc(run)}`);
+  stream.onmessage = (event) => { const found = JSON.parse(event.data); fault(found.error ? found.error.join("\n") : ""); if (!found.error) say(found); };
+  stream.onerror = () => fault("the dashboard does not answer: is it still running? The page goes on when it comes back.");
+}
+// Again and again, as long as the view is there and looked at.
+function repeat(view, act, every = 1500) {
+  const clock = setInterval(() => { if (!view.isConnected) clearInterval(clock); else if (!document.hidden) act(); }, every);
+}
+
+async function show() {
+  const mine = ++turn, [path, query = ""] = location.hash.slice(2).split("?"), words = path.split("/").map(decodeURIComponent);
+  stream?.close(); fault(""); tip({}, "");
+  const run = words[0] === "run" ? words[1] : "", views = run ? ONE : ALL, word = run ? words[2] : words[0], [title, draw] = views[word] || views[Object.keys(views)[0]];
+  $("title").textContent = run || title;
+  document.title = `${run || title} · ARTOS`;
+  $("about").textContent = "";
+  $("all").replaceChildren(...Object.entries(ALL).map(([key, [name]]) => el("a", { href: `#/${key}`, class: !run && draw === ALL[key][1] ? "here" : "" }, name)));
+  $("views").replaceChildren(...(run ? Object.entries(ONE).map(([key, [name]]) => el("a", { href: `#/run/${enc(run)}/${key}`, class: draw === ONE[key][1] ? "here" : "" }, name)) : []));
+  const view = el("section", { id: "view", "data-view": word || "curves" });
+  $("view").replaceWith(view);
+  if (run) listen(run, (found) => { const told = found.facts || {}; $("about").textContent = [found.outcome || found.state, told.algorithm && `${told.algorithm} on ${told.env}`, told.steps && `${number(told.steps, 9)} steps`, told.version >= 0 && `version ${told.version}`, told.steps_per_second && `${number(told.steps_per_second)} steps/s`, found.why].filter(Boolean).join(" · "); });
+  try { await draw(view, new URLSearchParams(query), run); } catch (error) { if (mine === turn) fault(error.message); }
+  if (mine === turn) view.setAttribute("data-ready", "");
+}
+
+async function list() {
+  const { runs } = await ask("runs"), sought = $("find").value.toLowerCase(), here = decodeURIComponent((location.hash.match(/^#\/run\/([^/]*)/) || [])[1] || "");
+  $("runs").replaceChildren(...runs.filter((run) => run.name.toLowerCase().includes(sought)).reverse().slice(0, 500).map((run) => el("li", {}, el("a", { href: `#/run/${enc(run.name)}/timeline`, title: `${run.name}: ${run.outcome || run.state}`, class: run.name === here ? "here" : "" }, el("span", { class: `dot ${/^[a-z]+$/.test(run.state) ? run.state : ""}` }), run.name))));
+  if (!runs.length) $("runs").replaceChildren(el("li", {}, "there are no runs"));
+}
+
+addEventListener("hashchange", () => { show(); list().catch(() => {}); });
+$("find").addEventListener("input", () => list().catch(() => {}));
+setInterval(() => { if (!document.hidden) list().catch(() => {}); }, 5000);
+list().catch((error) => fault(error.message));
+show();

@@ -1,0 +1,39 @@
+"""An answer that is asked for often is found out once in a while, for all who ask."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_MOST = 1_000
+
+
+class Recent:
+    """Answers for so many ``seconds`` what it has answered before; one asks, others wait for it.
+
+    An error is no answer: the next one asks again.
+    """
+
+    def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._now = seconds, now
+        self._lock = Lock()
+        self._known: dict[Hashable, tuple[float, Any]] = {}
+        self._locks: dict[Hashable, Lock] = {}
+
+    def get(self, what: Hashable, ask: Callable[[], T]) -> T:
+        """The answer to ``what``, by ``ask`` if none is recent; raises what ``ask`` raises."""
+        with self._lock:
+            if len(self._locks) > _MOST:
+                self._known.clear()
+                self._locks.clear()
+            lock = self._locks.setdefault(what, Lock())
+        with lock:
+            asked, answer = self._known.get(what, (-self._seconds, None))
+            if self._now() - asked >= self._seconds:
+                answer = ask()
+                self._known[what] = self._now(), answer
+            found: T = answer
+            return found

@@ -1,0 +1,164 @@
+"""Where the runs are that are shown: folders on this machine, or a head."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from artos.errors import ArtosError, NoSuchRun, Refused
+from artos.pool.view import PoolView, read_pool
+from artos.protocol.views import ClusterView, RunView
+from artos.system.closing import Closing
+from artos.system.user_cache import user_cache
+from deploy.client.fetch import fetch
+from deploy.client.head_client import HeadClient
+from deploy.dashboard.recent import Recent
+from deploy.local.local_runs import LocalRuns, is_run, line
+from head.records.reading import DamagedRecord
+
+_LOOK, _COPY = 1.0, 2.0
+"""Seconds for which a view, and what was copied from a head, is new enough."""
+T = TypeVar("T")
+
+
+class Source(Protocol):
+    """Answers about runs. All raise NoSuchRun where a run is not among them."""
+
+    def cluster(self) -> ClusterView:
+        """Nodes and runs."""
+        ...
+
+    def run(self, name: str) -> RunView:
+        """A run in full."""
+        ...
+
+    def folder(self, name: str) -> Path:
+        """A folder on this machine with the run's records."""
+        ...
+
+    def pool(self) -> PoolView | None:
+        """Who holds this machine's devices and slots; None if this machine has no part in it."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is held; twice is fine."""
+        ...
+
+
+class Folders(Closing):
+    """The runs in a folder, or those in the ``named`` folders only.
+
+    Raises:
+        Refused: two of these have one name.
+    """
+
+    def __init__(self, root: Path, named: Sequence[Path] = ()) -> None:
+        self._root, self._local = root, LocalRuns(root)
+        self._named = {_name(folder): folder for folder in named}
+        if len(self._named) < len(named):
+            raise Refused(["two of these runs have one name: show them one after the other"])
+        self._recent = Recent(_LOOK)
+
+    def cluster(self) -> ClusterView:
+        """This machine and the runs."""
+        return self._recent.get("", self._cluster)
+
+    def run(self, name: str) -> RunView:
+        """A run in full."""
+        folder = self.folder(name)
+
+        def ask() -> RunView:
+            try:
+                return _called(name, self._local.status(str(folder)))
+            except DamagedRecord:  # in short it says so
+                return _called(name, line(folder))
+
+        return self._recent.get(name, ask)
+
+    def folder(self, name: str) -> Path:
+        """The run's folder."""
+        if self._named:
+            folder = self._named.get(name)
+        else:
+            folder = self._root / name if Path(name).name == name else None
+        if folder is None or not is_run(folder):
+            raise NoSuchRun(name, "here")
+        return folder
+
+    def pool(self) -> PoolView | None:
+        """Who holds devices and slots; None if that cannot be read."""
+        try:
+            return self._recent.get("a pool", read_pool)
+        except (ArtosError, OSError):
+            return None
+
+    def _cluster(self) -> ClusterView:
+        if not self._named:
+            found = self._local.cluster()
+            runs = [_called(Path(run.folder).name, run) for run in found.runs]
+        else:
+            found = LocalRuns(self._root / "none but the named ones").cluster()
+            runs = [self.run(name) for name in self._named]
+            (node,) = found.nodes
+            actors = {run.name: run.actors for run in runs if run.actors}
+            node = msgspec.structs.replace(node, actors=sum(actors.values()), runs=actors)
+            found = msgspec.structs.replace(found, nodes=(node,))
+        return msgspec.structs.replace(found, runs=tuple(runs))
+
+    def close(self) -> None:
+        """Do nothing: no resources are held."""
+
+
+def _name(folder: Path) -> str:
+    return folder.name or folder.resolve().name
+
+
+def _called(name: str, run: RunView) -> RunView:
+    """A folder that is a link is named as it is found, not as what it leads to."""
+    return msgspec.structs.replace(run, name=name)
+
+
+class OfHead(Closing):
+    """The runs of a head, by its views; the records of a run are copied once it is looked at."""
+
+    def __init__(self, head: str, client: HeadClient) -> None:
+        self._client, self._lock = client, Lock()
+        place = hashlib.sha256(head.encode()).hexdigest()[:16]
+        self._copies = user_cache() / "copies" / place / "records"
+        self._recent, self._copied = Recent(_LOOK), Recent(_COPY)
+
+    def cluster(self) -> ClusterView:
+        """The head's nodes and runs."""
+        return self._recent.get("", lambda: self._ask(HeadClient.cluster))
+
+    def run(self, name: str) -> RunView:
+        """A run in full."""
+        return self._recent.get(name, lambda: self._ask(lambda client: client.status(name)))
+
+    def folder(self, name: str) -> Path:
+        """A copy of the run's records, or of what is new of them."""
+        view = self.run(name)  # its name is the head's word for it, not a browser's
+        target = self._copies / view.name
+
+        def copy(client: HeadClient) -> Any:
+            return fetch(client, view.name, target, "records")
+
+        self._copied.get(name, lambda: self._ask(copy))
+        return target
+
+    def pool(self) -> PoolView | None:
+        """None: the devices of a cluster are on other machines."""
+        return None
+
+    def _ask(self, question: Callable[[HeadClient], T]) -> T:
+        with self._lock:  # it takes one question at a time
+            return question(self._client)
+
+    def close(self) -> None:
+        """Close the connection; twice is fine."""
+        self._client.close()

@@ -1,0 +1,218 @@
+"""What the members of a run did in a part of its time, from its journal."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import msgspec
+from msgspec import field
+
+from deploy.tracing.events import Event, Tracer, within
+from deploy.tracing.lines import checked
+from triggers.journal_index import JournalIndex
+
+_MOST_EXACT = 3 << 19
+"""Bytes of a journal that are shown line by line; of more, samples are."""
+_COLUMNS, _SAMPLE = 96, 24 << 10
+"""Samples of a long time, and bytes of the journal that each takes."""
+_BEFORE, _BEHIND = 64 << 10, 128 << 10
+"""Bytes more, for what causes something in a part, and for what began in it and ended later."""
+_ACTOR = re.compile(r"actor (\d+)")
+_MICRO = 1e-6
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Something that a member did, or waited for; times in seconds.
+
+    ``kind`` is ``wait``, ``start``, ``part`` (of the update that it lies within) or the role.
+    """
+
+    member: str
+    kind: str
+    name: str
+    begin: float = field(name="from")
+    end: float = field(name="to")
+    facts: dict[str, Any] = {}
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """Something that took no time; ``member`` is "" if it concerns all."""
+
+    member: str
+    name: str
+    at: float
+    facts: dict[str, Any] = {}
+
+
+class Arrow(msgspec.Struct, frozen=True):
+    """From a cause to what it caused: a member, or "triggers", and when."""
+
+    name: str
+    begin: tuple[str, float] = field(name="from")
+    end: tuple[str, float] = field(name="to")
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A part of the time, and how its members spent a sample of it: shares by kind or method."""
+
+    begin: float = field(name="from")
+    end: float = field(name="to")
+    sampled: tuple[float, float]
+    shares: dict[str, dict[str, float]] = {}
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """A part of a run's time, and what is known of it.
+
+    ``begin`` and ``end`` are those of the whole run, ``since`` and ``until`` of this part. It has
+    ``spans``, ``marks`` and ``arrows``; where these were too many it has ``columns`` instead.
+    ``damaged`` counts lines that cannot be understood and are left out.
+    """
+
+    begin: float
+    end: float
+    since: float = field(name="from")
+    until: float = field(name="to")
+    exact: bool
+    members: list[str] = []
+    spans: list[Span] = []
+    marks: list[Mark] = []
+    arrows: list[Arrow] = []
+    columns: list[Column] = []
+    damaged: int = 0
+
+
+class Reading:
+    """Reads pieces of a journal as events; counts the lines that it could not understand."""
+
+    def __init__(self, index: JournalIndex) -> None:
+        self._index = index
+        self.damaged = 0
+
+    def lines(self, begin: int, end: int) -> Iterator[dict[str, Any]]:
+        """The lines that can be understood of those between two addresses."""
+        for _, line in self._index.lines(max(0, begin), end):
+            try:
+                yield checked(line or _none())
+            except msgspec.ValidationError:
+                self.damaged += 1
+
+    def events(self, begin: int, end: int, steps: int) -> Iterator[Event]:
+        """What these lines tell; ``steps`` is how many rows of an actor a round has."""
+        begin = max(0, begin)
+        offset = 1e6 * self._index.offset_at(begin)
+        tracer = Tracer(steps, begun=begin > 0, offset=offset)
+        return tracer.of(self.lines(begin, end))
+
+
+def _none() -> dict[str, Any]:
+    raise msgspec.ValidationError
+
+
+def timeline(index: JournalIndex, since: float, until: float, steps: int = 0) -> Timeline:
+    """What is known of the time from ``since`` to ``until``, in seconds.
+
+    Raises:
+        JournalDamaged: a file of the journal cannot be read or unpacked.
+    """
+    since = min(max(since, index.begin, 0.0), index.end)
+    until = max(min(until, index.end), since)
+    begin, end = index.before(since), index.after(until)
+    whole = (index.begin, index.end, since, until)
+    reading = Reading(index)
+    if end - begin <= _MOST_EXACT:
+        events = reading.events(begin - _BEFORE, end + _BEHIND, steps)
+        found = _exact(within(events, since, until), whole)
+    else:
+        columns = _columns(index, reading, since, until)
+        members = {member for column in columns for member in column.shares}
+        found = Timeline(*whole, exact=False, members=in_order(members), columns=columns)
+    return msgspec.structs.replace(found, damaged=reading.damaged)
+
+
+def _exact(events: Iterator[Event], whole: tuple[float, float, float, float]) -> Timeline:
+    names: dict[int, str] = {}
+    spans: list[Span] = []
+    marks: list[Mark] = []
+    arrows: list[Arrow] = []
+    tails: dict[int, Event] = {}
+    for event in events:
+        at, row = _MICRO * event["ts"], event["tid"]
+        match event["ph"]:
+            case "M":
+                if event["name"] == "thread_name":
+                    names[row] = event["args"]["name"]
+            case "X":
+                end, kind = at + _MICRO * event["dur"], event["cat"]
+                member, facts = names.get(row, ""), event.get("args", {})
+                spans.append(Span(member, kind, event["name"], at, end, facts))
+            case "i":
+                member = "" if event["s"] == "g" else names.get(row, "")
+                marks.append(Mark(member, event["name"], at, event["args"]))
+            case "s":
+                tails[event["id"]] = event
+            case "f":
+                tail = tails.pop(event["id"])
+                begin = names.get(tail["tid"], ""), _MICRO * tail["ts"]
+                arrows.append(Arrow(event["name"], begin, (names.get(row, ""), at)))
+            case _:
+                pass
+    members = in_order(names.values())
+    return Timeline(
+        *whole, exact=True, members=members, spans=spans, marks=marks, arrows=arrows
+    )  # fmt: skip
+
+
+def _columns(
+    index: JournalIndex, reading: Reading, since: float, until: float
+) -> list[Column]:  # fmt: skip
+    width = (until - since) / _COLUMNS
+    columns = []
+    for number in range(_COLUMNS):
+        begin = since + number * width
+        middle = index.before(begin + width / 2)
+        events = reading.events(middle - _SAMPLE // 2, middle + _SAMPLE // 2, 0)
+        columns.append(_column(_exact(events, (0, 0, 0, 0)).spans, begin, begin + width))
+    return columns
+
+
+def _column(spans: Sequence[Span], begin: float, end: float) -> Column:
+    """The shares of members' time from the end of the first of these spans to the end of the last.
+
+    Nothing is known before, as what ended first is all that a sample says of that time.
+    """
+    own = [each for each in spans if each.kind not in ("part", "firing")]
+    ends: dict[str, list[float]] = defaultdict(list)
+    for each in own:
+        ends[each.member].append(each.end)
+    since = max(begin, min(chain.from_iterable(ends.values()), default=begin))
+    until = min(end, max(chain.from_iterable(ends.values()), default=begin))
+    shares: dict[str, dict[str, float]] = {}
+    for each in own:
+        # Of each member what lies between the first and the last end that is known of it.
+        first, last = max(since, ends[each.member][0]), min(until, ends[each.member][-1])
+        overlap = min(each.end, last) - max(each.begin, first)
+        if overlap > 0 and last > first:
+            of_member = shares.setdefault(each.member, {})
+            what = "start" if each.kind == "start" else each.name
+            what += f" for {each.facts['for']}" if each.kind == "wait" else ""
+            of_member[what] = of_member.get(what, 0.0) + overlap / (last - first)
+    rounded = {
+        member: {what: round(share, 4) for what, share in found.items()}
+        for member, found in shares.items()
+    }
+    return Column(begin, end, (since, max(since, until)), rounded)
+
+
+def in_order(members: Iterable[str]) -> list[str]:
+    """Members as people list them: the triggers, learners and others by name, actors by number."""
+
+    def place(member: str) -> tuple[int, str]:
+        actor = _ACTOR.fullmatch(member)
+        return (1 + int(actor[1]) if actor else -(member == "triggers"), member)
+
+    return sorted(set(members), key=place)

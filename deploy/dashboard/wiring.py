@@ -1,0 +1,140 @@
+"""The table of triggers as a picture: who writes what, and what that lets happen."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import field
+
+from artos.protocol.views import RunFacts
+from deploy.dashboard.timeline import Reading
+from head.records.shape import Shape
+from triggers.journal_index import JournalIndex
+from triggers.targets import parsed
+
+_TAIL = 128 << 10
+"""Bytes at the end of a journal from which rates are."""
+_ROWS, _CLOCK = "rows", "clock"
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A role, or what roles write: ``rows``, or an object with versions."""
+
+    name: str
+    kind: str
+    """``role``, ``rows``, ``object`` or ``clock``."""
+    said: str = ""
+    """What is known of it now."""
+
+
+class Edge(msgspec.Struct, frozen=True):
+    """What a role writes (``target`` is ""), or what fires a target of the table."""
+
+    begin: str = field(name="from")
+    end: str = field(name="to")
+    target: str = ""
+    trigger: str = ""
+    """The class of the trigger."""
+    settings: dict[str, Any] = {}
+    """Those that are not empty."""
+    per_second: float | None = None
+    """How often it fired of late."""
+
+
+class Wiring(msgspec.Struct, frozen=True):
+    """A run's table of triggers."""
+
+    nodes: list[Node]
+    edges: list[Edge]
+
+
+def wiring(shape: Shape, facts: RunFacts | None, rates: Mapping[str, float]) -> Wiring:
+    """The picture of a table. Nothing of it is imported: triggers may be a user's own classes."""
+    roles: dict[str, Node] = {}
+    stores: dict[str, Node] = {}
+    edges: list[Edge] = []
+    learners = {parsed(t).role for t in shape.triggers if parsed(t).learns}
+    for target, spec in shape.triggers.items():
+        to = parsed(target)
+        roles[to.role] = Node(to.role, "role", _of_role(to.role, shape, facts))
+        settings = {k: v for k, v in _fields(spec).items() if v not in (None, [], "", False)}
+        name = str(spec.get("type", "")).rpartition(":")[2]
+        for source in _sources(spec, learners):
+            stores.setdefault(source, Node(source, _kind(source), _of_store(source, facts)))
+            rate = rates.get(target)
+            edges.append(Edge(source, to.role, target, name, settings, rate))
+        if to.samples:
+            stores.setdefault(_ROWS, Node(_ROWS, _ROWS, _of_store(_ROWS, facts)))
+            edges.append(Edge(to.role, _ROWS))
+    for source, store in stores.items():
+        owner = source.partition("/")[0]
+        if store.kind == "object" and owner in roles:
+            edges.append(Edge(owner, source))
+    return Wiring([*roles.values(), *stores.values()], edges)
+
+
+def rates(index: JournalIndex) -> dict[str, float]:
+    """How often each target was fired per second, of late.
+
+    Raises:
+        JournalDamaged: a file of the journal cannot be read or unpacked.
+    """
+    fired: Counter[str] = Counter()
+    times: list[float] = []
+    for line in Reading(index).lines(index.size - _TAIL, index.size):
+        if "t" in line:
+            times.append(line["t"])
+        fired.update([line["trigger"]] if "trigger" in line else [])
+    seconds = max(times, default=0.0) - min(times, default=0.0)
+    return {t: round(n / seconds, 3) for t, n in fired.items()} if seconds > 0 else {}
+
+
+def _fields(spec: Mapping[str, Any]) -> dict[str, Any]:
+    found = spec.get("fields")
+    return dict(found) if isinstance(found, dict) else {}
+
+
+def _sources(spec: Mapping[str, Any], learners: set[str]) -> Iterator[str]:
+    """What a trigger watches, by the names of its settings; triggers may be composed of others."""
+    first = min(learners, default="learner")
+    found: defaultdict[str, None] = defaultdict()
+
+    def look(value: Any, name: str) -> None:
+        if isinstance(value, dict):
+            for inner, each in value.items():
+                look(each, inner)
+        elif name in ("keys", "size", "n", "rows", "ratio") and value:
+            found[_ROWS] = None
+        elif isinstance(value, list):
+            for each in value:
+                look(each, name)
+        elif name == "key" and isinstance(value, str):
+            found[value if "/" in value else f"{first}/{value}"] = None
+        elif name in ("t", "seconds") and value:
+            found[_CLOCK] = None
+
+    look(spec, "")
+    yield from found or {_CLOCK: None}
+
+
+def _kind(source: str) -> str:
+    return source if source in (_ROWS, _CLOCK) else "object"
+
+
+def _of_role(role: str, shape: Shape, facts: RunFacts | None) -> str:
+    if role == "actors":
+        speed = f", {facts.steps_per_second:,.0f} steps/s" if facts else ""
+        return f"{shape.actors} × {shape.envs} environments{speed}"
+    return f"{facts.updates:,} updates" if facts and role == "learner" else ""
+
+
+def _of_store(source: str, facts: RunFacts | None) -> str:
+    if facts is None:
+        return ""
+    if source == _ROWS:
+        full = max(facts.fill.values(), default=0.0)
+        return f"{facts.steps:,} steps, {full:.0%} full"
+    return f"version {facts.version:,}" if source.startswith("learner/") else ""

@@ -1,0 +1,1 @@
+"""Figures and reports of runs, made from their folders."""

@@ -1,0 +1,234 @@
+"""Figures that answer one question each, with captions that can be understood alone.
+
+Where a curve is of several runs, it is their mean, and a band from the lowest to the highest run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deploy.figures.drawing import Format, drawn, label, style
+from deploy.figures.read_run import Floats, Group, ReadRun
+from head.records.episodes import WINDOW
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_POINTS = 200
+"""Points of a curve."""
+_BAND = "Lines are means, bands reach from the lowest to the highest run."
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A figure: its file's name without a suffix, title, caption, and what draws it."""
+
+    name: str
+    question: str
+    caption: str
+    draw: Callable[[Axes], None]
+
+    def files(self, *kinds: Format) -> dict[Format, bytes]:
+        """The figure as files of these kinds."""
+        return drawn(self.draw, kinds)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Values of some runs at common places, shapes (points,) and (runs, points)."""
+
+    label: str
+    at: Floats
+    values: Floats
+
+
+def answers(groups: Sequence[Group]) -> list[Answer]:
+    """The figures for which these runs have data, in the order in which one would ask."""
+    found = (question(groups) for question in (_learned, _in_time, _evaluated, _lags, _times))
+    return [answer for answer in found if answer is not None]
+
+
+def curve_of(name: str, runs: Iterable[ReadRun], *, seconds: bool = False) -> Curve | None:
+    """Running means of the returns of some runs, up to what all of them have reached.
+
+    None if none of them has an episode.
+    """
+    found = []
+    for run in runs:
+        if len(run.episodes):
+            at = run.episodes.steps
+            found.append((run.seconds_at(at) if seconds else at, run.episodes.running_mean()))
+    if not found:
+        return None
+    at = np.linspace(max(x[0] for x, _ in found), min(x[-1] for x, _ in found), _POINTS)
+    return Curve(name, at, np.stack([np.interp(at, x, y) for x, y in found]))
+
+
+def draw_curves(axes: Axes, curves: Sequence[Curve], below: str, beside: str) -> None:
+    """Curves with their bands, and what their axes are of."""
+    from matplotlib.ticker import EngFormatter  # noqa: PLC0415
+
+    for number, curve in enumerate(curves):
+        colour, dashes = style(number)
+        mean = curve.values.mean(axis=0)
+        axes.plot(curve.at, mean, dashes, color=colour, label=label(curve.label), linewidth=1.6)
+        if len(curve.values) > 1:
+            low, high = curve.values.min(axis=0), curve.values.max(axis=0)
+            axes.fill_between(curve.at, low, high, color=colour, alpha=0.18, linewidth=0)
+    axes.set_xlabel(below)
+    axes.set_ylabel(beside)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if curves:
+        axes.legend(frameon=False, fontsize=8)
+
+
+def _learned(groups: Sequence[Group]) -> Answer | None:
+    return _returns(groups, "return-by-steps", "How much does it earn after so many steps?",
+                    "environment steps")  # fmt: skip
+
+
+def _in_time(groups: Sequence[Group]) -> Answer | None:
+    return _returns(groups, "return-by-seconds", "How much does it earn after so much time?",
+                    "seconds of training", seconds=True)  # fmt: skip
+
+
+def _returns(
+    groups: Sequence[Group], name: str, question: str, below: str, *, seconds: bool = False
+) -> Answer | None:
+    found = [(g, curve_of(g.label, g.runs, seconds=seconds)) for g in groups]
+    curves = [curve for _, curve in found if curve is not None]
+    if not curves:
+        return None
+    caption = (
+        f"Return per episode while learning (mean of the last {WINDOW} episodes) by {below}. "
+        f"{_spread(groups)}A curve ends where the first of its runs does. {_whose(groups)}"
+    )
+    beside = f"return, mean of {WINDOW} episodes"
+    return Answer(name, question, caption, lambda axes: draw_curves(axes, curves, below, beside))
+
+
+def _evaluated(groups: Sequence[Group]) -> Answer | None:
+    curves = []
+    for group in groups:
+        runs = [run.evaluated for run in group.runs if run.evaluated]
+        if runs and min(map(len, runs)) > 1:
+            at = np.unique([float(each.steps) for run in runs for each in run])
+            at = at[(at >= max(r[0].steps for r in runs)) & (at <= min(r[-1].steps for r in runs))]
+            values = [
+                np.interp(at, [e.steps for e in run], [e.mean_return for e in run]) for run in runs
+            ]
+            curves.append(Curve(group.label, at, np.stack(values)))
+    if not curves:
+        return None
+    caption = (
+        "Mean return of evaluations during training, in environments of their own and without "
+        f"exploration, by environment steps. {_spread(groups)}{_whose(groups)}"
+    )
+    beside = "mean return of an evaluation"
+    return Answer(
+        "evaluation", "How well does it play without exploring?", caption,
+        lambda axes: draw_curves(axes, curves, "environment steps", beside),
+    )  # fmt: skip
+
+
+def _lags(groups: Sequence[Group]) -> Answer | None:
+    shares = {group.label: [*_lag_shares(group)] for group in groups}
+    names = sorted(
+        {name for each in shares.values() for run in each for name in run},
+        key=lambda name: int(name.partition("-")[0]),
+    )
+    if not names:
+        return None
+    bars = {
+        whose: np.array([[run.get(name, 0.0) for name in names] for run in each])
+        for whose, each in shares.items()
+        if each
+    }
+    caption = (
+        "How many versions older than the learner's the rows were that it learned from, as shares "
+        f"of all of them. {_spread(groups, 'Bars')}{_whose(groups)}"
+    )
+    return Answer(
+        "lag", "How old are the rows that it learns from?", caption,
+        lambda axes: _bars(axes, names, bars, "policy lag, versions", "share of rows"),
+    )  # fmt: skip
+
+
+def _lag_shares(group: Group) -> Iterator[dict[str, float]]:
+    for run in group.runs:
+        counts: dict[str, int] = run.last.lags or run.summary.get("lag_histogram", {})
+        if total := sum(counts.values()):
+            yield {name: rows / total for name, rows in counts.items()}
+
+
+def _times(groups: Sequence[Group]) -> Answer | None:
+    shares = {group.label: [run.last.shares for run in group.runs if run.last.shares]
+              for group in groups}  # fmt: skip
+    kinds = dict.fromkeys(kind for each in shares.values() for run in each for kind in run)
+    names = [name for name in kinds if _largest(name, shares.values()) >= 0.005]
+    if not names:
+        return None
+    bars = {
+        whose: np.array([[run.get(name, 0.0) for name in names] for run in each])
+        for whose, each in shares.items()
+        if each
+    }
+    caption = (
+        "Where members spent their time: shares of the wall time of the learner, and of all actors "
+        f"together; shares below 0.5 % are left out. {_spread(groups, 'Bars')}{_whose(groups)}"
+    )
+    return Answer(
+        "time", "Where does the time go?", caption,
+        lambda axes: _bars(axes, names, bars, "share of wall time", "", across=True),
+    )  # fmt: skip
+
+
+def _largest(name: str, shares: Iterable[list[dict[str, float]]]) -> float:
+    return max((run.get(name, 0.0) for each in shares for run in each), default=0.0)
+
+
+def _bars(
+    axes: Axes, names: Sequence[str], bars: dict[str, Floats], below: str, beside: str, *,
+    across: bool = False,
+) -> None:  # fmt: skip
+    """A bar for each name and group: means, with a whisker from the lowest to the highest run."""
+    places, width = np.arange(len(names), dtype=np.float64), 0.8 / len(bars)
+    for number, (whose, values) in enumerate(bars.items()):
+        mean = values.mean(axis=0)
+        spread = np.abs(np.stack([values.min(axis=0), values.max(axis=0)]) - mean)
+        at, look = places + (number - (len(bars) - 1) / 2) * width, style(number)[0]
+        options: dict[str, Any] = {"color": look, "label": label(whose), "ecolor": "#5f6b7a"}
+        if len(values) > 1:
+            options["yerr" if not across else "xerr"] = spread
+        if across:
+            axes.barh(at, mean, width, **options)
+        else:
+            axes.bar(at, mean, width, **options)
+    shown = [*map(label, names)]
+    if across:
+        axes.set_yticks(places, shown)
+        axes.invert_yaxis()
+    else:
+        axes.set_xticks(places, shown)
+    axes.set_xlabel(below)
+    axes.set_ylabel(beside)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _spread(groups: Sequence[Group], what: str = "Lines") -> str:
+    if all(len(group.runs) == 1 for group in groups):
+        return ""
+    return (
+        f"{_BAND} "
+        if what == "Lines"
+        else ("Bars are means, whiskers reach from the lowest to the highest run. ")
+    )
+
+
+def _whose(groups: Sequence[Group]) -> str:
+    return "; ".join(label(group.who).strip() for group in groups) + "."

@@ -1,0 +1,147 @@
+"""What figures and reports read of a run's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.errors import CheckpointFault, Refused
+from artos.protocol.views import Status
+from artos.runs import run_config
+from artos.runs.run_config import RunConfig
+from artos.specs.settings import shown
+from deploy.tracking.rows import NewRows
+from head.records import evaluations, summary_file
+from head.records.episodes import Episodes
+from head.records.evaluations import Evaluated
+from head.records.run_lock import is_live
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ReadRun:
+    """A run, live, over or killed; each file is read when it is first asked for.
+
+    Raises:
+        Refused: there is no run, or what is asked for is damaged.
+    """
+
+    folder: Path
+
+    @cached_property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.folder.resolve().name
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """Its ``config.json``."""
+        return self._both[0]
+
+    @cached_property
+    def asked(self) -> RunConfig:
+        """The part of it that is checked."""
+        return self._both[1]
+
+    @cached_property
+    def _both(self) -> tuple[dict[str, Any], RunConfig]:
+        try:
+            return run_config.read(self.folder, RunConfig)
+        except FileNotFoundError as error:
+            raise Refused([f"{self.folder}: there is no run; give the folder of one"]) from error
+        except (OSError, CheckpointFault) as error:
+            raise Refused([f"{self.folder}: its records are damaged: {error}"]) from error
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Its ``summary.json``, empty where there is none."""
+        found = summary_file.read(self.folder)
+        return found[0] if found else {}
+
+    @cached_property
+    def outcome(self) -> str:
+        """How it ended, or that it goes on."""
+        said = self.summary.get("outcome", "")
+        return "live" if is_live(self.folder) else str(said or "killed")
+
+    @cached_property
+    def episodes(self) -> Episodes:
+        """All its episodes."""
+        return Episodes.read(self.folder / "episodes.csv")
+
+    @cached_property
+    def evaluated(self) -> list[Evaluated]:
+        """Its evaluations, in order."""
+        return evaluations.read(self.folder / "evaluations.csv")
+
+    @cached_property
+    def history(self) -> list[Status]:
+        """Every row of its progress."""
+        rows, found = NewRows(self.folder / "progress.csv"), list[Status]()
+        while more := rows.read():
+            found += more
+        return found
+
+    @property
+    def last(self) -> Status:
+        """The newest of them."""
+        return self.history[-1] if self.history else Status()
+
+    def seconds_at(self, steps: Floats) -> Floats:
+        """Seconds of training after so many environment steps, by its progress."""
+        at = [0.0, *(float(status.steps) for status in self.history)]
+        return np.interp(steps, at, [0.0, *(status.seconds for status in self.history)])
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What it was asked to do, but for the seed, in words."""
+        named = {name: shown(value) for name, value in self.asked.settings.items()}
+        return {"algorithm": self.asked.algorithm, "env": self.asked.env} | named
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that one curve is of, and what it is called."""
+
+    label: str
+    runs: tuple[ReadRun, ...]
+
+    @property
+    def who(self) -> str:
+        """Whose mean and spread it is, for a caption."""
+        if len(self.runs) == 1:
+            return f"{self.label}: {self.runs[0].name}"
+        seeds = ", ".join(str(run.asked.seed) for run in self.runs)
+        return f"{self.label}: {len(self.runs)} seeds ({seeds})"
+
+
+def by_run(runs: Iterable[ReadRun]) -> list[Group]:
+    """Each run is a curve of its own."""
+    return [Group(run.name, (run,)) for run in runs]
+
+
+def by_seed(runs: Iterable[ReadRun]) -> list[Group]:
+    """Runs that differ in nothing but their seed are one curve.
+
+    A curve is called after the settings that differ between curves.
+    """
+    same: dict[tuple[tuple[str, str], ...], list[ReadRun]] = {}
+    for run in runs:
+        same.setdefault(tuple(sorted(run.settings.items())), []).append(run)
+    every = [dict(key) for key in same]
+    names = dict.fromkeys(name for each in every for name in each)
+    differ = [name for name in names if len({each.get(name) for each in every}) > 1]
+    found = []
+    for each, group in zip(every, same.values(), strict=True):
+        words = [each.get("algorithm", ""), "on", each.get("env", "")]
+        words += [f"{n}={each[n]}" for n in differ if n in each and n not in ("algorithm", "env")]
+        ordered = sorted(group, key=lambda run: run.asked.seed)
+        found.append(Group(" ".join(words), tuple(ordered)))
+    return found

@@ -1,0 +1,1 @@
+"""Repeats a recorded run in this process, version by version."""

@@ -1,0 +1,179 @@
+"""A tape that is played: the learner of a replay is told what the one of the run saw."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pdb import Pdb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from artos.buffer.object_region import ObjectRegion
+from artos.buffer.samplers.looks import ROWS
+from artos.protocol.invocations import Invoke
+from artos.runs.tape import (
+    UNCHANGED,
+    Begun,
+    Called,
+    Looked,
+    Published,
+    Record,
+    Threads,
+)
+from artos.runtime.taping import Cores, Tape, checksum
+from deploy.replay.difference import Difference, Differs, Killed, Over
+
+
+class Following:
+    """Where a replay is to stop, and what goes with each version that is made in it."""
+
+    def __init__(
+        self,
+        published: Callable[[int], None],
+        reach: Callable[[Mapping[int, int]], None],
+        until: int | None = None,
+        stop: int | None = None,
+    ) -> None:
+        self.published, self.reach = published, reach
+        self.until, self.stop = until, stop
+        self.verified = 0
+        """Versions that came out as they did in the run."""
+
+
+class Played(Tape):
+    """The tape of one process of the learner, and what the next one found (``later``), if any.
+
+    Raises:
+        Differs: the learner does something else than in the run.
+        Killed: here the process of the run ended.
+        Over: the replay was to end here.
+    """
+
+    tells = False
+
+    def __init__(
+        self, member: str, records: Sequence[Record], later: Begun | None, following: Following
+    ) -> None:
+        self._member, self._records, self._later = member, records, later
+        self._last = later.version if later else None
+        self._following, self._at, self._turn = following, 0, 0
+        self._seen: dict[tuple[int, int], list[int]] = {}
+        self._version = -1
+
+    def next_call(self, version: int) -> Called | None:
+        """The next invocation; None if the process came to no other that counts."""
+        if self._at == len(self._records) or version == self._last:
+            return None
+        record = self._records[self._at]
+        if not isinstance(record, Called):
+            raise self._differs(f"did not {_WORDS[type(record)]}")
+        return record
+
+    def _next(self, kind: type[Any]) -> Any:
+        if self._at == len(self._records):
+            raise Killed
+        record = self._records[self._at]
+        if not isinstance(record, kind):
+            raise self._differs(f"did not {_WORDS[type(record)]}, but {_WORDS[kind]}")
+        self._at += 1
+        return record
+
+    def begins(self, weights: ObjectRegion) -> None:
+        """See that it goes on from what the process in the run found."""
+        record, self._version = self._next(Begun), weights.version
+        found = checksum(weights) if weights.version >= 0 else 0
+        if (record.version, record.checksum) != (weights.version, found):
+            raise self._differs(f"went on from another version than {record.version}")
+
+    def called(self, call: Invoke) -> None:
+        """Pass on."""
+        self._next(Called)
+
+    def learns(self, learner: Any, batch: Any, call: Invoke) -> None:
+        """Stop in a debugger if it is the invocation that makes a certain version."""
+        made, at = 0, self._at
+        while at < len(self._records) and not isinstance(self._records[at], Called):
+            made += isinstance(self._records[at], Published)
+            at += 1
+        stop = self._following.stop
+        if stop is not None and self._version < stop <= self._version + made:
+            debugger = Pdb(nosigint=True)
+            debugger.message(_AT_HAND.format(stop, call.firing))
+            debugger.set_trace()
+
+    def looked(self, what: int, counts: list[int], actors: NDArray[np.int64]) -> list[int]:
+        """What was seen in the run; the rows that were there then are made first."""
+        record: Looked = self._next(Looked)
+        if record is UNCHANGED:
+            seen = self._seen.get((what, len(counts))) or [0] * len(counts)
+        elif (record.what, len(record.counts)) != (what, len(counts)):
+            raise self._differs("looked at other rows")
+        else:
+            seen = self._seen[what, len(counts)] = [*record.counts]
+        if what == ROWS:
+            self._following.reach(dict(zip(actors.tolist(), seen, strict=True)))
+        return seen
+
+    def publishes(self, weights: ObjectRegion) -> None:
+        """End where the process did before the version could be seen."""
+        if weights.version == self._last:
+            raise Killed
+
+    def published(self, weights: ObjectRegion) -> None:
+        """Compare the version with that of the run."""
+        self._version, following = weights.version, self._following
+        told = self._at < len(self._records)
+        expected = self._next(Published).checksum if told else self._found_later()
+        if expected is not None:
+            if expected != checksum(weights):
+                raise self._differs("made another version")
+            following.verified += 1
+        following.published(weights.version)
+        if following.until is not None and weights.version >= following.until:
+            raise Over
+        if not told:  # a checksum is written before the next version: there was none
+            raise Killed
+
+    def _found_later(self) -> int | None:
+        """The checksum of this version, of which the process did not come to write it."""
+        later = self._later
+        return later.checksum if later and later.version == self._version else None
+
+    def cores(self, make: Callable[[Callable[[int], None]], Cores]) -> Cores:
+        """Compute with as many threads as in the run."""
+        self._use_threads()
+        return _Turns(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._turn += 1
+        self._use_threads()
+
+    def _use_threads(self) -> None:
+        while self._at < len(self._records):
+            record = self._records[self._at]
+            if not isinstance(record, Threads) or record.turn > self._turn:
+                return
+            self._at += 1
+            sys.modules["torch"].set_num_threads(record.threads)
+
+    def _differs(self, what: str) -> Differs:
+        return Differs(Difference(self._member, what, version=self._version))
+
+
+class _Turns:
+    def __init__(self, turn: Callable[[], None]) -> None:
+        self.begin = self.look = turn
+
+
+_AT_HAND = (
+    "version {0} is about to be made (firing {1}): batch is what from, learner has the networks"
+)
+_WORDS: dict[type[Any], str] = {
+    Begun: "begin",
+    Called: "begin an invocation",
+    Looked: "look at rows",
+    Threads: "change its threads",
+    Published: "publish a version",
+}

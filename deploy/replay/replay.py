@@ -1,0 +1,138 @@
+"""A recorded run once more, in this process: its learner and its actors take turns as rows need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+
+import msgspec
+from threadpoolctl import threadpool_limits
+
+from artos.protocol.invocations import Invoke
+from artos.runs.loader import user_imports
+from artos.runs.run_memory import RunMemory
+from artos.runs.tape import Begun, Called, Header, Record
+from artos.runtime.member import LearnerRole
+from artos.runtime.serving import learner_role
+from artos.runtime.taping import share
+from artos.specs.configuration import MAX_LAG
+from artos.system.closing import Closing
+from artos.system.random_streams import own_streams
+from deploy.replay.actors import ReplayedActor
+from deploy.replay.difference import Difference, Differs, Killed, Over
+from deploy.replay.learner_tape import Following, Played
+from deploy.replay.script import Script
+from deploy.replay.versions import Versions
+from triggers.setting import lags_set
+from triggers.targets import parsed
+
+Learned = Callable[[int, int, Mapping[str, float]], None]
+"""Is told of each invocation of the learner: the version after it, steps, metrics."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a replay ended. ``versions`` came out bit for bit as they did in the run."""
+
+    equal: bool
+    versions: int
+    first_difference: Difference | None = None
+    ended: str = ""
+    """Why it ended before the end of the run, if it did so without a difference."""
+
+
+class Replay(Closing):
+    """Repeats a run: ``tapes`` are those of the learner's processes, in the order of these.
+
+    An actor samples a round once the learner needs its rows, as in the run in one way: with the
+    same weights, after the same rounds. So the order of what did not depend on each other may be
+    another one than in the run.
+    """
+
+    def __init__(
+        self,
+        node: RunMemory,
+        script: Script,
+        tapes: Sequence[tuple[Header, Sequence[Record]]],
+        until: int | None = None,
+        stop: int | None = None,
+        learned: Learned = lambda version, steps, metrics: None,
+    ) -> None:
+        self._node, self._script, self._tapes, self._learned = node, script, tapes, learned
+        self._versions = Versions(node.weights, script.bound())
+        self._actors = {
+            actor: ReplayedActor(node, actor, script, self._versions)
+            for actor in range(node.plan.actors)
+        }
+        self._following = Following(lambda _: self._versions.published(), self._reach, until, stop)
+
+    def run(self) -> Outcome:
+        """Repeat all of it."""
+        first, why = None, ""
+        with ExitStack() as stack:
+            stack.enter_context(user_imports(self._node.plan.reference.folder))
+            stack.enter_context(threadpool_limits(max(1, self._tapes[0][0].threads)))
+            try:
+                for number in range(len(self._tapes)):
+                    self._process(number)
+            except Differs as error:
+                first = error.difference
+            except Over as error:
+                why = error.why
+        return Outcome(first is None, self._following.verified, first, why)
+
+    def _process(self, number: int) -> None:
+        """What one process of the learner did."""
+        (_, records), plan = self._tapes[number], self._node.plan
+        later = (record for _, tape in self._tapes[number + 1 :] for record in tape)
+        then = next((record for record in later if isinstance(record, Begun)), None)
+        if not any(isinstance(record, Begun) for record in records):
+            return  # it was killed before it had begun
+        played = Played(plan.learner, records, then, self._following)
+        own_streams(plan.seed)
+        try:
+            role = learner_role(
+                plan.of(plan.learner), self._node.site, self._node.model,
+                record=lambda plan, site: played,
+            )  # fmt: skip
+            while (called := played.next_call(self._node.weights.version)) is not None:
+                self._call(role, called)
+        except Killed:
+            return
+        except (Differs, Over):
+            raise
+        except Exception as error:  # whatever the learner raises
+            if then is not None and self._node.weights.version == then.version:
+                return  # it did in the run, and was started again
+            raise Over(f"{plan.learner} raised {type(error).__name__}: {error}") from error
+
+    def _call(self, role: LearnerRole, called: Called) -> None:
+        call = self._invocation(called)
+        for claim in call.claims:
+            self._actors[claim.actor].reach(claim.stop)
+        done = role.run(call)
+        self._learned(done.version, called.steps, done.metrics)
+
+    def _invocation(self, called: Called) -> Invoke:
+        fired = self._script.firings.get(called.firing)
+        configuration = self._script.configurations.get(called.configuration)
+        if fired is None or configuration is None:
+            raise Over(f"the journal does not have firing {called.firing}")
+        target, steps, plan = fired.trigger, called.steps, self._node.plan
+        role, lags = parsed(target).role, lags_set(plan, configuration)
+        own = configuration.of(role)
+        own.pop(MAX_LAG, None)  # which is one of its triggers
+        progress = share(steps, plan.total_steps) if called.progress is None else called.progress
+        return Invoke(
+            called.firing, target, parsed(target).method, fired.claims, progress=progress,
+            steps=steps, settings=own,
+            configuration=configuration.number, max_lag=lags.get(role),
+        )  # fmt: skip
+
+    def _reach(self, rows: Mapping[int, int]) -> None:
+        for actor, count in rows.items():
+            self._actors[actor].reach(count)
+
+    def close(self) -> None:
+        """Close the environments."""
+        for actor in self._actors.values():
+            actor.close()

@@ -1,0 +1,147 @@
+"""What each actor did, and what each firing handed over, as a run's journal has it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from artos.errors import Refused
+from artos.protocol.invocations import Claim
+from artos.specs.configuration import Configuration
+from artos.specs.fields import Count, Version
+from triggers import journal
+
+
+class Started(NamedTuple):
+    """An actor's process was set up, as this incarnation."""
+
+    incarnation: int
+
+
+class Round(NamedTuple):
+    """An actor carried out an invocation.
+
+    It sampled up to row ``stop`` (0: it only bound weights), with weights of this version.
+    ``rows`` is a checksum of what it wrote, if there is one.
+    """
+
+    firing: int
+    stop: int
+    bind: bool
+    version: int
+    steps: int
+    progress: float | None
+    configuration: int
+    rows: int | None
+
+
+Item = Started | Round
+
+
+class Fired(NamedTuple):
+    """A trigger fired, and handed over these rows."""
+
+    trigger: str
+    claims: tuple[Claim, ...]
+
+
+class _Line(msgspec.Struct, frozen=True):
+    firing: Count = 0
+    trigger: str = ""
+    claims: tuple[Annotated[tuple[Count, ...], msgspec.Meta(min_length=3, max_length=4)], ...] = ()
+    done: Count = 0
+    again: Count = 0
+    by: str = ""
+    version: Version = -1
+    configuration: Count = 0
+    asked: Annotated[tuple[Any, ...], msgspec.Meta(max_length=4)] = ()
+    rows: Count | None = None
+    ready: str = ""
+    incarnation: Count = 0
+    set: dict[str, float] = {}
+    to: str = ""
+    lost: Count = 0
+
+
+class _Asked(NamedTuple):
+    stop: Count
+    bind: Annotated[int, msgspec.Meta(ge=0, le=1)]
+    steps: Count
+    progress: float | None = None
+
+
+@dataclass
+class Script:
+    """What happened, in the order in which it did: by actor, and by the number of a firing."""
+
+    actors: dict[int, deque[Item]] = field(default_factory=dict)
+    firings: dict[int, Fired] = field(default_factory=dict)
+    configurations: dict[int, Configuration] = field(default_factory=dict)
+    moved: bool = False
+    """Whether an actor went on with another node."""
+    asked: bool = False
+    """Whether there are lines that a replay can be made from."""
+
+    @classmethod
+    def of(cls, path: Path) -> Script:
+        """That of a journal.
+
+        Raises:
+            Refused: it is damaged, or was not written by ARTOS.
+        """
+        script, now = cls({}, {}, {0: Configuration()}), Configuration()
+        for number, plain in enumerate(journal.read(path)):
+            try:
+                line = msgspec.convert(plain, _Line)
+                if line.set:
+                    now = now.changed(line.set)
+                    script.configurations[line.configuration] = now
+                script._note(line)
+            except (msgspec.ValidationError, ValueError) as error:
+                why = f"line {number + 1} is no line of a journal: {error}"
+                raise Refused([f"{path}: {why}"]) from error
+        return script
+
+    def _note(self, line: _Line) -> None:
+        actor = _rank(line.ready or line.by)
+        self.moved = self.moved or bool(line.to or line.lost)
+        if line.trigger:
+            claims = tuple(Claim(*claim) for claim in line.claims)
+            self.firings[line.firing] = Fired(line.trigger, claims)
+        elif line.ready and actor is not None:
+            if line.incarnation:
+                self._of(actor).append(Started(line.incarnation))
+        elif line.asked and actor is not None:
+            asked = msgspec.convert(line.asked, _Asked)
+            self.asked = True
+            self._of(actor).append(
+                Round(
+                    line.done or line.again, asked.stop, bool(asked.bind), line.version,
+                    asked.steps, asked.progress, line.configuration, line.rows,
+                )
+            )  # fmt: skip
+
+    def _of(self, actor: int) -> deque[Item]:
+        return self.actors.setdefault(actor, deque())
+
+    def bound(self) -> Iterator[int]:
+        """The version of each binding of weights that is to come."""
+        for items in self.actors.values():
+            fresh = True
+            for item in items:
+                if isinstance(item, Started):
+                    fresh = True
+                elif item.bind or fresh:
+                    fresh = False
+                    yield item.version
+
+
+def _rank(member: str) -> int | None:
+    """The number of an actor; None of any other member."""
+    role, _, rank = member.rpartition(" ")
+    return int(rank) if role == "actor" and rank.isdecimal() and len(rank) < 10 else None

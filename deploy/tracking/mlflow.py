@@ -1,0 +1,66 @@
+"""MLflow. ``MLFLOW_TRACKING_URI`` says where to; by default to the folder ``mlruns`` here."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from deploy.tracking.tracker import INTERRUPTED, Tracked, Tracker
+
+_STATUS = {"": "RUNNING", "done": "FINISHED", INTERRUPTED: "KILLED"}
+_FORBIDDEN = re.compile(r"[^\w\-. /:]")
+_LONGEST, _AT_ONCE = 500, 100
+"""Characters of a parameter, and how many it takes at a time."""
+
+
+class MLflow(Tracker):
+    """A run of an experiment that is called as the project."""
+
+    def __init__(self, tracked: Tracked) -> None:
+        place = os.environ.get("MLFLOW_TRACKING_URI") or (Path.cwd() / "mlruns").as_uri()
+        if place.startswith("file:"):  # which its small package can, and is asked for here
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        from mlflow.entities import Metric, Param  # noqa: PLC0415
+        from mlflow.tracking import MlflowClient  # noqa: PLC0415
+
+        self._metric, self._client = Metric, MlflowClient(place)
+        self.id = tracked.id
+        if self.id:
+            self._client.set_terminated(self.id, _STATUS[""])
+            return
+        known = self._client.get_experiment_by_name(tracked.project)
+        experiment = (
+            known.experiment_id if known else self._client.create_experiment(tracked.project)
+        )
+        self.id = self._client.create_run(experiment, run_name=tracked.name).info.run_id
+        params = [Param(_name(k), str(v)[:_LONGEST]) for k, v in tracked.settings.items()]
+        for at in range(0, len(params), _AT_ONCE):
+            self._client.log_batch(self.id, params=params[at : at + _AT_ONCE])
+
+    def on_progress(self, step: int, values: Mapping[str, float]) -> None:
+        """Log a row."""
+        now = time.time_ns() // 1_000_000
+        metrics = [self._metric(_name(name), value, now, step) for name, value in values.items()]
+        for at in range(0, len(metrics), _AT_ONCE):
+            self._client.log_batch(self.id, metrics=metrics[at : at + _AT_ONCE])
+
+    def on_histogram(self, step: int, name: str, counts: Mapping[tuple[float, float], int]) -> None:
+        """Keep the newest as a file: MLflow has no histograms."""
+        classes = [{"from": a, "to": b, "count": count} for (a, b), count in counts.items()]
+        content = {"step": step, "classes": classes}
+        self._client.log_dict(self.id, content, f"histograms/{_name(name).replace('/', '_')}.json")
+
+    def on_artifact(self, path: Path) -> None:
+        """Add it to the run's artefacts."""
+        self._client.log_artifact(self.id, str(path))
+
+    def close(self, outcome: str) -> None:
+        """Say how it ended."""
+        self._client.set_terminated(self.id, _STATUS.get(outcome, "FAILED"))
+
+
+def _name(name: str) -> str:
+    return _FORBIDDEN.sub("_", name)

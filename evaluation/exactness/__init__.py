@@ -1,0 +1,1 @@
+"""How many asynchronous runs, disturbed at random, are replayed bit for bit."""

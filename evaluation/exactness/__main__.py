@@ -1,0 +1,184 @@
+"""``python -m evaluation.exactness``: disturbs asynchronous runs at random, and replays each.
+
+While a run goes, members of it are killed (SIGKILL) and its number of actors is changed. Then
+``artos replay --verify`` says whether every version comes out bit for bit. A run is of PPO with
+``max_lag=1``, IMPALA, DQN or SAC, in turn. Exit status 1 if one is not replayed exactly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import psutil
+
+from artos.errors import ArtosError
+from artos.runs import tape
+from deploy.local.local_runs import LocalRuns
+from triggers import journal
+
+_DEADLINE_SECONDS = 900.0
+_TURN_SECONDS = 0.1
+
+
+class Case(NamedTuple):
+    """An algorithm, and how long it trains."""
+
+    arguments: tuple[str, ...]
+    steps: int
+
+
+CASES = {
+    "ppo": Case(("ppo", "--env", "CartPole-v1", "--set", "max_lag=1", "--set", "steps=32"), 8_000),
+    "impala": Case(("impala", "--env", "CartPole-v1"), 8_000),
+    "dqn": Case(("dqn", "--env", "CartPole-v1", "--set", "after=500"), 3_000),
+    "sac": Case(("sac", "--env", "Pendulum-v1", "--set", "after=300", "--set", "batch=64"), 1_000),
+}
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """One run: how it was disturbed, what it recorded, and how its replay went."""
+
+    run: str
+    outcome: str
+    kills: int
+    scalings: int
+    seconds: float
+    versions: int
+    equal: bool
+    recorded: int
+    """Bytes that a replay needs: tapes, and what the journal has beside its other uses."""
+    why: str = ""
+
+
+def trial(case: Case, folder: Path, seed: int, pause: float) -> Trial:
+    """Train, disturb, replay; ``pause`` is the mean time between two disturbances (s)."""
+    chance = random.Random(seed)
+    actors = str(chance.randint(2, 3))
+    words = (*case.arguments, "--actors", f"1..{actors}", "--total-steps", str(case.steps))
+    log = folder.with_suffix(".log")
+    with log.open("wb") as out:
+        began = time.monotonic()
+        process = psutil.Popen(
+            [sys.executable, "-P", "-m", "artos", "run", *words, "--seed", str(seed), "--run-dir",
+             str(folder), "--json"],
+            stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        kills, scalings = _disturb(process, folder, chance, int(actors), pause)
+        seconds = time.monotonic() - began
+    outcome = "done" if process.returncode == 0 else f"status {process.returncode}"
+    told = _replayed(folder)
+    why = str(told.get("first_difference") or told.get("ended") or told.get("error") or "")
+    return Trial(
+        folder.name, outcome, kills, scalings, seconds, told.get("versions", 0),
+        told.get("equal") is True and not told.get("ended"), _recorded(folder), why,
+    )  # fmt: skip
+
+
+def _disturb(
+    process: psutil.Popen, run: Path, chance: random.Random, actors: int, pause: float
+) -> tuple[int, int]:
+    kills = scalings = 0
+    deadline, due = time.monotonic() + _DEADLINE_SECONDS, 0.0
+    while process.poll() is None and time.monotonic() < deadline:
+        time.sleep(_TURN_SECONDS)
+        if not tape.tapes(run, "learner"):
+            continue  # it has not begun
+        due = due or time.monotonic() + chance.expovariate(1 / pause)
+        if time.monotonic() < due:
+            continue
+        due = time.monotonic() + chance.expovariate(1 / pause)
+        try:
+            if chance.random() < 1 / 3:
+                with LocalRuns(run.parent) as runs:
+                    runs.scale(run.name, chance.randint(1, actors))
+                scalings += 1
+            else:
+                chance.choice(process.children()).kill()
+                kills += 1
+        except (ArtosError, psutil.Error, IndexError, OSError):
+            continue  # it has just ended
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+    return kills, scalings
+
+
+def _replayed(run: Path) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "artos", "replay", str(run), "--verify", "--json", "--trust"],
+        capture_output=True, text=True, check=False, timeout=_DEADLINE_SECONDS,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        found: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        return {"error": done.stderr[-500:]}
+    return found
+
+
+def _recorded(run: Path) -> int:
+    tapes = sum(each.stat().st_size for each in tape.tapes(run, "learner"))
+    added, encode = 0, msgspec.json.encode
+    if not tapes:
+        return 0
+    for line in journal.read(run / "journal.jsonl"):
+        of_replay = {name: line[name] for name in ("asked", "rows", "incarnation") if name in line}
+        added += len(encode(of_replay)) - 1 if of_replay else 0
+    return tapes + added
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Make the trials, print a line for each and what they come to."""
+    parser = argparse.ArgumentParser(prog="python -m evaluation.exactness", description=__doc__)
+    parser.add_argument("--runs", type=int, default=100, metavar="N", help="default: 100")
+    parser.add_argument("--algorithms", default=",".join(CASES), metavar="NAMES")
+    parser.add_argument("--pause", type=float, default=3.0, metavar="SECONDS",
+                        help="mean time between two disturbances; default: 3")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=1, metavar="N")
+    parser.add_argument("--folder", type=Path, help="where the runs are kept; default: nowhere")
+    options = parser.parse_args(arguments)
+    names = options.algorithms.split(",")
+    trials: list[Trial] = []
+    with tempfile.TemporaryDirectory(prefix="artos-exactness-") as made:
+        folder = options.folder or Path(made)
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(options.runs):
+            name, seed = names[number % len(names)], options.seed + number
+            found = trial(CASES[name], folder / f"{name}-{seed}", seed, options.pause)
+            trials.append(found)
+            _say(f"{_line(found)}")
+    equal = sum(each.equal for each in trials)
+    bytes_a_minute = sum(t.recorded for t in trials) / sum(t.seconds for t in trials) * 60
+    _say(
+        f"{equal} of {len(trials)} runs were replayed exactly: "
+        f"{sum(t.versions for t in trials):,} versions, {sum(t.kills for t in trials)} kills, "
+        f"{sum(t.scalings for t in trials)} scalings; {bytes_a_minute:,.0f} bytes a minute"
+    )
+    return 0 if equal == len(trials) else 1
+
+
+def _line(found: Trial) -> str:
+    word = "exact" if found.equal else "NOT EXACT"
+    return (
+        f"{found.run}: {word}, {found.versions:,} versions, {found.kills} kills, "
+        f"{found.scalings} scalings, {found.outcome} in {found.seconds:.0f} s {found.why}"
+    )
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""A flight of stairs that an actor climbs as it is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+
+class Stairs(gym.Env[Any, Any]):
+    """Each step up pays 1, waiting nothing; the way down, or the ninth step, is the end."""
+
+    observation_space = spaces.Box(0, 9, (1,), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.at = 0
+        return self._seen(), {}
+
+    def _seen(self) -> Any:
+        return np.array([self.at], np.float32)
+
+    def step(self, action: Any) -> Any:
+        self.at += int(action == 1)
+        return self._seen(), float(action == 1), action == 0 or self.at == 9, False, {}
+
+
+class Uncloned(Stairs):
+    def __init__(self) -> None:
+        self.held = (each for each in ())
+
+
+def stairs() -> Stairs:
+    return Stairs()
+
+
+def uncloned() -> Uncloned:
+    return Uncloned()

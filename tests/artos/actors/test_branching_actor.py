@@ -1,0 +1,121 @@
+"""The environments of a group continue one state, and another one once enough of them get there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from artos.actors.branches import BranchingActor
+from artos.actors.context import ActorContext
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.layout import BlockSpec
+from artos.buffer.shm_folder import ShmFolder
+from artos.errors import Refused
+from artos.protocol.invocations import Invoke
+from artos.system.snapshot import pickled, put_back, taken_whole, unpickled
+
+DOWN, UP, WAIT = range(3)
+GROUP, ROWS = 4, 2
+
+
+class Told:
+    """Acts as it is told."""
+
+    kept = ("told",)
+    told: tuple[int, ...] = ()
+
+    def bind(self, flat: Any) -> None:
+        """There is nothing to bind."""
+
+    def act(self, obs: Any, info: Any) -> Any:
+        zeros = np.zeros(2 * GROUP, np.float32)
+        return {"actions": np.array(self.told * 2), "log_probs": zeros, "values": zeros}
+
+    def values(self, obs: Any, info: Any) -> Any:
+        return np.zeros(2 * GROUP, np.float32)
+
+
+class Led(BranchingActor):
+    """Does what it is told, the same in both of its groups."""
+
+    def make_policy(self, module: Any, seed: int) -> Any:
+        return Told()
+
+    def round(self, *told: int) -> list[int]:
+        """A round in which each does that at every step; where they stand then."""
+        self._policy.told = told  # type: ignore[attr-defined]
+        self.branch(0, ROWS, Invoke(1, "actors.branch", "branch"))
+        heights = [int(self.present(env)[0]["observations"][0]) for env in range(2 * GROUP)]
+        assert heights[:GROUP] == heights[GROUP:]
+        return heights[:GROUP]
+
+
+@pytest.fixture
+def actor() -> Iterator[Led]:
+    actor = Led("stairs_env:stairs", groups=2, group=GROUP, often=0.5, patience=3)
+    keys = tuple(actor.data_keys())
+    shm = ShmFolder.create("branching")
+    try:
+        spec = BlockSpec(0, keys, ROWS, 2 * GROUP, (), "wait")
+        plan: Any = SimpleNamespace(seed=0, actors=1)
+        actor.setup(ActorContext(plan, 0, 0, ActorBlock.create(shm.path / "block", spec), 0))
+        actor.bind(np.zeros(1, np.float32), 0)
+        yield actor
+        actor.close()
+    finally:
+        shm.remove()
+
+
+def test_all_but_the_first_go_on_from_the_best_once_enough_got_further(actor: Led) -> None:
+    assert actor.round(WAIT, UP, UP, WAIT) == [0, 2, 2, 0]
+    assert actor.round(WAIT, WAIT, WAIT, WAIT) == [0, 2, 2, 2]
+    assert actor.round(WAIT, DOWN, DOWN, UP) == [0, 2, 2, 4], "an end is a return to that state"
+    # One of five attempts is not enough; it goes on where it is.
+    assert actor.round(WAIT, WAIT, WAIT, WAIT) == [0, 2, 2, 4]
+    assert actor.round(UP, UP, WAIT, WAIT) == [2, 6, 4, 4], "now it was one of one"
+
+
+def test_what_nobody_gets_beyond_is_given_up(actor: Led) -> None:
+    actor.round(WAIT, UP, UP, UP)
+    for _ in range(3):
+        assert actor.round(WAIT, DOWN, DOWN, DOWN) == [0, 2, 2, 2]
+    assert actor.round(WAIT, DOWN, DOWN, DOWN) == [0, 0, 0, 0]
+
+
+def test_beyond_the_end_is_the_beginning(actor: Led) -> None:
+    for height in (2, 4, 6, 8):
+        assert actor.round(WAIT, UP, UP, UP) == [0, height, height, height]
+    assert actor.round(WAIT, UP, WAIT, WAIT)[1] >= 8, "the ninth step is the end"
+    assert actor.round(WAIT, UP, UP, UP) == [0, 2, 2, 2]
+
+
+def test_only_whole_episodes_are_reported(actor: Led) -> None:
+    actor.round(UP, UP, UP, UP)
+    actor.round(DOWN, DOWN, DOWN, DOWN)
+    assert actor.episodes() == ((2.0, 2.0, 0.0, 0.0), (3, 3, 1, 1))
+
+
+def test_it_goes_on_from_a_snapshot(actor: Led) -> None:
+    actor.round(WAIT, UP, UP, UP)
+    saved = pickled(taken_whole(actor))
+    expected = [actor.round(WAIT, DOWN, UP, WAIT), actor.round(UP, DOWN, DOWN, DOWN)]
+    actor.round(UP, UP, UP, UP)
+    put_back(actor, unpickled(saved))
+    assert [actor.round(WAIT, DOWN, UP, WAIT), actor.round(UP, DOWN, DOWN, DOWN)] == expected
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    actor = BranchingActor(
+        "stairs_env:uncloned", groups=2, group=1, often=0.0, patience=0, final_observations=True
+    )
+    with pytest.raises(Refused) as refused:
+        actor.data_keys()
+    text = "\n".join(refused.value.faults)
+    for part in ("groups of 2 or more", "often=0.0", "patience=0", "from replay", "clone_state()"):
+        assert part in text
+    with pytest.raises(Refused, match="vector environment"):
+        BranchingActor("vector:CartPole-v1").data_keys()

@@ -1,0 +1,107 @@
+"""A policy looks ahead: episodes are continued while it decides, and nothing is changed by that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from artos import DataKey
+from artos.actors.context import ActorContext
+from artos.actors.rollout import RolloutActor
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.layout import BlockSpec
+from artos.buffer.shm_folder import ShmFolder
+from artos.errors import NotBranched
+from artos.protocol.invocations import Invoke
+
+ENVS, ROWS = 2, 60
+
+
+class Random(nn.Module):
+    """Acts at random, by torch's streams, and counts its steps since an episode began."""
+
+    outputs = ("log_probs",)
+    state = (DataKey("count"),)
+
+    def __init__(self, spec: Any) -> None:
+        super().__init__()
+        self.layer = nn.Linear(1, 1)
+
+    def act(self, obs: dict[str, torch.Tensor], info: Any) -> dict[str, torch.Tensor]:
+        self.look_ahead(info)
+        seen = obs["observations"]
+        actions = torch.randint(2, (len(seen),))
+        return {"actions": actions, "log_probs": seen.sum(1), "count": info.state["count"] + 1}
+
+    def look_ahead(self, info: Any) -> None:
+        """Does not."""
+
+
+class Looking(Random):
+    found: list[Any] = []  # noqa: RUF012
+
+    def look_ahead(self, info: Any) -> None:
+        if info.branch is not None:
+            self.found.append(info.branch(3, env=1))
+
+
+class Deep(Random):
+    def look_ahead(self, info: Any) -> None:
+        if info.branch is not None:
+            info.branch(2, first=(0,))
+
+
+def sampled(policy: type[Random], folder: Path, env: str = "CartPole-v1") -> dict[str, Any]:
+    """Rows of an actor, and the returns that it reports."""
+    actor = RolloutActor(env, policy, ENVS)
+    keys = tuple(actor.data_keys())
+    shm = ShmFolder.create(folder.name)
+    try:
+        block = ActorBlock.create(shm.path / "block", BlockSpec(0, keys, ROWS, ENVS, (), "wait"))
+        plan: Any = SimpleNamespace(seed=0, actors=1)
+        actor.setup(ActorContext(plan, 0, 0, block, 0))
+        actor.bind(np.zeros(2, np.float32), 0)
+        actor.sample(0, ROWS, Invoke(1, "actors.sample", "sample"))
+        found: dict[str, Any] = {name: array.tolist() for name, array in block.arrays.items()}
+        found["episodes"] = actor.episodes()
+        actor.close()
+    finally:
+        shm.remove()
+    return found
+
+
+def test_what_is_sampled_is_the_same_with_and_without(tmp_path: Path) -> None:
+    Looking.found.clear()
+    assert sampled(Looking, tmp_path / "a") == sampled(Random, tmp_path / "b")
+    assert len(Looking.found) == ROWS
+    assert all(
+        played.ended and played.total == played.steps > 0 for k in Looking.found for played in k
+    )
+    assert sum(len({played.steps for played in k}) > 1 for k in Looking.found) > ROWS // 2
+
+
+def test_an_action_may_be_tried_first(tmp_path: Path) -> None:
+    class Climbing(Random):
+        def act(self, obs: dict[str, torch.Tensor], info: Any) -> dict[str, torch.Tensor]:
+            found = super().act(obs, info)
+            if info.branch is not None:
+                tried = info.branch(3, steps=1, first=(0, 1, 2))
+                found["actions"][0] = int(np.argmax([each.total for each in tried]))
+            return found
+
+    rows = sampled(Climbing, tmp_path, "stairs_env:stairs")
+    assert {row[0] for row in rows["actions"]} == {1}
+    assert {row[0] for row in rows["rewards"]} == {1.0}
+
+
+def test_why_it_cannot_be_is_said(tmp_path: Path) -> None:
+    with pytest.raises(NotBranched, match="1 first actions are given for 2"):
+        sampled(Deep, tmp_path / "a")
+    with pytest.raises(NotBranched, match=r"clone_state\(\)"):
+        sampled(Looking, tmp_path / "b", "stairs_env:uncloned")

@@ -1,0 +1,135 @@
+"""The episode of a live actor is continued beside it: alike at first, then each on its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+from helpers import PATIENCE
+from stage import ROUND, Stage, rows_here
+
+from artos.protocol.invocations import Branch, Branched, Invoke, encode
+from artos.runtime.branching import Found
+from artos.runtime.serving import actor_role
+from artos.specs.members import ACTORS, Member
+from artos.system.pidfd import PidFd
+
+ACTOR = Member(ACTORS, 0)
+
+
+def branched(stage: Stage, order: Branch) -> Branched:
+    """Have the actor begin to carry out an order."""
+    stage.node.board.down(ACTOR).put(encode(order))
+    answer = stage.hear(ACTOR)
+    assert isinstance(answer, Branched), answer
+    return answer
+
+
+def found(order: Branch, answer: Branched) -> list[Found]:
+    """What came of it, once its processes have ended."""
+    assert not answer.fault
+    try:
+        with PidFd(answer.pid) as stem:
+            assert stem.wait(PATIENCE)
+    except ProcessLookupError:
+        pass
+    lines = Path(order.file).read_bytes().splitlines()
+    return sorted((msgspec.json.decode(line, type=Found) for line in lines), key=lambda f: f.number)
+
+
+@pytest.mark.processes
+def test_continuations_begin_alike_and_leave_the_rows_of_the_actor_as_they_were(
+    tmp_path: Path,
+) -> None:
+    with Stage("CartPole-v1", tmp_path) as stage:
+        child = stage.start_plain(0)
+        stage.ready(ACTOR)
+        stage.sample(0, ROUND)
+        stage.done(0)
+        order = Branch(str(tmp_path / "lines"), 6, env=1, cpus=tuple(os.sched_getaffinity(0)))
+        answer = branched(stage, order)
+        stage.sample(0, 2 * ROUND)  # while they go on
+        stage.done(0)
+        children = found(order, answer)
+        later = msgspec.structs.replace(order, file=f"{order.file}2")
+        again = found(later, branched(stage, later))
+        stage.sample(0, 3 * ROUND)
+        stage.done(0)
+        below = psutil.Process(child.pid).children()
+        rows = stage.written(0)
+        stage.stop(0)
+        child.end(PATIENCE)
+    assert rows == rows_here("CartPole-v1", 0, rounds=3)
+    assert answer.way == "fork"
+    assert answer.row == ROUND
+    assert answer.version == 1
+    assert {each.digest for each in children} == {answer.digest}
+    assert len({each.seed for each in children}) == 6
+    assert len({each.steps for each in children}) > 1, "each has streams of its own"
+    assert all(each.ended and each.total == each.steps and not each.fault for each in children)
+    assert {each.digest for each in again} != {answer.digest}, "the actor was elsewhere by then"
+    assert below == []
+
+
+def test_playing_on_is_what_sampling_would_have_done(tmp_path: Path) -> None:
+    found = []
+    for samples in (True, False):
+        with Stage("CartPole-v1", tmp_path) as stage:
+            role, _ = actor_role(stage.plan, stage.site(0), stage.node.model)
+            role.run(Invoke(1, "actors.sample", "sample", stop=1))
+            if samples:
+                done = role.run(Invoke(2, "actors.sample", "sample", stop=ROUND))
+                first = stage.node.blocks[0].arrays["terminations"][:ROUND, 0].argmax()
+                assert first > 1
+                found.append((1.0 + first, int(first)))
+                assert first + 1.0 in done.returns
+            else:
+                played = role._actor.play_on(0)
+                assert played.ended
+                found.append((played.total + 1, played.steps))
+            role.close()
+    assert found[0] == found[1]
+
+
+@pytest.mark.processes
+@pytest.mark.usefixtures("atari")
+def test_what_a_copy_would_lack_is_said(tmp_path: Path) -> None:
+    with Stage("PongNoFrameskip-v4", tmp_path) as stage:
+        stage.start_plain(0)
+        stage.ready(ACTOR)
+        stage.sample(0, 1)
+        stage.done(0)
+        answer = branched(stage, Branch(str(tmp_path / "lines"), 2))
+        stage.sample(0, 2)
+        stage.done(0)
+    assert "threads that a copy would not have" in answer.fault
+    assert not answer.pid
+
+
+@pytest.mark.processes
+def test_an_actor_that_has_no_weights_yet_says_so(tmp_path: Path) -> None:
+    with Stage("CartPole-v1", tmp_path) as stage:
+        stage.start_plain(0)
+        stage.ready(ACTOR)
+        answer = branched(stage, Branch(str(tmp_path / "lines"), 2))
+        stage.sample(0, ROUND)
+        stage.done(0)
+    assert "no weights yet" in answer.fault
+
+
+@pytest.mark.processes
+def test_what_user_code_raises_in_a_continuation_is_told(tmp_path: Path) -> None:
+    with Stage("toys_to_prepare:tiring", tmp_path) as stage:
+        stage.start_plain(0)
+        stage.ready(ACTOR)
+        stage.sample(0, 1)
+        stage.done(0)
+        order = Branch(str(tmp_path / "lines"), 3, cpus=(0,))
+        children = found(order, branched(stage, order))
+        stage.sample(0, 2)
+        stage.done(0)
+    assert [each.number for each in children] == [0, 1, 2]
+    assert all("too tired" in each.fault for each in children)

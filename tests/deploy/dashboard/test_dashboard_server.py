@@ -1,0 +1,355 @@
+"""The dashboard as scripts and browsers ask it: a real server, real runs, and what is no run."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from email.message import Message
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
+
+import pytest
+from helpers import ROOT
+
+from artos.errors import Refused
+from deploy.cli.__main__ import main
+from deploy.dashboard.answers import Answers
+from deploy.dashboard.server import TOKEN, serve
+from deploy.dashboard.sources import Folders
+from head.records.run_folder import RunFolder
+
+HOSTILE = "<img src=x onerror=alert(1)>&\u202e"
+SECONDS = 60.0
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: Message
+    body: bytes
+
+
+class Asked:
+    """A dashboard that is asked."""
+
+    def __init__(self, address: str) -> None:
+        parts = urlsplit(address)
+        self.host, self.port, self.token = parts.hostname, parts.port, parts.query[6:]
+
+    def raw(self, path: str, **headers: str) -> Answer:
+        with self.answering(path, **headers) as answer:
+            return Answer(answer.status, answer.headers, answer.read())
+
+    @contextmanager
+    def answering(self, path: str, **headers: str) -> Iterator[http.client.HTTPResponse]:
+        connection = http.client.HTTPConnection(str(self.host), self.port, timeout=SECONDS)
+        with closing(connection):
+            connection.request("GET", path, headers=headers)
+            with connection.getresponse() as answer:
+                yield answer
+
+    def get(self, path: str, status: int = 200) -> Any:
+        answer = self.raw(f"/api/{path}")
+        found = json.loads(answer.body)
+        assert answer.status == status, found
+        return found
+
+
+@contextmanager
+def dashboard(*arguments: str, **environment: str) -> Iterator[Asked]:
+    """The command as scripts start it; told to stop, it ends as one that has done its work."""
+    command = (sys.executable, "-m", "deploy.cli", "dashboard", "--port", "0", "--json")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    with subprocess.Popen((*command, *arguments), stdout=subprocess.PIPE, env=env) as process:
+        try:
+            assert process.stdout is not None
+            yield Asked(json.loads(process.stdout.readline())["address"])
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SECONDS) == 0
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that is over, one that was killed, and one that had another seed and more luck."""
+    root = tmp_path_factory.mktemp("runs")
+    words = ("run", "ppo", "--inline", "--total-steps", "1024", "--json")
+    assert main([*words, "--run-dir", str(root / "seed1")]) == 0
+    for other in ("seed2", "killed"):
+        shutil.copytree(root / "seed1", root / other)
+    (root / "killed" / "summary.json").unlink()
+    header, *episodes = (root / "seed1" / "episodes.csv").read_text().splitlines()
+    better = (f"{step},{2 * float(value)},{size}" for step, value, size in map(_cells, episodes))
+    (root / "seed2" / "episodes.csv").write_text("\n".join([header, *better, ""]))
+    return root
+
+
+def _cells(line: str) -> list[str]:
+    return line.split(",")
+
+
+@pytest.fixture(scope="module")
+def asked(runs: Path) -> Iterator[Asked]:
+    with dashboard("--runs", str(runs)) as found:
+        yield found
+
+
+def test_runs_are_listed_whatever_became_of_them(asked: Asked) -> None:
+    found = {run["name"]: run["outcome"] for run in asked.get("runs")["runs"]}
+    assert found == {"seed1": "done", "seed2": "done", "killed": "failed"}
+    about = asked.get("runs/killed")
+    assert "was killed" in about["why"]
+    assert about["config"]["settings"]["env"] == "CartPole-v1"
+    assert about["journal"]["to"] > about["journal"]["from"] >= 0
+    assert asked.get("runs/nothing", 404) == {"error": ["there is no run 'nothing' here"]}
+
+
+@pytest.mark.parametrize("run", ["seed1", "killed"])
+def test_each_view_is_an_answer(asked: Asked, run: str) -> None:
+    timeline = asked.get(f"runs/{run}/timeline")
+    assert timeline["exact"]
+    assert {"learner", "actor 0"} <= {span["member"] for span in timeline["spans"]}
+    middle = (timeline["begin"] + timeline["end"]) / 2
+    part = asked.get(f"runs/{run}/timeline?from={middle}&to={middle + 0.01}")
+    assert 0 < len(part["spans"]) < len(timeline["spans"])
+    steps = asked.get(f"runs/{run}/path?actor=0&row=5")["steps"]
+    assert [step["what"] for step in steps] == ["round", "firing", "update"]
+    assert asked.get(f"runs/{run}/path?version=1")["steps"][1]["member"] == "learner"
+    assert set(asked.get(f"runs/{run}/lags")["counts"]) == {"0"}
+    wiring = asked.get(f"runs/{run}/wiring")
+    assert {node["name"] for node in wiring["nodes"]} == {
+        "actors", "learner", "rows", "learner/model_param",
+    }  # fmt: skip
+    fired = {(edge["from"], edge["to"], edge["target"]) for edge in wiring["edges"]}
+    assert fired == {
+        ("rows", "learner", "learner.update"), ("learner/model_param", "actors", "actors.sample"),
+        ("actors", "rows", ""), ("learner", "learner/model_param", ""),
+    }  # fmt: skip
+    logs = asked.get(f"runs/{run}/logs")
+    assert "run" in logs["logs"]
+    assert asked.get(f"runs/{run}/logs?log=run&offset=3")["text"] == logs["text"][3:]
+
+
+def test_curves_of_runs_that_differ_by_their_seed_have_a_spread(asked: Asked) -> None:
+    found = asked.get("curves?runs=seed1,seed2")
+    assert [curve["name"] for curve in found["curves"]] == ["seed1", "seed2"]
+    (group,) = found["groups"]
+    assert (group["name"], group["runs"]) == ("ppo on CartPole-v1", 2)
+    for low, mean, high in zip(group["low"], group["mean"], group["high"], strict=True):
+        assert low <= mean <= high
+    assert any(low < high for low, high in zip(group["low"], group["high"], strict=True))
+    other = asked.get("curves?runs=seed1&what=steps_per_second&across=seconds")
+    assert other["curves"][0]["x"] == sorted(other["curves"][0]["x"])
+    assert "metrics/loss" in other["columns"] or len(other["columns"]) > 10
+    assert "not 'time'" in asked.get("curves?across=time", 422)["error"][0]
+
+
+def test_the_bill_and_the_cluster_are_those_of_the_commands(asked: Asked, runs: Path) -> None:
+    bill = asked.get("bill")
+    assert bill["total"]["usage"]["cpu_seconds_held"] == pytest.approx(
+        sum(run["usage"]["cpu_seconds_held"] for run in bill["runs"])
+    )
+    cluster = asked.get("cluster")
+    assert len(cluster["nodes"]) == 1
+    assert {"resources", "holders", "queue"} <= cluster["pool"].keys()
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("runs/seed1/timeline?from=x", "must be a number"),
+        ("runs/seed1/timeline?from=2&to=1", "must not come after"),
+        ("runs/seed1/timeline?from=nan", "must be a number"),
+        ("runs/seed1/path?actor=0", "row= must be a number"),
+        ("runs/seed1/path?version=1e99", "no update"),
+        ("runs/seed1/path?actor=inf&row=1", "must be a number"),
+        ("runs/seed1/logs?log=nothing", "no log 'nothing'"),
+        ("runs/seed1/logs?log=../../config", "no log"),
+        ("runs/seed1/logs?offset=x", "must be a number"),
+    ],
+)
+def test_a_wrong_question_is_told_why(asked: Asked, path: str, said: str) -> None:
+    assert said in asked.get(path, 422)["error"][0]
+
+
+@pytest.mark.parametrize("name", ["..", "%2e%2e", "..%2fruns%2fseed1", "%2fetc", "", "a%00b"])
+def test_a_name_leads_nowhere_else(asked: Asked, name: str) -> None:
+    assert asked.raw(f"/api/runs/{name}/timeline").status in (404, 422)
+
+
+def test_what_happens_is_told_as_it_does(asked: Asked) -> None:
+    with asked.answering("/api/events?run=seed1") as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        told = json.loads(answer.readline().removeprefix(b"data: "))
+    assert (told["name"], told["over"]) == ("seed1", True)
+    assert asked.raw("/api/events?run=nothing").status == 404
+
+
+def test_the_page_runs_nothing_but_its_own_module(asked: Asked) -> None:
+    answer = asked.raw("/")
+    assert answer.status == 200
+    assert "'unsafe" not in answer.headers["content-security-policy"]
+    page = answer.body.decode()
+    for name in ("style.css", "dashboard.js"):
+        assert f"page/{name}" in page
+        assert asked.raw(f"/page/{name}").status == 200
+    module = (ROOT / "deploy" / "dashboard" / "page" / "dashboard.js").read_text()
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
+        assert word not in module, "names of runs and logs would become markup"
+    assert asked.raw("/page/../app.py").status == 404
+
+
+def test_only_this_machine_is_answered_without_a_token(asked: Asked) -> None:
+    assert asked.raw("/api/runs", Host="evil.example").status == 400
+    assert asked.raw("/api/runs", Host=f"localhost:{asked.port}").status == 200
+
+
+def test_beyond_this_machine_a_token_is_needed(runs: Path) -> None:
+    with dashboard("--runs", str(runs), "--host", "0.0.0.0") as asked:
+        assert len(asked.token) >= 32
+        for path in ("/", "/api/runs", "/api/events", "/page/dashboard.js"):
+            refused = asked.raw(path)
+            assert refused.status == 401
+            assert b"has the token" in refused.body
+        assert asked.raw("/api/runs?token=guessed").status == 401
+        assert asked.raw("/api/runs", Authorization=f"Bearer {asked.token}").status == 200
+        let_in = asked.raw(f"/?token={asked.token}")
+        assert let_in.status == 307
+        assert "token" not in let_in.headers["location"]
+        cookie = let_in.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "samesite=strict" in cookie.lower()
+        assert asked.raw("/api/runs", Cookie=cookie.partition(";")[0]).status == 200
+
+
+def test_a_token_of_ones_own_is_no_short_one(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN, "guess me")
+    with pytest.raises(Refused, match="16 characters"):
+        serve(Answers(Folders(runs)), "0.0.0.0", 0, str)
+
+
+def test_an_address_that_is_taken_is_refused(runs: Path, asked: Asked) -> None:
+    with pytest.raises(Refused, match="Address already in use"):
+        serve(Answers(Folders(runs)), "127.0.0.1", asked.port or 0, str)
+    with pytest.raises(Refused, match=r"cannot listen on no\.such\.host\.invalid"):
+        serve(Answers(Folders(runs)), "no.such.host.invalid", 0, str)
+
+
+def test_named_runs_are_shown_and_no_others(runs: Path, tmp_path: Path) -> None:
+    link = tmp_path / "a link"
+    link.symlink_to(runs / "seed1")
+    with dashboard(str(link), str(runs / "killed")) as asked:
+        assert {run["name"] for run in asked.get("runs")["runs"]} == {"a link", "killed"}
+        assert asked.get(f"runs/{quote('a link')}/timeline")["spans"]
+        assert asked.get("runs/seed1", 404)
+    with pytest.raises(Refused, match="one name"):
+        Folders(tmp_path, [runs / "seed1", runs / ".." / runs.name / "seed1"])
+
+
+def test_whatever_a_folder_holds_is_answered_in_words(runs: Path, tmp_path: Path) -> None:
+    """Damaged, foreign, hostile: nothing of it is executed, or read where it leads elsewhere."""
+    root = tmp_path / "runs"
+    shutil.copytree(runs / "seed1", root / HOSTILE)
+    shutil.copytree(runs / "seed1", root / "damaged")
+    (root / "damaged" / "journal.jsonl").write_bytes(b"\xff" * 500 + b"\n")
+    (root / "damaged" / "summary.json").write_text("{")
+    (root / "damaged" / "episodes.csv").write_text("step,return,length\nx,y,z\n")
+    shutil.copytree(runs / "seed1", root / "fifo")
+    (root / "fifo" / "journal.jsonl").unlink()
+    os.mkfifo(root / "fifo" / "journal.jsonl")
+    RunFolder.create(root / "begun", {}).close()
+    secret = tmp_path / "secret.log"
+    secret.write_text("secret")
+    (root / "damaged" / "logs" / "out.log").symlink_to(secret)
+    (root / HOSTILE / "logs" / "run.log").write_text(HOSTILE)
+    with dashboard("--runs", str(root)) as asked:
+        found = {run["name"]: run for run in asked.get("runs")["runs"]}
+        assert set(found) == {HOSTILE, "damaged", "fifo", "begun"}
+        assert "summary.json is damaged" in found["damaged"]["why"]
+        timeline = asked.get("runs/damaged/timeline")
+        assert (timeline["spans"], timeline["damaged"]) == ([], 1)
+        assert "out" not in asked.get("runs/damaged/logs")["logs"]
+        assert "no log 'out'" in asked.get("runs/damaged/logs?log=out", 422)["error"][0]
+        assert "no regular file" in asked.get("runs/fifo/timeline", 422)["error"][0]
+        assert "no regular file" in asked.get("runs/fifo")["journal"]["damage"]
+        assert "config.json" in asked.get("runs/begun/timeline", 422)["error"][0]
+        faults = asked.get("curves")["faults"]
+        assert {"damaged", "begun"} <= faults.keys()
+        assert HOSTILE not in faults
+        assert asked.get(f"runs/{quote(HOSTILE)}/logs?log=run")["text"] == HOSTILE
+        assert asked.get("bill")["damage"].keys() == {"damaged"}
+
+
+def test_a_log_of_the_run_itself_that_leads_elsewhere_is_not_read(
+    runs: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(runs / "seed1", tmp_path / "runs" / "r")
+    (tmp_path / "secret.log").write_text("secret")
+    (tmp_path / "runs" / "r" / "logs" / "run.log").unlink(missing_ok=True)
+    (tmp_path / "runs" / "r" / "logs" / "run.log").symlink_to(tmp_path / "secret.log")
+    answers = Answers(Folders(tmp_path / "runs"))
+    for query in ({}, {"log": "run"}, {"log": "secret"}):
+        with pytest.raises(Refused, match="no log"):
+            answers.log("r", query)
+
+
+def test_a_run_that_goes_on_is_seen_to_grow(runs: Path, tmp_path: Path) -> None:
+    """Two dashboards look at it; neither keeps anything, and the run is none the wiser."""
+    shutil.copytree(runs / "seed1", tmp_path / "runs" / "r")
+    journal = tmp_path / "runs" / "r" / "journal.jsonl"
+    whole = journal.read_bytes()
+    both = [Answers(Folders(tmp_path / "runs")) for _ in range(2)]
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*")}
+    ends = []
+    for part in range(1, 5):
+        journal.write_bytes(whole[: part * len(whole) // 4])
+        shown = [each.timeline("r", {}) for each in both]
+        assert shown[0] == shown[1]
+        ends.append(shown[0].end)
+    assert ends == sorted(set(ends))
+    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*")}
+    assert {path for path in after if after[path] != before.get(path)} == {journal}
+
+
+def test_without_its_packages_it_says_which(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [each for each in sys.modules if each.startswith("deploy.dashboard.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["dashboard"]) == 2
+    assert "pip install 'artos[dashboard]'" in capsys.readouterr().err
+
+
+def test_many_who_ask_at_once_are_one_question() -> None:
+    from deploy.dashboard.recent import Recent  # noqa: PLC0415
+
+    asked, now, begun = list[int](), [0.0], threading.Barrier(8)
+    recent = Recent(1.0, lambda: now[0])
+
+    def ask() -> int:
+        asked.append(1)
+        return len(asked)
+
+    def asks() -> None:
+        begun.wait(SECONDS)
+        assert recent.get("x", ask) == 1
+
+    threads = [threading.Thread(target=asks) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert asked == [1]
+    now[0] = 1.0
+    assert recent.get("x", ask) == 2
+    assert recent.get("y", ask) == 3

@@ -1,0 +1,193 @@
+"""Which runs are one curve, and what is drawn and said of them."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from artos.errors import Refused
+from artos.protocol.usage import Usage
+from artos.protocol.views import Status
+from deploy.cli.__main__ import main
+from deploy.figures.questions import Answer, answers, curve_of
+from deploy.figures.read_run import ReadRun, by_run, by_seed
+from deploy.figures.report import report
+from deploy.figures.timeline import timeline
+from head.records.evaluations import Evaluated
+from head.records.progress_log import ProgressLog
+from head.records.run_folder import RunFolder
+from head.records.status import Summary
+
+HOSTILE = '<script>alert(1)</script>$\\frac{x$ & "\x1b[31m'
+STATUS = Status(
+    "ppo", "CartPole-v1", seconds=9.0, steps=900, updates=9, lags={"0": 30, "1": 10},
+    lag_mean=0.25, lag_max=1, shares={"learner.learn": 0.75, "learner.wait": 0.25},
+)  # fmt: skip
+
+
+def made(
+    root: Path, name: str, seed: int = 1, lr: float = 1e-3, *, scale: float = 1.0, **config: Any
+) -> ReadRun:
+    asked = {
+        "workload": "ppo", "folder": "", "seed": seed, "settings": {"lr": lr},
+        "algorithm": "ppo", "env": "CartPole-v1", "versions": {"artos": "0.2.0"}, **config,
+    }  # fmt: skip
+    with RunFolder.create(root / name, asked) as folder:
+        with ProgressLog(folder) as log:
+            log.episodes([(step, scale * step, 1) for step in range(10, 910, 10)])
+            log.write(msgspec.structs.replace(STATUS, seconds=4.5, steps=450))
+            log.write(STATUS)
+            log.evaluated([Evaluated(v, 100 * v, v, scale * v, 1.0, 5, 7.0, 0.5) for v in (1, 9)])
+        folder.write_summary(Summary(STATUS, Usage(cpu_seconds_held=12.5), seed=seed, why=""))
+        folder.journal.write_text(
+            '{"t":0.5,"ready":"actor 0","start":"fork","seconds":0.2}\n'
+            '{"t":0.8,"done":1,"by":"actor 0","version":0,"seconds":0.2,"waited":0.05}\n'
+        )
+    return ReadRun(root / name)
+
+
+def by_name(runs: list[ReadRun]) -> dict[str, Answer]:
+    return {answer.name: answer for answer in answers(by_seed(runs))}
+
+
+def test_runs_that_differ_in_their_seed_alone_are_one_curve(tmp_path: Path) -> None:
+    runs = [made(tmp_path, f"{lr}-{seed}", seed, lr) for lr in (1e-3, 3e-4) for seed in (2, 1)]
+    groups = by_seed(runs)
+    assert [group.label for group in groups] == [
+        "ppo on CartPole-v1 lr=0.001", "ppo on CartPole-v1 lr=0.0003"
+    ]  # fmt: skip
+    assert [[run.asked.seed for run in group.runs] for group in groups] == [[1, 2], [1, 2]]
+    assert [group.label for group in by_run(runs)] == [run.name for run in runs]
+
+
+def test_curves_are_compared_where_all_runs_have_them(tmp_path: Path) -> None:
+    for name, steps in (("a", range(10, 110, 10)), ("b", range(5, 60, 5))):
+        (tmp_path / name).mkdir()
+        rows = "".join(f"{step},{step},1\n" for step in steps)
+        (tmp_path / name / "episodes.csv").write_text(f"step,return,length\n{rows}")
+    curve = curve_of("both", [ReadRun(tmp_path / name) for name in "ab"])
+    assert curve is not None
+    assert (curve.at[0], curve.at[-1]) == (10.0, 55.0)
+    assert curve.values.shape == (2, len(curve.at))
+    assert np.all(np.diff(curve.values, axis=1) > 0)
+    assert curve_of("none", [ReadRun(tmp_path / "c")]) is None
+
+
+def test_seconds_are_those_of_the_progress(tmp_path: Path) -> None:
+    run = made(tmp_path, "a")
+    assert run.seconds_at(np.array([0.0, 450.0, 675.0, 900.0])).tolist() == [0.0, 4.5, 6.75, 9.0]
+
+
+def test_each_figure_answers_one_question_and_says_whose_spread_it_shows(tmp_path: Path) -> None:
+    found = by_name([made(tmp_path, f"run-{seed}", seed, scale=seed) for seed in (1, 2)])
+    assert [*found] == ["return-by-steps", "return-by-seconds", "evaluation", "lag", "time"]
+    for answer in found.values():
+        assert answer.question.endswith("?")
+        assert "2 seeds (1, 2)" in answer.caption
+        assert "from the lowest to the highest run" in answer.caption
+    alone = answers(by_run([ReadRun(tmp_path / "run-1")]))
+    assert "lowest" not in alone[0].caption
+
+
+def test_both_kinds_of_file_show_something_and_are_the_same_each_time(tmp_path: Path) -> None:
+    answer = by_name([made(tmp_path, "a"), made(tmp_path, "b", 2, scale=2.0)])["return-by-steps"]
+    files = answer.files("svg", "png")
+    assert files["svg"] == answer.files("svg")["svg"]
+    picture = imread(io.BytesIO(files["png"]))
+    assert picture.shape[:2] == (720, 1280)
+    assert len(np.unique(picture.reshape(-1, picture.shape[2]), axis=0)) > 10
+    assert b"<svg" in files["svg"]
+
+
+def test_what_has_not_begun_has_no_figures(tmp_path: Path) -> None:
+    asked = {"workload": "ppo", "settings": {}, "folder": ""}
+    RunFolder.create(tmp_path / "new", asked).close()
+    assert answers(by_seed([ReadRun(tmp_path / "new")])) == []
+    assert "nothing to draw" in report(tmp_path / "new")
+
+
+def test_hostile_text_is_drawn_as_it_is_and_moves_nothing(tmp_path: Path) -> None:
+    run = made(tmp_path, "_x$\\frac{", env=HOSTILE, algorithm=HOSTILE)
+    for answer in answers(by_seed([run])):
+        files = answer.files("svg", "png")
+        assert b"<script" not in files["svg"]
+        assert "\x1b" not in answer.caption
+
+
+def test_a_report_has_everything_in_one_file_and_executes_nothing(tmp_path: Path) -> None:
+    made(
+        tmp_path, "first", env=HOSTILE, settings={HOSTILE: HOSTILE, "lr": 1e-3},
+        env_spec={"name": HOSTILE}, origin={"command": HOSTILE},
+    )  # fmt: skip
+    page = report(tmp_path / "first")
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "\x1b" not in page
+    links = re.findall(r"""(?:src|href)="([^"]{0,30})""", page)
+    assert all(link.startswith(("data:image/", "#")) for link in links)
+    assert len(re.findall("<figure>", page)) == 6
+    assert "default-src 'none'" in page
+    for words in ("Bill", "Settings", "Environment", "Versions", "cpu_seconds_held", "12.5",
+                  "0.001", "0.2.0", "Who did what when?"):  # fmt: skip
+        assert words in page
+
+
+def test_of_a_killed_run_there_is_a_report_too(tmp_path: Path) -> None:
+    run = made(tmp_path, "first")
+    (run.folder / "summary.json").unlink()
+    (run.folder / "journal.jsonl").write_text("{damaged\n")
+    page = report(run.folder)
+    assert "killed" in page
+    assert "Who did what" not in page
+
+
+@pytest.mark.parametrize("file", ["config.json", "episodes.csv", "progress.csv"])
+def test_a_damaged_record_is_named(file: str, tmp_path: Path) -> None:
+    run = made(tmp_path, "first")
+    (run.folder / file).write_bytes(b"step,\xff\n1\xff\n")
+    with pytest.raises(Refused, match=file):
+        report(run.folder)
+
+
+def slices(*at: tuple[float, float]) -> list[dict[str, Any]]:
+    name = {"ph": "M", "tid": 1000, "ts": 0, "name": "thread_name", "args": {"name": "actor 0"}}
+    return [name] + [
+        {"ph": "X", "tid": 1000, "cat": "actors", "name": "sample", "ts": 1e6 * t, "dur": 1e6 * d}
+        for t, d in at
+    ]
+
+
+def test_slices_that_cannot_be_told_apart_are_one() -> None:
+    told = timeline(slices((0.0, 1.0), (1.001, 1.0), (50.0, 50.0)))
+    assert told.rows == {"actor 0": {"sample": [(0.0, 2.001), (50.0, 50.0)]}}
+    assert (told.begin, told.end) == (0.0, 100.0)
+
+
+def test_a_million_slices_become_few() -> None:
+    told = timeline(slices(*((t / 1e3, 4e-4) for t in range(100_000))))
+    assert len(told.rows["actor 0"]["sample"]) == 1
+
+
+def test_the_commands_write_files_and_say_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for seed in (1, 2):
+        made(tmp_path / "runs", f"run-{seed}", seed)
+    assert main(["plot", "run-1", "run-2", "run-1", "--by", "seed", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["figures"]) == 5
+    names = {each["name"] for each in told["figures"]}
+    files = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert files == {f"{n}.{kind}" for n in names for kind in ("svg", "png")} | {"captions.md"}
+    assert main(["report", "run-1"]) == 0
+    assert (tmp_path / "run-1-report.html").is_file()
+    assert main(["plot", "none"]) == 1 or "none" in capsys.readouterr().err

@@ -1,0 +1,74 @@
+"""What a replay takes from a journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from artos.errors import Refused
+from artos.protocol.invocations import Claim
+from deploy.replay.script import Fired, Round, Script, Started
+
+
+def script(tmp_path: Path, *lines: dict[str, Any]) -> Script:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    return Script.of(path)
+
+
+def test_rounds_and_restarts_of_each_actor_in_order(tmp_path: Path) -> None:
+    found = script(
+        tmp_path,
+        {"t": 0.1, "ready": "actor 1", "start": "fork", "incarnation": 1},
+        {"t": 0.1, "ready": "learner", "start": "fork"},
+        {"t": 0.2, "firing": 1, "trigger": "actors.sample", "version": 0},
+        {"t": 0.3, "done": 1, "by": "actor 1", "version": 0, "asked": [8, 1, 0], "rows": 5},
+        {"firing": 2, "trigger": "learner.update", "claims": [[1, 0, 8], [0, 0, 8, 2]]},
+        {"died": "actor 1", "step": 8, "why": "killed"},
+        {"again": 1, "by": "actor 1", "version": 0, "asked": [16, 1, 4, 0.25], "rows": 6},
+        {"ready": "actor 1", "start": "fork", "incarnation": 3},
+        {"done": 3, "by": "actor 1", "version": 1, "asked": [0, 1, 8]},
+        {"done": 2, "by": "learner", "version": 1},
+    )  # fmt: skip
+    assert [*found.actors[1]] == [
+        Started(1),
+        Round(1, 8, True, 0, 0, None, 0, 5),
+        Round(1, 16, True, 0, 4, 0.25, 0, 6),
+        Started(3),
+        Round(3, 0, True, 1, 8, None, 0, None),
+    ]
+    assert found.firings[2] == Fired("learner.update", (Claim(1, 0, 8), Claim(0, 0, 8, 2)))
+    assert [*found.bound()] == [0, 0, 1]
+    assert found.asked
+
+
+def test_the_first_round_of_a_process_binds_even_if_it_need_not(tmp_path: Path) -> None:
+    asked = [{"done": n, "by": "actor 0", "version": 4, "asked": [8 * n, 0, 0]} for n in (1, 2)]
+    found = script(tmp_path, {"ready": "actor 0", "incarnation": 1}, *asked)
+    assert [*found.bound()] == [4]
+
+
+def test_settings_by_the_number_of_their_configuration(tmp_path: Path) -> None:
+    lines = ({"set": {"learner.lr": 0.1}, "configuration": 1, "version": 0},
+             {"set": {"max_lag": 2.0}, "configuration": 2, "version": 3})  # fmt: skip
+    found = script(tmp_path, *lines).configurations
+    assert found[1].of("learner") == found[2].of("learner") == {"lr": 0.1}
+    assert (found[1].max_lag, found[2].max_lag) == (None, 2)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"done": 1, "by": "actor 0", "asked": [1]},
+        {"done": 1, "by": "actor 0", "asked": ["x", 1, 1]},
+        {"firing": 1, "trigger": "learner.update", "claims": [[0, -1, 3]]},
+        {"firing": "one"},
+        {"set": {"lr": "high"}, "configuration": 1},
+    ],
+)
+def test_a_line_that_is_no_line_of_a_journal_is_named(tmp_path: Path, line: dict[str, Any]) -> None:
+    with pytest.raises(Refused, match=r"journal\.jsonl: line 2 is no line of a journal"):
+        script(tmp_path, {"t": 1.0}, line)

@@ -1,0 +1,248 @@
+"""A run is sent to a tracker once, whatever becomes of the run meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from artos.errors import Refused
+from artos.protocol.usage import Usage
+from artos.protocol.views import Status
+from deploy.tracking.following import Following
+from deploy.tracking.told import lags, settings, waits
+from deploy.tracking.tracker import Tracked, Tracker, require
+from head.records.progress_log import ProgressLog, scalars
+from head.records.run_folder import RunFolder
+from head.records.status import Summary
+
+ASKED = {"workload": "ppo", "settings": {"lr": 1e-3, "hidden": [64]}, "folder": "", "seed": 7}
+FIRST = Status(
+    "ppo", "CartPole-v1", steps=100, updates=1, metrics={"loss": 0.5},
+    lags={"0": 3, "2-3": 1}, waited={"actors.wait/0.001": 4, "actors.wait/inf": 1},
+)  # fmt: skip
+
+
+def at(steps: int, updates: int = 1) -> Status:
+    return msgspec.structs.replace(FIRST, steps=steps, updates=updates)
+
+
+class Told(Tracker):
+    """Writes down what it is told."""
+
+    def __init__(self, tracked: Tracked) -> None:
+        self.tracked, self.id = tracked, tracked.id or "made"
+        self.rows: list[tuple[int, Mapping[str, float]]] = []
+        self.histograms: list[tuple[int, str, Mapping[tuple[float, float], int]]] = []
+        self.files: list[str] = []
+        self.outcome: str | None = None
+
+    def on_progress(self, step: int, values: Mapping[str, float]) -> None:
+        self.rows.append((step, values))
+
+    def on_histogram(self, step: int, name: str, counts: Mapping[tuple[float, float], int]) -> None:
+        self.histograms.append((step, name, counts))
+
+    def on_artifact(self, path: Path) -> None:
+        self.files.append(path.name)
+
+    def close(self, outcome: str) -> None:
+        self.outcome = outcome
+
+    @property
+    def steps(self) -> list[int]:
+        return [step for step, _ in self.rows]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "first"
+
+
+@contextmanager
+def running(path: Path) -> Iterator[tuple[RunFolder, ProgressLog]]:
+    with RunFolder.create(path, ASKED) as folder, ProgressLog(folder) as log:
+        yield folder, log
+
+
+def following(path: Path) -> tuple[Following, Told]:
+    told: list[Told] = []
+
+    def open_(tracked: Tracked) -> Tracker:
+        told.append(Told(tracked))
+        return told[-1]
+
+    return Following(path, "wandb", "mine", open_), told[0]
+
+
+def test_rows_come_once_by_the_names_that_tensorboard_has(path: Path) -> None:
+    with running(path) as (_, log):
+        log.write(at(100))
+        run, told = following(path)
+        assert run.forward()
+        assert not run.forward()
+        log.write(at(200, 2))
+        assert run.forward()
+    assert told.steps == [100, 200]
+    assert told.rows[0][1] == scalars(at(100))
+    assert (told.tracked.name, told.tracked.project) == ("first", "mine")
+    assert told.tracked.settings["settings.lr"] == 1e-3
+    assert told.tracked.settings["seed"] == 7
+
+
+def test_a_file_that_gets_a_new_column_is_read_anew_and_no_row_twice(path: Path) -> None:
+    with running(path) as (_, log):
+        log.write(at(100))
+        run, told = following(path)
+        run.forward()
+        log.write(msgspec.structs.replace(at(200), metrics={"loss": 0.5, "later": 2.0}))
+        run.forward()
+    assert told.steps == [100, 200]
+    assert told.rows[1][1]["metrics/later"] == 2.0
+
+
+def test_half_a_row_is_waited_for(path: Path) -> None:
+    with running(path) as (folder, log):
+        log.write(at(100))
+        whole = folder.progress.read_bytes()
+        folder.progress.write_bytes(whole[:-5])
+        run, told = following(path)
+        run.forward()
+        assert told.steps == []
+        with folder.progress.open("ab") as file:
+            file.write(whole[-5:])
+        run.forward()
+        assert told.steps == [100]
+
+
+def test_what_was_sent_before_a_run_was_resumed_is_not_sent_again(path: Path) -> None:
+    with running(path) as (folder, log):
+        for steps in (100, 200, 300):
+            log.write(at(steps, steps // 100))
+        run, told = following(path)
+        run.forward()
+        with ProgressLog(folder, resumed_at=100) as resumed:
+            for steps in (210, 300, 410):
+                resumed.write(at(steps, steps // 100))
+            again, told_again = following(path)
+            while again.forward():
+                pass
+    assert told.steps == [100, 200, 300]
+    assert told_again.tracked.id == "made"
+    assert told_again.steps == [410]
+
+
+def test_a_run_without_steps_is_told_by_its_updates(path: Path) -> None:
+    with running(path) as (_, log):
+        for updates in (1, 2, 3):
+            log.write(at(0, updates))
+        run, told = following(path)
+        run.forward()
+    assert len(told.rows) == 3
+
+
+def test_it_follows_until_the_run_is_over(path: Path) -> None:
+    with running(path) as (folder, log):
+        log.write(at(100))
+        run, told = following(path)
+        left = [lambda: log.write(at(200, 2)), folder.close]
+
+        def wait() -> None:
+            left.pop(0)()
+
+        run.follow(wait)
+    assert (told.steps, left) == ([100, 200], [])
+
+
+def finished(path: Path, outcome: str = "done") -> None:
+    with running(path) as (folder, log):
+        log.write(at(100))
+        folder.write_summary(Summary(FIRST, Usage(), seed=1, outcome=outcome))
+
+
+@pytest.mark.parametrize("outcome", ["done", "interrupted", "failed"])
+def test_the_end_is_told_with_its_files(path: Path, outcome: str) -> None:
+    finished(path, outcome)
+    run, told = following(path)
+    run.forward()
+    run.finish()
+    assert told.outcome == outcome
+    assert told.files == ["config.json", "summary.json", "episodes.csv"]
+    assert [name for _, name, _ in told.histograms] == 2 * ["lags", "waited/actors.wait"]
+
+
+def test_a_run_that_was_killed_has_failed(path: Path) -> None:
+    with running(path) as (_, log):
+        log.write(at(100))
+    run, told = following(path)
+    run.forward()
+    run.finish()
+    assert told.outcome == "failed"
+
+
+def test_a_live_run_is_left_open(path: Path) -> None:
+    with running(path) as (_, log):
+        log.write(at(100))
+        run, told = following(path)
+        run.forward()
+        run.finish()
+    assert (told.outcome, told.files) == ("", [])
+
+
+def test_what_is_sent_already_costs_nothing(path: Path) -> None:
+    finished(path)
+    for _ in range(2):
+        run, told = following(path)
+        run.forward()
+        run.finish()
+    assert (told.rows, told.files, told.outcome) == ([], [], "done")
+
+
+def test_weights_are_the_best_ones_and_only_if_wanted(path: Path) -> None:
+    finished(path)
+    for name in ("best", "checkpoint"):
+        (path / name).mkdir(exist_ok=True)
+        (path / name / f"{name}.safetensors").write_bytes(b"x")
+    run, told = following(path)
+    run.finish(weights=True)
+    assert told.files[-1] == "best.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("file", "text"), [("progress.csv", b"steps\n12\n"), ("tracked/wandb.json", b"{")]
+)
+def test_a_damaged_record_is_named(path: Path, file: str, text: bytes) -> None:
+    finished(path)
+    (path / "tracked").mkdir()
+    (path / file).write_bytes(text)
+    with pytest.raises(Refused, match=file.rpartition("/")[2]):
+        following(path)[0].forward()
+
+
+def test_classes_of_lags_lie_side_by_side() -> None:
+    assert lags(FIRST) == {(0, 1): 3, (1, 2): 0, (2, 4): 1}
+
+
+def test_classes_of_waits_have_an_end() -> None:
+    assert waits(FIRST) == {"actors.wait": {(0.0, 0.001): 4, (0.001, 3600.0): 1}}
+
+
+def test_settings_are_one_level_deep() -> None:
+    deep: dict[str, Any] = {"settings": {"a": {"b": None, "c": [1]}}, "plan": {"x": 1}}
+    assert settings(deep) == {"settings.a.c": "[1]"}
+
+
+def test_an_unknown_tracker_is_refused() -> None:
+    with pytest.raises(Refused, match="wandb, mlflow, trackio"):
+        require("aim")
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing: Callable[[str], None] = lambda name: None  # noqa: E731
+    monkeypatch.setattr("importlib.util.find_spec", missing)
+    with pytest.raises(Refused, match=r"pip install 'artos\[mlflow\]'"):
+        require("mlflow")

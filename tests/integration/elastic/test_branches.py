@@ -1,0 +1,190 @@
+"""`artos branch`: an episode of a live run is continued beside it, and the run does not notice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from elastic import needs_criu
+from elastic_runs import ElasticRun, assert_nothing_left
+from real_runs import Artos, Outcome, checkpointed, shared_memory
+
+from artos.buffer.shm_folder import PREFIX
+from artos.specs.members import ACTORS, Member
+from artos.system.shm import shm_root
+
+pytestmark = pytest.mark.processes
+
+Start = Callable[..., ElasticRun]
+HERE = Path(__file__).parent
+SMALL = {"envs": 2, "steps": 16, "minibatches": 2, "epochs": 2, "max_lag": 0}
+STEPS = 2 * 2 * 16 * 100
+
+
+@pytest.fixture
+def slow(home: Path) -> Path:
+    """While this file is there, runs in the user's folder take their time."""
+    shutil.copy(HERE / "slow_pole.py", home)
+    file = home / "slow"
+    file.touch()
+    return file
+
+
+def branch(home: Path, *arguments: object) -> Outcome:
+    """`artos branch run ...`."""
+    folder = home / "branch"
+    folder.mkdir(exist_ok=True)
+    return Artos(folder, ("branch", home / "run", *arguments)).wait()
+
+
+def found(outcome: Outcome) -> Any:
+    assert outcome.status == 0, outcome.err
+    return json.loads(outcome.out)
+
+
+def begun(start: Start, **settings: object) -> ElasticRun:
+    return start(
+        "ppo", "--env", "slow_pole:pole", "--actors", 2, "--total-steps", STEPS, "--seed", 4,
+        **{**SMALL, **settings},
+    )  # fmt: skip
+
+
+def test_a_run_that_was_branched_learns_what_it_would_have(
+    start: Start, home: Path, slow: Path
+) -> None:
+    run = begun(start)
+    run.until(lambda: run.updates)
+    first = found(branch(home, "--actor", 1, "--times", 5, "--json"))
+    second = found(branch(home, "--times", 3, "--until", 4, "--env", 1, "--seed", 9, "--json"))
+    words = branch(home, "--times", 2)
+    wrong = [
+        branch(home, "--actor", 2, "--times", 2),
+        branch(home, "--env", 2, "--times", 2),
+        branch(home, "--times", 0),
+        branch(home, "--times", 2, "--until", "tomorrow"),
+        branch(home, "--times", 2, "--until", 0),
+    ]
+    slow.unlink()
+    summary = run.done()
+    over = branch(home, "--times", 2)
+    branches = sorted(each.name for each in (run.folder / "branches").iterdir())
+    learned = checkpointed(run.folder)
+    assert_nothing_left(home)
+    run.folder.rename(home / "branched")
+    begun(start).done()
+
+    assert (first["actor"], first["env"], first["by"]) == (1, 0, "fork")
+    assert len(first["children"]) == 5
+    assert {child["digest"] for child in first["children"]} == {first["digest"]}
+    assert len({child["seed"] for child in first["children"]}) == 5
+    assert all(child["ended"] and not child["fault"] for child in first["children"])
+    assert [child["return"] for child in first["children"]] == [
+        child["steps"] for child in first["children"]
+    ]
+    assert len({child["steps"] for child in first["children"]}) > 1
+    assert second["env"] == 1
+    assert all(child["steps"] <= 4 for child in second["children"])
+    assert "2 of 2 continuations, by fork" in words.out
+    assert [each.status for each in wrong] == [2] * 5
+    for each, said in zip(
+        wrong, ("no actor 2: 2 take part", "no environment 2", "times=0", "tomorrow", "until=0"),
+        strict=True,
+    ):  # fmt: skip
+        assert said in each.err
+    assert over.status == 2 or "no live run" in over.err
+    assert branches == ["1.json", "2.json", "3.json"]
+    assert (summary["steps"], summary["restarts"]) == (STEPS, 0)
+    for name, array in checkpointed(run.folder).items():
+        np.testing.assert_array_equal(learned[name], array, err_msg=name)
+
+
+@pytest.mark.long
+@needs_criu
+@pytest.mark.parametrize("park", ["freeze", "checkpoint"])
+def test_an_actor_is_branched_wherever_it_waits(
+    park: str, start: Start, home: Path, slow: Path
+) -> None:
+    run = begun(start, park=park)
+    run.until(lambda: run.updates)
+    children = found(branch(home, "--times", 3, "--json"))["children"]
+    assert [child["fault"] for child in children] == [""] * 3
+    slow.unlink()
+    assert run.done()["restarts"] == 0
+    assert_nothing_left(home)
+
+
+@pytest.mark.long
+@needs_criu
+@pytest.mark.usefixtures("atari")
+def test_an_emulator_with_threads_is_branched_by_copies_of_an_image(
+    start: Start, home: Path
+) -> None:
+    def pong() -> ElasticRun:
+        return start("ppo", "--env", "PongNoFrameskip-v4", "--total-steps", 4096, "--seed", 4,
+                     actors=1, envs=1, steps=128, epochs=1, max_lag=0)  # fmt: skip
+
+    run = pong()
+    run.until(lambda: run.updates)
+    first = found(branch(home, "--times", 4, "--until", 20, "--json"))
+    greedy = found(branch(home, "--times", 2, "--until", 40, "--greedy", "--json"))
+    summary = run.done()
+    learned = checkpointed(run.folder)
+    assert_nothing_left(home)
+    run.folder.rename(home / "branched")
+    pong().done()
+    assert first["by"] == greedy["by"] == "clone"
+    for each in (first, greedy):
+        assert {child["digest"] for child in each["children"]} == {each["digest"]}
+        assert [child["fault"] for child in each["children"]] == [""] * len(each["children"])
+    assert len({child["seed"] for child in first["children"]}) == 4
+    assert [child["steps"] for child in first["children"]] == [20] * 4
+    assert len({child["return"] for child in greedy["children"]}) == 1, "nothing else is random"
+    assert summary["restarts"] == 0
+    for name, array in checkpointed(run.folder).items():
+        np.testing.assert_array_equal(learned[name], array, err_msg=name)
+
+
+@pytest.mark.long
+def test_an_actor_that_is_killed_takes_its_continuations_with_it(
+    start: Start, home: Path, slow: Path
+) -> None:
+    run = begun(start)
+    run.until(lambda: run.updates)
+    (home / "branch").mkdir()
+    asking = Artos(home / "branch", ("branch", home / "run", "--times", 500, "--json"))
+    (memory,) = shm_root().glob(f"{PREFIX}run.*")
+    run.until(lambda: list(memory.glob("branch-1")))
+    run.kill(Member(ACTORS, 0))
+    outcome = asking.wait()
+    children = json.loads(outcome.out)["children"]
+    assert outcome.status == 1
+    assert len(children) == 500
+    assert "was not made" in children[-1]["fault"]
+    again = found(branch(home, "--actor", 1, "--times", 2, "--json"))
+    assert [child["fault"] for child in again["children"]] == ["", ""]
+    slow.unlink()
+    assert run.done()["restarts"] == 1
+    assert_nothing_left(home)
+
+
+def test_continuations_end_with_the_run(start: Start, home: Path, slow: Path) -> None:
+    run = begun(start)
+    run.until(lambda: run.updates)
+    (home / "branch").mkdir()
+    asking = Artos(home / "branch", ("branch", home / "run", "--times", 500, "--seed", 1, "--json"))
+    (memory,) = shm_root().glob(f"{PREFIX}run.*")
+    run.until(lambda: list(memory.glob("branch-1")))
+    run.process.kill()
+    run.process.wait()
+    outcome = asking.wait()
+    assert outcome.status == 1
+    assert "no live run" in outcome.err
+    slow.unlink()
+    run.end()
+    ElasticRun.clean(home)
+    assert not shared_memory()

@@ -1,0 +1,185 @@
+"""Asynchronous runs whose members were killed come out bit for bit once more, in one process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from named import LEARNER, acting
+from real_runs import TINY, Artos, Outcome, updates
+
+from artos.errors import Refused
+from artos.runs.tape import tapes
+from deploy.replay.opening import replayed
+
+pytestmark = pytest.mark.processes
+
+Start = Callable[..., Artos]
+FIRST, SECOND = acting(0, 1)
+CARTPOLE = ("--env", "CartPole-v1", "--actors", "2")
+LATE_ENVIRONMENT = '''
+"""An environment whose rewards are of no seed after a while: nothing repeats them."""
+
+import os
+
+import gymnasium
+
+
+class Late(gymnasium.Wrapper):
+    steps = 0
+
+    def step(self, action):
+        self.steps += 1
+        obs, reward, *others = super().step(action)
+        chance = int.from_bytes(os.urandom(4)) / 2**32 if self.steps > 40 else 0.0
+        return obs, reward + chance, *others
+
+
+def late():
+    return Late(gymnasium.make("CartPole-v1"))
+'''
+
+
+def test_a_run_with_lag_whose_members_are_killed_and_scaled(start: Start, home: Path) -> None:
+    run = home / "run"
+    words = ("run", "ppo", *CARTPOLE, *TINY, "--set", "max_lag=1", "--total-steps", 2_400)
+    artos = start(*words, "--run-dir", run, "--json")
+    artos.until(lambda: updates(run) > 5)
+    artos.kill(FIRST)
+    artos.until(lambda: updates(run) > 15)
+    artos.kill(LEARNER)
+    artos.until(lambda: len(tapes(run, "learner")) == 2)
+    artos.kill(SECOND)
+    outcome = artos.wait()
+    assert outcome.status == 0, outcome.err
+    found = replayed(run)
+    assert (found.first_difference, found.ended) == (None, "")
+    assert found.equal
+    assert found.versions == outcome.summary["updates"] + 1
+
+
+def test_rows_that_are_drawn_are_drawn_again(start: Start, home: Path) -> None:
+    run = home / "run"
+    few = ("--set", "after=64", "--set", "batch=32", "--set", "hidden=16")
+    words = ("run", "dqn", *CARTPOLE, *few, "--total-steps", 1_200, "--run-dir", run, "--json")
+    artos = start(*words)
+    artos.until(lambda: updates(run) > 4)
+    artos.kill(LEARNER)
+    artos.until(lambda: len(tapes(run, "learner")) == 2)
+    artos.kill(FIRST)
+    outcome = artos.wait()
+    assert outcome.status == 0, outcome.err
+    found = replayed(run)
+    assert (found.equal, found.first_difference, found.ended) == (True, None, "")
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a run of five updates, ``run``."""
+    home = tmp_path_factory.mktemp("home")
+    steps = ("--total-steps", 160, "--run-dir", home / "run", "--json")
+    artos = Artos(home, ("run", "ppo", *CARTPOLE, *TINY, *steps))
+    try:
+        outcome = artos.wait()
+        assert outcome.status == 0, outcome.err
+        yield home
+    finally:
+        artos.end()
+
+
+def repeated(short: Path, *arguments: object, typed: str = "") -> Outcome:
+    artos = Artos(short, ("replay", short / "run", *arguments), typed=typed)
+    try:
+        return artos.wait()
+    finally:
+        artos.end()
+
+
+def test_scripts_are_told_in_json(short: Path) -> None:
+    found = repeated(short, "--verify", "--json")
+    assert found.status == 0, found.err
+    told = json.loads(found.out)
+    assert (told["equal"], told["versions"], told["first_difference"]) == (True, 6, None)
+
+
+def test_until_an_update(short: Path) -> None:
+    found = repeated(short, "--until", 2)
+    assert found.status == 0, found.err
+    lines = found.out.splitlines()
+    assert lines[0].startswith("version 1  0 steps  policy_loss ")
+    assert lines[-1] == "3 versions, all as in the run"
+
+
+def test_a_debugger_before_an_update(short: Path) -> None:
+    found = repeated(short, "--break", 3, typed="p len(batch), call.firing > 1\ncontinue\n")
+    assert found.status == 0, found.err
+    assert "version 3 is about to be made" in found.out
+    assert ", True)" in found.out
+    assert found.out.splitlines()[-1] == "6 versions, all as in the run"
+
+
+def test_a_damaged_weight_is_noticed(short: Path, tmp_path: Path) -> None:
+    """The checksum of the last version is changed on the tape."""
+    run = tmp_path / "run"
+    run.mkdir()
+    for name in ("config.json", "journal.jsonl"):
+        (run / name).write_bytes((short / "run" / name).read_bytes())
+    tape = tapes(short / "run", "learner")[0]
+    (run / "replay").mkdir()
+    data = bytearray(tape.read_bytes())
+    data[-1] ^= 1
+    (run / "replay" / tape.name).write_bytes(data)
+    found = replayed(run)
+    assert found.versions == 5
+    assert str(found.first_difference) == "learner made another version at version 5"
+
+
+def test_an_environment_that_no_seed_repeats_is_named(start: Start, home: Path) -> None:
+    (home / "late.py").write_text(LATE_ENVIRONMENT)
+    run = home / "run"
+    words = ("run", "ppo", "--env", "late:late", "--actors", 1, *TINY, "--total-steps", 160)
+    outcome = start(*words, "--run-dir", run, "--json").wait()
+    assert outcome.status == 0, outcome.err
+    found = replayed(run, trust=True)
+    assert not found.equal
+    assert str(found.first_difference) == "actor 0 wrote other rows in steps 32 to 47"
+
+
+def test_what_cannot_be_replayed_is_refused_with_all_that_is_in_the_way(
+    artos: Callable[..., Outcome], home: Path
+) -> None:
+    run = home / "run"
+    words = ("run", "ppo", *CARTPOLE, *TINY, "--inline", "--total-steps", 64, "--run-dir", run)
+    assert artos(*words).status == 0
+    with pytest.raises(Refused) as refused:
+        replayed(run)
+    (fault,) = refused.value.faults
+    assert "it ran in one process (--inline)" in fault
+    file = run / "config.json"
+    config = json.loads(file.read_text()) | {"inline": False, "resumed": [{}]}
+    config["versions"]["numpy"] = "0.1"
+    file.write_text(json.dumps(config))
+    with pytest.raises(Refused) as refused:
+        replayed(run)
+    resumed, nothing, package = refused.value.faults
+    assert "it was resumed once" in resumed
+    assert "it has not recorded what a replay needs" in nothing
+    assert "numpy is " in package
+
+
+def test_code_that_has_changed_since(start: Start, home: Path) -> None:
+    run = home / "run"
+    words = ("run", "counting.py:workload", "--total-steps", 64, "--run-dir", run, "--json")
+    outcome = start(*words).wait()
+    assert outcome.status == 0, outcome.err
+    file = home / "counting.py"
+    file.write_text(f"{file.read_text()}\n# another line\n")
+    with pytest.raises(Refused, match=r"counting\.py has changed since"):
+        replayed(run, trust=True)
+
+
+def test_a_folder_without_a_run(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"there is no config\.json"):
+        replayed(tmp_path)

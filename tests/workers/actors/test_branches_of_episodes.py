@@ -1,0 +1,137 @@
+"""Orders to branch: handed on when the actor can hear them, and what came of them written down."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from artos.buffer.mailbox import Board
+from artos.buffer.shm_folder import ShmFolder
+from artos.clock import ManualClock
+from artos.protocol.invocations import Branch, Branched, decode_to_member
+from artos.runtime.branching import Found
+from artos.specs.members import ACTORS, Member, Members
+from triggers.passers import Mailboxes
+from workers.actors.actor_record import ActorRecord, State
+from workers.actors.branches import Branches
+
+ACTOR = Member(ACTORS, 1)
+MEMBERS = Members.of_run(2)
+
+
+class Node:
+    """A board with an actor of which only a record is there."""
+
+    def __init__(self, memory: Path, folder: Path) -> None:
+        self.board = Board.create(memory / "board", MEMBERS)
+        self.record = ActorRecord(ACTOR, State.PARKED)
+        self.prepared: list[Member] = []
+        self.branches = Branches(
+            {ACTOR: self.record}, Mailboxes(self.board), self.prepared.append,
+            lambda member: folder / "actor-1.log", None, ManualClock(),
+        )  # fmt: skip
+        self.order = Branch(str(memory / "branch-1"), 3)
+        self.result = folder / "1.json"
+
+    def heard(self) -> Any:
+        """What the actor was sent."""
+        data = self.board.down(ACTOR).take()
+        return None if data is None else decode_to_member(data)
+
+    def tell(self, *found: Found) -> None:
+        with Path(self.order.file).open("ab") as file:
+            file.writelines(msgspec.json.encode(each) + b"\n" for each in found)
+
+    @property
+    def written(self) -> Any:
+        return json.loads(self.result.read_text())
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    memory = ShmFolder.create("branches")
+    try:
+        yield Node(memory.path, tmp_path)
+    finally:
+        memory.remove()
+
+
+def process() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["sleep", "600"])
+
+
+def test_an_order_waits_until_the_actor_hears_it(node: Node) -> None:
+    node.record.state = State.CHECKPOINTED
+    node.branches.ask(ACTOR, node.order, node.result)
+    assert node.heard() is None
+    assert node.prepared == [ACTOR]
+    assert node.record.branches == 1, "it stays a process from now on"
+    node.record.state = State.PARKED
+    node.branches.look()
+    node.branches.look()
+    assert node.heard() == node.order
+    assert node.heard() is None, "once"
+
+
+def test_it_is_written_down_once_all_have_ended(node: Node) -> None:
+    stem = process()
+    node.branches.ask(ACTOR, node.order, node.result)
+    node.branches.heard(ACTOR, Branched("fork", stem.pid, 64, 7, 2.0, 5, "abc"))
+    node.tell(Found(2, 4.0, 4, True, 12, "abc", 0.5), Found(0, 1.0, 1, True, 10, "abc", 0.5))
+    node.branches.look()
+    assert not node.result.exists()
+    stem.kill()
+    stem.wait()
+    node.branches.look()
+    found = node.written
+    assert (found["by"], found["row"], found["version"], found["digest"]) == ("fork", 64, 7, "abc")
+    assert found["so_far"] == {"return": 2.0, "steps": 5}
+    assert [child["return"] for child in found["children"]] == [1.0, 0.0, 4.0]
+    assert ["not made" in child["fault"] for child in found["children"]] == [False, True, False]
+    assert not Path(node.order.file).exists()
+    assert node.record.branches == 0
+
+
+def test_why_an_actor_cannot_is_passed_on(node: Node) -> None:
+    node.branches.ask(ACTOR, node.order, node.result)
+    node.branches.heard(ACTOR, Branched(fault="it has threads"))
+    assert node.written["fault"] == "it has threads"
+    assert node.written["children"] == []
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_an_actor_that_is_gone_leaves_what_was_told(node: Node, answered: bool) -> None:
+    stem = process()
+    try:
+        node.branches.ask(ACTOR, node.order, node.result)
+        if answered:
+            node.branches.heard(ACTOR, Branched("fork", stem.pid))
+            node.tell(Found(0, 1.0, 1))
+        node.branches.lost(ACTOR)
+        assert ("ended before" in node.written["fault"]) is not answered
+        assert len(node.written["children"]) == (3 if answered else 0)
+    finally:
+        stem.kill()
+        stem.wait()
+
+
+def test_the_end_of_the_run_is_the_end_of_all(node: Node) -> None:
+    stem = process()
+    try:
+        node.branches.ask(ACTOR, node.order, node.result)
+        node.branches.heard(ACTOR, Branched("fork", stem.pid))
+        node.branches.ask(ACTOR, node.order, node.result.with_name("2.json"))
+        node.branches.close()
+        assert stem.wait(60) == -9
+        assert "run ended" in node.written["fault"]
+        assert node.result.with_name("2.json").exists()
+        assert node.record.branches == 0
+    finally:
+        stem.kill()
+        stem.wait()

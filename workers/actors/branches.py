@@ -1,0 +1,210 @@
+"""Episodes of live actors that are being continued beside them (``artos branch``)."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from artos.clock import Clock
+from artos.errors import ArtosError
+from artos.protocol.invocations import Branch, Branched
+from artos.runtime.branching import CLONE, Found, Turn
+from artos.specs.members import Member
+from artos.specs.unreadable import UNREADABLE
+from artos.system.closing import Closing
+from artos.system.durable import write_durably
+from artos.system.pidfd import PidFd
+from artos.system.regular_file import contents
+from triggers.passers import Mailboxes
+from workers.actors.actor_record import ActorRecord, State
+from workers.actors.copies import Copies, turn_file
+from workers.checkpoint.checkpointer import Checkpointer
+
+_log = logging.getLogger(__name__)
+_HEARS = (State.STARTING, State.RUNNING, State.PARKED)
+_OF_ALL = 2
+"""Words of the line of a process that is in no namespace of its own."""
+_DIED = "the process of actor {} ended before its episode could be branched: ask again"
+_OVER = "the run ended before that"
+_NOT_MADE = "it was not made, as the one that makes them ended: see logs/actor-{}.log"
+
+
+@dataclass
+class _UnderWay:
+    """An order to branch, from when it is given until all its continuations have ended."""
+
+    member: Member
+    order: Branch
+    result: Path
+    sent: bool = False
+    branched: Branched | None = None
+    stem: PidFd | None = None
+    copies: Copies | None = None
+
+
+class Branches(Closing):
+    """Hands orders to branch to actors, and writes what comes of each to a file of its own.
+
+    ``prepare`` has a process made of an actor's image, or thaws it. Where images can be made,
+    ``images`` makes them. No method waits.
+    """
+
+    def __init__(
+        self,
+        records: Mapping[Member, ActorRecord],
+        mail: Mailboxes,
+        prepare: Callable[[Member], None],
+        log_of: Callable[[Member], Path],
+        images: Checkpointer | None,
+        clock: Clock,
+    ) -> None:
+        self._records, self._mail, self._prepare = records, mail, prepare
+        self._log_of, self._images, self._clock = log_of, images, clock
+        self._under_way: list[_UnderWay] = []
+
+    def ask(self, member: Member, order: Branch, result: Path) -> None:
+        """Have an order carried out; ``result`` is written once all its continuations have ended.
+
+        Until then the actor waits in memory between its rounds.
+        """
+        self._records[member].branches += 1
+        self._under_way.append(_UnderWay(member, order, result))
+        self.look()
+
+    def heard(self, member: Member, branched: Branched) -> None:
+        """An actor has begun to carry out its oldest order, or says why it cannot."""
+        for each in self._under_way:
+            if each.member == member and each.sent and each.branched is None:
+                each.branched = branched
+                if branched.way == CLONE:
+                    self._copy(each)
+                elif branched.pid:
+                    with suppress(ProcessLookupError):
+                        each.stem = PidFd(branched.pid)
+                break
+        self.look()
+
+    def lost(self, member: Member) -> None:
+        """An actor's process is gone, and with it what continued its episode."""
+        for each in [each for each in self._under_way if each.member == member and each.sent]:
+            self._finish(each, _DIED.format(member.rank) if each.branched is None else "")
+
+    def look(self) -> None:
+        """Hand on what waits, and finish what is over. Called a few times a second."""
+        for each in tuple(self._under_way):
+            record = self._records[each.member]
+            if not each.sent:
+                if record.state in _HEARS:
+                    self._send(each, record)
+                else:
+                    self._prepare(each.member)
+            elif each.copies is not None:
+                try:
+                    if each.copies.look():
+                        self._finish(each, "")
+                except (ArtosError, OSError) as error:
+                    self._finish(each, str(error))
+            elif each.branched is not None and (each.stem is None or each.stem.has_ended()):
+                self._finish(each, each.branched.fault)
+
+    def _send(self, each: _UnderWay, record: ActorRecord) -> None:
+        if self._images is not None and record.child is not None and is_apart(record.child.pid):
+            turn = turn_file(each.order)
+            turn.write_bytes(msgspec.json.encode(Turn()))
+            each.order = msgspec.structs.replace(each.order, image=str(turn))
+        self._mail.passers[each.member].pass_message(each.order)
+        each.sent = True
+
+    def _copy(self, each: _UnderWay) -> None:
+        child, log = self._records[each.member].child, self._log_of(each.member)
+        if child is None or self._images is None:
+            return  # it has ended: ``lost`` is called next
+        try:
+            each.copies = Copies(child.pid, each.order, log, self._images, self._clock)
+        except (ArtosError, OSError) as error:
+            self._finish(each, str(error))
+
+    def close(self) -> None:
+        """End everything that is under way."""
+        for each in tuple(self._under_way):
+            if each.stem is not None:
+                each.stem.signal(signal.SIGKILL)
+            self._finish(each, _OVER)
+
+    def _finish(self, each: _UnderWay, fault: str) -> None:
+        self._under_way.remove(each)
+        self._records[each.member].branches -= 1
+        lines = Path(each.order.file)
+        found = _found(lines)
+        if each.stem is not None:
+            each.stem.close()
+        if each.copies is not None:
+            each.copies.close()
+            found = each.copies.faults | found
+            for number in found.keys() & each.copies.made.keys():
+                made = each.copies.made[number]
+                found[number] = msgspec.structs.replace(found[number], made=made)
+        try:
+            write_durably(each.result, msgspec.json.encode(_told(each, fault, found)))
+        except OSError as error:
+            _log.warning("%s cannot be written: %s", each.result, error.strerror)
+        lines.unlink(missing_ok=True)
+        turn_file(each.order).unlink(missing_ok=True)
+
+
+def is_apart(pid: int) -> bool:
+    """Whether a process is the first of a namespace, so that many copies of it can live."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                return len(line.split()) > _OF_ALL and line.split()[-1] == "1"
+    return False
+
+
+def _found(file: Path) -> dict[int, Found]:
+    found = {}
+    with suppress(FileNotFoundError):
+        for line in contents(file).splitlines():
+            with suppress(*UNREADABLE):  # of a process that was killed while it wrote
+                each = msgspec.json.decode(line, type=Found)
+                found[each.number] = each
+    return found
+
+
+def _told(each: _UnderWay, fault: str, found: Mapping[int, Found]) -> dict[str, Any]:
+    """What is written of an order, as plain data."""
+    said, order, rank = each.branched or Branched(), each.order, each.member.rank
+    nothing = _NOT_MADE.format(rank)
+    children = [
+        found.get(number, Found(number, fault=nothing))
+        for number in range(0 if fault else order.times)
+    ]
+    return {
+        "actor": rank,
+        "env": order.env,
+        "by": said.way,
+        "row": said.row,
+        "version": said.version,
+        "digest": said.digest,
+        "so_far": {"return": said.total, "steps": said.steps},
+        "children": [
+            {
+                "return": child.total,
+                "steps": child.steps,
+                "ended": child.ended,
+                "seed": child.seed,
+                "digest": child.digest,
+                "made": child.made,
+                "fault": child.fault,
+            }
+            for child in children
+        ],
+        "fault": fault,
+    }
