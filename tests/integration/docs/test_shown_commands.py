@@ -308,6 +308,8 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos why first": Run(after=(TRAINED,)),
     "artos replay first": Run(after=("run ppo --total-steps 1024 --run-dir runs/first",)),
     "artos bench why": Elsewhere("evaluation/test_why_bench.py::test_a_case_is_judged"),
+    "artos bench why": Elsewhere("evaluation/test_why_bench.py::test_a_case_is_judged"),
+    "artos replay first": Run(after=("run ppo --total-steps 1024 --run-dir runs/first",)),
     "artos eval runs/first --episodes 100 --greedy": Run("--episodes 2", after=(TRAINED,)),
     "python play.py runs/first": Elsewhere(
         "integration/docs/test_tutorial.py::test_what_was_trained_is_used"
