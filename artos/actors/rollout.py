@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
+from artos.actors.continuing import Continuing
 from artos.actors.recurrent_state import RecurrentState
 from artos.buffer.actor_block import ActorBlock
 from artos.envs.address import address
@@ -29,28 +30,18 @@ from artos.envs.make import (
 from artos.envs.notes import address_notes
 from artos.envs.spec import AGES, EnvSpec
 from artos.envs.stepper import Parts, Stepper
-from artos.errors import NotBranched, Refused
+from artos.errors import Refused
 from artos.policies.acting import BOOTSTRAPS, ActInfo, BoundPolicy, Declared, Seen
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
-from artos.specs.contracts import Actor, Played
 from artos.specs.keys import CONFIGURATION_KEY, VERSION_KEY, DataKey
-from artos.system.random_streams import own_streams, renew, seed_of, streams_of
-from artos.system.snapshot import (
-    NotKept,
-    global_streams,
-    pickled,
-    put_back,
-    set_global_streams,
-    taken,
-    unpickled,
-)
+from artos.system.random_streams import seed_of
 
 if TYPE_CHECKING:
     from artos.policies.build import Policy
 
 
-class RolloutActor(Actor):
+class RolloutActor(Continuing):
     """Runs ``envs`` copies of ``env`` side by side with one batched inference per step.
 
     ``env`` is any Gymnasium id or ``module:factory``, ``env_args`` the arguments it is made with
@@ -281,115 +272,6 @@ class RolloutActor(Actor):
         self._end_round(row)
         return {"environment": environment, "inference": inference}
 
-    def present(self, env: int) -> tuple[dict[str, NDArray[Any]], Played]:
-        """What it acts on next in an environment, by data key, and that episode so far."""
-        seen = {name: part[env] for name, part in self._observations.items()}
-        for single in getattr(self._stepper.env.unwrapped, "envs", ())[env : env + 1]:
-            if (emulator := getattr(single.unwrapped, "ale", None)) is not None:
-                seen["ram"] = emulator.getRAM()
-        return seen, Played(*self._stepper.so_far(env))
-
-    def state_of(self, env: int) -> dict[str, Any]:
-        """The state of one environment in mid-episode, between two rounds; see ``put_state``.
-
-        Raises:
-            NotBranched: it cannot be cloned.
-        """
-        return {
-            "episode": self._stepper.state_of(env),
-            "observations": {name: part[env].copy() for name, part in self._observations.items()},
-            "state": {name: array[env].copy() for name, array in self._state.arrays.items()},
-        }
-
-    def put_state(self, env: int, state: Mapping[str, Any], seed: int | None = None) -> None:
-        """Have an environment go on from a state, of its own or of another, until it ends.
-
-        With a ``seed`` it has random streams of its own from there, as far as these can be reached.
-        """
-        self._stepper.put_state(env, state["episode"])
-        for name, part in state["observations"].items():
-            self._observations[name][env] = part
-        for name, array in state["state"].items():
-            self._state.arrays[name][env] = array
-        if seed is not None:
-            renew(streams_of(self._stepper.env.unwrapped.envs[env]), seed)  # type: ignore[attr-defined]
-
-    def continued(
-        self, times: int, steps: int = 0, env: int = 0, first: Sequence[Any] = ()
-    ) -> list[Played]:
-        """Continue the present episode of ``env`` ``times`` times, here, and put everything back.
-
-        A policy may call it, as ``info.branch``, while it decides what to do. Each continuation
-        acts by the policy, with random streams of its own, until the episode ends or for so many
-        ``steps`` (0: no limit), but begins with the action ``first[k]`` if there are such. What the
-        actor does afterwards is what it would have done without.
-
-        Raises:
-            NotBranched: the environments, or the policy, cannot be cloned, or not now.
-        """
-        if first and len(first) != times:
-            raise NotBranched(_FIRST.format(len(first), times))
-        info, stepper = self._info, self._stepper
-        shown = [(part, part.copy()) for part in self._observations.values()]
-        states = [self.state_of(each) for each in range(self.envs)]
-        try:
-            held = pickled((taken(self._policy), global_streams()))
-        except NotKept as error:
-            raise NotBranched(_POLICY.format(error.why)) from error
-        ended, observations = stepper.exchange_ended(), self._observations
-        streams = streams_of((self._policy, stepper))
-        info.branch, greedy, found = None, info.greedy, []
-        for number in range(times):
-            self._branched += 1
-            seed = seed_of(self._seed, self._branched)
-            own_streams(seed)
-            renew(streams, seed)
-            begins = first[number] if first else None
-            try:
-                found.append(self.play_on(env, steps, first=begins))
-            finally:
-                self._observations = observations
-                for part, was in shown:
-                    part[...] = was
-                for each, state in enumerate(states):
-                    self.put_state(each, state)
-                policy, of_process = unpickled(held)
-                put_back(self._policy, policy)
-                set_global_streams(of_process)
-                stepper.exchange_ended()
-        stepper.exchange_ended(ended)
-        info.branch, info.greedy = self.continued, greedy
-        return found
-
-    def play_on(
-        self, env: int, steps: int = 0, *, greedy: bool = False, first: Any = None
-    ) -> Played:
-        """Go on, and write no rows, until the episode of ``env`` ends or for so many ``steps``.
-
-        The first action there is ``first``, unless that is None.
-        """
-        self._info.greedy, stepper = greedy or self._info.greedy, self._stepper
-        total, length = stepper.so_far(env)
-        stepper.drain_episodes()
-        played = 0
-        while not steps or played < steps:
-            self._state.begin(stepper.ages)
-            output = self._policy.act(self._observations, self._info)
-            self._state.take(output)
-            actions = output["actions"]
-            if first is not None:
-                actions = actions.copy()
-                actions[env], first = first, None
-            result = stepper.step(actions)
-            self._observations = result.obs
-            played += int(result.valid[env])
-            if result.ended is not None and env in result.ended:
-                returns, lengths = stepper.drain_episodes()
-                at = stepper.rows.index(env)
-                return Played(returns[at] - total, lengths[at] - length, ended=True)
-        now, longer = stepper.so_far(env)
-        return Played(now - total, longer - length)
-
     def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Returns and lengths of the episodes that ended since the last call."""
         found, stepper, spec = self._stepper.drain_episodes(), self._stepper, self.spec
@@ -458,8 +340,6 @@ _ROWS = (
     "environment {0}: each of its games has {1} agents, a row for each: set envs to a multiple of "
     "{1}, not {2}"
 )
-_FIRST = "{} first actions are given for {} continuations: give as many, or none"
-_POLICY = "the policy cannot be put back ({}): let its class name in `kept` what changes as it acts"
 _HIDDEN = (
     "environment {} begins the next episode in the step that ends one, so the observation from "
     "which a truncated episode is bootstrapped is in no row: let it make its vector environment "

@@ -306,8 +306,6 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         "::test_a_run_that_was_branched_learns_what_it_would_have"
     ),
     "artos why first": Run(after=(TRAINED,)),
-    "artos replay first": Run(after=("run ppo --total-steps 1024 --run-dir runs/first",)),
-    "artos bench why": Elsewhere("evaluation/test_why_bench.py::test_a_case_is_judged"),
     "artos bench why": Elsewhere("evaluation/test_why_bench.py::test_a_case_is_judged"),
     "artos replay first": Run(after=("run ppo --total-steps 1024 --run-dir runs/first",)),
     "artos eval runs/first --episodes 100 --greedy": Run("--episodes 2", after=(TRAINED,)),
