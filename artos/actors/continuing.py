@@ -28,7 +28,7 @@ _POLICY = "the policy cannot be put back ({}): let its class name in `kept` what
 
 
 class Continuing(Actor):
-    """Goes on with an episode beside what it writes; the ``setup`` of a subclass sets what it has."""
+    """Goes on with an episode beside what it writes; the ``setup`` of a subclass sets what it is."""
 
     envs: int
     _observations: Parts
@@ -71,7 +71,8 @@ class Continuing(Actor):
         for name, array in state["state"].items():
             self._state.arrays[name][env] = array
         if seed is not None:
-            renew(streams_of(self._stepper.env.unwrapped.envs[env]), seed)  # type: ignore[attr-defined]
+            single: Any = self._stepper.env.unwrapped
+            renew(streams_of(single.envs[env]), seed)
 
     def continued(
         self, times: int, steps: int = 0, env: int = 0, first: Sequence[Any] = ()
