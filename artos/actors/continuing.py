@@ -28,7 +28,7 @@ _POLICY = "the policy cannot be put back ({}): let its class name in `kept` what
 
 
 class Continuing(Actor):
-    """Goes on with an episode beside what it writes; the ``setup`` of a subclass sets what it is."""
+    """Goes on with an episode beside what it writes; its ``setup`` sets what is declared here."""
 
     envs: int
     _observations: Parts
