@@ -39,7 +39,10 @@ class _At:
 
 @dataclass(frozen=True, slots=True)
 class _Fired:
-    """A firing: of which trigger, when and under which version; ``last`` wrote its last rows."""
+    """A firing: of which trigger, when and under which version; ``last`` made what it lacked last.
+
+    That is "" if an earlier version of ARTOS wrote the journal and no rows were claimed.
+    """
 
     trigger: str
     at: _At
@@ -134,7 +137,7 @@ class Tracer:
             if not environment  # a whole episode is of several rounds, or of a part of one
         ]
         self._firings[line["firing"]] = _Fired(
-            line["trigger"], at, line["version"], self._last_of(claimed)
+            line["trigger"], at, line["version"], line.get("after") or self._last_of(claimed)
         )
         for cause in claimed or [(_VERSION, line["version"])]:
             if made := self._causes.get(cause):
@@ -186,16 +189,21 @@ class Tracer:
             what, who = self._missed(fired)
             facts = {"for": what, "who": who} if who and who != line["by"] else {"for": "firing"}
             yield self._slice(row, "wait", "wait", last, end, facts)
-        waited, restored = line.get("waited", 0.0), line.get("restored", 0.0)
-        waited = waited or (0.0 if fired else line.get("times", {}).get("wait", 0.0))
-        if waited and (since := max(self._ends.get(row, 0.0), until - 1e6 * waited)) < until:
-            facts = {"for": "process"} | ({"restored": restored} if restored else {})
-            yield self._slice(row, "wait", "wait", since, until, facts)
+        slot, restored = 1e6 * line.get("slot", 0.0), line.get("restored", 0.0)
+        process = 1e6 * line.get("waited", 0.0)
+        if not (slot or process or fired):
+            process = 1e6 * line.get("times", {}).get("wait", 0.0)
+        for what, since, end in (
+            ("slot", until - process - slot, until - process), ("process", until - process, until),
+        ):  # fmt: skip
+            if (since := max(self._ends.get(row, 0.0), since)) < end:
+                more = {"restored": restored} if restored and what == "process" else {}
+                yield self._slice(row, "wait", "wait", since, end, {"for": what} | more)
 
     def _missed(self, fired: _Fired) -> tuple[str, str]:
         """What a firing came no earlier for, and who made it; "": that is not known."""
         if fired.last:
-            return "rows", fired.last
+            return "rows" if _ACTOR.fullmatch(fired.last) else _VERSION, fired.last
         made = self._causes.get((_VERSION, fired.version))
         names = {row: name for name, row in self._rows.items()}
         return _VERSION, names[made[0]] if made else ""

@@ -1,0 +1,173 @@
+"""The dashboard's page in a real browser: each view of a live, a finished and a killed run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from chromium import Tab, browsing
+from helpers import ROOT
+
+pytestmark = [pytest.mark.long, pytest.mark.processes]
+pytest.importorskip("websockets")
+ALL, ONE = ("curves", "cluster", "bill"), ("timeline", "path", "lags", "wiring", "logs", "run")
+HOSTILE = "<img src=x onerror=document.title='taken'>"
+SECONDS = 300.0
+READY = "document.querySelector('#view[data-ready]') !== null"
+FAULT = "document.getElementById('fault')?.textContent ?? ''"  # the page may not be there yet
+TEXT = "document.getElementById('view').innerText"
+DRAWN = """[...document.querySelectorAll('canvas')].some((canvas) => {
+  const {width, height} = canvas;
+  const data = canvas.getContext('2d').getImageData(0, 0, width, height).data;
+  return new Set(new Uint32Array(data.buffer)).size > 5;
+})"""
+
+
+def command(*words: str | Path) -> list[str]:
+    return [sys.executable, "-m", "deploy.cli", *map(str, words)]
+
+
+def train(folder: Path, steps: int) -> subprocess.Popen[bytes]:
+    words = ("run", "ppo", "--actors", "2", "--total-steps", str(steps), "--run-dir", folder)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command(*words, "--json"), **quiet, env=env)  # type: ignore[call-overload, no-any-return]
+
+
+def until_learned(folder: Path) -> None:
+    deadline = time.monotonic() + SECONDS
+    journal = folder / "journal.jsonl"
+    while not (journal.exists() and b'"lags"' in journal.read_bytes()):
+        assert time.monotonic() < deadline, "no update was made"
+        time.sleep(0.1)
+
+
+@contextmanager
+def started(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait(SECONDS)
+        if process.stdout:
+            process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A run that is over, one that was killed, one that goes on; and one with a hostile name."""
+    root = tmp_path_factory.mktemp("runs")
+    with started(train(root / "over", 4_096)) as over:
+        assert over.wait(SECONDS) == 0
+    with started(train(root / "killed", 10**9)) as killed:
+        until_learned(root / "killed")
+        killed.kill()
+    shutil.copytree(root / "over", root / HOSTILE)
+    (root / HOSTILE / "logs" / "run.log").write_text(f"{HOSTILE}\n")
+    with started(train(root / "live", 10**9)):
+        until_learned(root / "live")
+        yield root
+
+
+@pytest.fixture(scope="module")
+def address(runs: Path) -> Iterator[str]:
+    words = command("dashboard", "--runs", runs, "--port", "0", "--json")
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with started(subprocess.Popen(words, stdout=subprocess.PIPE, env=env)) as process:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["address"]
+
+
+@pytest.fixture
+def tab(tmp_path: Path) -> Iterator[Tab]:
+    with browsing(tmp_path) as tab:
+        yield tab
+
+
+def look(tab: Tab, address: str, view: str) -> str:
+    """Open a view as a new page; returns its text. It is drawn, says no fault and logs none."""
+    tab.open("about:blank")
+    tab.wait("location.href === 'about:blank'")
+    tab.open(f"{address}#/{view}")
+    tab.wait(READY, SECONDS)
+    assert tab.value(FAULT) == ""
+    assert tab.errors == []
+    return str(tab.value(TEXT))
+
+
+def test_each_view_is_drawn_whatever_became_of_a_run(
+    tab: Tab, address: str, tmp_path: Path
+) -> None:
+    said = {view: look(tab, address, view) for view in ALL}
+    tab.wait(DRAWN) if look(tab, address, "curves") else None
+    assert "CPU s held" in said["bill"]
+    for name in ("over", "killed", "live"):
+        for view in ONE:
+            text = look(tab, address, f"run/{name}/{view}")
+            if view in ("timeline", "lags"):
+                tab.wait(DRAWN)
+            elif view == "wiring":
+                assert tab.value("document.querySelectorAll('svg rect').length") == 4
+            elif view == "path":
+                assert "update" in text
+            elif view == "run":
+                assert {"over": "done", "killed": "failed", "live": "running"}[name] in text
+        assert tab.picture(tmp_path / f"{name}.png").stat().st_size > 10_000
+
+
+def test_a_timeline_is_zoomed_and_moved(tab: Tab, address: str) -> None:
+    look(tab, address, "run/over/timeline")
+    tab.wait(DRAWN)
+    window = "[...new URLSearchParams(location.hash.split('?')[1])].map(([, t]) => Number(t))"
+    place = "document.querySelectorAll('canvas')[1].getBoundingClientRect()"
+    x, y = (tab.value(f"{place}.{each}") for each in ("x", "y"))
+    for _ in range(4):
+        tab.mouse("Wheel", x + 600, y + 60, deltaX=0, deltaY=-120)
+    tab.wait(f"location.hash.includes('from') && {window}.length === 2")
+    before = tab.value(window)
+    whole = tab.value(
+        "fetch('api/runs/over/timeline').then((a) => a.json()).then((t) => [t.begin, t.end])"
+    )
+    assert 0 < before[1] - before[0] < (whole[1] - whole[0]) / 2
+    tab.mouse("Pressed", x + 600, y + 60, button="left", clickCount=1)
+    tab.mouse("Moved", x + 500, y + 60, button="left", buttons=1)
+    tab.mouse("Released", x + 500, y + 60, button="left", clickCount=1)
+    tab.wait(f"{window}[0] > {before[0]}")
+    after = tab.value(window)
+    assert after[1] - after[0] == pytest.approx(before[1] - before[0], rel=1e-6)
+    tab.mouse("Moved", x + 400, y + 60)
+    assert tab.errors == []
+
+
+def test_a_live_run_is_seen_to_go_on(tab: Tab, address: str) -> None:
+    look(tab, address, "run/live/timeline")
+    about = "document.getElementById('about').textContent"
+    before = tab.wait(f"{about}.includes('steps') && {about}")
+    tab.wait(f"{about} !== {json.dumps(before)}", SECONDS)
+
+
+def test_names_and_logs_are_text(tab: Tab, address: str) -> None:
+    for view in ALL:
+        look(tab, address, view)
+    tab.wait(f"document.getElementById('runs').textContent.includes({json.dumps(HOSTILE)})")
+    for view in ONE:
+        look(tab, address, f"run/{quote(HOSTILE)}/{view}")
+        assert tab.value("document.querySelectorAll('img').length") == 0
+    assert tab.value("document.title") == f"{HOSTILE} · ARTOS"
+    assert HOSTILE in look(tab, address, f"run/{quote(HOSTILE)}/logs?log=run")
+
+
+def test_a_fault_is_said_on_the_page(tab: Tab, address: str) -> None:
+    tab.open(f"{address}#/run/nothing/timeline")
+    assert "there is no run 'nothing'" in tab.wait(FAULT, SECONDS)
