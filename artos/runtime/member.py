@@ -260,7 +260,8 @@ class LearnerRole:
             return
         model.restore(learner.live())
         learner.restored()
-        learner.version_published(model.version)
+        if group is None or group.rank == 0:
+            learner.version_published(model.version)
 
     def _enter(self) -> None:
         if self.residency is not None:
