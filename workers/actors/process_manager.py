@@ -184,7 +184,8 @@ class ProcessManager:
     def home_of(self, member: Member) -> Home:
         """Where the actor lives, in the form that bundles use."""
         place = self._place
-        return Home(place.site_for(member), str(place.path_of(member)), place.code)
+        log = str(place.path_of(member))
+        return Home(place.site_for(member), log, place.code, place.reads)
 
     # -- what happens --------------------------------------------------------------------------
 

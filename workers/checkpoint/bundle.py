@@ -34,7 +34,6 @@ _MANIFEST, _IMAGE = "bundle.json", "image/"
 _BLOCK, _MEMORY, _LOG = "block", "memory", "log"
 _MOVED = "moved.json"
 """A file in an image from another node: the new place of each file that the image names."""
-_SHARED = (_BLOCK, "model", "board")
 _PARTIAL = ".partial"
 _LONGEST_NAME = 200
 
@@ -46,6 +45,8 @@ class Home(msgspec.Struct, frozen=True):
     log: str
     code: str = ""
     """The folder from which the user's modules are imported."""
+    reads: tuple[str, ...] = ()
+    """The learners, beside the one whose weights it acts with, of which it reads something."""
 
     @property
     def folder(self) -> Path:
@@ -60,8 +61,9 @@ class Home(msgspec.Struct, frozen=True):
             _BLOCK: site.block_path(site.member.rank),
             "model": site.model_path,
             "board": site.board_path,
+            **{f"model {name}": site.model_of(name) for name in self.reads},
         }
-        return {what: Path(os.path.realpath(paths[what])) for what in _SHARED}
+        return {what: Path(os.path.realpath(path)) for what, path in paths.items()}
 
 
 class BundleManifest(msgspec.Struct, frozen=True):
@@ -137,7 +139,7 @@ def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
 def unpack(bundle: Path, store: ImageStore, home: Home, criu: str) -> Image:
     """Move the actor in a bundle into ``home`` on this worker; its image is then ready to restore.
 
-    A block in the bundle replaces the one in ``home``; model block and board exist already. A
+    A block in the bundle replaces the one in ``home``; model blocks and board exist already. A
     bundle that is refused changes nothing. ``criu`` is the version that will restore the image.
     Until this returns, no message may be put into the actor's mailbox; the first one after that
     must have the actor bind weights.
@@ -192,7 +194,10 @@ def misfits(manifest: BundleManifest, home: Home, criu: str) -> list[str]:
     if manifest.format != _FORMAT:
         return [f"its bundle has format {manifest.format}, this version reads {_FORMAT}"]
     facts, was, site = manifest.facts, manifest.site, home.site
-    found = [*_malformed(manifest), *faults(facts, Host.here(criu, facts.host.libraries))]
+    found = [
+        *_malformed(manifest, {*home.shared}),
+        *faults(facts, Host.here(criu, facts.host.libraries)),
+    ]
     if found:
         return found
     if manifest.code and not Path(manifest.code).is_dir():
@@ -216,16 +221,16 @@ def misfits(manifest: BundleManifest, home: Home, criu: str) -> list[str]:
     return found
 
 
-def _malformed(manifest: BundleManifest) -> Iterator[str]:
-    """Faults of a manifest that ``pack`` would never write."""
-    facts, known = manifest.facts, {*_SHARED, _MEMORY, _LOG}
+def _malformed(manifest: BundleManifest, shared: set[str]) -> Iterator[str]:
+    """Faults of a manifest that ``pack`` would never write of an actor that shares such files."""
+    facts, known = manifest.facts, {*shared, _MEMORY, _LOG}
     if not all(map(_is_name, (manifest.image, *facts.files))):
         yield "it has files outside of its image"
     if strange := {*manifest.names, *manifest.sizes} - known:
         yield f"it names unknown kinds of files: {', '.join(map(repr, sorted(strange)))}"
     if min((*facts.files.values(), *manifest.sizes.values()), default=0) < 0:
         yield "it has files of negative size"
-    if missing := {*manifest.names, *_SHARED} - {*manifest.sizes, _LOG}:
+    if missing := {*manifest.names, *shared} - {*manifest.sizes, _LOG}:
         yield f"it gives no sizes for: {', '.join(sorted(missing))}"
     if len(manifest.doorbell) != SEMAPHORE_BYTES:
         yield f"its semaphore has {len(manifest.doorbell)} bytes"

@@ -60,7 +60,8 @@ def build(
         return Progress(node.blocks[actor].written, node.weights.version)
 
     elastic = node.plan.elastic
-    place = Place(node.site, node.plan_file, node.plan.reference.folder)
+    plan = node.plan
+    place = Place(node.site, node.plan_file, plan.reference.folder, plan.read_learners)
     cpu_slots = host_slots(affinity=cpus)
     wanted = elastic.slots or _most_at_once(node.plan, len(cpu_slots))
     most = min(wanted, len(cpu_slots))

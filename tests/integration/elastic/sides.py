@@ -22,18 +22,19 @@ BLOCK = 3 * 4096
 class Side:
     """A worker as far as bundles know it: a home with shared files, and images."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *reads: str) -> None:
         shared = folder / "shared"
         shared.mkdir(parents=True)
         code = folder / "code"
         code.mkdir()
         site = Site(str(shared), Member(ACTORS), Members.of_run(1))
-        self.home = Home(site, str(folder / "log"), str(code))
+        self.home = Home(site, str(folder / "log"), str(code), reads)
         self.store = ImageStore(folder / "images", 100 * MEGABYTE)
         self.block, self.model = self.home.shared["block"], self.home.shared["model"]
         self.board = Board.create(self.home.shared["board"], site.members)
         self.memory = shared / "template.memory"
-        self.model.write_bytes(bytes(4096))
+        for path in (self.model, *map(site.model_of, reads)):
+            path.write_bytes(bytes(4096))
         self.doorbell = self.board.down(Member(ACTORS)).doorbell
 
     @property

@@ -150,6 +150,16 @@ def test_an_actor_may_be_sent_on_without_having_lived_there(
     assert all(path.startswith(str(tmp_path / "third")) for path in moves.values())
 
 
+def test_weights_of_other_learners_are_those_of_the_new_node(tmp_path: Path) -> None:
+    here, there = (Side(tmp_path / name, "odd") for name in ("reader", "home"))
+    pack(here.image(), here.home, tmp_path / "bundle")
+    moves = opened(there.unpack(tmp_path / "bundle"), there.home)
+    assert moves[str(here.home.folder / "model-odd")] == str(there.home.folder / "model-odd")
+    stranger = Side(tmp_path / "stranger")
+    with pytest.raises(ImageUnusable, match="unknown kinds of files: 'model odd'"):
+        stranger.unpack(tmp_path / "bundle")
+
+
 def test_an_image_that_never_moved_gets_only_its_log(here: Side) -> None:
     assert opened(here.image(), here.home) == {here.home.log: here.home.log}
 

@@ -45,6 +45,8 @@ class Place(NamedTuple):
     site: Site
     plan_file: Path
     code: str = ""
+    reads: tuple[str, ...] = ()
+    """The learners beside the first of which actors read something."""
 
     def site_for(self, member: Member) -> Site:
         """The member's site."""
