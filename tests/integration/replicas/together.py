@@ -107,7 +107,8 @@ class Together(Closing):
         assert self.node.weights.version == before + 1, "one of them publishes"
         for claim in claims:  # their room is free
             block = self.node.blocks[claim.actor]
-            block.acknowledge("learner.update", claim.stop, claim.stop)
+            for consumer in self.plan.consumers:
+                block.acknowledge(consumer.name, claim.stop, claim.stop)
         return done
 
     @property
