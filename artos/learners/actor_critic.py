@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -79,6 +79,10 @@ class ActorCriticLearner(TorchLearner):
         heads = next((key.shape for key in plan.data_keys if key.name == VALUES), ())
         why = _HEADS.format(type(self).__name__, self.heads, heads)
         return [*super().faults(plan), *([] if heads == self.heads else [why])]
+
+    def _actors(self, plan: Plan) -> Iterable[int]:
+        """From how many actors' rounds an update may learn."""
+        return plan.at_work.numbers()
 
     def out_of_range(self) -> Iterator[str]:
         """Settings that no run could use."""
@@ -195,13 +199,29 @@ class ActorCriticLearner(TorchLearner):
         found = module.evaluate(seen, arranged(rows["actions"]), state, ends)
         return (each.flatten(0, 1)[back] for each in found)
 
-    def _part(self, batch: Batch, index: NDArray[np.int64]) -> NDArray[np.int64]:
-        """This replica's part of a minibatch: every so many-th row, or sequence."""
+    def _part(
+        self, batch: Batch, index: NDArray[np.int64], valid: Tensor | None
+    ) -> NDArray[np.int64]:
+        """This replica's part of a minibatch: every so many-th row, or sequence.
+
+        Losses from now on are means over those of its rows that are ``valid``, of all (rows,).
+        """
         if self.replicas.alone:
             return index
         if self._state:
-            return self.replicas.columns(index, columns(batch.shape, index))
-        return index[self.replicas.rank :: self.replicas.count]
+            part = self.replicas.columns(index, columns(batch.shape, index))
+        else:
+            part = index[self.replicas.rank :: self.replicas.count]
+        mine, every = (
+            len(at) if valid is None else int(valid[self.tensor(at)].sum()) for at in (part, index)
+        )
+        self.replicas.share = mine / max(1, every)
+        return part
+
+    def _at(self, rows: Mapping[str, Tensor], index: NDArray[np.int64]) -> Mapping[str, Tensor]:
+        """Rows at flat indices."""
+        at = self.tensor(index)
+        return {name: tensor[at] for name, tensor in rows.items()}
 
     def _minibatches(
         self, batch: Batch, count: int, rng: np.random.Generator

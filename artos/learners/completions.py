@@ -22,6 +22,11 @@ class Completions(NamedTuple):
     returns: NDArray[np.float32]
     """What it was paid, (N,)."""
 
+    def part(self, which: NDArray[np.int64]) -> Completions:
+        """Some of them, by their numbers."""
+        text, lengths, valid, returns = self
+        return Completions(text[which], lengths[which], valid[which], returns[which])
+
 
 def completions(
     texts: NDArray[np.int64],

@@ -112,6 +112,11 @@ class Network:
         return self._optimiser
 
     @property
+    def gradient(self) -> Tensor:
+        """What it stepped with last, (N,), or what was added up since; reused by the next one."""
+        return self._gradient
+
+    @property
     def trained(self) -> bool:
         """Whether it has an optimiser."""
         return self._optimiser is not None

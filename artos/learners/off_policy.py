@@ -44,7 +44,7 @@ class OffPolicyLearner(TorchLearner):
     publishing: ClassVar[Literal["update", "step", "itself"]] = "itself"
     replicable: ClassVar[bool] = True
     noisy_rows: ClassVar[bool] = True
-    """Whether what it draws at random is another number for each row, not one for all rows."""
+    """Whether it draws other numbers for each row at random than those that ``noise`` returns."""
 
     def __init__(self, settings: ReplaySettings | None = None, /, **given: Any) -> None:
         """With these settings, or with those given by name and defaults for the others."""
@@ -74,6 +74,7 @@ class OffPolicyLearner(TorchLearner):
         if self.noisy_rows:
             seed += self.replicas.rank << 40
         self.place.seed(seed)
+        self._rows = len(next(iter(batch.values())))
         metrics = self.replicas.total(self.learn(self.replicas.part(batch)))
         self.updates += 1
         self._updates.values += 1
@@ -106,6 +107,14 @@ class OffPolicyLearner(TorchLearner):
     def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
         """One step of every network; returns metrics as scalar tensors without gradients."""
         raise NotImplementedError
+
+    def noise(self, *shape: int) -> Tensor:
+        """Standard normal numbers (n, *shape) for the n rows or windows that it learns from.
+
+        Each has the numbers that it would have in a learner without replicas.
+        """
+        found = torch.randn((self._rows, *shape), device=self.place.device)
+        return found[self.replicas.rank :: self.replicas.count]
 
     def restored(self) -> None:
         """Also go on counting updates."""

@@ -40,7 +40,7 @@ class QLearner(OffPolicyLearner):
 
     Settings: ClassVar[type[ReplaySettings]] = QSettings
     settings: QSettings
-    noisy_rows: ClassVar[bool] = False  # the noise of networks that explore by it is one for all
+    noisy_rows: ClassVar[bool] = False  # networks that explore by noise have one for all rows
 
     def __init__(self, settings: QSettings | None = None, /, **given: Any) -> None:
         """With these settings, or with those given by name and defaults for the others."""

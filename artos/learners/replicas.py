@@ -73,9 +73,36 @@ class Replicas:
         self.sum(values)
         return dict(zip(metrics, values, strict=True))
 
-    def assemble(self, values: NDArray[Any], rows: int) -> NDArray[Any]:
-        """Values (n,) of this one's part as those of all ``rows``, in their order."""
+    def all(self, holds: bool) -> bool:
+        """Whether it holds in all: each decides alike by what it may have come to know alone."""
+        if self.alone:
+            return holds
+        from torch import tensor  # noqa: PLC0415  # learners without it have no replicas
+
+        count = tensor([int(holds)])
+        self.sum(count)
+        return int(count) == self.count
+
+    def assemble(
+        self, values: NDArray[Any], rows: int, at: NDArray[np.int64] | None = None
+    ) -> NDArray[Any]:
+        """Values (n, ...) of this one's part as those of all ``rows``, in their order.
+
+        ``at`` says which rows they are of, if not of every ``count``-th.
+        """
         return values
+
+    def weigh(self, count: Tensor) -> None:
+        """Losses from now on are means over ``count`` (scalar) rows here: set ``share`` by that.
+
+        For losses that are means over rows of which nobody knows the number without a look.
+        """
+        if self.alone:
+            return
+        every = count.detach().double().cpu().reshape(1)
+        mine = every.item()
+        self.sum(every)
+        self.share = mine / max(1.0, every.item())
 
     def __repr__(self) -> str:
         return f"<Replicas {self.rank} of {self.count}>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 import torch
@@ -31,6 +31,7 @@ class BatchRenorm(nn.Module):
     def __init__(self, count: int, width: int, after: int) -> None:
         super().__init__()
         self.after = after
+        self.of_all: Callable[[Tensor], Tensor] | None = None
         self.scale = nn.Parameter(torch.ones(count, 1, width))
         self.shift = nn.Parameter(torch.zeros(count, 1, width))
         self.register_buffer("mean", torch.zeros(count, 1, width))
@@ -41,7 +42,12 @@ class BatchRenorm(nn.Module):
         """(count, B, width) to the same; if it is ``learning``, running statistics move."""
         if not learning:
             return (x - self.mean) * (self.scale * torch.rsqrt(self.var + _EPS)) + self.shift
-        mean, var = x.mean(1, keepdim=True), x.var(1, correction=0, keepdim=True)
+        mean = x.mean(1, keepdim=True)
+        if self.of_all is None:
+            var = x.var(1, correction=0, keepdim=True)
+        else:
+            mean = self.of_all(mean)
+            var = self.of_all((x - mean).square().mean(1, keepdim=True))
         with torch.no_grad():
             corrected = self.batches >= self.after
             running = torch.sqrt(self.var + _EPS)
@@ -63,6 +69,11 @@ class RenormMlps(ReluMlps):
     ) -> None:
         super().__init__(count, width, hidden, out)
         self.norms = nn.ModuleList(BatchRenorm(count, side, after) for side in (width, *hidden))
+
+    def share(self, of_all: Callable[[Tensor], Tensor]) -> None:
+        """Normalise by a batch that several processes share; ``of_all`` makes means those of it."""
+        for norm in self.norms:
+            norm.of_all = of_all  # type: ignore[assignment]
 
     def forward(self, x: Tensor, more: Tensor | None = None, *, learning: bool = False) -> Tensor:
         """(B, width) to (count, B, out); the last columns may be given apart, as ``more``."""

@@ -52,13 +52,14 @@ class SquashedGaussian(nn.Module):
         mean, log_std = self.layers(self.encoder(obs)).chunk(2, -1)
         return mean, log_std.clamp(_LOWEST, _HIGHEST)
 
-    def sample(self, obs: Obs, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+    def sample(self, obs: Obs, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Unit actions (B, size) and their log probabilities (B,), with gradients.
 
+        ``noise`` (B, size) are the standard normal numbers that they are made of.
         Haarnoja et al. 2018, appendix C, in the form that does not overflow.
         """
         mean, log_std = self(obs)
-        noise = torch.empty_like(mean).normal_(generator=generator)
+        noise = torch.randn_like(mean) if noise is None else noise
         before = mean + log_std.exp() * noise
         logs = -0.5 * noise.square() - log_std - 0.5 * LOG_2PI
         squashed = 2 * (math.log(2) - before - functional.softplus(-2 * before))

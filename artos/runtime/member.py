@@ -298,7 +298,8 @@ class LearnerRole:
             return
         model.restore(learner.live())
         learner.restored()
-        self._publisher.told(model.version)
+        if group is None or group.rank == 0:
+            self._publisher.told(model.version)
 
     def _enter(self) -> None:
         if self.residency is not None:

@@ -122,10 +122,12 @@ class ReplicaGroup(Replicas):
         group = self._gpus if tensor.is_cuda else self._host
         self._together("a sum", lambda: group.allreduce([tensor]).wait())
 
-    def assemble(self, values: NDArray[Any], rows: int) -> NDArray[Any]:
-        """Values (n,) of this one's part as those of all ``rows``, in their order."""
-        whole = np.zeros(rows, np.float64)
-        whole[self.rank :: self.count] = values
+    def assemble(
+        self, values: NDArray[Any], rows: int, at: NDArray[np.int64] | None = None
+    ) -> NDArray[Any]:
+        """Values (n, ...) of this one's part as those of all ``rows``, in their order."""
+        whole = np.zeros((rows, *values.shape[1:]), values.dtype)
+        whole[slice(self.rank, None, self.count) if at is None else at] = values
         self.sum(torch.from_numpy(whole))
         return whole
 

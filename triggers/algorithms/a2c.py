@@ -6,7 +6,7 @@ import time
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from torch import Tensor
+import torch
 
 from artos.buffer.samplers.batch import Batch
 from artos.learners.actor_critic import ActorCriticLearner, explained_variance
@@ -20,10 +20,12 @@ from artos.learners.settings import (
     learner,
     left_open,
 )
+from artos.learners.torch_learner import few_for_replicas
 from artos.losses.actor_critic import actor_critic_loss
 from artos.losses.gae import advantages
 from artos.losses.rounds import Floats
 from artos.protocol.invocations import Invoke
+from artos.runs.plan import Plan
 from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.algorithms.defaults import actor_critic
@@ -48,11 +50,16 @@ class A2C(ActorCriticLearner):
 
     Settings: ClassVar[type[ActorCriticSettings]] = A2CSettings
     settings: A2CSettings
+    replicable: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...]] = ("actions", "rewards", "bootstraps")
 
     def optimiser(self) -> Optimiser:
         """As set."""
         return Adam(self.lr) if self.settings.optimiser == "adam" else RMSprop(self.lr)
+
+    def faults(self, plan: Plan) -> list[str]:
+        """Also a batch that replicas cannot divide."""
+        return super().faults(plan) + few_for_replicas(plan, 1, self._actors(plan))
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
         """One step."""
@@ -62,27 +69,33 @@ class A2C(ActorCriticLearner):
         if unmeasured := self._unmeasured():
             self._count(batch, rows)
         self._seconds = {"gather": time.perf_counter() - began}
-        log_probs, entropy, values = self._evaluate(batch, rows, np.arange(len(batch)))
-        found = self._estimates(batch, _shaped(log_probs, batch), _shaped(values, batch))
-        advantage, target = (self.tensor(array.reshape(-1)) for array in found)
+        every, valid = np.arange(len(batch)), rows.get("valid")
+        part = self._part(batch, every, valid)
+        mine = rows if part is every else self._at(rows, part)
+        log_probs, entropy, values = self._evaluate(batch, mine, part)
+        answers = torch.stack((log_probs, values), 1).detach().cpu().numpy()
+        answers = self.replicas.assemble(answers, len(batch), part)  # of all rows
+        estimates = self._estimates(batch, *(each.reshape(batch.shape) for each in answers.T))
+        found = {
+            name: self.tensor(each.reshape(-1))
+            for name, each in zip(("advantages", "targets"), estimates, strict=True)
+        }
+        few = found if part is every else self._at(found, part)
         loss, report = actor_critic_loss(
-            log_probs, advantage, values, target, entropy, s.vf_coef, s.ent_coef, rows.get("valid")
-        )
+            log_probs, few["advantages"], values, few["targets"], entropy, s.vf_coef, s.ent_coef,
+            mine.get("valid"),
+        )  # fmt: skip
         self.step(loss)
         if not unmeasured:
             self._count(batch, rows)
-        metrics = {name: float(value) for name, value in report.items()}
+        metrics = {name: float(value) for name, value in self.replicas.total(report).items()}
         metrics["lr"] = self.network.optimiser.lr
-        return metrics | explained_variance(target, values.detach(), rows.get("valid"))
+        every_value = self.tensor(np.ascontiguousarray(answers[:, 1]))
+        return metrics | explained_variance(found["targets"], every_value, valid)
 
     def _estimates(self, batch: Batch, log_probs: Floats, values: Floats) -> tuple[Floats, Floats]:
         """Advantages and value targets, by the network's answer for all rows; all (A, T, E)."""
         return advantages(**self._rounds(batch), values=values)
-
-
-def _shaped(rows: Tensor, batch: Batch) -> Floats:
-    found: Floats = rows.detach().cpu().numpy().reshape(batch.shape)
-    return found
 
 
 @builder(A2CSettings)

@@ -14,16 +14,22 @@ from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.off_policy import Obs
 from artos.learners.optimisers import Adam
 from artos.learners.settings import ReplaySettings, builder, learner
+from artos.learners.summed import mean_of_all
 from artos.policies.choosing import require_actions
 from artos.policies.critics import RenormCritics
 from artos.policies.encoders import normalizers
 from artos.policies.squashed import SquashedGaussian
+from artos.runs.plan import Plan
 from artos.specs.workload import Workload
 from triggers.algorithms.defaults import require_numbers
 from triggers.algorithms.replaying import critics_workload
 from triggers.algorithms.sac import SoftLearner, SoftSettings
 
 _BETAS = (0.5, 0.999)
+_COMPILED = (
+    "compile=on: the statistics of CrossQ's critics are added up over learners={} in mid-pass, "
+    "which is not compiled: leave out one of both"
+)
 
 
 class CrossQSettings(SoftSettings, kw_only=True, frozen=True):
@@ -52,11 +58,15 @@ class CrossQ(SoftLearner):
 
     Settings: ClassVar[type[ReplaySettings]] = CrossQSettings
     settings: CrossQSettings
-    replicable: ClassVar[bool] = False  # it normalises by the statistics of a whole batch
 
     def optimiser(self) -> Adam:
         """The policy's."""
         return Adam(self.settings.lr, betas=_BETAS)
+
+    def faults(self, plan: Plan) -> list[str]:
+        """Also replicas whose sums would be in the middle of what is compiled."""
+        several = self.settings.compile == "on" and plan.replicas > 1
+        return [*super().faults(plan), *([_COMPILED.format(plan.replicas)] if several else [])]
 
     def setup(self, context: Any) -> None:
         """Also own two wide critics."""
@@ -65,6 +75,8 @@ class CrossQ(SoftLearner):
         critics = RenormCritics(
             self.context.spec, s.critic_hidden, after=s.renorm_after, normalize=scaled
         )
+        if not self.replicas.alone:  # statistics are those of a whole batch
+            critics.layers.share(partial(mean_of_all, replicas=self.replicas))
         adam = Adam(s.critic_lr, eps=1e-8, betas=_BETAS)
         self.critics = self.own("critics", critics, optimiser=adam)
 
@@ -73,8 +85,9 @@ class CrossQ(SoftLearner):
         obs = self.observations(batch)
         temperature = self.log_temperature().detach().exp()
         loss, errors, q, entropy = self.compiler(
-            self._critic_loss, obs, self.following(batch), self.rows(batch), temperature
-        )
+            self._critic_loss, obs, self.following(batch), self.rows(batch), temperature,
+            self.noise(self.module.bounds.size),
+        )  # fmt: skip
         self.critics.step(loss)
         if self.critics.steps % self.settings.delay == 0:
             self.improve(obs, temperature)
@@ -84,11 +97,12 @@ class CrossQ(SoftLearner):
         }  # fmt: skip
 
     def _critic_loss(
-        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor], temperature: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor], temperature: Tensor,
+        noise: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
         """The loss, and without gradients the errors (2, n), the mean value and the entropy."""
         with torch.no_grad():
-            drawn, logs = self.module.sample(following)
+            drawn, logs = self.module.sample(following, noise)
         both = {key: torch.cat((obs[key], following[key])) for key in obs}
         actions = torch.cat((self.module.bounds.unit(rows["actions"]), drawn))
         values, count = self.critics(both, actions, learning=True), len(drawn)

@@ -41,6 +41,10 @@ from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.algorithms.defaults import require_numbers
 
 _RESULTS = ("rewards", "terminations", "truncations")
+_FEW = (
+    "an update learns from {} pair{} of environments, which learners={} cannot divide: lower "
+    "learners, or raise envs or actors"
+)
 _PAIRED = "an update compares pairs of environments: set envs to an even number, not {}"
 
 
@@ -100,6 +104,7 @@ class ES(TorchLearner):
     """
 
     Settings: ClassVar[type[ESSettings]] = ESSettings
+    replicable: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...]] = _RESULTS
 
     def __init__(self, settings: ESSettings | None = None, /, **given: Any) -> None:
@@ -116,8 +121,12 @@ class ES(TorchLearner):
         return super().device_for(CPU if wanted == AUTO else wanted, module)
 
     def faults(self, plan: Plan) -> list[str]:
-        """Settings out of range, or an environment without the other one of its pair."""
-        return super().faults(plan) + ([_PAIRED.format(plan.envs)] if plan.envs % 2 else [])
+        """Settings out of range, an environment without the other one of its pair, few pairs."""
+        found = super().faults(plan) + ([_PAIRED.format(plan.envs)] if plan.envs % 2 else [])
+        pairs = plan.at_work.least * plan.envs // 2
+        if 0 < pairs < plan.replicas:
+            found.append(_FEW.format(pairs, "s" if pairs > 1 else "", plan.replicas))
+        return found
 
     def out_of_range(self) -> Iterator[str]:
         """Settings that no run could use."""
@@ -125,7 +134,11 @@ class ES(TorchLearner):
         yield from out_of_range(self.settings)
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
-        """One step with a round of all actors."""
+        """One step with a round of all actors.
+
+        Drawing the noise again is what takes long: of replicas each does it for its part of the
+        pairs.
+        """
         rewards, terminations, truncations = (batch.gather(name) for name in _RESULTS)
         ends = terminations | truncations
         if VALID_KEY in batch.names:
@@ -137,8 +150,10 @@ class ES(TorchLearner):
             Round(seed, claim.actor, version, claim.start)
             for claim, version in zip(batch.claims, batch.versions()[:, 0].tolist(), strict=True)
         )
-        noises = (each.noise(i, count) for each in rounds for i in range(batch.shape[2] // 2))
-        found = uphill(ranks, noises, count, self.settings.sigma)
+        pairs = [(each, i) for each in rounds for i in range(batch.shape[2] // 2)]
+        mine = self.replicas.part(np.arange(len(pairs)))
+        noises = (pairs[n][0].noise(pairs[n][1], count) for n in mine)
+        found = uphill(ranks[mine], noises, count, self.settings.sigma) * self.replicas.share
         self.network.add(self.tensor(-found))
         self.network.apply()
         for each in normalizers(self.module):
@@ -146,7 +161,7 @@ class ES(TorchLearner):
         return {
             "tried_mean": float(returns.mean()),
             "tried_best": float(returns.max()),
-            "gradient": float(np.linalg.norm(found)),
+            "gradient": float(self.network.gradient.norm()),
         }
 
     def _rows(self, batch: Batch, name: str) -> Tensor:

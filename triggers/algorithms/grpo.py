@@ -44,6 +44,10 @@ from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 _SOLVED = 1 - 1e-6
+_FEW = (
+    "an update learns from {} completions, which learners={} cannot divide: lower learners, or "
+    "raise group, groups or actors"
+)
 
 
 class GRPOStart(WaySettings, frozen=True):
@@ -92,6 +96,7 @@ class GRPO(TorchLearner):
     """
 
     Settings: ClassVar[type[GRPOSettings]] = GRPOSettings
+    replicable: ClassVar[bool] = True
     calls: ClassVar[tuple[str, ...]] = ("scores",)
     reads: ClassVar[tuple[str, ...]] = (OBSERVATIONS, "actions", "rewards", "log_probs")
 
@@ -111,6 +116,8 @@ class GRPO(TorchLearner):
         found, group = super().faults(plan), self.settings.group
         if group > 0 and plan.envs % group:
             found.append(f"{plan.envs} envs of an actor do not divide into groups of {group}")
+        if (texts := plan.at_work.least * plan.envs) < plan.replicas:
+            found.append(_FEW.format(texts, plan.replicas))
         return [*found, *self.settings.way.faults()]
 
     def version_published(self, version: int) -> None:
@@ -125,7 +132,7 @@ class GRPO(TorchLearner):
         return self._seconds
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
-        """One step."""
+        """One step; of replicas each has its part of the completions."""
         began, s = time.perf_counter(), self.settings
         ends = by_completion(batch, "terminations") | by_completion(batch, "truncations")
         texts, actions, rewards, behaviour = (by_completion(batch, name) for name in self.reads)
@@ -133,14 +140,17 @@ class GRPO(TorchLearner):
         gathered = time.perf_counter()
         returns, valid = self.tensor(found.returns), self.tensor(found.valid)
         gains = group_advantages(returns, s.group, normalize=s.normalize_advantages)
-        logs = self._log_probs(found, self.tensor(actions))
-        tokens = (logs, self.tensor(behaviour), gains[:, None].expand_as(logs), valid)
+        mine = self.replicas.part(np.arange(len(actions)))
+        self.replicas.weigh(valid[mine].sum())
+        logs = self._log_probs(found.part(mine), self.tensor(actions[mine]))
+        weights = gains[mine, None].expand_as(logs)
+        tokens = (logs, self.tensor(behaviour[mine]), weights, valid[mine])
         loss, report = grpo_loss(
             *(each.flatten() for each in tokens),
             mask_low=s.mask_low, mask_high=s.mask_high, delta=s.delta, kl=s.kl, loss=s.loss,
         )  # fmt: skip
         self.step(loss)
-        metrics = {name: float(value) for name, value in report.items()}
+        metrics = {name: float(value) for name, value in self.replicas.total(report).items()}
         self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
         exact = float((found.returns > _SOLVED).mean())
         return metrics | {"exact_match": exact, "reward": float(found.returns.mean())}

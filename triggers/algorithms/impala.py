@@ -19,6 +19,7 @@ from artos.learners.settings import (
 )
 from artos.losses.rounds import Floats
 from artos.losses.vtrace import vtrace
+from artos.runs.plan import Plan
 from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.algorithms.a2c import A2C, A2CSettings, Stepping
@@ -63,6 +64,9 @@ class IMPALA(A2C):
     Settings: ClassVar[type[ActorCriticSettings]] = IMPALASettings
     settings: IMPALASettings
     reads: ClassVar[tuple[str, ...]] = ("actions", "rewards", "log_probs", "bootstraps")
+
+    def _actors(self, plan: Plan) -> tuple[int]:
+        return (self.settings.n,)
 
     def _estimates(self, batch: Batch, log_probs: Floats, values: Floats) -> tuple[Floats, Floats]:
         ratios = log_probs - batch.gather("log_probs")

@@ -12,6 +12,7 @@ from torch import Tensor
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.learners.advantage_cache import AdvantageCache, GradientAccumulator
 from artos.learners.context import LearnerContext
+from artos.learners.torch_learner import few_for_replicas
 from artos.losses.rounds import Floats
 from artos.protocol.invocations import Claim, Invoke
 from artos.runs.plan import Plan
@@ -29,7 +30,6 @@ class PipelinedPPO(PPO):
     """
 
     non_publishing: ClassVar[tuple[str, ...]] = ("preprocess", "accumulate", "first_pass")
-    replicable: ClassVar[bool] = False  # what came early differs from process to process
 
     def setup(self, context: LearnerContext) -> None:
         """Adopt the network; nothing is known yet of rows that will come."""
@@ -60,6 +60,8 @@ class PipelinedPPO(PPO):
                     f"{most} actors and {minibatches} minibatches: learner.first_pass needs one to "
                     "be a multiple of the other"
                 )
+        if _ACCUMULATE in plan.triggers:
+            found += few_for_replicas(plan, 1, (1,))
         if self.settings.compile == "on" and _ACCUMULATE in plan.triggers:
             found.append(
                 "compile=on: learner.accumulate, which adds up gradients, is not compiled: use "
@@ -131,10 +133,12 @@ class PipelinedPPO(PPO):
         """Complete the first epoch, where some of it was done: its last metrics, else none."""
         accumulator, self._accumulator = self._accumulator, None
         beside = self._advantages.beside(batch.claims[0])
-        if accumulator and accumulator.claims == beside == batch.claims:
+        ready = accumulator is not None and accumulator.claims == beside == batch.claims
+        # An actor may be placed again just when one of several replicas looks.
+        if self.replicas.all(ready) and accumulator:
             self._add(accumulator, accumulator.claims)
             self.network.apply()
-            return accumulator.metrics
+            return self.replicas.total(accumulator.metrics)
         left = [claim for claim in batch.claims if claim not in self._passed]
         if not left:
             return self._passed[batch.claims[-1]]
@@ -162,7 +166,11 @@ class PipelinedPPO(PPO):
             piece = Batch(self.context.blocks, [claim], self._store)
             rows = self._prepare(piece)
             rows["advantages"] = (rows["advantages"] - accumulator.mean) / accumulator.spread
-            seen = self._seen(piece, rows, np.arange(len(piece)))
+            every = np.arange(len(piece))
+            part = self._part(piece, every, rows.get("valid"))
+            self.replicas.share = 1.0  # of a sum
+            few = rows if part is every else self._at(rows, part)
+            seen = self._seen(piece, few, part)
             loss, metrics = self.compiler(self._loss, *seen, accumulator.count)
             self.network.backward(loss)
             accumulator.note(claim, metrics)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, TypeVar
 
 import numpy as np
@@ -86,10 +86,6 @@ class PPO(ActorCriticLearner):
         found += few_for_replicas(plan, minibatches, self._actors(plan))
         return found + indivisible(plan, minibatches, self._actors(plan))
 
-    def _actors(self, plan: Plan) -> Iterable[int]:
-        """From how many actors' rounds an update may learn."""
-        return plan.at_work.numbers()
-
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
         """One update on a full batch: ``epochs`` passes over shuffled minibatches."""
         began, s = time.perf_counter(), self.settings
@@ -126,15 +122,11 @@ class PPO(ActorCriticLearner):
         order = np.random.default_rng((self.context.seed, self.network.steps))
         report: Mapping[str, Tensor] = {}
         for index in self._minibatches(batch, count, order):
-            part, at = self._part(batch, index), self.tensor(index)
-            whole = {name: tensor[at] for name, tensor in data.items()}
-            few = whole
-            if part is not index:
-                mine = self.tensor(part)
-                few = {name: tensor[mine] for name, tensor in data.items()}
-                self.replicas.share = _counted(few) / max(1, _counted(whole))
+            part = self._part(batch, index, data.get("valid"))
+            few = self._at(data, part)
+            whole = few if part is index else self._at(data, index)
             mean, spread = self._scale(whole["advantages"], whole.get("valid"))
-            few["advantages"] = (few["advantages"] - mean) / spread
+            few = {**few, "advantages": (few["advantages"] - mean) / spread}
             report = self._learn(*self._seen(batch, few, part))
         return self.replicas.total(report)
 

@@ -59,7 +59,6 @@ class R2D2(QLearner):
 
     Settings: ClassVar[type[ReplaySettings]] = R2D2Settings
     settings: R2D2Settings
-    replicable: ClassVar[bool] = False  # its loss is divided by the rows that count, of all windows
     calls = ("unroll",)
 
     def observations(self, batch: Mapping[str, Any], prefix: str = "") -> Obs:
@@ -89,6 +88,7 @@ class R2D2(QLearner):
         found = values.gather(-1, rows.rows["actions"].unsqueeze(-1)).squeeze(-1)
         errors = torch.where(ahead.counts, found - wanted, 0.0)
         many = ahead.counts.sum(0).clamp(min=1)
+        self.replicas.weigh(many.sum())  # the loss is a mean over rows that count
         loss = (weights * errors.square().sum(0)).sum() / many.sum()
         size = errors.detach().abs()
         priorities = s.eta * size.amax(0) + (1 - s.eta) * size.sum(0) / many

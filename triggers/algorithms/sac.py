@@ -61,6 +61,7 @@ class SoftLearner(OffPolicyLearner):
 
     settings: SoftSettings
     critics: Network
+    noisy_rows: ClassVar[bool] = False
     changeable: ClassVar[tuple[Changeable, ...]] = (*OffPolicyLearner.changeable, CRITIC_LR)
 
     def setup(self, context: Any) -> None:
@@ -80,7 +81,7 @@ class SoftLearner(OffPolicyLearner):
     def improve(self, obs: Obs, temperature: Tensor) -> tuple[Tensor, Tensor]:
         """A step of the policy, then of the temperature; returns the loss and the entropy."""
         with self.critics.fixed():
-            loss, entropy = self.compiler(self._policy_loss, obs, temperature)
+            loss, entropy = self.compiler(self._policy_loss, obs, temperature, self.drawn())
         self.step(loss)
         if self.settings.temperature_lr:
             wanted: Tensor | float = self._entropy
@@ -89,10 +90,16 @@ class SoftLearner(OffPolicyLearner):
             self.log_temperature.step(self.log_temperature() * (entropy - wanted))
         return loss.detach(), entropy
 
-    def _policy_loss(self, obs: Obs, temperature: Tensor) -> tuple[Tensor, Tensor]:
+    def drawn(self) -> Tensor | None:
+        """What actions of all rows are sampled by; None where they are discrete."""
+        return self.noise(self.module.bounds.size) if self.continuous else None
+
+    def _policy_loss(
+        self, obs: Obs, temperature: Tensor, noise: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """The loss of eq. 7, and the mean entropy without gradients."""
         if self.continuous:
-            actions, logs = self.module.sample(obs)
+            actions, logs = self.module.sample(obs, noise)
             values = self.critics(obs, actions).amin(0)
             return (temperature * logs - values).mean(), -logs.detach().mean()
         logs = self.module(obs)
@@ -117,8 +124,9 @@ class SAC(SoftLearner):
         obs = self.observations(batch)
         temperature = self.log_temperature().detach().exp()
         critic_loss, errors, q = self.compiler(
-            self._critic_loss, obs, self.following(batch), self.rows(batch), temperature
-        )
+            self._critic_loss, obs, self.following(batch), self.rows(batch), temperature,
+            self.drawn(),
+        )  # fmt: skip
         self.critics.step(critic_loss)
         policy_loss, entropy = self.improve(obs, temperature)
         self.targets.follow(self.critics, self.settings.tau)
@@ -132,12 +140,13 @@ class SAC(SoftLearner):
         }
 
     def _critic_loss(
-        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor], temperature: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor], temperature: Tensor,
+        noise: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         """The loss of eq. 5, and without gradients the errors (2, n) and the mean value."""
         with torch.no_grad():  # soft values (Haarnoja et al. 2018b, eq. 3), by the smaller target
             if self.continuous:
-                drawn, logs = self.module.sample(following)
+                drawn, logs = self.module.sample(following, noise)
                 value = self.targets(following, drawn).amin(0) - temperature * logs
             else:
                 logs = self.module(following)

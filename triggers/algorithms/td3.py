@@ -44,6 +44,7 @@ class TD3(OffPolicyLearner):
 
     Settings: ClassVar[type[ReplaySettings]] = TD3Settings
     settings: TD3Settings
+    noisy_rows: ClassVar[bool] = False
     changeable: ClassVar[tuple[Changeable, ...]] = (*OffPolicyLearner.changeable, CRITIC_LR)
 
     def setup(self, context: Any) -> None:
@@ -56,8 +57,9 @@ class TD3(OffPolicyLearner):
         """A step of the critics and, every ``delay`` updates, of the policy."""
         obs = self.observations(batch)
         loss, errors, q = self.compiler(
-            self._critic_loss, obs, self.following(batch), self.rows(batch)
-        )
+            self._critic_loss, obs, self.following(batch), self.rows(batch),
+            self.noise(self.module.bounds.size),
+        )  # fmt: skip
         self.critics.step(loss)
         if self.critics.steps % self.settings.delay == 0:
             with self.critics.fixed():
@@ -69,13 +71,13 @@ class TD3(OffPolicyLearner):
         return {"critic_loss": loss.detach(), "q": q}
 
     def _critic_loss(
-        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor]
+        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor], noise: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The critics' loss, and without gradients the errors (2, n) and the mean value."""
         with torch.no_grad():
             actions = self.target(following)
             most = self.settings.target_clip
-            noise = (torch.randn_like(actions) * self.settings.target_noise).clamp(-most, most)
+            noise = (noise * self.settings.target_noise).clamp(-most, most)
             smoothed = self.module.bounds.freed((actions + noise).clamp(-1, 1))
             value = self.targets(following, smoothed).amin(0)
         wanted = self.wanted(rows, value)

@@ -22,7 +22,7 @@ from artos.learners.settings import (
     learner,
     left_open,
 )
-from artos.learners.torch_learner import indivisible
+from artos.learners.torch_learner import few_for_replicas, indivisible
 from artos.losses.gae import advantages
 from artos.losses.masked import masked_mean, mean_and_spread
 from artos.policies.twin_mlp import TwinMlp
@@ -61,6 +61,7 @@ class TRPO(ActorCriticLearner):
 
     Settings: ClassVar[type[ActorCriticSettings]] = TRPOSettings
     settings: TRPOSettings
+    replicable: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...]] = ("actions", "rewards", "values", "bootstraps")
 
     def setup(self, context: LearnerContext) -> None:
@@ -72,7 +73,9 @@ class TRPO(ActorCriticLearner):
 
     def faults(self, plan: Plan) -> list[str]:
         """Settings out of range, or minibatches that do not divide the batch."""
-        return super().faults(plan) + indivisible(plan, self.settings.minibatches)
+        found, minibatches = super().faults(plan), self.settings.minibatches
+        found += few_for_replicas(plan, minibatches, self._actors(plan))
+        return found + indivisible(plan, minibatches)
 
     def update(self, batch: Batch, call: Invoke) -> dict[str, float]:
         """One step of the policy with all rows, then ``epochs`` passes of the critic."""
@@ -83,17 +86,19 @@ class TRPO(ActorCriticLearner):
             self._count(batch, data)
             data = self._prepare(batch)
         gathered = time.perf_counter()
-        metrics = self._improve(*self._seen(batch, data, np.arange(len(batch))))
+        part = self._part(batch, np.arange(len(batch)), data.get("valid"))
+        metrics = self._improve(*self._seen(batch, self._at(data, part), part))
         order = np.random.default_rng((self.context.seed, self.network.steps))
         for _ in range(s.epochs):
             for index in self._minibatches(batch, s.minibatches, order):
-                at = self.tensor(index)
-                few = {name: tensor[at] for name, tensor in data.items()}
-                loss = self.compiler(self._value_loss, *self._seen(batch, few, index))
+                part = self._part(batch, index, data.get("valid"))
+                few = self._at(data, part)
+                loss = self.compiler(self._value_loss, *self._seen(batch, few, part))
                 self.step(loss)
         if not unmeasured:
             self._count(batch, data)
         self._seconds = {"gather": gathered - began, "learn": time.perf_counter() - gathered}
+        loss = self.replicas.total({"value_loss": loss.detach()})["value_loss"]
         metrics |= {"value_loss": loss.item(), "lr": self.network.optimiser.lr}
         return metrics | explained_variance(data["returns"], data["values"], data.get("valid"))
 
@@ -114,7 +119,11 @@ class TRPO(ActorCriticLearner):
     def _improve(
         self, observations: Mapping[str, Tensor], data: Mapping[str, Tensor], by: TimeMajor | None
     ) -> dict[str, float]:
-        """Move the policy's parameters (appendix C); the others have gradient 0, and stay."""
+        """Move the policy's parameters (appendix C); the others have gradient 0, and stay.
+
+        Of replicas each has gradients, and products with the curvature, of its part of the rows;
+        what they are added up to is the same in all, and so is the way they go.
+        """
         s, weights = self.settings, self.network.values[: self.network.count]
         parameters = list(self.module.parameters())
 
@@ -123,6 +132,11 @@ class TRPO(ActorCriticLearner):
                 of, parameters, retain_graph=True, create_graph=again, materialize_grads=True
             )
             return torch.cat([each.reshape(-1) for each in found])
+
+        def of_all(of: Tensor) -> Tensor:
+            found = gradient(of * self.replicas.share)
+            self.replicas.sum(found)
+            return found
 
         def gain_and_kl(old: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
             logs, entropy, _ = self._evaluated(observations, data, by)
@@ -135,23 +149,25 @@ class TRPO(ActorCriticLearner):
         with torch.backends.cudnn.flags(enabled=False):  # its GRU has no second derivatives
             before, kl, old, entropy = gain_and_kl()
             slope = gradient(kl, again=True)
-            uphill = gradient(before)
+            uphill = of_all(before)
 
             def fisher(vector: Tensor) -> Tensor:
-                return gradient(slope @ vector) + s.damping * vector
+                return of_all(slope @ vector) + s.damping * vector
 
             direction = conjugate_gradients(fisher, uphill, s.conjugate_steps)
             curvature = direction @ fisher(direction)
         start = weights.clone()
         step = direction * torch.sqrt(2 * s.max_kl / curvature.clamp(min=_SOLVED))
-        found = {"entropy": entropy.item(), "approx_kl": 0.0, "gain": 0.0, "step": 0.0}
+        was = self.replicas.total({"gain": before, "entropy": entropy})
+        found = {"entropy": was["entropy"].item(), "approx_kl": 0.0, "gain": 0.0, "step": 0.0}
         for length in (_SHORTER**tried for tried in range(s.backtracks)):
             weights.copy_(start + length * step)
             with torch.no_grad():
                 gain, kl, *_ = gain_and_kl(old)
-            better = (gain - before).item()
-            if better > 0 and kl.item() <= s.max_kl:
-                return found | {"approx_kl": kl.item(), "gain": better, "step": length}
+            now = self.replicas.total({"gain": gain, "kl": kl})
+            better, moved = (now["gain"] - was["gain"]).item(), now["kl"].item()
+            if better > 0 and moved <= s.max_kl:
+                return found | {"approx_kl": moved, "gain": better, "step": length}
         weights.copy_(start)
         return found
 

@@ -14,6 +14,7 @@ from artos.envs.make import describe
 from artos.learners.completions import completions
 from artos.learners.context import LearnerContext
 from artos.policies.text import TextPolicy, lengths_of
+from artos.specs.actor_count import Manual
 from artos.specs.keys import OBSERVATIONS
 
 SPEC = describe("ReverseText-v0(digits=2)")
@@ -91,7 +92,10 @@ def test_what_is_learned_is_what_was_sampled() -> None:
 
 
 def test_groups_divide_the_environments_of_an_actor() -> None:
-    plan: Any = SimpleNamespace(envs=24, state_keys=())
+    plan: Any = SimpleNamespace(envs=24, state_keys=(), at_work=Manual(1, 1), replicas=1)
     assert artos.GRPO(group=8).faults(plan) == []
     (fault,) = artos.GRPO(group=16).faults(plan)
     assert fault == "24 envs of an actor do not divide into groups of 16"
+    plan.replicas = 25
+    (fault,) = artos.GRPO(group=8).faults(plan)
+    assert "24 completions, which learners=25 cannot divide" in fault

@@ -230,8 +230,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run my_replicas.py:workload": Elsewhere(
         "integration/docs/test_tutorial.py::test_own_algorithm_is_divided"
     ),
-    "artos run ppo --actors 1 --set learners=3 --set envs=1 --set steps=8 "
-    "--set pipeline=minibatch": REFUSED,
+    "artos run ppo --actors 1 --set learners=3 --set envs=1 --set steps=8": REFUSED,
     "artos run ppo --set steps=100 --set minibatches=7": REFUSED,
     "artos run ppo --device cuda:7": NotRun("the message has the version of torch, and of a GPU"),
     "artos run ppo --env PongNoFrameskip-v4 --device cuda --set compile=on": NotRun(

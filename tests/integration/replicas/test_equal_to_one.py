@@ -13,6 +13,7 @@ pytestmark = pytest.mark.processes
 
 PPO = {"actors": 3, "envs": 2, "steps": 17, "hidden": [16], "minibatches": 2, "epochs": 2}
 """51 rows in a minibatch, which do not divide by two."""
+ROUNDS = {"actors": 2, "envs": 2, "steps": 16}
 DQN = {"batch": 21, "hidden": [16], "sync": 1, "normalize": True}
 
 Make = Callable[..., Together]
@@ -53,6 +54,45 @@ def test_ppo(more: dict[str, Any], together: Make) -> None:
     assert_equal(one, two)
 
 
+def early(run: Together) -> list[Any]:
+    """As of ``ppo``; of the second version part of the work is done as rows come."""
+    found = []
+    with run:
+        for number in range(3):
+            claims = run.sample()
+            for claim in claims[: 3 if number else 0]:
+                run.fire("preprocess", claim)
+                run.fire("first_pass", claim)
+            found.append((run.arrays, run.update(*claims).metrics))
+    return found
+
+
+def added_up(run: Together) -> list[Any]:
+    """As of ``ppo``; gradients of some rounds are added up before the last one came."""
+    found = []
+    with run:
+        for number in range(3):
+            claims = run.sample()
+            run.fire("preprocess", *claims)
+            for claim in claims[:number]:
+                run.fire("accumulate", claim)
+            found.append((run.arrays, run.update(*claims).metrics))
+    return found
+
+
+@pytest.mark.parametrize("more", [{}, {"normalize": True}, {"recurrent": True}])
+@pytest.mark.parametrize(
+    ("learn", "pipeline"), [(early, {"pipeline": "dual+minibatch", "minibatches": 3}),
+                            (added_up, {"pipeline": "full", "minibatches": 1})],
+)  # fmt: skip
+def test_ppo_with_a_pipeline(
+    learn: Callable[[Together], list[Any]], pipeline: dict[str, Any], more: dict[str, Any],
+    together: Make,
+) -> None:  # fmt: skip
+    one, two = (learn(together("ppo", replicas, **PPO | pipeline | more)) for replicas in (1, 2))
+    assert_equal(one, two)
+
+
 def test_ppo_by_three(together: Make) -> None:
     one, three = (ppo(together("ppo", replicas, **PPO)) for replicas in (1, 3))
     assert_equal(one, three)
@@ -69,17 +109,30 @@ def test_dqn(replay: str, together: Make) -> None:
 @pytest.mark.parametrize(
     ("workload", "settings"),
     [
-        ("appo", {"actors": 2, "envs": 2, "steps": 16, "minibatches": 2, "epochs": 1}),
+        ("appo", {**ROUNDS, "minibatches": 2, "epochs": 1}),
+        ("a2c", {"actors": 3, "envs": 1, "steps": 7}),
+        ("a2c", {**ROUNDS, "recurrent": True}),
+        ("impala", {**ROUNDS, "n": 2, "normalize": True}),
+        ("trpo", {**ROUNDS, "minibatches": 2, "epochs": 2}),
+        ("trpo", {**ROUNDS, "minibatches": 2, "epochs": 1, "recurrent": True}),
+        ("es", {"actors": 3, "envs": 2, "steps": 40, "normalize": True}),
+        ("grpo", {"hidden": None, "actors": 1, "groups": 3, "group": 3, "width": 16, "heads": 2}),
         ("apex", {"batch": 21, "sync": 1, "actors": 2}),
         ("rainbow", {"batch": 21, "sync": 1}),
+        ("r2d2", {"batch": 5, "sync": 1, "actors": 2, "steps": 32}),
+        ("r2d2", {"batch": 5, "sync": 1, "actors": 2, "steps": 32, "replay": "uniform"}),
         ("sac", {"batch": 21, "sync": 1, "env": "CartPole-v1"}),
+        ("sac", {"batch": 21, "sync": 1}),
+        ("td3", {"batch": 21, "sync": 1}),
+        ("crossq", {"batch": 21, "sync": 1, "critic_hidden": [32], "delay": 2}),
+        ("crossq", {"batch": 21, "sync": 1, "critic_hidden": [32], "renorm_after": 2}),
         ("ddpg", {"batch": 21, "sync": 1}),
         ("d4pg", {"batch": 21, "sync": 1, "actors": 2}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_the_page_lists(workload: str, settings: dict[str, Any], together: Make) -> None:
-    learn = ppo if workload == "appo" else drawing
-    small = {"hidden": [16]} | settings
+    learn = drawing if "batch" in settings else ppo
+    small = {name: value for name, value in {"hidden": [16], **settings}.items() if value}
     one, two = (learn(together(workload, replicas, **small)) for replicas in (1, 2))
     assert_equal(one, two)

@@ -18,6 +18,7 @@ def faults(workload: str, folder: Path, **settings: Any) -> tuple[str, ...]:
     return register(reference_of(workload, settings, folder), 1).faults
 
 
+ONE = {"actors": 1, "envs": 1}
 FEW = {"actors": 1, "envs": 1, "steps": 8, "minibatches": 4}
 
 
@@ -32,10 +33,18 @@ FEW = {"actors": 1, "envs": 1, "steps": 8, "minibatches": 4}
             "a minibatch has 1 whole sequence, which learners=2 cannot divide",
         ),
         ("ppo", {"learners": 65}, "learners=65: there can be 64 at most"),
-        ("ppo", {"learners": 2, "pipeline": "minibatch"}, "PipelinedPPO makes its updates alone"),
         ("dqn", {"learners": 3, "batch": 2}, "draws 2 rows, which learners=3 cannot divide"),
-        ("trpo", {"learners": 2}, "TRPO makes its updates alone: leave out learners"),
-        ("es", {"learners": 2}, "makes its updates alone"),
+        ("a2c", {"learners": 3, **ONE, "steps": 2}, "a minibatch has 2 rows, which learners=3"),
+        ("impala", {"learners": 3, **ONE, "steps": 2, "n": 1}, "2 rows, which learners=3 cannot"),
+        ("trpo", {"learners": 3, **FEW}, "a minibatch has 2 rows, which learners=3 cannot divide"),
+        ("es", {"learners": 2, "actors": 1, "envs": 2}, "from 1 pair of environments, which"),
+        ("grpo", {"learners": 5, "actors": 1, "groups": 1, "group": 4}, "from 4 completions, whi"),
+        (
+            "ppo",
+            {"learners": 2, "recurrent": True, "pipeline": "full", **ONE, "minibatches": 1},
+            "a minibatch has 1 whole sequence, which learners=2 cannot divide",
+        ),
+        ("crossq", {"learners": 2, "compile": "on"}, "learners=2 in mid-pass, which is not comp"),
         ("my_algo.py:workload", {"learners": 2}, "A2C makes its updates alone"),
     ],
 )
@@ -46,9 +55,12 @@ def test_by_name(workload: str, settings: dict[str, Any], said: str, tmp_path: P
 
 def test_all_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARTOS_DEVICES", "cpu:0")
-    settings = {"learners": 3, "pipeline": "minibatch", "device": "pool", **FEW}
-    several = "\n".join(faults("ppo", tmp_path, **settings))
-    assert "PipelinedPPO makes its updates alone" in several
+    shutil.copy(ROOT / "docs" / "examples" / "my_algo.py", tmp_path)
+    settings = {"learners": 3, "device": "pool"}
+    several = "\n".join(faults("my_algo.py:workload", tmp_path, **settings))
+    assert "A2C makes its updates alone" in several
+    assert "learners=3 lease a device each" in several
+    several = "\n".join(faults("ppo", tmp_path, **settings, **FEW))
     assert "a minibatch has 2 rows, which learners=3 cannot divide" in several
     assert "learners=3 lease a device each, and the pool of this machine has only cpu:0" in several
     monkeypatch.setenv("ARTOS_DEVICES", "cpu:0,cpu:1")

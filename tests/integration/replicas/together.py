@@ -77,10 +77,10 @@ class Together(Closing):
             claims.append(Claim(actor, start, stop))
         return tuple(claims)
 
-    def tell(self, claims: tuple[Claim, ...], *members: Member) -> None:
+    def tell(self, claims: tuple[Claim, ...], *members: Member, method: str = "update") -> None:
         """Ask these, or else all, for an update."""
         self._firing += 1
-        call = Invoke(self._firing, "learner.update", "update", claims)
+        call = Invoke(self._firing, f"learner.{method}", method, claims)
         for member in members or self.members:
             self.node.board.down(member).put(encode(call))
 
@@ -90,19 +90,25 @@ class Together(Closing):
         assert data is not None, f"nothing from {member}"
         return decode_from_member(data)
 
-    def update(self, *claims: Claim) -> Done:
-        """An update by all; what the first one says of it."""
-        before = self.node.weights.version
-        self.tell(claims)
+    def fire(self, method: str, *claims: Claim) -> Done:
+        """Have all do something; what the first one says of it."""
+        self.tell(claims, method=method)
         told = [self.heard(member) for member in self.members]
         for each in told:
             assert isinstance(each, Done), each
+        assert isinstance(told[0], Done)
+        return told[0]
+
+    def update(self, *claims: Claim) -> Done:
+        """An update by all; what the first one says of it."""
+        before = self.node.weights.version
+        done = self.fire("update", *claims)
         assert self.node.weights.version == before + 1, "one of them publishes"
         for claim in claims:  # their room is free
             block = self.node.blocks[claim.actor]
-            block.acknowledge("learner.update", claim.stop, claim.stop)
-        assert isinstance(told[0], Done)
-        return told[0]
+            for consumer in self.plan.consumers:
+                block.acknowledge(consumer.name, claim.stop, claim.stop)
+        return done
 
     @property
     def arrays(self) -> Mapping[str, NDArray[Any]]:
