@@ -49,8 +49,8 @@ def on_cluster(case: Case, settings: Settings, home: Path) -> Path:
         submit = _start(head, home, "submit", *words)
         if submit.wait(_SECONDS):
             raise NoCluster((home / "submit.err").read_text()[-2_000:])
-    (run,) = (home / "runs").iterdir()
-    return run
+    (config,) = (home / "runs").glob("*/config.json")  # the head's own files are there, too
+    return config.parent
 
 
 def _config(settings: Settings) -> str:

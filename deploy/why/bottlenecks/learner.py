@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploy.why.evidence import Evidence, without
 from deploy.why.finding import Finding
+from deploy.why.history import DEVICE
 
 _MOST = 4
 """Most processes that are advised."""
@@ -14,8 +15,8 @@ _ALONE = ("a2c", "impala", "trpo", "es", "grpo", "r2d2", "crossq")
 def look(run: Evidence) -> Finding | None:
     """Several processes make each update together, as many as there are CPUs if they compute."""
     now, threads = run.number("learners", 1.0), max(1.0, run.number("threads", 0.0))
-    if run.replays or threads > run.cpus:
-        return None  # the ratio says how much it has to learn; threads in each other's way
+    if run.replays or threads > run.cpus or run.share(DEVICE) > 0:
+        return None  # a ratio says how much it learns; threads or devices are what is scarce
     learners = int(run.cpus // threads) if run.learner_computes else _MOST
     if learners <= now:
         return None
