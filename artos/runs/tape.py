@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -219,15 +220,11 @@ def read(path: Path) -> tuple[Header, list[Record]]:
         line = file.readline(_MOST_HEADER)
         try:
             header = msgspec.json.decode(line, type=Header)
-            return header, [*_records(file)]
+            last = _Last()
+            each = (_Frame(frame, last).records() for frame in _frames(file))
+            return header, [*chain.from_iterable(each)]
         except (ValueError, IndexError, struct.error, OverflowError) as error:
             raise TapeDamaged(path, f"it is no tape of this ARTOS ({error})") from error
-
-
-def _records(file: BinaryIO) -> Iterator[Record]:
-    last = _Last()
-    for frame in _frames(file):
-        yield from _Frame(frame, last).records()
 
 
 def _frames(file: BinaryIO) -> Iterator[bytes]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from artos.errors import ArtosError, Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.logging_setup import to_stderr
+from artos.system.loopback import is_loopback
 from deploy.cli.cluster import add_sources, runs_of
 from deploy.cli.common import print_json
 from deploy.cli.parser import Parser
@@ -62,7 +62,7 @@ def metrics(options: argparse.Namespace) -> int:
     with runs_of(options, options.run) as client:
         found = _known(client, options.run)
     if options.json:
-        print_json({"families": [_plain(family) for family in found]})
+        print_json({"families": [family.plain for family in found]})
     else:
         print(exposition(found)[0].decode(), end="")
     return ExitStatus.DONE
@@ -79,28 +79,13 @@ def _known(client: HeadClient | LocalRuns, run: str) -> list[Family]:
     return families(client.cluster())
 
 
-def _plain(family: Family) -> dict[str, object]:
-    from deploy.metrics.families import Histogram  # noqa: PLC0415
-
-    samples = [
-        {
-            "labels": dict(zip(family.labels, labels, strict=True)),
-            "value": {"counts": {str(k): v for k, v in value.counts.items()}, "sum": value.sum}
-            if isinstance(value, Histogram)
-            else value,
-        }
-        for labels, value in family.samples.items()
-    ]
-    return {"name": family.name, "kind": family.kind, "help": family.help, "samples": samples}
-
-
 def _serve(options: argparse.Namespace) -> int:
     from artos.clock import SystemClock  # noqa: PLC0415
     from deploy.metrics.server import Metrics, MetricsServer  # noqa: PLC0415
 
     host, port = _address(options.listen)
     token = _token(options.token)
-    if not token and not _is_loopback(host):
+    if not token and not is_loopback(host):
         raise Refused([f"--listen {options.listen}: others can read it there; give --token FILE"])
     source = _Source(options)
     try:
@@ -151,13 +136,6 @@ def _address(text: str) -> tuple[str, int]:
     if not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise Refused([f"--listen {text}: write HOST:PORT, such as 127.0.0.1:9464"])
     return host, int(port)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _token(path: Path | None) -> str:

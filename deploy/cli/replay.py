@@ -42,7 +42,7 @@ def replay(options: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
         found = replayed(
             folder, until=options.until, stop=options.stop, trust=options.trust,
-            learned=_nothing if quiet else _show,
+            learned=(lambda *_: None) if quiet else _show,
         )  # fmt: skip
     if options.json:
         print_json({"run": str(folder), **msgspec.to_builtins(found)})
@@ -52,10 +52,6 @@ def replay(options: argparse.Namespace) -> int:
         short = f"; it ends there: {found.ended}" if found.ended else ""
         print(printable(f"{found.versions:,} versions, all as in the run{short}"))
     return ExitStatus.DONE if found.equal else ExitStatus.FAILED
-
-
-def _nothing(version: int, steps: int, metrics: Mapping[str, float]) -> None:
-    """Show nothing."""
 
 
 def _show(version: int, steps: int, metrics: Mapping[str, float]) -> None:

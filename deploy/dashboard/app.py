@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,13 @@ def app_of(
 
     Streams of events end once ``ends`` says so.
     """
-    routes = [Route(f"/api/{name}", _about_all(ask)) for name, ask in answers.of_all().items()]
+    routes = [Route(f"/api/{name}", _asking(ask)) for name, ask in answers.of_all().items()]
     for name, ask in answers.of_run().items():
         path = f"/api/runs/{{name}}/{name}".rstrip("/")
-        routes.append(Route(path, _about_run(ask)))
+        routes.append(Route(path, _asking(ask)))
     routes.append(Route("/api/events", _events(answers, ends)))
-    routes.append(Route("/", _index))
+    index = contents(_PAGE / "index.html")
+    routes.append(Route("/", lambda _: Response(index, media_type="text/html")))
     middleware = [Middleware(_Headers)]
     if token:
         middleware.append(Middleware(_WithToken, token=token))
@@ -68,16 +70,10 @@ def app_of(
     )
 
 
-def _about_all(ask: Callable[[Any], Any]) -> Callable[[Request], Awaitable[Response]]:
+def _asking(ask: Callable[..., Any]) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
-        return _json(await run_sync(ask, request.query_params))
-
-    return answer
-
-
-def _about_run(ask: Callable[[str, Any], Any]) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        return _json(await run_sync(ask, request.path_params["name"], request.query_params))
+        asked = partial(ask, *request.path_params.values(), request.query_params)
+        return _json(await run_sync(asked))
 
     return answer
 
@@ -102,10 +98,6 @@ def _events(answers: Answers, ends: Callable[[], bool]) -> Callable[[Request], A
         return StreamingResponse(stream(), media_type="text/event-stream")
 
     return events
-
-
-async def _index(request: Request) -> Response:
-    return Response(contents(_PAGE / "index.html"), media_type="text/html")
 
 
 def _json(found: Any, status: int = 200) -> Response:

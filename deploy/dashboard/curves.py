@@ -79,7 +79,10 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
                 column for column, cell in (history or [{}])[-1].items() if _is_number(cell)
             }
             x, y = _points(folder, history, what, across)
-            found.append(Curve(name, _group(folder), *_thinned(x, y)))
+            kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _POINTS)).astype(np.int64))
+            config = run_config.read(folder, Config)[1]
+            group = f"{config.algorithm or 'run'} on {config.env or 'its environment'}"
+            found.append(Curve(name, group, x[kept].tolist(), y[kept].tolist()))
             if what == RETURN:
                 played[name] = [
                     (float(_other(history, across, np.array([float(each.steps)]))[0]),
@@ -95,11 +98,6 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
     groups = [_spread(name, members) for name, members in sorted(by_group.items())]
     played = {name: each for name, each in played.items() if each}
     return Curves(what, across, found, groups, played, sorted(columns), faults)
-
-
-def _group(folder: Path) -> str:
-    config = run_config.read(folder, Config)[1]
-    return f"{config.algorithm or 'run'} on {config.env or 'its environment'}"
 
 
 def _points(folder: Path, history: list[Row], what: str, across: str) -> tuple[Floats, Floats]:
@@ -129,12 +127,6 @@ def _is_number(cell: Any) -> bool:
         return bool(np.isfinite(float(cell)))
     except (TypeError, ValueError):
         return False
-
-
-def _thinned(x: Floats, y: Floats) -> tuple[list[float], list[float]]:
-    """So many points of a curve, the last one among them."""
-    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _POINTS)).astype(np.int64))
-    return x[kept].tolist(), y[kept].tolist()
 
 
 def _spread(name: str, curves: list[Curve]) -> Spread:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import secrets
 import socket
@@ -11,6 +10,7 @@ from collections.abc import Callable
 import uvicorn
 
 from artos.errors import Refused
+from artos.system.loopback import is_loopback
 from deploy.dashboard.answers import Answers
 from deploy.dashboard.app import app_of
 
@@ -29,7 +29,7 @@ def serve(answers: Answers, host: str, port: int, told: Callable[[str], object])
     Raises:
         Refused: the address cannot be used, or the token is too short.
     """
-    token = "" if _is_loopback(host) else os.environ.get(TOKEN, "") or secrets.token_urlsafe(24)
+    token = "" if is_loopback(host) else os.environ.get(TOKEN, "") or secrets.token_urlsafe(24)
     if token and len(token) < _LEAST:
         raise Refused([f"{TOKEN} must have {_LEAST} characters or more, so that nobody guesses it"])
     with _listening(host, port) as listening:
@@ -44,13 +44,6 @@ def serve(answers: Answers, host: str, port: int, told: Callable[[str], object])
         query = f"?token={token}" if token else ""
         told(f"http://{name}:{listening.getsockname()[1]}/{query}")
         server.run(sockets=[listening])
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -59,7 +59,7 @@ class Folders(Closing):
 
     def __init__(self, root: Path, named: Sequence[Path] = ()) -> None:
         self._root, self._local = root, LocalRuns(root)
-        self._named = {_name(folder): folder for folder in named}
+        self._named = {folder.name or folder.resolve().name: folder for folder in named}
         if len(self._named) < len(named):
             raise Refused(["two of these runs have one name: show them one after the other"])
         self._recent = Recent(_LOOK)
@@ -112,10 +112,6 @@ class Folders(Closing):
 
     def close(self) -> None:
         """Do nothing: no resources are held."""
-
-
-def _name(folder: Path) -> str:
-    return folder.name or folder.resolve().name
 
 
 def _called(name: str, run: RunView) -> RunView:

@@ -97,9 +97,13 @@ class Reading:
         """The lines that can be understood of those between two addresses."""
         for _, line in self._index.lines(max(0, begin), end):
             try:
-                yield checked(line or _none())
+                found = checked(line) if line else None
             except msgspec.ValidationError:
+                found = None
+            if found is None:
                 self.damaged += 1
+            else:
+                yield found
 
     def events(self, begin: int, end: int, steps: int) -> Iterator[Event]:
         """What these lines tell; ``steps`` is how many rows of an actor a round has."""
@@ -107,10 +111,6 @@ class Reading:
         offset = 1e6 * self._index.offset_at(begin)
         tracer = Tracer(steps, begun=begin > 0, offset=offset)
         return tracer.of(self.lines(begin, end))
-
-
-def _none() -> dict[str, Any]:
-    raise msgspec.ValidationError
 
 
 def timeline(index: JournalIndex, since: float, until: float, steps: int = 0) -> Timeline:

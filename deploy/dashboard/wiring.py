@@ -60,10 +60,13 @@ def wiring(shape: Shape, facts: RunFacts | None, rates: Mapping[str, float]) -> 
     for target, spec in shape.triggers.items():
         to = parsed(target)
         roles[to.role] = Node(to.role, "role", _of_role(to.role, shape, facts))
-        settings = {k: v for k, v in _fields(spec).items() if v not in (None, [], "", False)}
+        fields = spec.get("fields")
+        told = fields.items() if isinstance(fields, dict) else ()
+        settings = {name: value for name, value in told if value not in (None, [], "", False)}
         name = str(spec.get("type", "")).rpartition(":")[2]
         for source in _sources(spec, learners):
-            stores.setdefault(source, Node(source, _kind(source), _of_store(source, facts)))
+            kind = source if source in (_ROWS, _CLOCK) else "object"
+            stores.setdefault(source, Node(source, kind, _of_store(source, facts)))
             rate = rates.get(target)
             edges.append(Edge(source, to.role, target, name, settings, rate))
         if to.samples:
@@ -92,11 +95,6 @@ def rates(index: JournalIndex) -> dict[str, float]:
     return {t: round(n / seconds, 3) for t, n in fired.items()} if seconds > 0 else {}
 
 
-def _fields(spec: Mapping[str, Any]) -> dict[str, Any]:
-    found = spec.get("fields")
-    return dict(found) if isinstance(found, dict) else {}
-
-
 def _sources(spec: Mapping[str, Any], learners: set[str]) -> Iterator[str]:
     """What a trigger watches, by the names of its settings; triggers may be composed of others."""
     first = min(learners, default="learner")
@@ -118,10 +116,6 @@ def _sources(spec: Mapping[str, Any], learners: set[str]) -> Iterator[str]:
 
     look(spec, "")
     yield from found or {_CLOCK: None}
-
-
-def _kind(source: str) -> str:
-    return source if source in (_ROWS, _CLOCK) else "object"
 
 
 def _of_role(role: str, shape: Shape, facts: RunFacts | None) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class Curve:
 
 def answers(groups: Sequence[Group]) -> list[Answer]:
     """The figures for which these runs have data, in the order in which one would ask."""
-    found = (question(groups) for question in (_learned, _in_time, _evaluated, _lags, _times))
+    found = (question(groups) for question in (_BY_STEPS, _IN_TIME, _evaluated, _lags, _times))
     return [answer for answer in found if answer is not None]
 
 
@@ -87,16 +88,6 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], below: str, beside: str) ->
         axes.legend(frameon=False, fontsize=8)
 
 
-def _learned(groups: Sequence[Group]) -> Answer | None:
-    return _returns(groups, "return-by-steps", "How much does it earn after so many steps?",
-                    "environment steps")  # fmt: skip
-
-
-def _in_time(groups: Sequence[Group]) -> Answer | None:
-    return _returns(groups, "return-by-seconds", "How much does it earn after so much time?",
-                    "seconds of training", seconds=True)  # fmt: skip
-
-
 def _returns(
     groups: Sequence[Group], name: str, question: str, below: str, *, seconds: bool = False
 ) -> Answer | None:
@@ -110,6 +101,16 @@ def _returns(
     )
     beside = f"return, mean of {WINDOW} episodes"
     return Answer(name, question, caption, lambda axes: draw_curves(axes, curves, below, beside))
+
+
+_BY_STEPS = partial(
+    _returns, name="return-by-steps", question="How much does it earn after so many steps?",
+    below="environment steps",
+)  # fmt: skip
+_IN_TIME = partial(
+    _returns, name="return-by-seconds", question="How much does it earn after so much time?",
+    below="seconds of training", seconds=True,
+)  # fmt: skip
 
 
 def _evaluated(groups: Sequence[Group]) -> Answer | None:
@@ -170,7 +171,8 @@ def _times(groups: Sequence[Group]) -> Answer | None:
     shares = {group.label: [run.last.shares for run in group.runs if run.last.shares]
               for group in groups}  # fmt: skip
     kinds = dict.fromkeys(kind for each in shares.values() for run in each for kind in run)
-    names = [name for name in kinds if _largest(name, shares.values()) >= 0.005]
+    every = [run for each in shares.values() for run in each]
+    names = [name for name in kinds if max(run.get(name, 0.0) for run in every) >= 0.005]
     if not names:
         return None
     bars = {
@@ -186,10 +188,6 @@ def _times(groups: Sequence[Group]) -> Answer | None:
         "time", "Where does the time go?", caption,
         lambda axes: _bars(axes, names, bars, "share of wall time", "", across=True),
     )  # fmt: skip
-
-
-def _largest(name: str, shares: Iterable[list[dict[str, float]]]) -> float:
-    return max((run.get(name, 0.0) for each in shares for run in each), default=0.0)
 
 
 def _bars(

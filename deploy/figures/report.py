@@ -48,9 +48,11 @@ def report(folder: Path) -> str:
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415
 
     run = ReadRun(folder)
+    usage, why = run.summary.get("usage"), str(run.summary.get("why", ""))
+    said = f"{run.asked.algorithm} on {run.asked.env}, seed {run.asked.seed}: {run.outcome}"
     tables = {
         "Outcome": [*_outcome(run)],
-        "Bill": [*_rows(_bill(run))],
+        "Bill": [*_rows(flat(Usage.of(usage)) if usage else run.last.usage)],
         "Settings": [*_rows(run.asked.settings)],
         "Changed while it went": [*_rows(dict(run.last.settings))],
         "Environment": [*_rows(run.config.get("env_spec") or {})],
@@ -60,14 +62,10 @@ def report(folder: Path) -> str:
     }
     page = Environment(autoescape=True, undefined=StrictUndefined)
     return page.from_string(contents(_TEMPLATE).decode()).render(
-        name=printable(run.name), said=printable(_said(run)), figures=[*_figures(run)],
+        name=printable(run.name), said=printable(f"{said}. {why}" if why else said),
+        figures=[*_figures(run)],
         tables={title: rows for title, rows in tables.items() if rows},
     )  # fmt: skip
-
-
-def _said(run: ReadRun) -> str:
-    what = f"{run.asked.algorithm} on {run.asked.env}, seed {run.asked.seed}: {run.outcome}"
-    return f"{what}. {why}" if (why := str(run.summary.get("why", ""))) else what
 
 
 def _figures(run: ReadRun) -> Iterator[_Picture]:
@@ -108,12 +106,6 @@ def _outcome(run: ReadRun) -> Iterator[Row]:
         "seconds by kind": last.times,
     }  # fmt: skip
     yield from _rows(facts)
-
-
-def _bill(run: ReadRun) -> dict[str, Any]:
-    if found := run.summary.get("usage"):
-        return flat(Usage.of(found))
-    return dict(run.last.usage)
 
 
 def _rows(values: Mapping[str, Any]) -> Iterator[Row]:

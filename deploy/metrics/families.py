@@ -45,6 +45,20 @@ class Family:
         """Add a sample; the first one of its labels is kept."""
         self.samples.setdefault(tuple(map(one_line, labels)), value)
 
+    @property
+    def plain(self) -> dict[str, object]:
+        """All of it, as JSON has it."""
+        samples = [
+            {
+                "labels": dict(zip(self.labels, labels, strict=True)),
+                "value": {"counts": {str(k): v for k, v in value.counts.items()}, "sum": value.sum}
+                if isinstance(value, Histogram)
+                else value,
+            }
+            for labels, value in self.samples.items()
+        ]
+        return {"name": self.name, "kind": self.kind, "help": self.help, "samples": samples}
+
 
 class _Families:
     def __init__(self) -> None:
@@ -79,7 +93,21 @@ def families(cluster: ClusterView, named: Iterable[str] = ()) -> list[Family]:
     add.gauge("build_info", "Version of ARTOS.", 1, version=cluster.version)
     add.counter("faults", "Faults that the head survived.", cluster.faults)
     add.counter("malformed_messages", "Messages that the head refused.", cluster.malformed)
-    _nodes(add, cluster)
+    for node in cluster.nodes:
+        name = node.name
+        add.gauge("node_up", "Whether the node is heard.", float(node.alive), node=name)
+        add.gauge("node_slots", "CPU slots for actors.", node.slots, node=name)
+        add.gauge("node_actors", "Actors on the node.", node.actors, node=name)
+        add.gauge("node_cpu_ratio", "Share of the node's CPU in use.", node.cpu, node=name)
+        add.gauge("node_memory_ratio", "Share of its memory in use.", node.memory, node=name)
+        add.gauge("node_memory_bytes", "Its memory.", node.memory_mb * 2**20, node=name)
+        add.gauge(
+            "node_silent_seconds", "Since the node was heard.", node.silent_seconds, node=name
+        )
+        add.counter("node_faults", "Faults that its daemon survived.", node.faults, node=name)
+        add.counter(
+            "node_malformed_messages", "Messages that it refused.", node.malformed, node=name
+        )
     for owner, quotas in cluster.quotas.items():
         for of, quota in quotas.items():
             labels = {"owner": owner, "of": of}
@@ -98,24 +126,6 @@ def families(cluster: ClusterView, named: Iterable[str] = ()) -> list[Family]:
     return list(add.found.values())
 
 
-def _nodes(add: _Families, cluster: ClusterView) -> None:
-    for node in cluster.nodes:
-        name = node.name
-        add.gauge("node_up", "Whether the node is heard.", float(node.alive), node=name)
-        add.gauge("node_slots", "CPU slots for actors.", node.slots, node=name)
-        add.gauge("node_actors", "Actors on the node.", node.actors, node=name)
-        add.gauge("node_cpu_ratio", "Share of the node's CPU in use.", node.cpu, node=name)
-        add.gauge("node_memory_ratio", "Share of its memory in use.", node.memory, node=name)
-        add.gauge("node_memory_bytes", "Its memory.", node.memory_mb * 2**20, node=name)
-        add.gauge(
-            "node_silent_seconds", "Since the node was heard.", node.silent_seconds, node=name
-        )
-        add.counter("node_faults", "Faults that its daemon survived.", node.faults, node=name)
-        add.counter(
-            "node_malformed_messages", "Messages that it refused.", node.malformed, node=name
-        )
-
-
 def _run(add: _Families, run: RunView) -> None:
     name, facts = run.name, run.progress or RunFacts()
     add.gauge(
@@ -128,36 +138,37 @@ def _run(add: _Families, run: RunView) -> None:
     for node, actors in run.nodes.items():
         add.gauge("run_node_actors", "Its actors on a node.", actors, run=name, node=node)
     if run.progress:
-        _progress(add, name, facts)
+        for metric, words, count in (
+            ("run_steps", "Environment steps.", facts.steps),
+            ("run_updates", "Updates of the first learner.", facts.updates),
+            ("run_episodes", "Episodes that ended.", facts.episodes),
+            ("run_training_seconds", "Seconds of training.", facts.seconds),
+            ("run_member_restarts", "Further starts of members that ended.", facts.restarts),
+            ("run_rows_lost", "Rows lost with an actor.", facts.rows_lost),
+            ("run_rows_stale", "Rows that max_lag left out of replay.", facts.rows_stale),
+            ("run_empty_draws", "Draws that found no row.", facts.empty_draws),
+            ("run_faults", "Faults that its processes survived.", facts.faults or 0),
+            ("run_malformed_messages", "Messages that they refused.", facts.malformed or 0),
+        ):
+            add.counter(metric, words, count, run=name)
+        for target, count in facts.skipped.items():
+            words = "Firings that came faster than the learner works."
+            add.counter("run_firings_skipped", words, count, run=name, target=target)
+        add.gauge(
+            "run_steps_limit", "Steps after which it ends.", facts.total_steps or None, run=name
+        )
+        add.gauge(
+            "run_updates_limit",
+            "Updates after which it ends.",
+            facts.total_updates or None,
+            run=name,
+        )
+        for key, share in facts.fill.items():
+            words = "Share of the buffer that holds rows not yet released."
+            add.gauge("run_buffer_fill_ratio", words, share, run=name, key=key)
         _learning(add, name, facts)
         _times(add, name, facts)
         _bill(add, name, facts)
-
-
-def _progress(add: _Families, run: str, facts: RunFacts) -> None:
-    for name, words, count in (
-        ("run_steps", "Environment steps.", facts.steps),
-        ("run_updates", "Updates of the first learner.", facts.updates),
-        ("run_episodes", "Episodes that ended.", facts.episodes),
-        ("run_training_seconds", "Seconds of training.", facts.seconds),
-        ("run_member_restarts", "Further starts of members that ended.", facts.restarts),
-        ("run_rows_lost", "Rows lost with an actor.", facts.rows_lost),
-        ("run_rows_stale", "Rows that max_lag left out of replay.", facts.rows_stale),
-        ("run_empty_draws", "Draws that found no row.", facts.empty_draws),
-        ("run_faults", "Faults that its processes survived.", facts.faults or 0),
-        ("run_malformed_messages", "Messages that they refused.", facts.malformed or 0),
-    ):
-        add.counter(name, words, count, run=run)
-    for target, count in facts.skipped.items():
-        words = "Firings that came faster than the learner works."
-        add.counter("run_firings_skipped", words, count, run=run, target=target)
-    add.gauge("run_steps_limit", "Steps after which it ends.", facts.total_steps or None, run=run)
-    add.gauge(
-        "run_updates_limit", "Updates after which it ends.", facts.total_updates or None, run=run
-    )
-    for key, share in facts.fill.items():
-        words = "Share of the buffer that holds rows not yet released."
-        add.gauge("run_buffer_fill_ratio", words, share, run=run, key=key)
 
 
 def _learning(add: _Families, run: str, facts: RunFacts) -> None:

@@ -43,18 +43,16 @@ class Metrics:
         if self._token and not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
             return "401 Unauthorized", "text/plain; charset=utf-8", b"give the token\n"
         try:
-            body, media_type = exposition(self._newest(), accept)
+            with self._lock:
+                if self._clock.now() - self._at >= _FRESH:
+                    self._known = self._look()
+                    self._at = self._clock.now()
+                known = self._known
+            body, media_type = exposition(known, accept)
         except (ArtosError, OSError) as error:
             said = f"{type(error).__name__}: {error}\n"
             return "503 Service Unavailable", "text/plain; charset=utf-8", said.encode()
         return "200 OK", media_type, body
-
-    def _newest(self) -> list[Family]:
-        with self._lock:
-            if self._clock.now() - self._at >= _FRESH:
-                self._known = self._look()
-                self._at = self._clock.now()
-            return self._known
 
 
 class MetricsServer(Closing):

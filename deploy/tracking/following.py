@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -96,16 +96,13 @@ class Following:
         elif outcome != self.sent.outcome or weights:
             if self._last:
                 self._histograms(self._last)
-            for path in self._artifacts(weights):
+            files = [path for name in _ARTIFACTS if (path := self._folder / name).is_file()]
+            of_each = (sorted((self._folder / name).glob("*.safetensors")) for name in _WEIGHTS)
+            files += next(filter(None, of_each), []) if weights else []
+            for path in files:
                 self._tracker.on_artifact(path)
         self._tracker.close(outcome)
         self._keep(outcome=outcome)
-
-    def _artifacts(self, weights: bool) -> Iterator[Path]:
-        yield from (path for name in _ARTIFACTS if (path := self._folder / name).is_file())
-        if weights:
-            of_each = (sorted((self._folder / name).glob("*.safetensors")) for name in _WEIGHTS)
-            yield from next(filter(None, of_each), [])
 
     def _histograms(self, status: Status) -> None:
         if status.lags:

@@ -44,13 +44,11 @@ def waits(status: Status) -> dict[str, Classes]:
     for name, count in status.waited.items():
         kind, _, most = name.rpartition("/")
         counts.setdefault(kind, {})[float(most)] = count
-    return {kind: _from_bounds(each) for kind, each in counts.items()}
-
-
-def _from_bounds(counts: Mapping[float, int]) -> Classes:
-    bounds = sorted(counts)
-    ends = [_LONGEST_WAIT if bound == inf else bound for bound in bounds]
-    return {
-        (first, end): counts[bound]
-        for first, end, bound in zip([0.0, *ends], ends, bounds, strict=False)
-    }
+    found: dict[str, Classes] = {}
+    for kind, each in counts.items():
+        first, found[kind] = 0.0, {}
+        for bound in sorted(each):
+            end = _LONGEST_WAIT if bound == inf else bound
+            found[kind][first, end] = each[bound]
+            first = end
+    return found

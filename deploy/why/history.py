@@ -77,7 +77,10 @@ class History:
         for line in lines:
             t = line.get("t", self.ended)
             if t < self.ended - _RESUMED:
-                self._forget()
+                # A resumed run counts its times anew: what was before is another part.
+                for each in (self.members, self.ready, self._firings, self._blocked):
+                    each.clear()
+                self.quota, self.cpu, self.queued, self.ended = "", 0.0, 0.0, 0.0
             self.ended = max(self.ended, t)
             if "firing" in line:
                 self._firings[line["firing"]] = line["trigger"], t, line.get("after", "")
@@ -92,13 +95,6 @@ class History:
             elif "quota" in line:
                 self.quota = line["quota"] or self.quota
         return self
-
-    def _forget(self) -> None:
-        """A resumed run counts its times anew: what was before is another part."""
-        for each in (self.members, self.ready, self._firings):
-            each.clear()
-        self._blocked.clear()
-        self.quota, self.cpu, self.queued, self.ended = "", 0.0, 0.0, 0.0
 
     def _done(self, line: Mapping[str, Any], end: float) -> None:
         member, times = line["by"], line.get("times", {})

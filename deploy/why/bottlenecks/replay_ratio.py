@@ -19,13 +19,9 @@ def look(run: Evidence) -> Finding | None:
     learns = run.busy(run.updates[0].member) if run.updates else 0.0
     if not isinstance(ratio, int | float) or not 0 < busy < learns:
         return None
-    wanted = _rounded(ratio * busy / learns)
+    wanted = float(f"{_SPARE * ratio * busy / learns:.1g}") or ratio * busy / learns
     figure = (
         f"actors work {busy:.0%} of the time and wait for the learner, which works {learns:.0%} of "
         f"it, as every row is drawn {ratio:g} times"
     )
     return Finding("replay ratio", ratio / wanted, figure, (f"--set ratio={wanted:g}",))
-
-
-def _rounded(ratio: float) -> float:
-    return float(f"{_SPARE * ratio:.1g}") or ratio

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from numpy.typing import NDArray
 from xxhash import xxh3_64
 
 from artos.buffer.actor_block import ActorBlock
@@ -75,12 +74,8 @@ class Recording(Concern[Run]):
 def checksum(block: ActorBlock, start: int, stop: int) -> int:
     """Of the small values of rows ``start`` to ``stop`` of an actor, 32 bits."""
     found = xxh3_64()
-    for values in _small(block, start, stop):
-        found.update(values.data)
-    return found.intdigest() & 0xFFFFFFFF
-
-
-def _small(block: ActorBlock, start: int, stop: int) -> Iterator[NDArray[Any]]:
     for key in block.spec.keys:
         if key.row_bytes(block.spec.envs) <= _SMALL * block.spec.envs:
-            yield from block.views(key.name, start, stop)
+            for values in block.views(key.name, start, stop):
+                found.update(values.data)
+    return found.intdigest() & 0xFFFFFFFF
