@@ -42,5 +42,5 @@ def made_by(block: ActorBlock, step: int) -> tuple[int, dict[str, int]]:
 def other_versions(block: ActorBlock) -> dict[str, str]:
     """The weights of learners beside the first by which rows are made, by their data keys."""
     front = OTHER_VERSIONS
-    names = (name for name in block.headers if name.startswith(front))
+    names = (key.name for key in block.spec.all_keys if key.name.startswith(front))
     return {name: f"{name.removeprefix(front)}/{MODEL_PARAM}" for name in names}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from artos.buffer.version_runs import made_by
+from artos.buffer.version_runs import other_versions, versions_at
 from artos.specs.keys import VERSION_KEY
 from head.run.coordination.concern import Concern
 from head.run.run import Run
@@ -16,5 +16,8 @@ class Transfer(Concern[Run]):
         """A transfer trigger fired: head and worker share the blocks, so the rows are there."""
         for claim in firing.claims:
             rows = dict.fromkeys((*firing.keys, VERSION_KEY), claim.stop)
-            _, versions = made_by(self.run.ports.blocks[claim.actor], claim.start)
+            block = self.run.ports.blocks[claim.actor]
+            others = other_versions(block)
+            made = versions_at(block, claim.start, [*others])
+            versions = dict(zip(others.values(), made, strict=True))
             self.run.feed(Arrived(claim.actor, rows, firing.version, versions))

@@ -204,7 +204,7 @@ def test_rows_are_cut_where_their_version_changes_wherever_the_wrap_is(folder: S
     for start in range(5, 13):
         for stop in range(start + 1, 14):
             ends = [s for s in range(start + 1, stop) if versions[s] != versions[s - 1]]
-            runs = [(end, versions[end - 1]) for end in (*ends, stop)]
+            runs = [(end, (versions[end - 1],)) for end in (*ends, stop)]
             assert list(version_runs(block, start, stop)) == runs
 
 

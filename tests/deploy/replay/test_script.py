@@ -56,7 +56,7 @@ def test_settings_by_the_number_of_their_configuration(tmp_path: Path) -> None:
              {"set": {"max_lag": 2.0}, "configuration": 2, "version": 3})  # fmt: skip
     found = script(tmp_path, *lines).configurations
     assert found[1].of("learner") == found[2].of("learner") == {"lr": 0.1}
-    assert (found[1].max_lag, found[2].max_lag) == (None, 2)
+    assert (found[1].settings.get("max_lag"), found[2].settings["max_lag"]) == (None, 2)
 
 
 @pytest.mark.parametrize(
