@@ -20,6 +20,8 @@ from deploy.dashboard.paths import path_of_row, path_of_version
 from deploy.dashboard.sources import Source
 from deploy.dashboard.timeline import timeline
 from deploy.dashboard.wiring import rates, wiring
+from deploy.metrics.exposition import exposition
+from deploy.metrics.families import families
 from deploy.tracing.lines import Config
 from head.daemon import status_api
 from head.records.run_folder import LOG, LOGS
@@ -117,6 +119,10 @@ class Answers:
             raise Refused([f"run {name} has no log {log!r}; there are: {', '.join(logs)}"])
         offset = int(_number(query, "offset", _LAST_OF_LOG))
         return status_api.log(folder, log, offset, view.state) | {"logs": logs}
+
+    def metrics(self, accept: str) -> tuple[bytes, str]:
+        """What Prometheus reads, and its media type, as of ``artos metrics``."""
+        return exposition(families(self._source.cluster()), accept)
 
     def live(self, name: str) -> Any:
         """What changes of a run, or of all of them if ``name`` is empty."""

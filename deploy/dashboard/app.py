@@ -56,6 +56,12 @@ def app_of(
         path = f"/api/runs/{{name}}/{name}".rstrip("/")
         routes.append(Route(path, _asking(ask)))
     routes.append(Route("/api/events", _events(answers, ends)))
+
+    async def metrics(request: Request) -> Response:
+        body, kind = await run_sync(answers.metrics, request.headers.get("accept", ""))
+        return Response(body, media_type=kind)
+
+    routes.append(Route("/metrics", metrics))
     index = contents(_PAGE / "index.html")
     routes.append(Route("/", lambda _: Response(index, media_type="text/html")))
     middleware = [Middleware(_Headers)]

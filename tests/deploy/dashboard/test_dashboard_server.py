@@ -139,6 +139,13 @@ def test_each_view_is_an_answer(asked: Asked, run: str) -> None:
     assert asked.get(f"runs/{run}/logs?log=run&offset=3")["text"] == logs["text"][3:]
 
 
+def test_prometheus_has_its_numbers_here_too(asked: Asked) -> None:
+    answer = asked.raw("/metrics")
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert 'artos_run_state{run="seed1",state="done"} 1.0' in answer.body.decode()
+
+
 def test_curves_of_runs_that_differ_by_their_seed_have_a_spread(asked: Asked) -> None:
     found = asked.get("curves?runs=seed1,seed2")
     assert [curve["name"] for curve in found["curves"]] == ["seed1", "seed2"]
