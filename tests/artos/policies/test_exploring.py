@@ -54,8 +54,9 @@ def test_they_fit_and_greedy_ones_repeat_themselves(name: str, parts: tuple[Part
 def test_log_probabilities_are_those_of_a_squashed_normal() -> None:
     spec = spec_with(BOX, VECTOR)
     module, obs = SquashedGaussian(spec), tensors(spec, 5)
-    actions, logs = module.sample(obs, torch.Generator().manual_seed(3))
     mean, log_std = module(obs)
+    noise = torch.randn(mean.shape, generator=torch.Generator().manual_seed(3))
+    actions, logs = module.sample(obs, noise)
     squashed = TransformedDistribution(Normal(mean, log_std.exp()), [TanhTransform()])
     torch.testing.assert_close(
         logs, Independent(squashed, 1).log_prob(actions), rtol=1e-4, atol=1e-4
