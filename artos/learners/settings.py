@@ -184,7 +184,7 @@ ClipRewards = Annotated[bool | None, table("clip rewards to -1 ... 1; none: on A
 TerminalLives = Annotated[bool, table("a lost life ends the learner's episode (Atari)")]
 Agents = Annotated[
     Literal["shared", "separate"],
-    table("who plays a game's agents: one policy all of them, or each its own, with a learner"),
+    table("whether agents of a game share a policy or have their own"),
 ]
 Inference = Annotated[
     Literal["actor", "central"],

@@ -5,7 +5,7 @@ Where a curve is of several runs, it is their mean, and a band from the lowest t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -145,18 +145,13 @@ def _lags(groups: Sequence[Group]) -> Answer | None:
     )
     if not names:
         return None
-    bars = {
-        whose: np.array([[run.get(name, 0.0) for name in names] for run in each])
-        for whose, each in shares.items()
-        if each
-    }
     caption = (
         "How many versions older than the learner's the rows were that it learned from, as shares "
         f"of all of them. {_spread(groups, 'Bars')}{_whose(groups)}"
     )
     return Answer(
         "lag", "How old are the rows that it learns from?", caption,
-        lambda axes: _bars(axes, names, bars, "policy lag, versions", "share of rows"),
+        lambda axes: _bars(axes, names, shares, "policy lag, versions", "share of rows"),
     )  # fmt: skip
 
 
@@ -175,26 +170,26 @@ def _times(groups: Sequence[Group]) -> Answer | None:
     names = [name for name in kinds if max(run.get(name, 0.0) for run in every) >= 0.005]
     if not names:
         return None
-    bars = {
-        whose: np.array([[run.get(name, 0.0) for name in names] for run in each])
-        for whose, each in shares.items()
-        if each
-    }
     caption = (
         "Where members spent their time: shares of the wall time of the learner, and of all actors "
         f"together; shares below 0.5 % are left out. {_spread(groups, 'Bars')}{_whose(groups)}"
     )
     return Answer(
         "time", "Where does the time go?", caption,
-        lambda axes: _bars(axes, names, bars, "share of wall time", "", across=True),
+        lambda axes: _bars(axes, names, shares, "share of wall time", "", across=True),
     )  # fmt: skip
 
 
 def _bars(
-    axes: Axes, names: Sequence[str], bars: dict[str, Floats], below: str, beside: str, *,
-    across: bool = False,
+    axes: Axes, names: Sequence[str], shares: Mapping[str, Sequence[Mapping[str, float]]],
+    below: str, beside: str, *, across: bool = False,
 ) -> None:  # fmt: skip
     """A bar for each name and group: means, with a whisker from the lowest to the highest run."""
+    bars = {
+        whose: np.array([[run.get(name, 0.0) for name in names] for run in each])
+        for whose, each in shares.items()
+        if each
+    }
     places, width = np.arange(len(names), dtype=np.float64), 0.8 / len(bars)
     for number, (whose, values) in enumerate(bars.items()):
         mean = values.mean(axis=0)
