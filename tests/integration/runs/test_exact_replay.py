@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from gated import opened
+from helpers import SUPPORT
 from named import LEARNER, acting
 from real_runs import TINY, Artos, Outcome, updates
 
@@ -42,9 +45,19 @@ def late():
 '''
 
 
-def test_a_run_with_lag_whose_members_are_killed_and_scaled(start: Start, home: Path) -> None:
+@pytest.fixture
+def gated(home: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """CartPole that waits at gates, so that no run ends before all have been killed."""
+    shutil.copy(SUPPORT / "gated.py", home)
+    monkeypatch.chdir(home)  # where the gates are, also for whoever replays
+    return ("--env", "gated:Gated", "--actors", "2")
+
+
+def test_a_run_with_lag_whose_members_are_killed(
+    start: Start, home: Path, gated: tuple[str, ...]
+) -> None:
     run = home / "run"
-    words = ("run", "ppo", *CARTPOLE, *TINY, "--set", "max_lag=1", "--total-steps", 2_400)
+    words = ("run", "ppo", *gated, *TINY, "--set", "max_lag=1", "--total-steps", 2_400)
     artos = start(*words, "--run-dir", run, "--json")
     artos.until(lambda: updates(run) > 5)
     artos.kill(FIRST)
@@ -52,26 +65,30 @@ def test_a_run_with_lag_whose_members_are_killed_and_scaled(start: Start, home: 
     artos.kill(LEARNER)
     artos.until(lambda: len(tapes(run, "learner")) == 2)
     artos.kill(SECOND)
+    opened(home, 1, 2, 3, 4)
     outcome = artos.wait()
     assert outcome.status == 0, outcome.err
-    found = replayed(run)
+    found = replayed(run, trust=True)
     assert (found.first_difference, found.ended) == (None, "")
     assert found.equal
     assert found.versions == outcome.summary["updates"] + 1
 
 
-def test_rows_that_are_drawn_are_drawn_again(start: Start, home: Path) -> None:
+def test_rows_that_are_drawn_are_drawn_again(
+    start: Start, home: Path, gated: tuple[str, ...]
+) -> None:
     run = home / "run"
     few = ("--set", "after=64", "--set", "batch=32", "--set", "hidden=16")
-    words = ("run", "dqn", *CARTPOLE, *few, "--total-steps", 1_200, "--run-dir", run, "--json")
+    words = ("run", "dqn", *gated, *few, "--total-steps", 3_000, "--run-dir", run, "--json")
     artos = start(*words)
     artos.until(lambda: updates(run) > 4)
     artos.kill(LEARNER)
     artos.until(lambda: len(tapes(run, "learner")) == 2)
     artos.kill(FIRST)
+    opened(home, 1, 2)
     outcome = artos.wait()
     assert outcome.status == 0, outcome.err
-    found = replayed(run)
+    found = replayed(run, trust=True)
     assert (found.equal, found.first_difference, found.ended) == (True, None, "")
 
 
