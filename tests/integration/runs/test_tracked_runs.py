@@ -142,7 +142,7 @@ def test_trackers_follow_a_run_from_its_start(
     training.until(lambda: len(told("rows")) == len(READ) and all(told("rows")))
     training.process.terminate()
     ended = training.wait()
-    assert (ended.status, ended.summary["outcome"]) == (0, "interrupted")
+    assert (ended.status, ended.summary["outcome"]) == (130, "interrupted")
     assert "has failed" not in ended.err
     end = time.monotonic() + PATIENCE  # where the machine is busy, they take longer than it waits
     while told("outcome") != len(READ) * ["interrupted"]:
