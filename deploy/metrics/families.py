@@ -208,11 +208,7 @@ def _times(add: _Families, run: str, facts: RunFacts) -> None:
     for kind, seconds in facts.times.items():
         words = "Where members' seconds went, by kind; waits by role."
         add.counter("run_time_seconds", words, seconds, run=run, kind=kind)
-    counts: dict[str, dict[float, int]] = {}
-    for name, count in facts.waited.items():
-        kind, _, most = name.rpartition("/")
-        counts.setdefault(kind, {})[float(most)] = count
-    for kind, by_class in counts.items():
+    for kind, by_class in waits_of(facts.waited).items():
         words = "How long members waited, by role and by what for."
         waits = _histogram(by_class, facts.times.get(kind, 0.0))
         add.histogram("run_wait_seconds", words, waits, run=run, kind=kind)
@@ -243,6 +239,15 @@ def _lags(facts: RunFacts) -> Histogram | None:
         largest = int(name.rpartition("-")[2])
         counts[next(bound for bound in LAGS if largest <= bound)] += rows
     return _histogram(counts, facts.lag_mean * sum(facts.lags.values()))
+
+
+def waits_of(waited: Mapping[str, int]) -> dict[str, dict[float, int]]:
+    """How many waits there were of each kind, by the upper bound of their class in seconds."""
+    counts: dict[str, dict[float, int]] = {}
+    for name, count in waited.items():
+        kind, _, most = name.rpartition("/")
+        counts.setdefault(kind, {})[float(most)] = count
+    return counts
 
 
 def _histogram(counts: Mapping[float, int], total: float) -> Histogram:

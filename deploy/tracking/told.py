@@ -8,6 +8,7 @@ from math import inf
 from typing import Any
 
 from artos.protocol.views import Status
+from deploy.metrics.families import waits_of
 
 _ABOUT = ("workload", "algorithm", "env", "seed", "device", "inline", "settings", "versions",
           "host", "origin")  # fmt: skip
@@ -40,12 +41,8 @@ def lags(status: Status) -> Classes:
 
 def waits(status: Status) -> dict[str, Classes]:
     """Waits by their seconds, for each role and reason."""
-    counts: dict[str, dict[float, int]] = {}
-    for name, count in status.waited.items():
-        kind, _, most = name.rpartition("/")
-        counts.setdefault(kind, {})[float(most)] = count
     found: dict[str, Classes] = {}
-    for kind, each in counts.items():
+    for kind, each in waits_of(status.waited).items():
         first, found[kind] = 0.0, {}
         for bound in sorted(each):
             end = _LONGEST_WAIT if bound == inf else bound

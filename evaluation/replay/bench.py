@@ -71,7 +71,7 @@ def _pace(case: Case, quick: bool, say: Say) -> Iterator[Contestant]:
     for rival, library in RIVALS.items():
         for label, *more in _theirs(case):
             name = _named(case, f"{rival}, {label}")
-            theirs = ("--library", library, "--case", case.algorithm, "--steps", steps, *more)
+            theirs = ("--rival", library, "--case", case.algorithm, "--steps", steps, *more)
             call = baseline(library, "replay.sb3_side", *theirs, seconds=_DEADLINE_SECONDS, say=say)
             yield Contestant(name, {"steps_per_second": (name, _UNIT)}, call)
 
@@ -86,7 +86,7 @@ def _alone(quick: bool, say: Say) -> Iterator[Contestant]:
         }
         for rival, library in RIVALS.items():
             calls[rival] = baseline(
-                library, "replay.update_rivals", "--library", library, *chosen,
+                library, "replay.update_rivals", "--rival", library, *chosen,
                 seconds=_DEADLINE_SECONDS, say=say,
             )  # fmt: skip
         for who, call in calls.items():

@@ -1,6 +1,6 @@
 """DQN and SAC of Stable-Baselines3, or of sbx (JAX): environment steps per second of ``learn``.
 
-``python -m evaluation.replay.sb3_side --library sb3 --case sac --steps 2000 --threads 2 --envs 1``
+``python -m evaluation.replay.sb3_side --rival sb3 --case sac --steps 2000 --threads 2 --envs 1``
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ def build(library: str, case: Case, envs: int, threads: int) -> Any:
 def main() -> None:
     """Measure once."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--library", choices=sorted(PACKAGES), default="sb3")
+    parser.add_argument("--rival", choices=sorted(PACKAGES), default="sb3")
     parser.add_argument("--case", choices=sorted(CASES), default="sac")
     for name, value in (("steps", 2_000), ("threads", 1), ("envs", 1)):
         parser.add_argument(f"--{name}", type=int, default=value)
     options = parser.parse_args()
     case = CASES[options.case]
-    model = build(options.library, case, options.envs, options.threads)
+    model = build(options.rival, case, options.envs, options.threads)
     model.learn(2 * case.after)  # JAX compiles meanwhile
     before, start = model.num_timesteps, time.perf_counter()
     model.learn(options.steps, reset_num_timesteps=False)
     pace = (model.num_timesteps - before) / (time.perf_counter() - start)
-    answer({"steps_per_second": pace}, (*PACKAGES[options.library], "gymnasium"))
+    answer({"steps_per_second": pace}, (*PACKAGES[options.rival], "gymnasium"))
 
 
 if __name__ == "__main__":

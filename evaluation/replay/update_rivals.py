@@ -1,6 +1,6 @@
 """The time of an update of SAC by Stable-Baselines3 or sbx (JAX), drawing included.
 
-``python -m evaluation.replay.update_rivals --library sbx --threads 2`` answers with ``update_ms``.
+``python -m evaluation.replay.update_rivals --rival sbx --threads 2`` answers with ``update_ms``.
 """
 
 from __future__ import annotations
@@ -67,20 +67,20 @@ def model_of(library: str, threads: int) -> Any:
 def main() -> None:
     """Measure once."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--library", choices=sorted(PACKAGES), required=True)
+    parser.add_argument("--rival", choices=sorted(PACKAGES), required=True)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--updates", type=int, default=500)
     options = parser.parse_args()
-    model = model_of(options.library, options.threads)
+    model = model_of(options.rival, options.threads)
 
     def updates(count: int) -> None:
         model.train(gradient_steps=count, batch_size=BATCH)
-        if options.library == "sbx":
+        if options.rival == "sbx":
             import jax  # noqa: PLC0415
 
             jax.block_until_ready(model.policy.qf_state.params)
 
-    answer({"update_ms": timed(updates, options.updates)}, PACKAGES[options.library])
+    answer({"update_ms": timed(updates, options.updates)}, PACKAGES[options.rival])
 
 
 if __name__ == "__main__":

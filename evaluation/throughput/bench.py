@@ -225,7 +225,7 @@ class Contestants:
         return _contestant(group, _named(SB3, label), call)
 
     def _sbx(self, group: str, label: str, threads: str) -> Contestant:
-        arguments = (*self._seconds, "--library", "sbx", "--threads", threads)
+        arguments = (*self._seconds, "--rival", "sbx", "--threads", threads)
         call = self._baseline("sbx", "throughput.sb3_side", *arguments)
         return _contestant(group, _named(SBX, label), call)
 

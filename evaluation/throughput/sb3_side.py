@@ -34,8 +34,8 @@ def build(options: argparse.Namespace) -> Any:
     """Build the model with its environments."""
     make = make_pong if options.env == "pong" else make_cartpole
     kind = SubprocVecEnv if options.processes else DummyVecEnv
-    more = {} if options.library == "sbx" else {"device": options.device}
-    return algorithms(options.library, options.threads)["ppo"](
+    more = {} if options.rival == "sbx" else {"device": options.device}
+    return algorithms(options.rival, options.threads)["ppo"](
         env=kind([make] * options.envs), n_steps=options.steps, batch_size=options.minibatch,
         n_epochs=options.epochs, learning_rate=2.5e-4, ent_coef=0.01, seed=1,
         **MODELS[options.env], **more,
@@ -56,7 +56,7 @@ def speed(model: Any, batch: int, seconds: float) -> float:
 def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line, or these words of one."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--library", choices=sorted(PACKAGES), default="sb3")
+    parser.add_argument("--rival", choices=sorted(PACKAGES), default="sb3")
     parser.add_argument("--env", choices=sorted(MODELS), default="cartpole")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--processes", action="store_true", help="one process per environment")
@@ -73,7 +73,7 @@ def main() -> None:
     model = build(options)
     pace = speed(model, options.envs * options.steps, options.seconds)
     model.get_env().close()
-    answer({"steps_per_second": pace}, (*PACKAGES[options.library], "gymnasium"))
+    answer({"steps_per_second": pace}, (*PACKAGES[options.rival], "gymnasium"))
 
 
 if __name__ == "__main__":
