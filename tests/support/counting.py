@@ -17,8 +17,9 @@ from artos import Changeable, Learner, RolloutActor, Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 STEPS, MOST = 16, 40_000
-SLOW = Path("slow")
-"""While this file is there an environment step takes milliseconds."""
+SLOW, BRISK = Path("slow"), 1_000
+"""While this file is there a step takes milliseconds, and more of them after ``BRISK`` steps: a
+run soon has something to show, and does not end before a test on a busy machine has looked."""
 
 
 class Counter(gym.Env[Any, Any]):
@@ -39,7 +40,7 @@ class Counter(gym.Env[Any, Any]):
 
     def step(self, action: int) -> Any:
         if SLOW.exists():
-            time.sleep(0.003)
+            time.sleep(0.003 if self.shown < BRISK else 0.02)
         self.shown += 1
         self.steps += 1
         return self._look(), 1.0, False, self.steps == 50, {}

@@ -138,13 +138,13 @@ class GRPO(TorchLearner):
         texts, actions, rewards, behaviour = (by_completion(batch, name) for name in self.reads)
         found = completions(texts, actions, rewards, ends)
         gathered = time.perf_counter()
-        returns, valid = self.tensor(found.returns), self.tensor(found.valid)
+        returns, mine = self.tensor(found.returns), self.replicas.part(np.arange(len(actions)))
         gains = group_advantages(returns, s.group, normalize=s.normalize_advantages)
-        mine = self.replicas.part(np.arange(len(actions)))
-        self.replicas.weigh(valid[mine].sum())
+        valid = self.tensor(found.valid[mine])
+        self.replicas.weigh(valid.sum())
         logs = self._log_probs(found.part(mine), self.tensor(actions[mine]))
-        weights = gains[mine, None].expand_as(logs)
-        tokens = (logs, self.tensor(behaviour[mine]), weights, valid[mine])
+        weights = gains[self.tensor(mine), None].expand_as(logs)
+        tokens = (logs, self.tensor(behaviour[mine]), weights, valid)
         loss, report = grpo_loss(
             *(each.flatten() for each in tokens),
             mask_low=s.mask_low, mask_high=s.mask_high, delta=s.delta, kl=s.kl, loss=s.loss,
