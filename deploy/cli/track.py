@@ -12,7 +12,7 @@ from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
 from deploy.cli.common import add_finished, add_json, folder_of_run, print_json
 from deploy.cli.parser import Parser
-from deploy.tracking.tracker import NAMES
+from deploy.tracking.trackers import NAMES
 
 _LOOK, _BEHIND = 2.0, 10
 """Seconds between two looks, and how much nicer it is than a run that it follows."""
@@ -44,7 +44,7 @@ def add_to(parser: Parser) -> None:
 def track(options: argparse.Namespace) -> int:
     """``artos track``: send what the tracker does not have yet."""
     from deploy.tracking.following import Following  # noqa: PLC0415
-    from deploy.tracking.tracker import opened, require  # noqa: PLC0415
+    from deploy.tracking.trackers import opened, require  # noqa: PLC0415
 
     require(options.to)
     folder = folder_of_run(options)

@@ -20,6 +20,7 @@ from deploy.tracking.rows import NewRows
 from head.records import evaluations, summary_file
 from head.records.episodes import Episodes
 from head.records.evaluations import Evaluated
+from head.records.progress_log import status_of
 from head.records.run_lock import is_live
 
 Floats = NDArray[np.float64]
@@ -84,7 +85,7 @@ class ReadRun:
     @cached_property
     def history(self) -> list[Status]:
         """Every row of its progress."""
-        rows, found = NewRows(self.folder / "progress.csv"), list[Status]()
+        rows, found = NewRows(self.folder / "progress.csv", status_of), list[Status]()
         while more := rows.read():
             found += more
         return found

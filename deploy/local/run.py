@@ -16,7 +16,7 @@ from artos.trained.trust import allow, require_own_states
 from deploy.display.view import LiveView
 from deploy.local.inline import Inline
 from deploy.tracking.alongside import Alongside, TrackedView
-from deploy.tracking.tracker import require
+from deploy.tracking.trackers import require
 from head.records.curve import import_ahead
 from head.records.run_folder import RunFolder
 from head.records.status import Summary

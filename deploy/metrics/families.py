@@ -16,6 +16,7 @@ from typing import Literal
 from artos.protocol.run_state import ACTIVE, OVER, QUEUED
 from artos.protocol.views import ClusterView, RunFacts, RunView
 from artos.system.printable import one_line
+from head.records.told import waits_of
 
 Kind = Literal["gauge", "counter", "histogram"]
 LAGS = (0, *(2**digits - 1 for digits in range(1, 13)), inf)
@@ -239,15 +240,6 @@ def _lags(facts: RunFacts) -> Histogram | None:
         largest = int(name.rpartition("-")[2])
         counts[next(bound for bound in LAGS if largest <= bound)] += rows
     return _histogram(counts, facts.lag_mean * sum(facts.lags.values()))
-
-
-def waits_of(waited: Mapping[str, int]) -> dict[str, dict[float, int]]:
-    """How many waits there were of each kind, by the upper bound of their class in seconds."""
-    counts: dict[str, dict[float, int]] = {}
-    for name, count in waited.items():
-        kind, _, most = name.rpartition("/")
-        counts.setdefault(kind, {})[float(most)] = count
-    return counts
 
 
 def _histogram(counts: Mapping[float, int], total: float) -> Histogram:

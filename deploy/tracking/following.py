@@ -7,36 +7,38 @@ from pathlib import Path
 
 import msgspec
 
-from artos.protocol.views import Status
 from artos.runs import run_config
 from artos.runs.run_config import RunConfig
 from artos.specs.fields import Count
 from artos.system.durable import write_durably
 from artos.system.regular_file import contents
 from deploy.tracking.rows import NewRows
-from deploy.tracking.told import lags, settings, waits
-from deploy.tracking.tracker import Tracked, Tracker
 from head.records import summary_file
-from head.records.progress_log import scalars
+from head.records.episodes import ended_of
+from head.records.progress_log import status_of
 from head.records.reading import reading
 from head.records.run_lock import is_live
+from head.records.telling import Telling, moment
+from head.records.told import settings
+from head.records.tracker import Tracked, Tracker
 
 FOLDER = "tracked"
-_ARTIFACTS = ("config.json", "summary.json", "curve.png", "evaluations.csv", "episodes.csv")
 _WEIGHTS = ("best", "checkpoint")
-_EVERY = 20
-"""Rows from one histogram to the next."""
 Open = Callable[[Tracked], Tracker]
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """What a tracker has of a run. Rows up to that many ``steps`` and ``updates`` are there."""
+    """What a tracker has of a run. Rows up to that many ``steps`` and ``updates`` are there.
+
+    Histograms go up to the steps and updates ``spread``.
+    """
 
     id: str = ""
     steps: Count = 0
     updates: Count = 0
     rows: Count = 0
     outcome: str = ""
+    spread: tuple[Count, Count] = (0, 0)
 
 
 class Following:
@@ -54,26 +56,26 @@ class Following:
         self.sent = self._known()
         tracked = Tracked(folder.resolve().name, project, settings(plain), self.sent.id)
         self._tracker = open_(tracked)
-        self._rows = NewRows(folder / "progress.csv")
-        self._last: Status | None = None
+        self._telling = Telling(self._tracker, self.sent.rows, self.sent.spread)
+        self._rows = NewRows(folder / "progress.csv", status_of)
+        self._episodes = NewRows(folder / "episodes.csv", ended_of)
         self._keep(id=self._tracker.id)
 
     def forward(self) -> bool:
         """Send the rows that are new; returns whether there were any."""
-        found = self._rows.read()
+        found, told = self._rows.read(), self._telling
         for status in found:
-            at = status.steps, status.updates
-            if self.sent.rows and at <= (self.sent.steps, self.sent.updates):
-                continue  # it was sent before the run was resumed
-            self._tracker.on_progress(status.steps, scalars(status))
-            rows = self.sent.rows + 1
-            if rows % _EVERY == 1:
-                self._histograms(status)
+            if self.sent.rows and moment(status) <= (self.sent.steps, self.sent.updates):
+                told.has(status)  # it was sent before the run was resumed, or by an earlier process
+                continue
+            while told.heard <= status.steps and (more := self._episodes.read()):
+                told.episodes(more, anew=self._episodes.anew)
+            told.row(status)
             self.sent = msgspec.structs.replace(
-                self.sent, steps=status.steps, updates=status.updates, rows=rows
-            )
+                self.sent, steps=status.steps, updates=status.updates, rows=told.rows,
+                spread=told.spread,
+            )  # fmt: skip
         if found:
-            self._last = found[-1]
             self._keep()
         return bool(found)
 
@@ -94,21 +96,13 @@ class Following:
         if is_live(self._folder):
             outcome = ""
         elif outcome != self.sent.outcome or weights:
-            if self._last:
-                self._histograms(self._last)
-            files = [path for name in _ARTIFACTS if (path := self._folder / name).is_file()]
+            self._telling.files(self._folder)
             of_each = (sorted((self._folder / name).glob("*.safetensors")) for name in _WEIGHTS)
-            files += next(filter(None, of_each), []) if weights else []
-            for path in files:
+            for path in next(filter(None, of_each), []) if weights else []:
                 self._tracker.on_artifact(path)
         self._tracker.close(outcome)
+        self.sent = msgspec.structs.replace(self.sent, spread=self._telling.spread)
         self._keep(outcome=outcome)
-
-    def _histograms(self, status: Status) -> None:
-        if status.lags:
-            self._tracker.on_histogram(status.steps, "lags", lags(status))
-        for kind, counts in waits(status).items():
-            self._tracker.on_histogram(status.steps, f"waited/{kind}", counts)
 
     def _known(self) -> Sent:
         with reading(self._state):

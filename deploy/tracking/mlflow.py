@@ -8,10 +8,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy.tracking.tracker import INTERRUPTED, Tracked, Tracker
+from head.records.tracker import INTERRUPTED, Classes, Tracked, Tracker, edges
 
 _STATUS = {"": "RUNNING", "done": "FINISHED", INTERRUPTED: "KILLED"}
 _FORBIDDEN = re.compile(r"[^\w\-. /:]")
+_SHARES = (10, 50, 90, 99)
 _LONGEST, _AT_ONCE = 500, 100
 """Characters of a parameter, and how many it takes at a time."""
 
@@ -47,11 +48,9 @@ class MLflow(Tracker):
         for at in range(0, len(metrics), _AT_ONCE):
             self._client.log_batch(self.id, metrics=metrics[at : at + _AT_ONCE])
 
-    def on_histogram(self, step: int, name: str, counts: Mapping[tuple[float, float], int]) -> None:
-        """Keep the newest as a file: MLflow has no histograms."""
-        classes = [{"from": a, "to": b, "count": count} for (a, b), count in counts.items()]
-        content = {"step": step, "classes": classes}
-        self._client.log_dict(self.id, content, f"histograms/{_name(name).replace('/', '_')}.json")
+    def on_histogram(self, step: int, name: str, counts: Classes) -> None:
+        """Log where most of it lies, as MLflow has no histograms."""
+        self.on_progress(step, {f"{name}/p{share}": _below(counts, share) for share in _SHARES})
 
     def on_artifact(self, path: Path) -> None:
         """Add it to the run's artefacts."""
@@ -60,6 +59,16 @@ class MLflow(Tracker):
     def close(self, outcome: str) -> None:
         """Say how it ended."""
         self._client.set_terminated(self.id, _STATUS.get(outcome, "FAILED"))
+
+
+def _below(counts: Classes, share: int) -> float:
+    """Below what so many percent lie, as if they were even within their class."""
+    wanted = sum(counts.values()) * share / 100
+    for (first, last), count in counts.items():
+        if count >= wanted:
+            return first + (last - first) * wanted / count if count else first
+        wanted -= count
+    return max(edges(counts))
 
 
 def _name(name: str) -> str:

@@ -1,44 +1,49 @@
-"""The rows of a ``progress.csv`` as they come, each once."""
+"""The rows of a CSV of a run as they come, each once."""
 
 from __future__ import annotations
 
 import csv
 import io
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from artos.protocol.views import Status
 from artos.system.regular_file import opened
-from head.records.progress_log import status_of
+from head.records.progress_log import Row
 from head.records.reading import reading
 
+T = TypeVar("T")
 _MOST = 8 << 20
 """Bytes that are read at a time."""
 
 
-class NewRows:
-    """Reads on where it was; where the file was replaced, from its begin."""
+class NewRows(Generic[T]):
+    """Reads on where it was; where the file was replaced, from its begin, and then is ``anew``."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, of: Callable[[Row], T]) -> None:
+        self._of = of
         self._path, self._file, self._at, self._header = path, 0, 0, b""
+        self.anew = False
 
-    def read(self) -> list[Status]:
+    def read(self) -> list[T]:
         """What is new, up to some megabytes; nothing where there is no file yet.
 
         Raises:
             DamagedRecord: the file cannot be read or understood.
         """
+        self.anew = False
         if not self._path.exists():
             return []
         with reading(self._path):
             with opened(self._path) as file:
                 about = os.fstat(file.fileno())
                 if about.st_ino != self._file or about.st_size < self._at:
-                    self._header = file.readline()
+                    self._header, self.anew = file.readline(), True
                     self._file, self._at = about.st_ino, len(self._header)
                 file.seek(self._at)
                 text = file.read(_MOST)
             text = text[: text.rfind(b"\n") + 1]
             self._at += len(text)
             lines = io.StringIO((self._header + text).decode())
-            return [status_of(row) for row in csv.DictReader(lines, restkey="")]
+            return [self._of(row) for row in csv.DictReader(lines, restkey="")]

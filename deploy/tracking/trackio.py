@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy.tracking.tracker import Tracked, Tracker
+from head.records.tracker import Classes, Tracked, Tracker, edges
 
 
 class Trackio(Tracker):
@@ -26,10 +26,9 @@ class Trackio(Tracker):
         """Log a row."""
         self._trackio.log(dict(values), step=step)
 
-    def on_histogram(self, step: int, name: str, counts: Mapping[tuple[float, float], int]) -> None:
+    def on_histogram(self, step: int, name: str, counts: Classes) -> None:
         """Log a histogram."""
-        edges = [first for first, _ in counts] + [last for _, last in counts][-1:]
-        histogram = self._trackio.Histogram(np_histogram=([*counts.values()], edges))
+        histogram = self._trackio.Histogram(np_histogram=([*counts.values()], edges(counts)))
         self._trackio.log({name: histogram}, step=step)
 
     def on_artifact(self, path: Path) -> None:

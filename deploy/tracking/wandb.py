@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy.tracking.tracker import INTERRUPTED, Tracked, Tracker
+from head.records.tracker import INTERRUPTED, Classes, Tracked, Tracker, edges
 
 _STEP = "run/steps"
 
@@ -29,10 +29,9 @@ class WeightsAndBiases(Tracker):
         """Log a row."""
         self._run.log({**values, _STEP: step})
 
-    def on_histogram(self, step: int, name: str, counts: Mapping[tuple[float, float], int]) -> None:
+    def on_histogram(self, step: int, name: str, counts: Classes) -> None:
         """Log a histogram."""
-        edges = [first for first, _ in counts] + [last for _, last in counts][-1:]
-        histogram = self._histogram(np_histogram=([*counts.values()], edges))
+        histogram = self._histogram(np_histogram=([*counts.values()], edges(counts)))
         self._run.log({name: histogram, _STEP: step})
 
     def on_artifact(self, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +28,12 @@ class Ended(NamedTuple):
     length: int
     agent: str = ""
     """Whose it was in a game."""
+
+
+def ended_of(row: Mapping[str, str]) -> Ended:
+    """The episode of a row of ``episodes.csv``."""
+    steps, length = int(row["step"]), int(row["length"])
+    return Ended(steps, float(row["return"]), length, row.get("agent") or "")
 
 
 class Episodes:

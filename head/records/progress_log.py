@@ -1,4 +1,4 @@
-"""The run's progress over time: a CSV (always rectangular), TensorBoard scalars, episodes."""
+"""The run's progress over time: a CSV (always rectangular), episodes, evaluations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from head.records.episodes import AGENT, HEADER, Ended, Episodes
 from head.records.evaluations import COLUMNS, Evaluated, lines
 from head.records.reading import reading
 from head.records.run_folder import RunFolder
-from head.records.tensorboard import EventFile
 
 Row = dict[str, str]
 
@@ -39,7 +38,7 @@ _ALWAYS = FIXED[: FIXED.index("rows_stale")]
 
 
 class ProgressLog(Closing):
-    """Appends to ``progress.csv``, ``episodes.csv`` and the TensorBoard events of a run.
+    """Appends to ``progress.csv`` and ``episodes.csv`` of a run.
 
     If a column appears later (a metric of the first update), the file is rewritten in one step
     with the new header and empty cells in earlier rows; columns are never removed or moved. Each
@@ -68,10 +67,9 @@ class ProgressLog(Closing):
         self._of_agents = "agent" in _read_header(folder.episodes)
         self._rows_out = AppendFile(folder.progress)
         self._episodes_out = AppendFile(folder.episodes)
-        self._events = EventFile(folder.events, resumed_at)
 
     def write(self, status: Status) -> None:
-        """Append one snapshot to the CSV and its numbers to TensorBoard."""
+        """Append one snapshot to the CSV."""
         row = flatten(status)
         new = [name for name in row if name not in self._columns]
         if new:
@@ -82,7 +80,6 @@ class ProgressLog(Closing):
             self._rows_out.close()
             self._rows_out = AppendFile(self._progress)
         self._rows_out.append(_line([_cell(row.get(name)) for name in self._columns]).encode())
-        self._events.scalars(status.steps, scalars(status))
 
     def episodes(self, ended: Iterable[Ended | tuple[int, float, int]]) -> None:
         """Append episodes."""
@@ -111,7 +108,6 @@ class ProgressLog(Closing):
         """Close the files. May be called twice."""
         self._rows_out.close()
         self._episodes_out.close()
-        self._events.close()
 
     def __repr__(self) -> str:
         return f"<ProgressLog {self._progress} columns={len(self._columns)}>"
@@ -126,7 +122,7 @@ def flatten(status: Status) -> dict[str, Any]:
 
 
 def scalars(status: Status) -> dict[str, float]:
-    """The finite numbers of a status by TensorBoard tag; fixed columns have the prefix ``run/``.
+    """The finite numbers of a status by name; fixed columns have the prefix ``run/``.
 
     Counts that are a distribution together are left out.
     """

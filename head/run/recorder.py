@@ -26,6 +26,8 @@ from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog, flatten
 from head.records.run_folder import RunFolder
 from head.records.status import Summary
+from head.records.telling import Telling
+from head.records.tracker import Tracker
 from head.run import saved_learners
 from head.run.bill import bill_of
 from head.run.concerns.evaluation import Evaluation
@@ -76,13 +78,14 @@ class Recorder:
     """Reads the coordinator, writes the run folder. Called after each batch of events."""
 
     def __init__(
-        self, plan: Plan, folder: RunFolder, log: ProgressLog, node: RunMemory,
+        self, plan: Plan, folder: RunFolder, log: ProgressLog, board: Tracker, node: RunMemory,
         coordinator: Run, clock: Clock, gaps: Gaps, *, before: Manifest | None = None,
         snapshot: Callable[[], Snapshot | None] = lambda: None,
         usage: Callable[[], Usage] = Usage,
     ) -> None:  # fmt: skip
         self._plan, self._folder, self._log, self._node = plan, folder, log, node
         self._coordinator, self._clock = coordinator, clock
+        self._board, self._telling = board, Telling(board)
         self._before, self._gaps, self._snapshot = before, gaps, snapshot
         self._usage = usage
         self._created = clock.now()
@@ -157,14 +160,21 @@ class Recorder:
     def _write(self, status: Status) -> None:
         self._keep_best()
         with self._gaps.allowed("episodes.csv", _GAP):
-            self._log.episodes(self._coordinator.monitor.drain_episodes())
+            self._episodes()
         with self._gaps.allowed("evaluations.csv", _GAP):
             found = self._coordinator.concern(Evaluation).found
             self._log.evaluated(found[self._logged :])
             self._logged = len(found)
         if self._coordinator.progress.updates:
-            with self._gaps.allowed("progress.csv or events/", _GAP):
+            with self._gaps.allowed("progress.csv", _GAP):
                 self._log.write(status)
+            with self._gaps.allowed("events/", _GAP):
+                self._telling.row(status)
+
+    def _episodes(self) -> None:
+        ended = self._coordinator.monitor.drain_episodes()
+        self._telling.episodes(ended)
+        self._log.episodes(ended)
 
     def _keep_best(self) -> None:
         """Save the weights that were just evaluated as the best: those that the evaluator had."""
@@ -293,7 +303,7 @@ class Recorder:
         folder, blocks = self._folder.checkpoint, self._node.blocks
         snapshot = self._snapshot() if self._whole else None
         if snapshot is not None:
-            self._log.episodes(self._coordinator.monitor.drain_episodes())
+            self._episodes()
             manifest = replace(
                 manifest,
                 steps=self._coordinator.steps,
@@ -385,6 +395,9 @@ class Recorder:
             summary = replace(summary, outcome="failed", why=why)
         with self._gaps.allowed("summary.json", "it is missing"):
             self._folder.write_summary(summary)
+        with self._gaps.allowed("events/", "their end is missing"):
+            self._telling.files(self._folder.path)
+            self._board.close(summary.outcome)
         return summary
 
 

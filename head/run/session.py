@@ -19,6 +19,7 @@ from head.records.progress_log import ProgressLog
 from head.records.provenance import differences
 from head.records.run_folder import RunFolder, writing
 from head.records.status import Summary
+from head.records.tensorboard import TensorBoard
 from head.run.concerns.scaling import Scaler
 from head.run.coordination.ports import Ports, Processes
 from head.run.coordination.rows import RowSource
@@ -106,14 +107,11 @@ class Session:
             with writing(folder.path):
                 self._journal = Journal(folder.journal, clock.now())
                 opened.callback(self._journal.close)
-                log = opened.enter_context(
-                    ProgressLog(
-                        folder,
-                        before.steps if before else None,
-                        before.version if before else 0,
-                        agents=bool(plan.agent_names),
-                    )
-                )
+                resumed_at, version = (before.steps, before.version) if before else (None, 0)
+                log = ProgressLog(folder, resumed_at, version, agents=bool(plan.agent_names))
+                opened.enter_context(log)
+                board = TensorBoard.of(folder, resumed_at)
+                opened.callback(board.close, "")
             self._coordinator = coordinator = connect(
                 plan,
                 registration.table,
@@ -125,7 +123,7 @@ class Session:
             )
             self._gaps = Gaps()
             self._recorder = Recorder(
-                plan, folder, log, node, coordinator, clock, self._gaps, before=before,
+                plan, folder, log, board, node, coordinator, clock, self._gaps, before=before,
                 snapshot=members.snapshot, usage=members.usage,
             )  # fmt: skip
             opened.pop_all()

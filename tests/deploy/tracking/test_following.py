@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -14,11 +13,12 @@ from artos.errors import Refused
 from artos.protocol.usage import Usage
 from artos.protocol.views import Status
 from deploy.tracking.following import Following
-from deploy.tracking.told import lags, settings, waits
-from deploy.tracking.tracker import Tracked, Tracker, require
+from deploy.tracking.trackers import require
+from head.records.episodes import Ended
 from head.records.progress_log import ProgressLog, scalars
 from head.records.run_folder import RunFolder
 from head.records.status import Summary
+from head.records.tracker import Classes, Tracked, Tracker
 
 ASKED = {"workload": "ppo", "settings": {"lr": 1e-3, "hidden": [64]}, "folder": "", "seed": 7}
 FIRST = Status(
@@ -37,14 +37,14 @@ class Told(Tracker):
     def __init__(self, tracked: Tracked) -> None:
         self.tracked, self.id = tracked, tracked.id or "made"
         self.rows: list[tuple[int, Mapping[str, float]]] = []
-        self.histograms: list[tuple[int, str, Mapping[tuple[float, float], int]]] = []
+        self.histograms: list[tuple[int, str, Classes]] = []
         self.files: list[str] = []
         self.outcome: str | None = None
 
     def on_progress(self, step: int, values: Mapping[str, float]) -> None:
         self.rows.append((step, values))
 
-    def on_histogram(self, step: int, name: str, counts: Mapping[tuple[float, float], int]) -> None:
+    def on_histogram(self, step: int, name: str, counts: Classes) -> None:
         self.histograms.append((step, name, counts))
 
     def on_artifact(self, path: Path) -> None:
@@ -136,6 +136,29 @@ def test_what_was_sent_before_a_run_was_resumed_is_not_sent_again(path: Path) ->
     assert told_again.steps == [410]
 
 
+def test_histograms_go_on_where_they_were_whichever_process_sends_them(path: Path) -> None:
+    """What each has of it adds up to all rows and episodes, each once."""
+    with running(path) as (folder, log):
+        for part in range(3):
+            for row in range(25 * part + 1, 25 * part + 26):
+                log.episodes([Ended(4 * row, float(row), 4)])
+                log.write(msgspec.structs.replace(at(4 * row, row), lags={"0": 2 * row}))
+            run, told = following(path)
+            while run.forward():
+                pass
+            if part == 2:
+                folder.write_summary(Summary(FIRST, Usage(), seed=1, outcome="done"))
+                folder.close()
+            run.finish()
+            assert {step for step, _, _ in told.histograms} == [{80}, {160}, {240, 300}][part]
+            spread = [run.sent.spread[1], run.sent.rows]
+            assert spread == [[20, 25], [40, 50], [75, 75]][part]
+            counted = [sum(c.values()) for _, name, c in told.histograms if name == "lags"]
+            assert counted == [[40], [40], [40, 30]][part]
+            ended = [sum(c.values()) for _, name, c in told.histograms if name == "episodes/return"]
+            assert ended == [[20], [20], [20, 15]][part]
+
+
 def test_a_run_without_steps_is_told_by_its_updates(path: Path) -> None:
     with running(path) as (_, log):
         for updates in (1, 2, 3):
@@ -172,7 +195,7 @@ def test_the_end_is_told_with_its_files(path: Path, outcome: str) -> None:
     run.finish()
     assert told.outcome == outcome
     assert told.files == ["config.json", "summary.json", "episodes.csv"]
-    assert [name for _, name, _ in told.histograms] == 2 * ["lags", "waited/actors.wait"]
+    assert [name for _, name, _ in told.histograms] == ["lags", "waited/actors.wait"]
 
 
 def test_a_run_that_was_killed_has_failed(path: Path) -> None:
@@ -223,21 +246,8 @@ def test_a_damaged_record_is_named(path: Path, file: str, text: bytes) -> None:
         following(path)[0].forward()
 
 
-def test_classes_of_lags_lie_side_by_side() -> None:
-    assert lags(FIRST) == {(0, 1): 3, (1, 2): 0, (2, 4): 1}
-
-
-def test_classes_of_waits_have_an_end() -> None:
-    assert waits(FIRST) == {"actors.wait": {(0.0, 0.001): 4, (0.001, 3600.0): 1}}
-
-
-def test_settings_are_one_level_deep() -> None:
-    deep: dict[str, Any] = {"settings": {"a": {"b": None, "c": [1]}}, "plan": {"x": 1}}
-    assert settings(deep) == {"settings.a.c": "[1]"}
-
-
 def test_an_unknown_tracker_is_refused() -> None:
-    with pytest.raises(Refused, match="wandb, mlflow, trackio"):
+    with pytest.raises(Refused, match="tensorboard, wandb, mlflow, trackio"):
         require("aim")
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensorboardX.crc32c import crc32c
-from tensorboardX.proto.event_pb2 import Event
 
 from head.records import progress_log
 from head.records.evaluations import Evaluated
@@ -25,7 +22,6 @@ from head.records.progress_log import (
 from head.records.reading import DamagedRecord
 from head.records.run_folder import RunFolder
 from head.records.status import Status
-from head.records.tensorboard import EventFile
 
 MakeStatus = Callable[..., Status]
 
@@ -33,28 +29,6 @@ MakeStatus = Callable[..., Status]
 def table(path: Path) -> list[list[str]]:
     with path.open(newline="") as file:
         return list(csv.reader(file))
-
-
-def events(path: Path) -> list[Event]:
-    """Read an event file by the letter of the format, checking every checksum."""
-    data, found = path.read_bytes(), []
-    while data:
-        (length,) = struct.unpack("<Q", data[:8])
-        assert data[8:12] == masked(data[:8])
-        body, data = data[12 : 12 + length], data[12 + length :]
-        assert data[:4] == masked(body)
-        data = data[4:]
-        found.append(Event.FromString(body))
-    return found
-
-
-def masked(data: bytes) -> bytes:
-    crc = crc32c(data)
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
-def all_events(folder: RunFolder) -> list[list[Event]]:
-    return [events(path) for path in sorted(folder.events.iterdir())]
 
 
 def test_every_status_is_a_row_under_its_column(folder: RunFolder, status: MakeStatus) -> None:
@@ -194,44 +168,11 @@ def test_a_row_cut_short_by_a_kill_is_left_out_and_not_continued(
     log.close()
 
 
-def test_tensorboard_gets_every_finite_number(folder: RunFolder, status: MakeStatus) -> None:
-    log = ProgressLog(folder)
-    log.write(status(steps=70_000, metrics={"loss": 0.5, "bad": float("nan")}))
-    log.close()
-    ((head, event),) = all_events(folder)
-    assert head.file_version == "brain.Event:2"
-    assert event.step == 70_000
-    values = {value.tag: value.simple_value for value in event.summary.value}
-    assert values["metrics/loss"] == 0.5
-    assert values["run/mean_return_100"] == 21.5
-    assert values.keys() == scalars(status(metrics={"loss": 0.5})).keys()
-    assert not {"metrics/bad", "run/algorithm"} & values.keys()
-
-
-def test_tensorboard_is_told_to_hide_what_a_resumed_run_repeats(
-    folder: RunFolder, status: MakeStatus
-) -> None:
-    ProgressLog(folder).close()
-    log = ProgressLog(folder, resumed_at=200)
-    log.write(status(steps=300))
-    log.close()
-    old, new = all_events(folder)
-    assert len(old) == 1
-    assert (new[1].step, new[1].session_log.status) == (201, new[1].session_log.START)
-    assert new[2].step == 300
-
-
-@given(st.integers(0, 2**62), st.dictionaries(st.text(max_size=200), st.floats(width=32)))
-def test_any_scalars_survive_the_event_file(
-    tmp_path_factory: pytest.TempPathFactory, step: int, values: dict[str, float]
-) -> None:
-    file = EventFile(tmp_path_factory.mktemp("events"))
-    file.scalars(step, values)
-    file.close()
-    _, event = events(file.path)
-    assert event.step == step
-    read = {value.tag: value.simple_value for value in event.summary.value}
-    np.testing.assert_equal(read, values)
+def test_trackers_get_every_finite_number(status: MakeStatus) -> None:
+    found = scalars(status(metrics={"loss": 0.5, "bad": float("nan")}, lags={"0": 3}))
+    assert found["metrics/loss"] == 0.5
+    assert found["run/mean_return_100"] == 21.5
+    assert not {"metrics/bad", "run/algorithm", "lags/0"} & found.keys()
 
 
 def test_the_fixed_columns_are_the_status_fields() -> None:

@@ -24,6 +24,7 @@ from head.records.evaluations import Evaluated
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder
+from head.records.tensorboard import TensorBoard
 from head.run.concerns.evaluation import Due, Evaluation
 from head.run.recorder import Recorder
 
@@ -98,10 +99,10 @@ def recorded(folder: Path, records: Path) -> Iterator[Recorded]:
         RunFolder.create(records, {}) as kept,
     ):
         plan, node, coordinator = run.coordinator.plan, run._node, run.coordinator
-        log, gaps = ProgressLog(kept), Gaps()
+        log, board, gaps = ProgressLog(kept), TensorBoard.of(kept), Gaps()
         one = Recorded(run, kept, said)
         one.recorder = Recorder(
-            plan, kept, log, node, coordinator, run.clock, gaps, usage=one.usage
+            plan, kept, log, board, node, coordinator, run.clock, gaps, usage=one.usage
         )
         run.begin()
         yield one

@@ -47,6 +47,26 @@ def test_without_its_package_nothing_is_started(artos: Callable[..., Outcome], h
 
 
 READ = {
+    "tensorboard": """if True:
+        import json
+        from pathlib import Path
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+        from tensorboard.plugins.hparams import metadata
+        told = []
+        for place in ("runs/first/events", "tensorboard/artos/first"):
+            (read := EventAccumulator(place)).Reload()
+            tags, hparams = read.Tags(), read.PluginTagToContent("hparams")
+            begin = metadata.parse_session_start_info_plugin_data(
+                hparams[metadata.SESSION_START_INFO_TAG])
+            end = metadata.parse_session_end_info_plugin_data(
+                hparams[metadata.SESSION_END_INFO_TAG])
+            lags, ends = (sum(each.histogram_value.num for each in read.Histograms(name))
+                          for name in ("lags", "episodes/return"))
+            told.append({"names": sorted({*tags["scalars"], *tags["histograms"]}),
+                         "files": sorted(Path(t).name for t in tags["images"] + tags["tensors"]),
+                         "ended": end.status == 1, "lags": lags, "ends": ends,
+                         "seed": begin.hparams["seed"].number_value})
+        print(json.dumps(told[0] if told[0] == told[1] else told))""",
     "wandb": """if True:
         import glob, json, struct
         from wandb.proto import wandb_internal_pb2
@@ -85,7 +105,7 @@ READ = {
         print(json.dumps({"names": sorted(set().union(*rows)), "files": files, "ended": True}))""",
 }
 """Code that reads back what a tracker has, by the tracker's own package or from its own file."""
-OWN = ("lags", "waited/", "_")
+OWN = ("lags", "waited/", "episodes/", "_")
 """Begins of names that are histograms, or the tracker's own."""
 
 
@@ -117,6 +137,10 @@ def test_a_run_is_in_a_real_tracker_by_the_names_that_tensorboard_has(
     status = last_status(home / "runs" / "first" / "progress.csv")
     assert status is not None
     assert {n for n in found["names"] if not n.startswith(OWN)} == scalars(status).keys()
+    for own in ("lags", "episodes/return", "episodes/length"):
+        assert any(each.startswith(own) for each in found["names"]), own
+    assert found.get("lags", status.steps) == status.steps
+    assert found.get("ends", status.episodes) == status.episodes
     assert any(each.startswith("summary.json") for each in found["files"])
     assert found["ended"]
     again = ran(*track)
@@ -128,7 +152,7 @@ def test_a_run_is_in_a_real_tracker_by_the_names_that_tensorboard_has(
 def test_trackers_follow_a_run_from_its_start(
     start: Callable[..., Artos], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All three at once; the request to stop is the run's, whose end they send."""
+    """All at once; the request to stop is the run's, whose end they send."""
     monkeypatch.setattr(sys, "executable", str(interpreter()))
     trackers = [word for name in READ for word in ("--track", name)]
     words = ("run", "ppo", "--env", "CartPole-v1", "--actors", "1", "--total-steps", "20000000")

@@ -1,0 +1,49 @@
+"""The experiment trackers that there are; each is one file, most of them beside this one."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+from pathlib import Path
+
+from artos.errors import Refused
+from head.records.tensorboard import TensorBoard
+from head.records.tracker import Tracked, Tracker
+
+_TENSORBOARD = "tensorboard"
+NAMES = (_TENSORBOARD, "wandb", "mlflow", "trackio")
+"""But for the first one, which needs none, the names of their packages, and of their extras."""
+
+
+def require(name: str) -> None:
+    """Check that a tracker of that name can be used.
+
+    Raises:
+        Refused: it is not known, or its package is missing.
+    """
+    if name not in NAMES:
+        raise Refused([f"there is no tracker {name!r}: choose {', '.join(NAMES)}"])
+    if name != _TENSORBOARD and importlib.util.find_spec(name) is None:
+        raise Refused([f"{name} needs its package: pip install 'artos[{name}]'"])
+
+
+def opened(name: str, tracked: Tracked) -> Tracker:
+    """The run in the tracker of that name; raises what ``require`` raises."""
+    require(name)
+    if name == _TENSORBOARD:
+        place = Path(os.environ.get("TENSORBOARD_LOGGING_DIR") or _TENSORBOARD, tracked.project)
+        taken = not tracked.id and (place / tracked.name).exists()
+        name = f"{tracked.name}-{secrets.token_hex(2)}" if taken else tracked.name
+        return TensorBoard(place / (tracked.id or name), tracked)
+    if name == "wandb":
+        from deploy.tracking.wandb import WeightsAndBiases  # noqa: PLC0415
+
+        return WeightsAndBiases(tracked)
+    if name == "mlflow":
+        from deploy.tracking.mlflow import MLflow  # noqa: PLC0415
+
+        return MLflow(tracked)
+    from deploy.tracking.trackio import Trackio  # noqa: PLC0415
+
+    return Trackio(tracked)
