@@ -57,6 +57,10 @@ class Journal:
         """The member whose rows, version or answer the triggers are being checked for."""
         self._lines: list[dict[str, Any]] = []
 
+    def begins(self, now: float, epoch: float) -> None:
+        """Record that the run begins, or goes on, ``epoch`` seconds after 1970 began."""
+        self.write({"t": round(now - self._began, 6), "began": round(epoch, 3)})
+
     def fired(self, now: float, firing: Firing) -> None:
         """Record a firing: time in seconds since the run began, id, trigger, rows, version.
 

@@ -10,6 +10,9 @@ from typing import Any
 from artos.errors import Refused
 from deploy.cli.parser import Parser, whole
 
+LOOK, BEHIND = 2.0, 10
+"""Seconds between two looks at a run, and how much nicer who looks is than the run."""
+
 
 def add_json(parser: Parser) -> None:
     """Add ``--json``."""

@@ -10,12 +10,9 @@ from contextlib import redirect_stdout
 
 from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
-from deploy.cli.common import add_finished, add_json, folder_of_run, print_json
+from deploy.cli.common import BEHIND, LOOK, add_finished, add_json, folder_of_run, print_json
 from deploy.cli.parser import Parser
 from deploy.tracking.trackers import NAMES
-
-_LOOK, _BEHIND = 2.0, 10
-"""Seconds between two looks, and how much nicer it is than a run that it follows."""
 
 
 def add_track(parser: Parser) -> None:
@@ -52,8 +49,8 @@ def track(options: argparse.Namespace) -> int:
         run = Following(folder, options.to, options.project, lambda t: opened(options.to, t))
         before = run.sent.rows
         if options.follow:
-            os.nice(_BEHIND)  # the run goes first
-            run.follow(lambda: time.sleep(_LOOK))
+            os.nice(BEHIND)  # the run goes first
+            run.follow(lambda: time.sleep(LOOK))
         else:
             while run.forward():
                 pass

@@ -18,7 +18,7 @@ _RUN = 1
 _FIRINGS_ROW, _FIRST_MEMBER = 1, 2
 _ACTORS_FROM = 1_000
 _ACTOR = re.compile(r"actor (\d+)")
-_PARTS = ("wait_for_device", "gather", "learn", "publish")
+PARTS = ("wait_for_device", "gather", "learn", "publish")
 """Parts of an update, in the order in which they are done."""
 _KEPT = 10_000
 """Firings, versions and rounds of an actor that arrows may still lead to or from."""
@@ -50,7 +50,7 @@ class _Fired:
     last: str
 
 
-class _Latest(OrderedDict[Any, Any]):
+class Latest(OrderedDict[Any, Any]):
     """Forgets what is oldest."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -72,9 +72,9 @@ class Tracer:
     offset: float = 0.0
     _rows: dict[str, int] = field(default_factory=dict)
     _ends: dict[int, float] = field(default_factory=dict)  # of the last slice of a row
-    _firings: _Latest = field(default_factory=_Latest)
-    _causes: _Latest = field(default_factory=_Latest)  # where rows or a version were made
-    _early: _Latest = field(default_factory=_Latest)  # firings whose cause answers later
+    _firings: Latest = field(default_factory=Latest)
+    _causes: Latest = field(default_factory=Latest)  # where rows or a version were made
+    _early: Latest = field(default_factory=Latest)  # firings whose cause answers later
     _rows_of: dict[str, int] = field(default_factory=dict)  # rows that an actor has sampled
     _arrows: int = 0
     _now: float = 0.0
@@ -166,7 +166,7 @@ class Tracer:
             method = "update" if "lags" in line else method
         yield self._slice(row, method, role, begun, self._now, facts)
         at = begun
-        for part in _PARTS:  # within the slice, so that a viewer shows them below it
+        for part in PARTS:  # within the slice, so that a viewer shows them below it
             if seconds := times.get(part):
                 end = min(at + 1e6 * seconds, self._now)
                 yield _event("X", _At(row, at), part, cat="part", dur=round(end - at, 3))

@@ -29,8 +29,7 @@ def write(folder: Path, path: Path, since: float, until: float) -> Written:
         Refused: there is no run, its records are damaged, or no time is left.
         OSError: the file cannot be written.
     """
-    if not 0 <= since < until:
-        raise Refused([f"--since {since:g} must come before --until {until:g}, and not below 0"])
+    require_time(since, until)
     encode, count, last = msgspec.json.Encoder().encode, 0, 0.0
     events = within(events_of(folder), since, until)
     with path.open("wb") as file:
@@ -41,6 +40,16 @@ def write(folder: Path, path: Path, since: float, until: float) -> Written:
             last = max(last, event["ts"] + event.get("dur", 0.0))
         file.write(b"\n]}\n")
     return Written(str(path), count, max(0.0, last / 1e6 - since))
+
+
+def require_time(since: float, until: float) -> None:
+    """Check that there is time from ``since`` to ``until``, in seconds.
+
+    Raises:
+        Refused: there is none.
+    """
+    if not 0 <= since < until:
+        raise Refused([f"--since {since:g} must come before --until {until:g}, and not below 0"])
 
 
 def events_of(folder: Path, line: int = 0) -> Iterator[Event]:

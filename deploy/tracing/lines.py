@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,17 +29,38 @@ class Host(msgspec.Struct, frozen=True):
     cpus: Annotated[int, Meta(ge=1)] = 1
 
 
+class Origin(msgspec.Struct, frozen=True):
+    """Where and when a run, or its continuation, was asked for."""
+
+    host: str = ""
+    time: datetime | None = None
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """A continuation of a run."""
+
+    origin: Origin = Origin()
+
+
 class Config(RunConfig, frozen=True):
     """What is read of a run's ``config.json``."""
 
     plan: Shape | None = None
     host: Host = Host()
+    origin: Origin = Origin()
+
+    @property
+    def begins(self) -> list[float]:
+        """When the run, and each continuation, was asked for, in seconds since 1970."""
+        parts = [self.origin, *(msgspec.convert(each, _Part).origin for each in self.resumed)]
+        return [part.time.timestamp() if part.time else 0.0 for part in parts]
 
 
 class _Line(msgspec.Struct, frozen=True):
     """A line of the journal, as far as it is used; it is checked by this, and used as it is."""
 
     t: _Seconds = 0.0
+    began: Annotated[float, Meta(ge=0, le=1e11)] = 0.0
     seconds: _Seconds = 0.0
     version: int = 0
     firing: Count = 0

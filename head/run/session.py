@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Protocol
@@ -107,6 +108,7 @@ class Session:
             with writing(folder.path):
                 self._journal = Journal(folder.journal, clock.now())
                 opened.callback(self._journal.close)
+                self._journal.begins(clock.now(), time.time())
                 resumed_at, version = (before.steps, before.version) if before else (None, 0)
                 log = ProgressLog(folder, resumed_at, version, agents=bool(plan.agent_names))
                 opened.enter_context(log)

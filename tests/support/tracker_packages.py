@@ -12,7 +12,7 @@ import pytest
 from helpers import ROOT
 
 PINS = ("wandb==0.31.0", "mlflow-skinny==3.17.2", "trackio==0.43.0", "tensorboard==2.21.0")
-OTLP = ("opentelemetry-sdk==1.45.2", "opentelemetry-exporter-otlp-proto-http==1.45.2")
+OTLP = tuple(f"opentelemetry-exporter-otlp-proto-{way}==1.45.2" for way in ("http", "grpc"))
 _FOLDER = ROOT / ".venvs" / "trackers"
 _SECONDS = 900.0
 

@@ -285,6 +285,10 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "--run-dir runs/watched": Run("--total-steps 6000"),
     "cat runs/watched/evaluations.csv": NotRun("the file that the command above it wrote"),
     "artos trace first -o first.json": Run(after=(TRAINED,)),
+    "pip install 'artos[otel]'": NotRun("it installs a package"),
+    "artos trace first --otlp": Elsewhere(
+        "integration/runs/test_otlp.py::test_a_collector_has_what_the_journal_has"
+    ),
     "artos run my_branches.py:workload": Run("--total-steps 2048"),
     "pip install 'artos[metrics]'": NotRun("it installs a package"),
     "pip install 'artos[wandb]'": NotRun("it installs a package"),
