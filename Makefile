@@ -1,8 +1,8 @@
-# make run | test | lint | bench | docs | mutants; each sets up .venv/ first. ARGS goes to the command:
+# make run | test | lint | bench | docs | pictures | mutants; each sets up .venv/ first. ARGS goes to the command:
 #   make run ARGS="--seed 2"      make test ARGS="-k buffer"
 # TORCH_INDEX=URL takes PyTorch from another package index, e.g. without CUDA.
 # `make test-all` adds the long tests: whole clusters, hosts that fail, kills at random moments.
-.PHONY: setup criu run test test-all lint bench docs mutants clean
+.PHONY: setup criu run test test-all lint bench docs pictures mutants clean
 .DEFAULT_GOAL := run
 BIN := .venv/bin
 
@@ -39,6 +39,10 @@ bench: setup
 docs: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --config-file docs/web/mkdocs.yml $(ARGS)
+
+# The pictures of docs/how-to, from new runs: ARGS="branch report" makes these two.
+pictures: setup
+	$(BIN)/python docs/web/pictures.py $(ARGS)
 
 # Changes one thing at a time in the modules that decide, to see whether a test notices:
 # docs/mutants.md. Takes an hour or more; stopped at any time, it goes on where it was.

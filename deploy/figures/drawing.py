@@ -30,6 +30,7 @@ _STYLE: Any = {
     "axes.axisbelow": True,
 }
 _DPI = 200
+SIZE = (6.4, 3.6)  # inches
 Format = Literal["svg", "png"]
 
 
@@ -43,7 +44,7 @@ def _styled() -> Iterator[None]:
 
 
 def drawn(
-    draw: Callable[[Axes], None], kinds: tuple[Format, ...], size: tuple[float, float] = (6.4, 3.6)
+    draw: Callable[[Axes], None], kinds: tuple[Format, ...], size: tuple[float, float] = SIZE
 ) -> dict[Format, bytes]:  # fmt: skip
     """What ``draw`` makes of axes of that size (inches), as files of these kinds."""
     from matplotlib.figure import Figure  # noqa: PLC0415

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deploy.figures.drawing import Format, drawn, label, style
+from artos.errors import Refused
+from deploy.figures.drawing import SIZE, Format, drawn, label, style
 from deploy.figures.read_run import Floats, Group, ReadRun
+from deploy.figures.timeline import draw_timeline, timeline
+from deploy.tracing.file import events_of
 from head.records.episodes import WINDOW
 
 if TYPE_CHECKING:
@@ -21,21 +24,28 @@ if TYPE_CHECKING:
 
 _POINTS = 200
 """Points of a curve."""
+_LINES = 100_000
+"""Of a journal that is longer, the timeline shows the last ones."""
 _BAND = "Lines are means, bands reach from the lowest to the highest run."
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A figure: its file's name without a suffix, title, caption, and what draws it."""
+    """A figure: its file's name without a suffix, title, caption, and what draws it.
+
+    ``size`` is in inches, ``best`` the kind of file in which it is small.
+    """
 
     name: str
     question: str
     caption: str
     draw: Callable[[Axes], None]
+    size: tuple[float, float] = SIZE
+    best: Format = "svg"
 
     def files(self, *kinds: Format) -> dict[Format, bytes]:
         """The figure as files of these kinds."""
-        return drawn(self.draw, kinds)
+        return drawn(self.draw, kinds, self.size)
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,8 @@ class Curve:
 
 def answers(groups: Sequence[Group]) -> list[Answer]:
     """The figures for which these runs have data, in the order in which one would ask."""
-    found = (question(groups) for question in (_BY_STEPS, _IN_TIME, _evaluated, _lags, _times))
+    questions = (_BY_STEPS, _IN_TIME, _evaluated, _lags, _times, _did)
+    found = (question(groups) for question in questions)
     return [answer for answer in found if answer is not None]
 
 
@@ -177,6 +188,29 @@ def _times(groups: Sequence[Group]) -> Answer | None:
     return Answer(
         "time", "Where does the time go?", caption,
         lambda axes: _bars(axes, names, shares, "share of wall time", "", across=True),
+    )  # fmt: skip
+
+
+def _did(groups: Sequence[Group]) -> Answer | None:
+    """Of one run alone: of several there is no room."""
+    runs = [run for group in groups for run in group.runs]
+    if len(runs) != 1:
+        return None
+    try:
+        told = timeline(events_of(runs[0].folder, -_LINES))
+    except Refused:  # a journal that is damaged or missing takes nothing from the rest
+        return None
+    if not told.rows:
+        return None
+    caption = "What each member did when; it waited where it is grey. " + " ".join((
+        "Slices that are too short to be seen are joined.",
+        *(["The run was longer: these are its last seconds."] if told.begin > 1.0 else []),
+        *([f"{told.left_out} more members are left out."] if told.left_out else []),
+        _whose(groups),
+    ))  # fmt: skip
+    return Answer(
+        "timeline", "Who did what when?", caption, lambda axes: draw_timeline(axes, told),
+        (8.0, 1.2 + 0.22 * len(told.rows)), "png",
     )  # fmt: skip
 
 

@@ -4,39 +4,20 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from artos.errors import Refused
 from artos.protocol.usage import Usage, flat
 from artos.system.printable import printable
 from artos.system.regular_file import contents
-from deploy.figures import timeline
-from deploy.figures.drawing import drawn
 from deploy.figures.questions import answers
 from deploy.figures.read_run import Group, ReadRun
-from deploy.tracing.file import events_of
 
 _TEMPLATE = Path(__file__).with_name("report.html")
-_LINES = 100_000
-"""Of a journal that is longer, the timeline shows the last ones."""
-_TOO_LONG = "The run was longer: these are its last seconds. "
+_MEDIA = {"svg": "image/svg+xml", "png": "image/png"}
 Row = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class _Picture:
-    title: str
-    caption: str
-    kind: str
-    data: str
-
-    @classmethod
-    def of(cls, title: str, caption: str, kind: str, data: bytes) -> _Picture:
-        return cls(title, caption, kind, base64.b64encode(data).decode())
 
 
 def report(folder: Path) -> str:
@@ -60,31 +41,17 @@ def report(folder: Path) -> str:
         "Machine": [*_rows(run.config.get("host") or {})],
         "Versions": [*_rows(run.asked.versions)],
     }
+    figures = (
+        {"title": answer.question, "caption": answer.caption, "kind": _MEDIA[answer.best],
+         "data": base64.b64encode(answer.files(answer.best)[answer.best]).decode()}
+        for answer in answers([Group(run.name, (run,))])
+    )  # fmt: skip
     page = Environment(autoescape=True, undefined=StrictUndefined)
     return page.from_string(contents(_TEMPLATE).decode()).render(
         name=printable(run.name), said=printable(f"{said}. {why}" if why else said),
-        figures=[*_figures(run)],
+        figures=[*figures],
         tables={title: rows for title, rows in tables.items() if rows},
     )  # fmt: skip
-
-
-def _figures(run: ReadRun) -> Iterator[_Picture]:
-    for answer in answers([Group(run.name, (run,))]):
-        data = answer.files("svg")["svg"]
-        yield _Picture.of(answer.question, answer.caption, "image/svg+xml", data)
-    try:
-        told = timeline.timeline(events_of(run.folder, -_LINES))
-    except Refused:  # a journal that is damaged or missing takes nothing from the rest
-        return
-    if told.rows:
-        height = 1.2 + 0.22 * len(told.rows)
-        data = drawn(lambda axes: timeline.draw(axes, told), ("png",), (8.0, height))["png"]
-        caption = (
-            "What each member did when; it waited where it is grey. Slices that are too short to "
-            f"be seen are joined. {_TOO_LONG if told.begin > 1.0 else ''}"
-            + (f"{told.left_out} more members are left out." if told.left_out else "")
-        )
-        yield _Picture.of("Who did what when?", caption.strip(), "image/png", data)
 
 
 def _outcome(run: ReadRun) -> Iterator[Row]:

@@ -57,7 +57,7 @@ def timeline(events: Iterable[Event]) -> Timeline:
     return found
 
 
-def draw(axes: Axes, told: Timeline) -> None:
+def draw_timeline(axes: Axes, told: Timeline) -> None:
     """Draw it; waits are grey and lie below the rest."""
     from matplotlib.patches import Patch  # noqa: PLC0415
 
