@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -14,7 +15,7 @@ from artos.runs import run_config
 from artos.runs.plan import Plan
 from artos.runs.run_config import RunConfig
 from artos.runs.run_memory import RunMemory, check_space
-from artos.runs.tape import Header, Record, TapeDamaged, read, tapes
+from artos.runs.tape import Begun, Header, Record, TapeDamaged, read, tapes
 from artos.runtime.taping import checksum_of, header_of, not_recorded
 from artos.trained.trust import allow
 from deploy.replay.replay import Learned, Outcome, Replay
@@ -24,6 +25,32 @@ from head.run.request import reference_of
 from triggers.registration import Registration, prepare
 
 Tapes = Sequence[tuple[Header, Sequence[Record]]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run up to its end, or to where it was resumed; and from there on."""
+
+    plan: Plan
+    script: Script
+    tapes: Tapes
+
+    @property
+    def begins(self) -> int:
+        """The version that its first process found; -1: none."""
+        records = (record for _, tape in self.tapes for record in tape)
+        return next((each.version for each in records if isinstance(each, Begun)), -1)
+
+
+class _Resumed(msgspec.Struct, frozen=True):
+    """A continuation of a run: its packages, and settings as they were ``before``.
+
+    ``anew`` are those changed on resuming, in the words of ``artos set``.
+    """
+
+    versions: dict[str, str] = {}
+    anew: tuple[str, ...] = ()
+    before: dict[str, Any] = {}
 
 
 def replayed(
@@ -41,49 +68,77 @@ def replayed(
     Raises:
         Refused: it cannot be replayed; says all that is in the way.
     """
-    with _opened(run, trust=trust) as (plan, script, found):
-        check_space(plan)
-        with (
-            RunMemory(plan, f"replay-{run.resolve().name}", Path()) as node,
-            Replay(node, script, found, until, stop, learned) as replay,
-        ):
-            return replay.run()
+    parts, state, versions = _opened(run, trust=trust), None, 0
+    for number, part in enumerate(parts):
+        check_space(part.plan)
+        last = number == len(parts) - 1
+        keep = None if last else parts[number + 1].begins
+        with RunMemory(part.plan, f"replay-{run.resolve().name}", Path()) as node:
+            if state is not None:
+                state.restore(node)
+            with Replay(node, part.script, part.tapes, until, stop, learned, keep) as replay:
+                found = replay.run()
+                state, version = replay.kept, node.weights.version
+        versions += found.versions
+        found = msgspec.structs.replace(found, versions=versions)
+        if last or not found.equal or (until is not None and version >= until):
+            return found
+        if state is None:
+            ended = found.ended or f"version {keep}, from which the run went on, was not made"
+            return msgspec.structs.replace(found, ended=ended)
+    raise AssertionError  # there is always a last part
 
 
-@contextmanager
-def _opened(run: Path, *, trust: bool) -> Iterator[tuple[Plan, Script, Tapes]]:
+def _opened(run: Path, *, trust: bool) -> list[Part]:
     try:
         _, config = run_config.read(run, RunConfig)
     except FileNotFoundError as error:
         raise Refused([f"{run}: there is no config.json: give the folder of a run"]) from error
     faults = [*_of_the_run(config)]
-    reference = reference_of(config.workload, config.settings, Path(config.folder))
-    allow(run, reference, trust=trust)
-    script, found = Script(), []
+    resumed = [msgspec.convert(each, _Resumed) for each in config.resumed]
+    settings = [config.settings]
+    for each in reversed(resumed):
+        settings.insert(0, settings[0] | each.before)
+    references = [reference_of(config.workload, s, Path(config.folder)) for s in settings]
+    allow(run, references[-1], trust=trust)
+    scripts, found = [Script()], list[tuple[Header, list[Record]]]()
     try:
-        script = Script.of(run / "journal.jsonl")
+        scripts = Script.parts(run / "journal.jsonl", [each.anew for each in resumed])
         found = [read(path) for path in tapes(run, "learner")]
     except Refused as refused:
         faults += refused.faults
     except (TapeDamaged, OSError) as error:
         faults.append(str(error))
-    if not (config.inline or (found and script.asked)):
+    if not (config.inline or (found and scripts[0].asked)):
         faults.append(
             "it has not recorded what a replay needs: it was made by an earlier ARTOS, or ended "
             "before its first update"
         )
-    if script.moved:
+    elif resumed and not len(scripts) == len(settings) == len({h.resumes for h, _ in found}):
+        faults.append(
+            "it was resumed, and its records do not say where: an earlier ARTOS made them, or a "
+            "continuation ended before its first update"
+        )
+    if any(script.moved for script in scripts):
         faults.append("an actor moved to another node, and what it had written there was lost")
-    registration = prepare(reference, config.seed, deadline=config.deadline)
-    faults += _of_the_code(config, registration, [header for header, _ in found])
+    parts, registration = list[Part](), None
+    for number, (reference, script) in enumerate(zip(references, scripts, strict=False)):
+        if registration is None or reference != references[number - 1]:
+            registration = prepare(reference, config.seed, deadline=config.deadline)
+        of_it = [each for each in found if each[0].resumes == number]
+        versions = resumed[number - 1].versions if number else config.versions
+        faults += _of_the_code(versions, registration, [header for header, _ in of_it])
+        header = of_it[0][0] if of_it else Header()
+        plan = msgspec.structs.replace(
+            registration.plan, threads=header.threads, doubts=(), resumes=header.resumes
+        )
+        faults += _of_continuing(plan) if number else ()
+        parts.append(Part(plan, script, of_it))
     if faults:
-        raise Refused([f"{run} cannot be replayed: {fault}" for fault in faults])
-    plan = msgspec.structs.replace(
-        registration.plan, threads=found[0][0].threads, doubts=(), resumes=found[0][0].resumes
-    )
-    if plan.env_spec is not None:
+        raise Refused([f"{run} cannot be replayed: {fault}" for fault in dict.fromkeys(faults)])
+    if (plan := parts[0].plan).env_spec is not None:
         KNOWN[plan.env] = plan.env_spec
-    yield plan, script, found
+    return parts
 
 
 def _of_the_run(config: RunConfig) -> Iterator[str]:
@@ -91,17 +146,22 @@ def _of_the_run(config: RunConfig) -> Iterator[str]:
         yield "it ran in one process (--inline): run it again with the same seed, which is the same"
     if (way := config.settings.get("weights")) in ("files", "http"):
         yield f"its actors had their weights from elsewhere (weights={way})"
-    if config.resumed:
-        times = "once" if len(config.resumed) == 1 else f"{len(config.resumed)} times"
-        yield f"it was resumed {times}: what came before and after cannot be joined yet"
+
+
+def _of_continuing(plan: Plan) -> Iterator[str]:
+    """What a run had besides its weights when it was resumed, and no record has."""
+    if plan.keeps_rows or plan.checkpoint == "all":
+        yield "it was resumed, and which rows it then still had is not recorded"
+    if plan.objects[0].history:
+        yield "it was resumed, and which past versions it then still had is not recorded"
 
 
 def _of_the_code(
-    config: RunConfig, registration: Registration, headers: Sequence[Header]
+    versions: Mapping[str, str], registration: Registration, headers: Sequence[Header]
 ) -> Iterator[str]:
     plan = registration.plan
     yield from not_recorded(plan)
-    yield from differences(config.versions, registration.versions)
+    yield from differences(versions, registration.versions)
     now = header_of(plan.of(plan.learner))
     for then in headers[:1]:
         changed = [name for name in now.plan if now.plan[name] != then.plan.get(name)]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from typing import Any, NamedTuple
 
 import msgspec
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from artos.protocol.invocations import Invoke
@@ -16,6 +18,7 @@ from artos.runtime.member import LearnerRole
 from artos.runtime.serving import learner_role
 from artos.runtime.taping import share
 from artos.specs.configuration import MAX_LAG
+from artos.specs.keys import VALUE
 from artos.system.closing import Closing
 from artos.system.random_streams import own_streams
 from deploy.replay.actors import ReplayedActor
@@ -40,12 +43,41 @@ class Outcome(msgspec.Struct, frozen=True):
     """Why it ended before the end of the run, if it did so without a difference."""
 
 
+class Kept(NamedTuple):
+    """A version of a learner with all that belongs to it, from which a run went on.
+
+    ``objects`` are those that it had published beside, each with its own version.
+    """
+
+    version: int
+    arrays: dict[str, NDArray[Any]]
+    objects: dict[str, tuple[NDArray[Any], int]]
+
+    @classmethod
+    def of(cls, node: RunMemory) -> Kept:
+        """The newest of a run."""
+        weights, others = node.weights, node.objects
+        return cls(
+            weights.version,
+            {name: array.copy() for name, array in weights.newest.arrays.items()},
+            {name: (of.newest.arrays[VALUE].copy(), of.version)
+             for name, of in others.items() if of.version >= 0},
+        )  # fmt: skip
+
+    def restore(self, node: RunMemory) -> None:
+        """Have a run go on from it."""
+        node.restore(self.arrays, self.version)
+        for name, (value, version) in self.objects.items():
+            node.restore_object(name, value, version)
+
+
 class Replay(Closing):
     """Repeats a run: ``tapes`` are those of the learner's processes, in the order of these.
 
     An actor samples a round once the learner needs its rows, as in the run in one way: with the
     same weights, after the same rounds. So the order of what did not depend on each other may be
-    another one than in the run.
+    another one than in the run. It begins with the version that is in ``node``, if there is any:
+    a run that was resumed is repeated in parts. Of version ``keep`` all is kept.
     """
 
     def __init__(
@@ -56,14 +88,19 @@ class Replay(Closing):
         until: int | None = None,
         stop: int | None = None,
         learned: Learned = lambda version, steps, metrics: None,
+        keep: int | None = None,
     ) -> None:
+        self.kept: Kept | None = None
+        self._keep = keep
         self._node, self._script, self._tapes, self._learned = node, script, tapes, learned
         self._versions = Versions(node.weights, script.bound())
         self._actors = {
             actor: ReplayedActor(node, actor, script, self._versions)
             for actor in range(node.plan.actors)
         }
-        self._following = Following(lambda _: self._versions.published(), self._reach, until, stop)
+        self._following = Following(self._published, self._reach, until, stop)
+        if node.weights.version >= 0:
+            self._published(node.weights.version)
 
     def run(self) -> Outcome:
         """Repeat all of it."""
@@ -110,6 +147,8 @@ class Replay(Closing):
         for claim in call.claims:
             self._actors[claim.actor].reach(claim.stop)
         done = role.run(call)
+        if done.version == self._keep:  # a checkpoint has what came after the weights, too
+            self.kept = Kept.of(self._node)
         self._learned(done.version, called.steps, done.metrics)
 
     def _invocation(self, called: Called) -> Invoke:
@@ -127,6 +166,11 @@ class Replay(Closing):
             steps=steps, settings=own,
             configuration=configuration.number, max_lag=lags.get(role),
         )  # fmt: skip
+
+    def _published(self, version: int) -> None:
+        self._versions.published()
+        if version == self._keep:
+            self.kept = Kept.of(self._node)
 
     def _reach(self, rows: Mapping[int, int]) -> None:
         for actor, count in rows.items():

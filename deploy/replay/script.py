@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -64,6 +64,7 @@ class _Line(msgspec.Struct, frozen=True):
     ready: str = ""
     incarnation: Count = 0
     set: dict[str, float] = {}
+    began: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     to: str = ""
     lost: Count = 0
 
@@ -88,16 +89,24 @@ class Script:
     """Whether there are lines that a replay can be made from."""
 
     @classmethod
-    def of(cls, path: Path) -> Script:
-        """That of a journal.
+    def parts(cls, path: Path, anew: Sequence[Sequence[str]] = ()) -> list[Script]:
+        """That of a journal, and of each continuation of the run.
+
+        ``anew`` are the names of settings that were given anew at each of these.
 
         Raises:
             Refused: it is damaged, or was not written by ARTOS.
         """
-        script, now = cls({}, {}, {0: Configuration()}), Configuration()
+        script, now, begun = cls({}, {}, {0: Configuration()}), Configuration(), 0
+        found = [script]
         for number, plain in enumerate(journal.read(path)):
             try:
                 line = msgspec.convert(plain, _Line)
+                if line.began:
+                    begun += 1
+                if line.began and begun > 1:  # numbers of firings begin again
+                    now = now.without(anew[begun - 2] if begun - 2 < len(anew) else ())
+                    found.append(script := cls({}, {}, {now.number: now}))
                 if line.set:
                     now = now.changed(line.set)
                     script.configurations[line.configuration] = now
@@ -105,7 +114,7 @@ class Script:
             except (msgspec.ValidationError, ValueError) as error:
                 why = f"line {number + 1} is no line of a journal: {error}"
                 raise Refused([f"{path}: {why}"]) from error
-        return script
+        return found
 
     def _note(self, line: _Line) -> None:
         actor = _rank(line.ready or line.by)

@@ -123,6 +123,8 @@ def resumed(
             others = [name for name in now if now[name] != before.get(name)]
             anew = [*(f"{plan.learner}.{name}" for name in others), *others]
             settings |= {CONFIGURATION: to_builtins(folder.configuration.without(anew))}
+            # What a replay of the parts before needs.
+            resolved |= {"anew": anew, "before": {n: before[n] for n in others if n in before}}
             parts = [*folder.config.get("resumed", ()), resolved]
             with writing(folder.path):
                 folder.write_config(folder.config | settings | {"resumed": parts})

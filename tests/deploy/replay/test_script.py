@@ -16,7 +16,7 @@ from deploy.replay.script import Fired, Round, Script, Started
 def script(tmp_path: Path, *lines: dict[str, Any]) -> Script:
     path = tmp_path / "journal.jsonl"
     path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    return Script.of(path)
+    return Script.parts(path)[0]
 
 
 def test_rounds_and_restarts_of_each_actor_in_order(tmp_path: Path) -> None:
@@ -72,3 +72,21 @@ def test_settings_by_the_number_of_their_configuration(tmp_path: Path) -> None:
 def test_a_line_that_is_no_line_of_a_journal_is_named(tmp_path: Path, line: dict[str, Any]) -> None:
     with pytest.raises(Refused, match=r"journal\.jsonl: line 2 is no line of a journal"):
         script(tmp_path, {"t": 1.0}, line)
+
+
+def test_a_continuation_is_a_part_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    lines: list[dict[str, Any]] = [
+        {"t": 0.0, "began": 1.5},
+        {"t": 0.1, "firing": 1, "trigger": "actors.sample", "version": 0},
+        {"set": {"learner.lr": 0.5, "env.level": 2.0}, "configuration": 1},
+        {"t": 0.0, "began": 9.5},
+        {"t": 0.1, "firing": 1, "trigger": "learner.update", "claims": [[0, 0, 8]]},
+    ]
+    path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    first, second = Script.parts(path, [["learner.lr"]])
+    assert first.firings == {1: Fired("actors.sample", ())}
+    assert second.firings == {1: Fired("learner.update", (Claim(0, 0, 8),))}
+    assert first.configurations[1].settings == {"learner.lr": 0.5, "env.level": 2.0}
+    ((number, begins),) = second.configurations.items()
+    assert (number, begins.settings) == (2, {"env.level": 2.0})

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from gated import opened
+from gated import GATE, opened
 from helpers import SUPPORT
 from named import LEARNER, acting
 from real_runs import TINY, Artos, Outcome, updates
 
 from artos.errors import Refused
-from artos.runs.tape import tapes
+from artos.runs.checkpoint import read_manifest
+from artos.runs.tape import Published, read, tapes
 from deploy.replay.opening import replayed
 
 pytestmark = pytest.mark.processes
@@ -90,6 +92,49 @@ def test_rows_that_are_drawn_are_drawn_again(
     assert outcome.status == 0, outcome.err
     found = replayed(run, trust=True)
     assert (found.equal, found.first_difference, found.ended) == (True, None, "")
+
+
+@pytest.mark.long
+def test_a_run_that_was_resumed_twice_with_other_settings(
+    artos: Callable[..., Outcome], home: Path
+) -> None:
+    run = home / "run"
+    words = ("run", "ppo", *CARTPOLE, *TINY, "--set", "max_lag=1", "--total-steps", 320)
+    assert artos(*words, "--run-dir", run).status == 0
+    assert artos("run", "--resume", run, "--total-steps", 640, "--set", "lr=0.01").status == 0
+    assert artos("run", "--resume", run, "--total-steps", 960).status == 0
+    found = replayed(run)
+    assert (found.equal, found.first_difference, found.ended) == (True, None, "")
+    made = [each for tape in tapes(run, "learner") for each in read(tape)[1]]
+    assert len(tapes(run, "learner")) == 3
+    assert found.versions == sum(isinstance(each, Published) for each in made)
+    assert replayed(run, until=8).versions == 9
+
+
+@pytest.mark.long
+def test_a_run_that_was_killed_whole_and_resumed(
+    start: Start, home: Path, gated: tuple[str, ...]
+) -> None:
+    run = home / "run"
+    words = ("run", "ppo", *gated, *TINY, "--set", "max_lag=1", "--total-steps", 1_600)
+    artos = start(*words, "--run-dir", run)
+    standing = GATE // 16  # updates until both actors wait at the first gate
+    artos.until(lambda: updates(run) == standing == saved(run))
+    artos.signal(signal.SIGKILL)
+    artos.wait()
+    opened(home, 1, 2, 3)
+    outcome = start("run", "--resume", run, "--json").wait()
+    assert outcome.status == 0, outcome.err
+    found = replayed(run, trust=True)
+    assert (found.equal, found.first_difference, found.ended) == (True, None, "")
+    # All from 0 on, but for the last one before the kill: its checksum is only in the next tape.
+    assert found.versions == outcome.summary["updates"]
+
+
+def saved(run: Path) -> int:
+    """The version of its checkpoint; -1: there is none."""
+    there = (run / "checkpoint" / "manifest.json").exists()
+    return read_manifest(run / "checkpoint").version if there else -1
 
 
 @pytest.fixture(scope="module")
@@ -180,10 +225,36 @@ def test_what_cannot_be_replayed_is_refused_with_all_that_is_in_the_way(
     file.write_text(json.dumps(config))
     with pytest.raises(Refused) as refused:
         replayed(run)
-    resumed, nothing, package = refused.value.faults
-    assert "it was resumed once" in resumed
+    nothing, package = refused.value.faults
     assert "it has not recorded what a replay needs" in nothing
     assert "numpy is " in package
+
+
+@pytest.mark.long
+def test_rows_that_were_kept_when_a_run_was_resumed(
+    artos: Callable[..., Outcome], home: Path
+) -> None:
+    few = ("--set", "after=64", "--set", "batch=32", "--set", "hidden=16")
+    words = ("run", "dqn", *CARTPOLE, *few, "--total-steps", 400, "--run-dir", home / "run")
+    assert artos(*words).status == 0
+    assert artos("run", "--resume", home / "run", "--total-steps", 800).status == 0
+    with pytest.raises(Refused, match="which rows it then still had is not recorded"):
+        replayed(home / "run")
+
+
+@pytest.mark.long
+def test_a_run_that_an_earlier_artos_resumed(
+    artos: Callable[..., Outcome], home: Path, short: Path
+) -> None:
+    """Its journal does not say where."""
+    run = home / "run"
+    shutil.copytree(short / "run", run)
+    assert artos("run", "--resume", run, "--total-steps", 320, "--trust").status == 0
+    journal = run / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(line for line in lines if '"began"' not in line))
+    with pytest.raises(Refused, match="its records do not say where"):
+        replayed(run)
 
 
 def test_code_that_has_changed_since(start: Start, home: Path) -> None:
