@@ -67,6 +67,17 @@ class ReplayedActor:
                 else:
                     self._carry_out(item)
 
+    def keep(self, rows: int) -> None:
+        """Have so many rows and no more, as the run had when it was resumed.
+
+        Raises:
+            Differs, Over: as ``reach``, or some of these rows are overwritten here.
+        """
+        self.reach(rows)
+        if rows < self._block.written > self._block.spec.capacity:
+            raise Over(f"rows of {self.member} that the run kept are overwritten")
+        self._block.commit(rows)
+
     def close(self) -> None:
         """End its role."""
         if self._role is not None:

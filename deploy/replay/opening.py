@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 
+from artos.buffer.rows_file import RowsFile, read_rows, write_rows
 from artos.envs.known import KNOWN
 from artos.errors import Refused
 from artos.runs import run_config
@@ -17,8 +20,9 @@ from artos.runs.run_config import RunConfig
 from artos.runs.run_memory import RunMemory, check_space
 from artos.runs.tape import Begun, Header, Record, TapeDamaged, read, tapes
 from artos.runtime.taping import checksum_of, header_of, not_recorded
+from artos.specs.fields import Count
 from artos.trained.trust import allow
-from deploy.replay.replay import Learned, Outcome, Replay
+from deploy.replay.replay import Kept, Learned, Outcome, Replay
 from deploy.replay.script import Script
 from head.records.provenance import differences
 from head.run.request import reference_of
@@ -34,6 +38,8 @@ class Part:
     plan: Plan
     script: Script
     tapes: Tapes
+    rows: tuple[int, ...] = ()
+    """How many of each actor there were at its begin."""
 
     @property
     def begins(self) -> int:
@@ -45,11 +51,13 @@ class Part:
 class _Resumed(msgspec.Struct, frozen=True):
     """A continuation of a run: its packages, and settings as they were ``before``.
 
-    ``anew`` are those changed on resuming, in the words of ``artos set``.
+    ``anew`` are those changed on resuming, in the words of ``artos set``; ``rows`` how many of each
+    actor there still were.
     """
 
     versions: dict[str, str] = {}
     anew: tuple[str, ...] = ()
+    rows: tuple[Count, ...] | None = None
     before: dict[str, Any] = {}
 
 
@@ -68,25 +76,33 @@ def replayed(
     Raises:
         Refused: it cannot be replayed; says all that is in the way.
     """
-    parts, state, versions = _opened(run, trust=trust), None, 0
-    for number, part in enumerate(parts):
-        check_space(part.plan)
-        last = number == len(parts) - 1
-        keep = None if last else parts[number + 1].begins
-        with RunMemory(part.plan, f"replay-{run.resolve().name}", Path()) as node:
-            if state is not None:
-                state.restore(node)
-            with Replay(node, part.script, part.tapes, until, stop, learned, keep) as replay:
-                found = replay.run()
+    parts, versions, found = _opened(run, trust=trust), 0, Outcome(True, 0)
+    state: Kept | None = None
+    file: RowsFile | None = None
+    with TemporaryDirectory() as folder:
+        kept = Path(folder) / "rows"
+        for part, then in zip_longest(parts, parts[1:]):
+            check_space(part.plan)
+            keep, rows = (then.begins, then.rows) if then else (None, ())
+            with RunMemory(part.plan, f"replay-{run.resolve().name}", Path()) as node:
+                if state is not None:
+                    state.restore(node)
+                if file is not None:
+                    read_rows(kept, file, node.blocks)
+                with Replay(
+                    node, part.script, part.tapes, until, stop, learned, keep, rows
+                ) as replay:
+                    found = replay.run()
                 state, version = replay.kept, node.weights.version
-        versions += found.versions
-        found = msgspec.structs.replace(found, versions=versions)
-        if last or not found.equal or (until is not None and version >= until):
-            return found
-        if state is None:
-            ended = found.ended or f"version {keep}, from which the run went on, was not made"
-            return msgspec.structs.replace(found, ended=ended)
-    raise AssertionError  # there is always a last part
+                file = write_rows(kept, node.blocks) if rows else None
+            versions += found.versions
+            found = msgspec.structs.replace(found, versions=versions)
+            if not found.equal or (until is not None and version >= until):
+                break
+            if then and state is None:
+                ended = found.ended or f"version {keep}, from which the run went on, was not made"
+                return msgspec.structs.replace(found, ended=ended)
+    return found
 
 
 def _opened(run: Path, *, trust: bool) -> list[Part]:
@@ -133,7 +149,10 @@ def _opened(run: Path, *, trust: bool) -> list[Part]:
             registration.plan, threads=header.threads, doubts=(), resumes=header.resumes
         )
         faults += _of_continuing(plan) if number else ()
-        parts.append(Part(plan, script, of_it))
+        rows = resumed[number - 1].rows if number else ()
+        if rows is None and plan.keeps_rows:
+            faults.append("an earlier ARTOS resumed it, and did not record with which rows")
+        parts.append(Part(plan, script, of_it, rows if rows and any(rows) else ()))
     if faults:
         raise Refused([f"{run} cannot be replayed: {fault}" for fault in dict.fromkeys(faults)])
     if (plan := parts[0].plan).env_spec is not None:
@@ -150,8 +169,8 @@ def _of_the_run(config: RunConfig) -> Iterator[str]:
 
 def _of_continuing(plan: Plan) -> Iterator[str]:
     """What a run had besides its weights when it was resumed, and no record has."""
-    if plan.keeps_rows or plan.checkpoint == "all":
-        yield "it was resumed, and which rows it then still had is not recorded"
+    if plan.checkpoint == "all":
+        yield "it was resumed from rows and who had claimed them (checkpoint=all)"
     if plan.objects[0].history:
         yield "it was resumed, and which past versions it then still had is not recorded"
 

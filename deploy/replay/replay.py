@@ -77,7 +77,8 @@ class Replay(Closing):
     An actor samples a round once the learner needs its rows, as in the run in one way: with the
     same weights, after the same rounds. So the order of what did not depend on each other may be
     another one than in the run. It begins with the version that is in ``node``, if there is any:
-    a run that was resumed is repeated in parts. Of version ``keep`` all is kept.
+    a run that was resumed is repeated in parts. Of version ``keep`` all is kept, and so many
+    ``rows`` of each actor.
     """
 
     def __init__(
@@ -89,9 +90,10 @@ class Replay(Closing):
         stop: int | None = None,
         learned: Learned = lambda version, steps, metrics: None,
         keep: int | None = None,
+        rows: Sequence[int] = (),
     ) -> None:
         self.kept: Kept | None = None
-        self._keep = keep
+        self._keep, self._rows = keep, rows
         self._node, self._script, self._tapes, self._learned = node, script, tapes, learned
         self._versions = Versions(node.weights, script.bound())
         self._actors = {
@@ -115,6 +117,13 @@ class Replay(Closing):
                 first = error.difference
             except Over as error:
                 why = error.why
+            try:
+                for actor, count in enumerate(self._rows if first is None else ()):
+                    self._actors[actor].keep(count)
+            except Differs as error:
+                first = error.difference
+            except Over as error:
+                why, self.kept = error.why, None
         return Outcome(first is None, self._following.verified, first, why)
 
     def _process(self, number: int) -> None:

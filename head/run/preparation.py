@@ -125,6 +125,7 @@ def resumed(
             settings |= {CONFIGURATION: to_builtins(folder.configuration.without(anew))}
             # What a replay of the parts before needs.
             resolved |= {"anew": anew, "before": {n: before[n] for n in others if n in before}}
+            resolved["rows"] = [block.written for block in node.blocks.values()]
             parts = [*folder.config.get("resumed", ()), resolved]
             with writing(folder.path):
                 folder.write_config(folder.config | settings | {"resumed": parts})

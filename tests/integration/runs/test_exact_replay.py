@@ -23,6 +23,7 @@ pytestmark = pytest.mark.processes
 
 Start = Callable[..., Artos]
 FIRST, SECOND = acting(0, 1)
+FEW = ("--set", "after=64", "--set", "batch=32", "--set", "hidden=16")
 CARTPOLE = ("--env", "CartPole-v1", "--actors", "2")
 LATE_ENVIRONMENT = '''
 """An environment whose rewards are of no seed after a while: nothing repeats them."""
@@ -80,8 +81,7 @@ def test_rows_that_are_drawn_are_drawn_again(
     start: Start, home: Path, gated: tuple[str, ...]
 ) -> None:
     run = home / "run"
-    few = ("--set", "after=64", "--set", "batch=32", "--set", "hidden=16")
-    words = ("run", "dqn", *gated, *few, "--total-steps", 3_000, "--run-dir", run, "--json")
+    words = ("run", "dqn", *gated, *FEW, "--total-steps", 3_000, "--run-dir", run, "--json")
     artos = start(*words)
     artos.until(lambda: updates(run) > 4)
     artos.kill(LEARNER)
@@ -231,15 +231,20 @@ def test_what_cannot_be_replayed_is_refused_with_all_that_is_in_the_way(
 
 
 @pytest.mark.long
-def test_rows_that_were_kept_when_a_run_was_resumed(
-    artos: Callable[..., Outcome], home: Path
-) -> None:
-    few = ("--set", "after=64", "--set", "batch=32", "--set", "hidden=16")
-    words = ("run", "dqn", *CARTPOLE, *few, "--total-steps", 400, "--run-dir", home / "run")
-    assert artos(*words).status == 0
-    assert artos("run", "--resume", home / "run", "--total-steps", 800).status == 0
-    with pytest.raises(Refused, match="which rows it then still had is not recorded"):
-        replayed(home / "run")
+def test_rows_that_were_kept_when_a_run_was_resumed(start: Start, home: Path) -> None:
+    run = home / "run"
+    words: tuple[object, ...] = ("run", "dqn", *CARTPOLE, *FEW, "--total-steps", 2_000_000)
+    artos = start(*words, "--run-dir", run, "--json")
+    artos.until(lambda: updates(run) > 8)
+    artos.signal(signal.SIGTERM)
+    stopped = artos.wait().summary["steps"]
+    words = ("run", "--resume", run, "--total-steps", stopped + 200, "--json")
+    outcome = start(*words).wait()
+    assert outcome.status == 0, outcome.err
+    assert any(json.loads((run / "config.json").read_text())["resumed"][0]["rows"])
+    found = replayed(run)
+    assert (found.equal, found.first_difference, found.ended) == (True, None, "")
+    assert found.versions == saved(run) + 1
 
 
 @pytest.mark.long
