@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
@@ -24,6 +25,7 @@ ENV = "env"
 NOT_LEARNERS = (ACTORS, EVALUATOR, TEMPLATE, CONTROL, TRANSFER, SET, ENV)
 """Names that mean something else in tables and journals, so no learner can have them."""
 
+_ACTOR = re.compile(r"actor (\d{1,9})", re.ASCII)
 _ONE = MappingProxyType({LEARNER: 1})
 _NONE: Mapping[str, int] = MappingProxyType({})
 
@@ -45,6 +47,22 @@ class Member(NamedTuple):
         if self.role == ACTORS:  # the only role whose name is a plural
             return f"actor {self.rank}"
         return f"{self.role} {self.rank}" if self.rank else self.role
+
+
+def actor_of(member: str) -> int | None:
+    """The number of the actor whose text this is; None of other members."""
+    found = _ACTOR.fullmatch(member)
+    return int(found[1]) if found else None
+
+
+def in_order(members: Iterable[str]) -> list[str]:
+    """Members as people list them: learners and others by name, then actors by number."""
+
+    def place(member: str) -> tuple[int, str]:
+        actor = actor_of(member)
+        return (0, member) if actor is None else (1 + actor, "")
+
+    return sorted(members, key=place)
 
 
 class Role(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -11,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import field
 
+from artos.specs.members import in_order
 from deploy.tracing.events import Event, Tracer, within
 from deploy.tracing.lines import checked
 from triggers.journal_index import JournalIndex
@@ -21,7 +21,6 @@ _COLUMNS, _SAMPLE = 96, 24 << 10
 """Samples of a long time, and bytes of the journal that each takes."""
 _BEFORE, _BEHIND = 64 << 10, 128 << 10
 """Bytes more, for what causes something in a part, and for what began in it and ended later."""
-_ACTOR = re.compile(r"actor (\d+)")
 _MICRO = 1e-6
 
 
@@ -130,7 +129,7 @@ def timeline(index: JournalIndex, since: float, until: float, steps: int = 0) ->
     else:
         columns = _columns(index, reading, since, until)
         members = {member for column in columns for member in column.shares}
-        found = Timeline(*whole, exact=False, members=in_order(members), columns=columns)
+        found = Timeline(*whole, exact=False, members=rows_in_order(members), columns=columns)
     return msgspec.structs.replace(found, damaged=reading.damaged)
 
 
@@ -161,7 +160,7 @@ def _exact(events: Iterator[Event], whole: tuple[float, float, float, float]) ->
                 arrows.append(Arrow(event["name"], begin, (names.get(row, ""), at)))
             case _:
                 pass
-    members = in_order(names.values())
+    members = rows_in_order(names.values())
     return Timeline(
         *whole, exact=True, members=members, spans=spans, marks=marks, arrows=arrows
     )  # fmt: skip
@@ -208,11 +207,6 @@ def _column(spans: Sequence[Span], begin: float, end: float) -> Column:
     return Column(begin, end, (since, max(since, until)), rounded)
 
 
-def in_order(members: Iterable[str]) -> list[str]:
-    """Members as people list them: the triggers, learners and others by name, actors by number."""
-
-    def place(member: str) -> tuple[int, str]:
-        actor = _ACTOR.fullmatch(member)
-        return (1 + int(actor[1]) if actor else -(member == "triggers"), member)
-
-    return sorted(set(members), key=place)
+def rows_in_order(rows: Iterable[str]) -> list[str]:
+    """The row of the triggers, then members as people list them."""
+    return sorted(in_order(set(rows)), key=lambda row: row != "triggers")

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from artos.protocol.views import Status
+from artos.specs.members import actor_of
 from deploy.display import text_curve
 from head.records.episodes import Episodes
 from head.records.status import Summary
@@ -24,7 +25,7 @@ _NARROW = 64
 """Columns of the final screen, without labels; narrow, as logs may be 80 columns wide."""
 _FRAME, _BORDER = 16, 4
 """Columns that the panel's border and labels take, and that the border alone takes."""
-_LEARNER, _ACTOR, _STARTING = "learner", "actor ", "starting"
+_LEARNER, _STARTING = "learner", "starting"
 _WORKS = re.compile(r"running (.+) \(firing \d+\)")
 
 
@@ -65,7 +66,7 @@ def phase(status: Status) -> str:
     """The stage of the start; "" once there are rows, or weights where nobody samples."""
     if status.steps_per_second > 0:
         return ""
-    actors = [what for who, what in status.waits.items() if who.startswith(_ACTOR)]
+    actors = [what for who, what in status.waits.items() if actor_of(who) is not None]
     ready = sum(what != _STARTING for what in actors)
     if status.waits.get(_LEARNER) == _STARTING:
         return f"the {_LEARNER}"

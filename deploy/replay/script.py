@@ -14,6 +14,7 @@ from artos.errors import Refused
 from artos.protocol.invocations import Claim
 from artos.specs.configuration import Configuration
 from artos.specs.fields import Count, Version
+from artos.specs.members import actor_of
 from triggers import journal
 
 
@@ -117,7 +118,7 @@ class Script:
         return found
 
     def _note(self, line: _Line) -> None:
-        actor = _rank(line.ready or line.by)
+        actor = actor_of(line.ready or line.by)
         self.moved = self.moved or bool(line.to or line.lost)
         if line.trigger:
             claims = tuple(Claim(*claim) for claim in line.claims)
@@ -148,9 +149,3 @@ class Script:
                 elif item.bind or fresh:
                     fresh = False
                     yield item.version
-
-
-def _rank(member: str) -> int | None:
-    """The number of an actor; None of any other member."""
-    role, _, rank = member.rpartition(" ")
-    return int(rank) if role == "actor" and rank.isdecimal() and len(rank) < 10 else None

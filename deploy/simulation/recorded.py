@@ -15,6 +15,7 @@ from artos.runs import run_config
 from artos.runs.plan import POOL
 from artos.runs.run_config import RunConfig
 from artos.specs.fields import Count, Seconds, Some, Version
+from artos.specs.members import actor_of, in_order
 from artos.specs.unreadable import UNREADABLE
 from deploy.simulation.durations import Recorded
 from deploy.simulation.invocations import LEARNER, Course, alone, course_of, with_slots
@@ -23,8 +24,6 @@ from head.records import summary_file
 from head.records.shape import Shape
 from head.records.summary_file import Ending
 from triggers import journal
-
-_ACTOR = "actor "
 
 
 def recorded(folders: Iterable[Path]) -> list[Workload]:
@@ -57,7 +56,7 @@ def _recorded(folder: Path) -> Workload:
         raise Refused([f"{folder}: {why}"])
     if not shape.actors:
         raise Refused([f"{folder}: it has no actors, and slots are what runs share: leave it out"])
-    rounds = [each for name, each in course.members.items() if name.startswith(_ACTOR)]
+    rounds = [each for name, each in course.members.items() if actor_of(name) is not None]
     learned = course.members.get(LEARNER, ())
     silent = {f"{LEARNER}.{method}" for method in shape.non_publishing}
     versions = array("q", (x.version for x in learned if x.drew and x.target not in silent))
@@ -146,8 +145,7 @@ def _starts(course: Course, wall_seconds: float) -> Starts:
     """What is outside of the journal counts as the start of the process."""
     begun = min((at - seconds for at, seconds in course.starts.values()), default=0.0)
     after = {name: seconds + max(0.0, begun) for name, (_, seconds) in course.starts.items()}
-    actors = [name for name in after if name.startswith(_ACTOR)]
-    actors.sort(key=lambda name: int(name.removeprefix(_ACTOR)))
+    actors = in_order(name for name in after if actor_of(name) is not None)
     return Starts(
         process=max(0.0, wall_seconds - course.ended),
         learner=after.get(LEARNER, 0.0),

@@ -7,17 +7,17 @@ under it. A wait is for the last thing that was missing: ``for`` says what, ``wh
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from artos.specs.members import ACTORS, actor_of
+
 Event = dict[str, Any]
 _RUN = 1
 _FIRINGS_ROW, _FIRST_MEMBER = 1, 2
 _ACTORS_FROM = 1_000
-_ACTOR = re.compile(r"actor (\d+)")
 PARTS = ("wait_for_device", "gather", "learn", "publish")
 """Parts of an update, in the order in which they are done."""
 _KEPT = 10_000
@@ -119,9 +119,9 @@ class Tracer:
     def _row(self, member: str) -> Generator[Event, None, int]:
         """The number of a member's row; the row is named when it is first there."""
         if member not in self._rows:
-            actor = _ACTOR.fullmatch(member)
+            actor = actor_of(member)
             others = sum(row < _ACTORS_FROM for row in self._rows.values())
-            row = _ACTORS_FROM + int(actor[1]) if actor else _FIRST_MEMBER + others
+            row = _ACTORS_FROM + actor if actor is not None else _FIRST_MEMBER + others
             self._rows[member] = row
             yield _meta("thread_name", row, member)
             yield _meta("thread_sort_index", row, index=row)
@@ -162,7 +162,8 @@ class Tracer:
         yield from self._waited(row, line, fired, begun)
         facts = {k: v for k, v in line.items() if k not in ("t", "by", "times", "seconds")}
         if not method:  # it was fired before the first line that is read
-            role, method = ("actors", "sample") if _ACTOR.fullmatch(member) else (member, "done")
+            samples = actor_of(member) is not None
+            role, method = (ACTORS, "sample") if samples else (member, "done")
             method = "update" if "lags" in line else method
         yield self._slice(row, method, role, begun, self._now, facts)
         at = begun
@@ -175,7 +176,7 @@ class Tracer:
             yield from self._joined("fires", fired.at, _At(row, max(begun, fired.at.ts)))
         if "lags" in line:
             yield from self._caused((_VERSION, line["version"]), row, begun)
-        if _ACTOR.fullmatch(member) and (rows := self._rows_until(member, line)):
+        if actor_of(member) is not None and (rows := self._rows_until(member, line)):
             yield from self._caused((member, rows), row, begun)
         if "lag_mean" in line:
             yield self._counter("policy lag", mean=line["lag_mean"], max=line.get("lag_max", 0))
@@ -203,7 +204,7 @@ class Tracer:
     def _missed(self, fired: _Fired) -> tuple[str, str]:
         """What a firing came no earlier for, and who made it; "": that is not known."""
         if fired.last:
-            return "rows" if _ACTOR.fullmatch(fired.last) else _VERSION, fired.last
+            return "rows" if actor_of(fired.last) is not None else _VERSION, fired.last
         made = self._causes.get((_VERSION, fired.version))
         names = {row: name for name, row in self._rows.items()}
         return _VERSION, names[made[0]] if made else ""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal
 
+from artos.specs.members import ACTORS, actor_of
 from deploy.tracing.events import PARTS, Latest
 
 Kind = Literal["internal", "producer", "consumer"]
@@ -26,7 +27,6 @@ _HELD = 1_000
 """Firings that wait for the answer of a round whose rows they take."""
 _KEPT = 1_000
 """Rounds of an actor whose rows may still be taken."""
-_ACTOR = re.compile(r"actor (\d+)")
 _RANK = re.compile(r" \d+\Z")
 _FACTS = ("cpu", "slot", "waited", "restored", "lag_mean", "lag_max", "stop", "nothing")
 _STARTED = ("start", "device", "from", "to")
@@ -179,8 +179,8 @@ class Spans:
         target, version = self._firings.get(number, ("", self._version))
         made, role = line.get("version", -1), _role(member)
         of = self._id(version, number, member)
-        if (actor := _ACTOR.fullmatch(member)) and (stop := line.get("stop")):
-            rounds = self._rounds.setdefault(int(actor[1]), deque(maxlen=_KEPT))
+        if (actor := actor_of(member)) is not None and (stop := line.get("stop")):
+            rounds = self._rounds.setdefault(actor, deque(maxlen=_KEPT))
             rounds.append((rounds[-1][1] if rounds else 0, stop, of))
         if "lags" in line:
             makers = self._makers.setdefault(made, {})
@@ -200,4 +200,4 @@ class Spans:
 
 
 def _role(member: str) -> str:
-    return "actors" if _ACTOR.fullmatch(member) else _RANK.sub("", member)
+    return ACTORS if actor_of(member) is not None else _RANK.sub("", member)

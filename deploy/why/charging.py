@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
+from artos.specs.members import in_order
 from deploy.why.history import History, Invocation, scaled
 
 CLOCK, START, END = "clock", "start", "end"
@@ -27,7 +28,7 @@ class Charge(NamedTuple):
 
 def shares(history: History) -> dict[str, dict[str, float]]:
     """The shares of each member's wall time, from its first process to the last line, by kind."""
-    return {member: _of_member(history, member) for member in sorted(history.members, key=_order)}
+    return {member: _of_member(history, member) for member in in_order(history.members)}
 
 
 def _of_member(history: History, member: str) -> dict[str, float]:
@@ -73,8 +74,3 @@ def chain(history: History, last: Invocation, since: float) -> dict[Charge, floa
         charge(CLOCK, now.member, before.end if before else since)
         now = before
     return dict(found)
-
-
-def _order(member: str) -> tuple[str, int]:
-    role, _, rank = member.rpartition(" ")
-    return (role, int(rank)) if rank.isdecimal() else (member, 0)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from artos.specs.members import actor_of
+
 HAND_OVER, NETWORK = "hand-over", "network"
 """What is left between a firing and the work that it caused, here and on a cluster."""
 DISK, SLOT, PROCESS, DEVICE = "disk", "slot", "process", "device"
 SAMPLE = "sample"
-_ACTOR = re.compile(r"actor \d+")
 _RESUMED = 1.0
 """Seconds by which times fall where a resumed run begins."""
 _DEVICE_WAIT = "wait_for_device"
@@ -21,7 +21,7 @@ _WAIT = "wait"
 
 def is_actor(member: str) -> bool:
     """Whether this is the name of an actor."""
-    return _ACTOR.fullmatch(member) is not None
+    return actor_of(member) is not None
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from artos.protocol.invocations import Claim, Ready
 from deploy.dashboard import timeline as timeline_module
 from deploy.dashboard.lags import of_journal
 from deploy.dashboard.paths import Step, path_of_row, path_of_version
-from deploy.dashboard.timeline import Span, in_order, timeline
+from deploy.dashboard.timeline import Span, rows_in_order, timeline
 from triggers import journal_index
 from triggers.events import Firing
 from triggers.journal import Journal
@@ -142,7 +142,7 @@ def test_what_is_no_journal_has_nothing_to_show(tmp_path: Path) -> None:
 
 def test_members_are_listed_as_people_do() -> None:
     members = ["actor 10", "actor 9", "triggers", "learner", "evaluator", "actor 9"]
-    assert in_order(members) == ["triggers", "evaluator", "learner", "actor 9", "actor 10"]
+    assert rows_in_order(members) == ["triggers", "evaluator", "learner", "actor 9", "actor 10"]
 
 
 def test_it_is_json_with_the_names_that_are_kept(tmp_path: Path) -> None:
