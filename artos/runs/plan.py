@@ -158,6 +158,14 @@ class Plan(msgspec.Struct, frozen=True):
             own, data_keys=part.keys, envs=part.envs, state_keys=part.state_keys
         )
 
+    def policy_of(self, role: str) -> str:
+        """The policy whose agents' rows alone this role is handed; "" if it is handed all rows."""
+        return role if role in self.parts else ""
+
+    def rows_of(self, role: str) -> Plan:
+        """The plan as this role knows it, if it is handed the rows of a policy; else all of it."""
+        return self.of(role) if role in self.parts else self
+
     @property
     def agent_names(self) -> tuple[str, ...]:
         """The agents of its game, in the order of a game's rows, if it plays one."""

@@ -22,17 +22,18 @@ def lags_of_claims(
     blocks: Mapping[int, ActorBlock],
     claims: Iterable[Claim],
     version: int,
+    envs: int,
     key: str = VERSION_KEY,
 ) -> list[ActorLag]:
     """How many versions older than ``version`` the rows of each claim are, none below 0.
 
-    Rows are counted as environment steps; ``key`` is the data key that holds their versions.
+    Rows are counted as environment steps, ``envs`` each if they are not of a single one; ``key`` is
+    the data key that holds their versions.
     """
     lags: list[ActorLag] = []
     for claim in claims:
-        block = blocks[claim.actor]
-        versions = np.concatenate(block.views(key, claim.start, claim.stop))
-        times = block.spec.envs if claim.env == ALL else 1
+        versions = np.concatenate(blocks[claim.actor].views(key, claim.start, claim.stop))
+        times = envs if claim.env == ALL else 1
         lags.append(measure(claim.actor, (version - versions).clip(min=0), times))
     return lags
 

@@ -356,7 +356,8 @@ class Recorder:
             draw(self._folder)
         monitor, evaluations = self._coordinator.monitor, self._coordinator.concern(Evaluation)
         first = monitor.first_step
-        drawn, made = monitor.rows_drawn, self._coordinator.progress.made
+        rows = self._plan.rows_of(self._plan.learner).envs / self._plan.envs
+        drawn, made = monitor.rows_drawn, self._coordinator.progress.made * rows
         summary = Summary(
             status,
             self._bill(),

@@ -28,7 +28,7 @@ class Learning(Concern[Run]):
         run, target = self.run, firing.trigger
         if firing.dropped:  # too old for the trigger, or of an episode without an end
             run.claims.claim(target, firing.dropped)
-            envs = run.plan.envs
+            envs = run.plan.rows_of(parsed(target).role).envs
             run.monitor.rows_lost += sum(
                 (claim.stop - claim.start) * (envs if claim.env == ALL else 1)
                 for claim in firing.dropped

@@ -226,10 +226,11 @@ GOOD = {
                    "'others.update': DataKeyTrigger(('rewards',), size=8),"},
          ["which are no rows of the middle's agents: write actor.keys('middle')",
           "has 'rewards', which are no rows of the others's agents"]),
-        ({"table": "'middle.update': ReplayTrigger(actor.keys('middle'), Uniform(8), 1.0),"
-                   "'others.update': DataKeyTrigger(actor.keys('others'), sample=Episodes(2)),"},
-         ["is of rows drawn from replay, and rows of several policies are claimed in rounds",
-          "is of whole episodes"]),
+        ({"table": "'middle.update': ReplayTrigger(actor.keys('others'), Uniform(8, her=0.5)),"
+                   "'others.update': ReplayTrigger(actor.keys('others'), Uniform(8), source='x'),"},
+         ["which are no rows of the middle's agents: write actor.keys('middle')",
+          "['middle.update']: her: games of several agents pay for no goals",
+          "['others.update']: source: rows of data sets are of all agents together"]),
         ({"agents": '{"agent_1": "middle", "agent_0": "others", "*": Past("middle")}'},
          ["plays, and no past version is kept: set history"]),
         ({"agents": '{"agent_1": "middle", "agent_0": "others", "*": Past("others")}',
