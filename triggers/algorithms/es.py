@@ -178,7 +178,7 @@ def workload(settings: ESSettings) -> Workload:
     """
     policy = Policy(hidden=settings.hidden, normalize=settings.normalize)
     actor = ESActor(settings.env, policy, settings.envs, clip_rewards=False, sigma=settings.sigma)
-    require_numbers(actor, settings.normalize)
+    require_numbers(actor.spec, settings.normalize)
     found = fitted(settings, actor.spec)
     wanted = {*_RESULTS, VALID_KEY}
     keys = [key for key in actor.spec.data_keys() if settings.normalize or key.name in wanted]

@@ -277,6 +277,17 @@ def test_speaker_and_listeners_find_words(artos: Callable[..., Outcome], home: P
 
 
 @pytest.mark.long
+def test_seller_and_buyers_find_the_best_price(artos: Callable[..., Outcome], home: Path) -> None:
+    """With perfect buyers the seller earns 25.4 at the best price, 12 at random, and they 6.9."""
+    example(artos, home, "my_market", 60_000)
+    played = artos("eval", home / "run", "--episodes", 200, "--greedy", "--json")
+    assert played.status == 0, played.err
+    earned = played.summary["by_agent"]
+    assert earned["seller"] > 20
+    assert min(earned["buyer_0"], earned["buyer_1"]) > 5
+
+
+@pytest.mark.long
 def test_the_league_finds_perfect_play(artos: Callable[..., Outcome], home: Path) -> None:
     """Whoever begins wins, and does so of those who do anything, too."""
     ended = example(artos, home, "my_league", 40_000)

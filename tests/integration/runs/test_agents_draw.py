@@ -6,16 +6,19 @@ import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import safetensors.numpy
 from drawers import AFTER, BATCH, EPISODES, RATIO
 from helpers import ROOT
-from inline_runs import commanded
+from inline_runs import commanded, registered
 from real_runs import Artos, journal
 
+from artos.errors import Refused
 from artos.runs.checkpoint import read_manifest
+from artos.runs.loader import load_workload
 from artos.specs.members import Member
 
 HERE = Path(__file__).parent
@@ -32,9 +35,49 @@ def folder(home: Path) -> Path:
 
 
 def with_drawers(home: Path) -> None:
-    for name in ("guessers.py", "drawers.py"):
+    for name in ("guessers.py", "drawers.py", "near_numbers.py"):
         shutil.copy(HERE / name, home)
     shutil.copy(GAMES, home / "guessing.py")
+
+
+SMALL = ("--set", "agents=separate", "--set", "hidden=32", "--set", "after=100")
+GUESSING = ("--env", "pettingzoo:guessing(uneven=True)", "--set", "envs=6")
+NEAR = ("--env", "pettingzoo:near_numbers", "--set", "envs=2")
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "rainbow", "r2d2", "sac"])
+def test_each_agent_has_a_learner_that_draws_where_agents_are_separate(
+    algorithm: str, folder: Path
+) -> None:
+    """They see different things; each learner draws as often as the ratio says."""
+    more = ("--total-steps", 1_500, "--set", "ratio=8", "--set", "batch=8", "--json")
+    run = ("run", algorithm, "--inline", "--run-dir", folder / "run", *GUESSING, *SMALL, *more)
+    ended = commanded(folder, run)
+    assert ended.status == 0, ended.err
+    found = ended.summary
+    assert {*found["returns"]} == {"agent_0", "agent_1", "agent_2"}
+    others = [found["learners"][f"agent_{number}.updates"] for number in (1, 2)]
+    drawn = 8 * 10 if algorithm == "r2d2" else 8
+    wanted = pytest.approx(8 * (found["steps"] / 3 - 100), abs=2 * (8 * 8 * 2 + drawn))
+    assert [made * drawn for made in (found["updates"], *others)] == [wanted] * 3
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "td3", "ddpg", "d4pg", "crossq"])
+def test_agents_that_choose_numbers_have_learners_of_their_own(
+    algorithm: str, folder: Path
+) -> None:
+    """What is done before the first update is random, so the policies' shares count."""
+    found = registered(algorithm, folder, agents="separate", env=NEAR[1], envs=2, after=300)
+    assert found.plan.learners == ("a", "b")
+    assert {*found.table} == {"a.update", "b.update", "actors.sample"}
+    actor: Any = load_workload(found.plan.reference).actor
+    first = {actor.seat(name).build_module(0).random for name in ("a", "b")}
+    assert first == {600}, "300 of each"
+
+
+def test_actors_of_ape_x_rate_rows_by_one_policy(folder: Path) -> None:
+    with pytest.raises(Refused, match="leave agents out, or run rainbow"):
+        registered("apex", folder, agents="separate", env=GUESSING[1], envs=6)
 
 
 def settings(ways: str) -> tuple[str, ...]:
