@@ -12,7 +12,8 @@ from artos.protocol.control import RunUp
 from artos.protocol.run_keys import RunKeys
 from artos.protocol.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, at_the_end
 from artos.protocol.views import RunFacts
-from artos.runs.plan import CPU
+from artos.specs import devices
+from artos.specs.devices import CPU
 from artos.specs.unreadable import UNREADABLE
 from head.daemon.quotas import Quotas
 from head.daemon.roster import Known
@@ -40,11 +41,24 @@ class Sought(NamedTuple):
     """Whether its process has an account of its user."""
 
 
+class _Learner(msgspec.Struct):
+    """The part of a run's plan that is read here of a learner beside the first."""
+
+    device: str = CPU
+
+
 class _Planned(msgspec.Struct):
     """The part of a run's plan that is read here."""
 
     device: str = CPU
-    """Where its learner computes."""
+    """Where its first learner computes."""
+    beside: tuple[_Learner, ...] = ()
+
+    @property
+    def sought(self) -> str:
+        """A device that a machine must have to carry it."""
+        others = {str(number): each.device for number, each in enumerate(self.beside)}
+        return devices.sought({"first": self.device, **others})
 
 
 class Run(msgspec.Struct):
@@ -91,7 +105,7 @@ class Run(msgspec.Struct):
     keys: RunKeys | None = None
     """Its own keys, if it has an account: its processes may not read the cluster's."""
     device: str = ""
-    """Where its learner computes, "" until its plan is known."""
+    """Where its learner computes, the first one that is not on the CPU; "" until that is known."""
     accepted: bool = False
     """Whether a process of it was ever up: its workload is then not refused any more."""
     goes_on: bool = False
@@ -114,7 +128,7 @@ class Run(msgspec.Struct):
         self.up, self.accepted = up, True
         self.state = RUNNING if self.state == STARTING else self.state
         with suppress(*UNREADABLE):
-            self.device = msgspec.json.decode(up.plan, type=_Planned).device
+            self.device = msgspec.json.decode(up.plan, type=_Planned).sought
 
     def bytes_on_a_node(self, actors: int) -> int:
         """Shared memory that it takes on a node with so many of its actors."""
@@ -172,8 +186,9 @@ class Run(msgspec.Struct):
 
     @property
     def asks_for(self) -> str:
-        """The device that its submission names, as ``cuda:0`` or ``pool``."""
-        return str(self._settings.get("device", CPU))
+        """The device that its submission names, as ``cuda:0`` or ``pool``, for the first learner
+        that is not to compute on the CPU."""
+        return devices.sought(self._settings.get("device", CPU))
 
     @property
     def sought(self) -> Sought | None:

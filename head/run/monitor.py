@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -88,6 +89,18 @@ class Beside:
         return {"lag_mean": found["mean"], "lag_max": found["max"]} if lags else {}
 
 
+@dataclass
+class DeviceUse:
+    """What became of the device of a learner."""
+
+    name: str = ""
+    """Its name in the pool, if it is leased."""
+    lost: int = 0
+    """Updates during which it was taken from the learner."""
+    idle: float = 0.0
+    """Seconds of updates in which that GPU computed nothing, by its driver."""
+
+
 class Monitor:
     """Counts and sums of a run. Fed by the coordinator, read by the view and the records.
 
@@ -109,10 +122,8 @@ class Monitor:
         """Draws that found no row."""
         self.firings_skipped: dict[str, int] = {}
         """By target, firings that came faster than the learner works."""
-        self.leases_lost, self.device = 0, ""
-        """Updates during which the learner's device was taken from it, and the name of that one."""
-        self.device_idle = 0.0
-        """Seconds of updates in which that GPU computed nothing, by its driver."""
+        self.devices: defaultdict[str, DeviceUse] = defaultdict(DeviceUse)
+        """By learner."""
         self.lag = LagMeter()
         """The lag of the rows learned from, whether handed over or drawn."""
         self.lag_of: dict[int, LagMeter] = {}

@@ -34,7 +34,8 @@ from artos.policies.build import Policy
 from artos.policies.encoders import normalizers
 from artos.policies.perturbed import Perturbed
 from artos.protocol.invocations import Invoke
-from artos.runs.plan import CPU, Plan
+from artos.runs.plan import Plan
+from artos.specs.devices import CPU
 from artos.specs.keys import VALID_KEY
 from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger

@@ -157,8 +157,9 @@ def test_a_run_that_asks_for_a_device_waits_for_one_of_its_users() -> None:
     assert [*world.processes] == ["a3", "a2"]
 
 
-def up_with(world: World, name: str, device: str) -> None:
-    plan = msgspec.json.encode({"device": device})
+def up_with(world: World, name: str, device: str, *others: str) -> None:
+    beside = [{"device": each} for each in others]
+    plan = msgspec.json.encode({"device": device, "beside": beside})
     up = RunUp(name, world.scheduler.runs[name].epoch, 1, plan, "code", "tcp://h:1", "", 1)
     assert world.scheduler.run_up(up)
 
@@ -171,7 +172,7 @@ def test_a_device_that_no_submission_named_is_found_in_the_plan() -> None:
     submit(world, "a2", "ann")
     up_with(world, "a1", "pool")
     assert finishes(world) == []
-    up_with(world, "a2", "cuda:0")
+    up_with(world, "a2", "cpu", "cpu", "cuda:0")
     assert finishes(world) == ["a2"]
     assert "submit it with --device" in world.scheduler.runs["a2"].why
 
