@@ -10,11 +10,15 @@ class Connections:
     peer needs only a moment). If there are more than ``most`` connections, the newest is closed.
     """
 
+    MOST_ENDED = 10_000
+    """Routes that are remembered as ended; the last ones are."""
+
     def __init__(self, strangers: int, most: int) -> None:
         self._most_strangers, self._most = strangers, most
         self._strangers: dict[int, None] = {}
         self._routes: dict[int, bytes] = {}
         self._descriptors: dict[bytes, int] = {}
+        self._ended: dict[bytes, None] = {}
 
     def __len__(self) -> int:
         return len(self._strangers) + len(self._routes)
@@ -35,6 +39,9 @@ class Connections:
         route = self._routes.pop(descriptor, None)
         if route is not None and self._descriptors.get(route) == descriptor:
             del self._descriptors[route]
+            self._ended[route] = None
+            if len(self._ended) > self.MOST_ENDED:
+                del self._ended[next(iter(self._ended))]
 
     def leads(self, descriptor: int, route: bytes) -> bool:
         """Whether a frame has come over this connection by this route before."""
@@ -46,6 +53,11 @@ class Connections:
             del self._strangers[descriptor]
             self._routes[descriptor] = route
             self._descriptors[route] = descriptor
+            self._ended.pop(route, None)
+
+    def has_ended(self, route: bytes) -> bool:
+        """Whether the last connection of this route was closed, and no other has come since."""
+        return route in self._ended
 
     def of(self, route: bytes) -> int | None:
         """The connection of a route; None if it is closed."""

@@ -62,6 +62,10 @@ class Doorkeeper(Closing):
             self.read_reports()
             self._connections.heard(descriptor, route)
 
+    def has_ended(self, route: bytes) -> bool:
+        """Whether the peer's connection was closed, and it has not connected again."""
+        return self._connections.has_ended(route)
+
     def hang_up(self, route: bytes) -> None:
         """Close the connection of this route; messages on their way there are lost."""
         self.read_reports()

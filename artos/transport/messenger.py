@@ -96,6 +96,10 @@ class Endpoint(Closing):
     def hang_up(self, route: bytes) -> None:
         """Close the connection of this route, if the socket can do that."""
 
+    def has_ended(self, route: bytes) -> bool:
+        """Whether the peer at this route has lost its connection, if the socket can tell."""
+        return False
+
     @abstractmethod
     def maintain(self, silent: float, usurped: bool) -> None:
         """Keep the link up, given the seconds of silence and whether our name is taken."""
@@ -145,6 +149,10 @@ class ServingEndpoint(Endpoint):
         """Close the connection of this route."""
         if self._doorkeeper:
             self._doorkeeper.hang_up(route)
+
+    def has_ended(self, route: bytes) -> bool:
+        """Whether the connection of this route was closed, and there is no new one."""
+        return self._doorkeeper is not None and self._doorkeeper.has_ended(route)
 
     def _await(self, poller: zmq.Poller, milliseconds: int, to_send: bool) -> None:
         poller.register(self._socket, zmq.POLLIN)
@@ -326,6 +334,15 @@ class Messenger(Closing):
         with self._change:
             return self._peers.silent(self._clock.now())
 
+    def ended(self) -> set[str]:
+        """Peers whose connection was closed, and which have not connected again.
+
+        The kernel closes those of a process that has ended, however it did; one that lives connects
+        again in about a second. Known for TCP with keys, and up to ``_ROUND`` seconds late.
+        """
+        with self._change:
+            return self._peers.ended()
+
     def forget(self, peer: str) -> None:
         """Drop what is queued for a peer; if it is heard again, it takes ``Restarted``."""
         with self._change:
@@ -374,6 +391,7 @@ class Messenger(Closing):
                 self._next_round = now + _ROUND
                 silent = min(self._peers.silent(now).values(), default=0.0)
                 self._line.maintain(silent, self._peers.usurped(HEAD))
+                self._peers.see_ends(self._line.has_ended)
                 self._peers.forget_silent(now)
                 self._waiting.update(self._peers.names)
             unsent = {name for name in self._waiting if not self._sent_all_to(name, now)}

@@ -36,6 +36,7 @@ class _Peer:
     heard_at: float
     route: bytes = b""
     usurped: bool = False
+    has_ended: bool = False
 
 
 class Peers:
@@ -93,6 +94,15 @@ class Peers:
     def silent(self, now: float) -> dict[str, float]:
         """Seconds since each peer was heard, or was first written to."""
         return {name: now - peer.heard_at for name, peer in self._peers.items()}
+
+    def see_ends(self, has_ended: Callable[[bytes], bool]) -> None:
+        """Note whose connections were closed, given that of a route."""
+        for peer in self._peers.values():
+            peer.has_ended = has_ended(peer.route)
+
+    def ended(self) -> set[str]:
+        """Peers whose connection was closed, at the last ``see_ends``."""
+        return {name for name, peer in self._peers.items() if peer.has_ended}
 
     def put(self, name: str, message: Message, now: float) -> None:
         """Queue a message.

@@ -181,7 +181,7 @@ class HeadDaemon(Closing):
                 self._host.signal(run, signal.SIGKILL)
         if now >= self._next_tick:
             self._next_tick = now + _TICK
-            self._roster.heard(self._messenger.silent())
+            self._roster.heard(self._messenger.silent(), self._messenger.ended())
             with self._faults.contained("answers to users"):
                 self._client_api.drop_overdue()
             with self._faults.contained("tidying up"):

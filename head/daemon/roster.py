@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -24,6 +24,10 @@ from head.daemon.unsaved import Table, Unsaved
 
 _MOST_GONE = 100
 """Nodes that are gone and still listed; a node with the same name replaces its entry."""
+_GRACE = 2.0
+"""Seconds in which a daemon that lives connects again if its connection was closed."""
+_HEARD = 2.0
+"""Seconds of silence before that, from which on the network may have failed, not the daemon."""
 POLICIES = ("spread", "pack")
 _RUN_BYTES = 512 << 20
 """What a run takes where it lives: its process, learner, evaluator and replay process."""
@@ -73,6 +77,8 @@ class Node:
     """Whether it has the head's folder of runs; None: it has not said so yet."""
     switches: bool = False
     """Whether its daemon may start processes under users' accounts."""
+    ended: float | None = None
+    """When its daemon's connection was closed, if that was so and there is no other yet."""
 
     def carries(self, *, account: bool = False) -> bool:
         """Whether run processes may be placed here; with ``account``, those of a user's account."""
@@ -112,7 +118,10 @@ class Node:
 
 
 class Roster:
-    """All nodes. A node that is silent for ``deadline`` seconds is gone until it says ``Hello``."""
+    """All nodes. A node that is silent for ``deadline`` seconds is gone until it says ``Hello``.
+
+    One whose process has ended is gone sooner: its connection is closed by the kernel.
+    """
 
     def __init__(
         self, version: str, clock: Clock, deadline: float = 15.0, unsaved: Unsaved | None = None
@@ -157,7 +166,7 @@ class Roster:
             faults.append(
                 f"a worker called {hello.node} is alive (heard {ago:.1f} s ago): give this worker "
                 f"another --name, or stop the other; a worker that was killed is gone after "
-                f"{self.deadline:g} s"
+                f"{_GRACE:g} s, one whose machine has failed after {self.deadline:g} s"
             )
         if faults:
             raise Refused(faults)
@@ -178,12 +187,20 @@ class Roster:
         self._nodes[node.name] = node
         self._unsaved.put(Table.NODE, node.name, node.known)
 
-    def heard(self, silent: Mapping[str, float]) -> None:
-        """Note when peers were last heard; ``silent`` has the seconds since then."""
+    def heard(self, silent: Mapping[str, float], ended: Collection[str] = ()) -> None:
+        """Note when peers were last heard; ``silent`` has the seconds since then.
+
+        ``ended`` are those whose connection was closed and who have not connected again.
+        """
         now = self._clock.now()
         for peer, seconds in silent.items():
             if node := self._by_peer.get(peer):
                 node.heard = max(node.heard, now - seconds)
+                if peer not in ended:
+                    node.ended = None
+                elif node.ended is None:
+                    # One that had been silent was cut off by its network, and may come back.
+                    node.ended = now if seconds < _HEARD else inf
 
     def load(self, peer: str, load: Load) -> None:
         """Take in the load that a daemon reports of its node."""
@@ -198,7 +215,7 @@ class Roster:
         self._put(node)
 
     def remove(self, name: str) -> None:
-        """Count a node as gone: it said goodbye, or has been silent for too long."""
+        """Count a node as gone: it said goodbye, has ended, or has been silent for too long."""
         node = self._nodes[name]
         node.alive, node.load = False, Load()
         self._by_peer.pop(node.peer, None)
@@ -208,9 +225,17 @@ class Roster:
             del self._nodes[node.name]
 
     def late(self) -> list[Node]:
-        """Remove and return the nodes that have been silent for too long."""
-        limit = self._clock.now() - self.deadline
-        gone = [node for node in self._nodes.values() if node.alive and node.heard < limit]
+        """Remove and return the nodes whose process has ended, or which are silent for too long."""
+        now = self._clock.now()
+        gone = [
+            node
+            for node in self._nodes.values()
+            if node.alive
+            and (
+                node.heard < now - self.deadline
+                or (node.ended is not None and node.ended < now - _GRACE)
+            )
+        ]
         for node in gone:
             self.remove(node.name)
         return gone

@@ -92,6 +92,18 @@ def test_nobody_is_silent_who_lives(ipc: str) -> None:
         worker.until(lambda: worker.messenger.silent()["head"] < time.monotonic() - start, "a beat")
 
 
+def test_whose_connection_has_ended_is_known_until_it_is_back(keys: Keys) -> None:
+    with serving("tcp://127.0.0.1:*", keys) as head:
+        with calling(head.messenger.endpoint, keys) as worker:
+            head.until(lambda: "w1" in head.messenger.silent(), "the worker's first beat")
+            worker.messenger.send("head", steering.ReadPiece(1))
+            head.wait_for(steering.ReadPiece(1), "w1")
+            assert head.messenger.ended() == set()
+        head.until(lambda: head.messenger.ended() == {"w1"}, "the end of its connection")
+        with calling(head.messenger.endpoint, keys):
+            head.until(lambda: head.messenger.ended() == set(), "its return")
+
+
 def test_a_restarted_worker_is_announced(ipc: str) -> None:
     with serving(ipc) as head:
         with calling(ipc) as worker:

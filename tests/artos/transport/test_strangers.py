@@ -150,6 +150,35 @@ STEPS = st.lists(
 )
 
 
+def test_a_route_has_ended_with_its_last_connection_until_it_has_another() -> None:
+    connections = Connections(strangers=5, most=9)
+    for descriptor, route in ((7, b"w1"), (8, b"w2")):
+        connections.opened(descriptor)
+        connections.heard(descriptor, route)
+    connections.opened(9)
+    connections.heard(9, b"w1")
+    connections.closed(7)
+    assert not connections.has_ended(b"w1"), "it has connected again before"
+    connections.closed(8)
+    connections.heard(8, b"w2")  # what had come before the end
+    assert connections.has_ended(b"w2")
+    connections.opened(8)
+    assert connections.has_ended(b"w2"), "a stranger may have its descriptor"
+    connections.heard(8, b"w2")
+    assert not connections.has_ended(b"w2")
+
+
+def test_few_of_those_that_have_ended_are_remembered() -> None:
+    connections = Connections(strangers=5, most=9)
+    routes = [b"%d" % number for number in range(Connections.MOST_ENDED + 3)]
+    for route in routes:
+        connections.opened(1)
+        connections.heard(1, route)
+        connections.closed(1)
+    assert [connections.has_ended(route) for route in routes].count(True) == Connections.MOST_ENDED
+    assert not connections.has_ended(routes[0])
+
+
 @given(STEPS, st.integers(1, 5), st.integers(1, 8))
 def test_there_are_never_too_many(steps: list[tuple[str, int]], strangers: int, most: int) -> None:
     connections, friends = Connections(strangers, most), set[int]()

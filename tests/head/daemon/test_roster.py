@@ -68,6 +68,24 @@ def test_silence_for_longer_than_the_deadline_is_death(roster: Roster, clock: Ma
     assert roster.of("w2.a") is None
 
 
+def test_a_daemon_whose_connection_was_closed_is_gone_unless_it_comes_back(
+    roster: Roster, clock: ManualClock
+) -> None:
+    for name in ("w1", "w2", "w3"):
+        roster.admit(f"{name}.a", hello(name))
+    clock.advance(5)
+    roster.heard({"w1.a": 0.5, "w2.a": 0.5, "w3.a": 5.0}, {"w1.a", "w2.a", "w3.a"})
+    clock.advance(1)
+    roster.heard({"w1.a": 1.5, "w2.a": 0.1, "w3.a": 6.0}, {"w1.a", "w3.a"})
+    assert roster.late() == []
+    clock.advance(2)
+    roster.heard({"w1.a": 3.5, "w2.a": 0.1, "w3.a": 8.0}, {"w1.a", "w3.a"})
+    assert [node.name for node in roster.late()] == ["w1"]
+    clock.advance(8)
+    roster.heard({"w2.a": 0.1, "w3.a": 16.0}, {"w3.a"})
+    assert [node.name for node in roster.late()] == ["w3"], "cut off by its network: the deadline"
+
+
 def test_a_name_is_taken_while_its_owner_lives(roster: Roster, clock: ManualClock) -> None:
     roster.admit("w1.a", hello("w1"))
     with pytest.raises(Refused, match="w1 is alive"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +128,18 @@ def test_a_worker_daemon_is_killed(cluster: Cluster, code: Path) -> None:
     cluster.alive("w1", "w2")
     finished(cluster, submit)
     assert cluster.stop() == {"w1": 0, "w2": 0, "head": 0}
+
+
+def test_a_worker_daemon_that_was_killed_is_gone_long_before_the_deadline(tmp_path: Path) -> None:
+    with closing(Cluster(tmp_path, deadline=100 * PATIENCE)) as cluster:
+        cluster.start_worker("w1")
+        cluster.start_worker("w2")
+        cluster.alive("w1", "w2")
+        cluster.workers["w2"].kill()
+        cluster.alive("w1")
+        cluster.start_worker("w2")
+        cluster.alive("w1", "w2")
+        assert cluster.stop() == {"w1": 0, "w2": 0, "head": 0}
 
 
 @pytest.mark.long
