@@ -80,8 +80,7 @@ class Published(msgspec.Struct, frozen=True):
 
     key: str
     version: int
-    # Invocations of the learner that were handed over and are not done: each of them may make one
-    # more version before rows claimed now are consumed.
+    # The learner's invocations under way: each may make a version before rows claimed now are used.
     ahead: int = 0
     updates: int = 0  # that the run has made by then, if the object is the weights
     # The numbers of a small object; none if it is large, or if a newer version is there already.
@@ -160,3 +159,4 @@ class Firing(msgspec.Struct, frozen=True):
     # the invocation, in the answer, in the version that it makes, and in the journal.
     trigger: str = ""
     number: int = 0
+    cut: bool = False  # whether rows were dropped because their episode has no end

@@ -150,6 +150,7 @@ def _merged(one: Firing, other: Firing, actors: tuple[int, ...] | None) -> Firin
         one,
         claims=one.claims + other.claims,
         dropped=one.dropped + other.dropped,
+        cut=one.cut or other.cut,
         actors=actors,
         rounds=max(one.rounds, other.rounds),
         ahead=max(one.ahead, other.ahead),

@@ -55,7 +55,8 @@ class WholeEpisodes:
                 self._under_way -= 1
         # One without an end is given up once those before it are gone, whose rows are older.
         if self._waiting and not self._waiting[0].whole:
-            return Firing(dropped=self._claims([self._waiting[0]]), version=self._version)
+            cut = self._claims([self._waiting[0]])
+            return Firing(dropped=cut, cut=True, version=self._version)
         if self._whole < self._n:
             return None
         first = [*islice((each for each in self._waiting if each.whole), self._n)]

@@ -20,10 +20,11 @@ class Status(msgspec.Struct, frozen=True):
 
     ``lag_mean`` and ``lag_max`` are of the rows learned from, None if none were learned from.
     ``shares`` are shares of the wall time of the learner (``learner.learn``), or of the actors
-    together (``actors.wait``). ``rows_stale`` counts rows that ``max_lag`` left out of replay, each
-    once, and ``empty_draws`` the draws that found no row and made no update. ``skipped`` counts, by
-    target, firings that came faster than the learner works. ``total_steps`` and
-    ``total_updates`` are 0 if they do not limit the run. ``evaluation`` has ``version``,
+    together (``actors.wait``). ``rows_lost`` counts rows that went with an actor or a node,
+    ``rows_stale`` those that were too old to learn from by ``max_lag``, each once, and
+    ``empty_draws`` the draws that found no row and made no update. ``skipped`` counts, by target,
+    firings that came faster than the learner works. ``total_steps`` and ``total_updates`` are 0 if
+    they do not limit the run. ``evaluation`` has ``version``,
     ``mean_return`` and ``std`` of the newest evaluation, and how many were ``skipped``. ``usage``
     is the bill so far, with seconds waited as ``waits/slot``. ``settings`` are those that were
     changed while the run went. ``updates``, ``version`` and lag are those of the first learner;

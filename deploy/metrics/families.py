@@ -145,7 +145,7 @@ def _run(add: _Families, run: RunView) -> None:
             ("run_training_seconds", "Seconds of training.", facts.seconds),
             ("run_member_restarts", "Further starts of members that ended.", facts.restarts),
             ("run_rows_lost", "Rows lost with an actor.", facts.rows_lost),
-            ("run_rows_stale", "Rows that max_lag left out of replay.", facts.rows_stale),
+            ("run_rows_stale", "Rows that were too old to learn from.", facts.rows_stale),
             ("run_empty_draws", "Draws that found no row.", facts.empty_draws),
             ("run_faults", "Faults that its processes survived.", facts.faults or 0),
             ("run_malformed_messages", "Messages that they refused.", facts.malformed or 0),

@@ -117,7 +117,7 @@ class Monitor:
         self.rows_drawn = 0
         """Rows that samplers handed to the learner."""
         self.rows_stale = 0
-        """Rows that ``max_lag`` left out of samples."""
+        """Rows that ``max_lag`` left out of samples, or that were given up as too old."""
         self.empty_draws = 0
         """Draws that found no row."""
         self.firings_skipped: dict[str, int] = {}

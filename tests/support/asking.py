@@ -73,9 +73,10 @@ class Auditor(Bookkeeper):
 
 
 def workload(
-    actors: int = 2, total_steps: int = 6000, splits: int = 1, batch: int = 1, wait: float = 0.0
-) -> Workload:
+    actors: int = 2, total_steps: int = 6000, splits: int = 1, batch: int = 1, wait: float = 0.0,
+    place: str = "cpu",
+) -> Workload:  # fmt: skip
     base = counting(actors, total_steps)
-    server = Inference(batch, wait)
+    server = Inference(batch, wait, device=place)
     actor = Asker("counting:make", envs=splits, splits=splits, server=server)
     return replace(base, actor=actor, learner=Auditor(), name="asking")

@@ -26,13 +26,17 @@ class Learning(Concern[Run]):
     def fire(self, firing: Firing) -> None:
         """A trigger of the learner fired."""
         run, target = self.run, firing.trigger
-        if firing.dropped:  # too old for the trigger, or of an episode without an end
+        if firing.dropped:
             run.claims.claim(target, firing.dropped)
-            envs = run.plan.rows_of(parsed(target).role).envs
-            run.monitor.rows_lost += sum(
+            envs, monitor = run.plan.rows_of(parsed(target).role).envs, run.monitor
+            rows = sum(
                 (claim.stop - claim.start) * (envs if claim.env == ALL else 1)
                 for claim in firing.dropped
             )
+            if firing.cut:
+                monitor.rows_lost += rows
+            else:
+                monitor.rows_stale += rows
             self._acknowledge(target, firing.dropped)
         elif not firing.claims and self._is_busy(target):
             run.in_vain(firing)

@@ -129,7 +129,7 @@ class Result:
 
     def __init__(self, coordinator: Run, loop: Loop, journal: Path) -> None:
         self.mean, self.largest = coordinator.monitor.lag.mean, coordinator.monitor.lag.largest
-        self.rows_lost = coordinator.monitor.rows_lost
+        self.rows_stale = coordinator.monitor.rows_stale
         self.bound, self.pulls = dict(coordinator.held), loop.pulls
         learned = [line for line in read(journal) if line.get("by") == "learner"]
         self.consumed_mean = [line["lag_mean"] for line in learned]

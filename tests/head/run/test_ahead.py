@@ -70,7 +70,7 @@ def test_an_update_published_before_the_one_before_it_was_answered(tmp_path: Pat
         coordinator.receive(LEARNER, Done(second.firing, 2))
         sample(players, 0, 3 * STEPS, 1)
         assert len(sent) == 3, "rows one version old when they are used were given up"
-        assert coordinator.monitor.rows_lost == 0
+        assert (coordinator.monitor.rows_lost, coordinator.monitor.rows_stale) == (0, 0)
 
 
 def test_a_learner_started_anew_that_has_learned_before_it_is_heard(tmp_path: Path) -> None:

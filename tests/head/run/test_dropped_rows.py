@@ -37,7 +37,8 @@ def test_dropped_rows_make_room_and_are_counted(tmp_path: Path) -> None:
             for actor in (0, 1):
                 sample(players, actor, number * STEPS, number - 1)
         assert LEARNER not in sent
-        assert coordinator.monitor.rows_lost == 2 * rounds * STEPS
+        assert coordinator.monitor.rows_stale == 2 * rounds * STEPS
+        assert coordinator.monitor.rows_lost == 0
         for actor, block in coordinator.ports.blocks.items():
             assert cursor(players, actor) == (rounds * STEPS, rounds * STEPS)
             assert block.free() == capacity
@@ -58,7 +59,7 @@ def test_rows_dropped_behind_rows_in_use_wait_for_those(tmp_path: Path) -> None:
         coordinator.look(LEARNER)
         for actor in (0, 1):
             sample(players, actor, 2 * STEPS, 0)
-        assert coordinator.monitor.rows_lost == 2 * STEPS
+        assert coordinator.monitor.rows_stale == 2 * STEPS
         assert cursor(players, 0) == (2 * STEPS, 0)
         coordinator.receive(LEARNER, Done(call.firing, 4))
         assert cursor(players, 0) == (2 * STEPS, 2 * STEPS)

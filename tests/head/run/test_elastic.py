@@ -148,7 +148,7 @@ def test_rounds_under_way_are_finished_by_those_who_began_them(
         run.run()
         assert [len(active_actors) for active_actors in run.learned_from] == expected
         assert set(run.unused().values()) == {0}
-        assert run.coordinator.monitor.rows_lost == 0
+        assert (run.coordinator.monitor.rows_lost, run.coordinator.monitor.rows_stale) == (0, 0)
         assert max(run.lags) <= lead
 
 

@@ -39,7 +39,7 @@ def test_a_schedule_from_the_command_line_is_kept_update_by_update(
     handed = [x for x in read(tmp_path / "journal.jsonl") if x.get("trigger") == "learner.update"]
     assert [len(line["claims"]) for line in handed] == batches
     assert unrolled(coordinator.monitor.actors_by_update) == rounds
-    assert coordinator.monitor.rows_lost == 0
+    assert (coordinator.monitor.rows_lost, coordinator.monitor.rows_stale) == (0, 0)
     assert coordinator.progress.consumed == coordinator.steps == 8 * sum(batches)
 
 

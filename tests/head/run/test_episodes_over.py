@@ -87,7 +87,7 @@ def test_each_is_learned_from_once_and_then_makes_room(seed: int, tmp_path: Path
             assert block.headers["rewards"].released == len(found) * LENGTH
             assert block.written > 3 * 32
         assert all(len(claims) == 3 for claims in players.used)
-        assert run.monitor.rows_lost == 0
+        assert (run.monitor.rows_lost, run.monitor.rows_stale) == (0, 0)
         left = sum(block.written for block in run.ports.blocks.values()) - run.progress.consumed
         assert left < (3 + 2) * LENGTH, "too few for another update, and what is not over"
 
@@ -122,7 +122,7 @@ def test_what_is_cut_short_is_given_up_and_counted(reported: bool, tmp_path: Pat
         found = claims_of(players, 0)
         gaps = [(a.stop, b.start) for a, b in pairwise(found) if a.stop != b.start]
         assert gaps == [(begun, cut)]
-        assert run.monitor.rows_lost == cut - begun
+        assert (run.monitor.rows_lost, run.monitor.rows_stale) == (cut - begun, 0)
         assert actor not in run.roster.down
         assert {c.stop - c.start for c in found} == {LENGTH}
 

@@ -51,7 +51,7 @@ def test_actors_go_ahead_as_far_and_no_row_is_given_up(
         configured.set({"max_lag": 0})
         lags_of(run, 3)
         assert {*lags_of(run, 20)} == {0}
-        assert run.coordinator.monitor.rows_lost == 0
+        assert (run.coordinator.monitor.rows_lost, run.coordinator.monitor.rows_stale) == (0, 0)
         assert max(run.unused().values()) <= 2 * STEPS
 
 

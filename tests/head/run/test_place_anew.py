@@ -173,7 +173,7 @@ def test_nothing_is_lost_when_all_has_arrived(tmp_path: Path) -> None:
     with stage(tmp_path) as there:
         there.arrive(0, STEPS)
         assert there.place(0, 2, committed=STEPS) == STEPS
-        assert there.coordinator.monitor.rows_lost == 0
+        assert (there.coordinator.monitor.rows_lost, there.coordinator.monitor.rows_stale) == (0, 0)
     assert lost(tmp_path) == []
 
 

@@ -111,7 +111,7 @@ def test_rows_that_would_be_too_old_are_not_sampled(
 ) -> None:
     """Pulls are rarer than ``max_lag`` allows: without one in time the run would stand still."""
     with finished(sync, 20, tmp_path, max_lag) as run:
-        assert (run.largest, run.rows_lost) == (max_lag, 0)
+        assert (run.largest, run.rows_stale) == (max_lag, 0)
         assert len(run.consumed_max) == 20
 
 

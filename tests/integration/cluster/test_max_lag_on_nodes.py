@@ -107,7 +107,7 @@ def test_what_must_be_dropped_is_counted(cluster: Cluster) -> None:
     book, summary = run(cluster, rounds=2, max_lag=1, n=1, size=STEPS // 2)
     lost, used = dropped(cluster), [(actor, step) for actor, step, *_ in book.tolist()]
     assert book[:, 2].max() <= 1
-    assert len(lost) == summary["rows_lost"] >= 6 * STEPS // 2
+    assert len(lost) == summary["rows_stale"] >= 6 * STEPS // 2
     assert len(lost) + len(used) == summary["steps"] >= ROWS
     for actor in NODES:
         steps = sorted(step for who, step in used + lost if who == actor)

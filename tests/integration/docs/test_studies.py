@@ -30,7 +30,8 @@ def said(example: Path, folder: Path, package: str, trials: str) -> str:
     )
     done = subprocess.run(
         [python, study], cwd=folder, text=True, capture_output=True, timeout=PATIENCE, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(folder)},
+        # Not the cluster of another test, which Ray would find in its folder of temporary files.
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(folder), "RAY_ADDRESS": "local"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -18,6 +18,7 @@ from evaluation.lab.slurm import Slurm, slurm
 
 pytestmark = [pytest.mark.processes, pytest.mark.long, needs_layer]
 
+HERE = Path(__file__).parent
 ARTOS = (sys.executable, "-m", "deploy.cli")
 NAME = "lab"
 HEAD_JOB, WORKER_JOB = f"artos:{NAME}:head", f"artos:{NAME}:worker"
@@ -50,7 +51,7 @@ def endless(cluster: Slurm, started: dict[str, Any], actors: int = 4) -> Any:
     """Submit a run that lasts as long as a test needs."""
     code = cluster.folder / "code"
     code.mkdir(exist_ok=True)
-    for file in (SUPPORT / "counting.py", Path(__file__).with_name("endless.py")):
+    for file in (SUPPORT / "counting.py", HERE / "endless.py"):
         shutil.copy(file, code)
     return artos(
         cluster, "submit", "endless.py:workload", "--actors", str(actors), "--total-updates",
@@ -157,6 +158,41 @@ def test_the_head_is_requeued_and_its_runs_go_on(cluster: Slurm) -> None:
     assert is_clean(cluster)
     summary = cluster.folder / "clusters" / NAME / "runs" / run / "summary.json"
     assert json.loads(summary.read_text())["outcome"] == "interrupted"
+
+
+def test_a_run_lives_where_its_gpu_is(cluster: Slurm) -> None:
+    """Its process, learner and replay are on a node with a GPU, and leave with it."""
+    started = up(cluster, "2", "--worker-options=--gres=gpu:1")
+    code = cluster.folder / "code"
+    code.mkdir(exist_ok=True)
+    for file in (
+        SUPPORT / "counting.py",
+        SUPPORT / "placed.py",
+        HERE / "endless.py",
+        HERE / "seated.py",
+    ):
+        shutil.copy(file, code)
+    submitted = artos(
+        cluster, "submit", "seated.py:workload", "--device", "pool", *towards(started), cwd=code
+    )
+    run = submitted["run"]
+
+    def there() -> Any:
+        """The run, once it has learned something where it is now."""
+        view = artos(cluster, "status", run, *towards(started))
+        return view["carrier"] and view["state"] == "running" and view["facts"] and view
+
+    first = cluster.until(there)
+    number = first["carrier"].removeprefix(f"{NAME}-")
+    job = next(each for each in workers(cluster) if each["id"].endswith(f"_{number}"))
+    cluster.run("scancel", job["id"])
+    moved = cluster.until(lambda: (now := there()) and now["restarts"] and now)
+    assert moved["facts"]["updates"] >= first["facts"]["updates"]
+    artos(cluster, "stop", run, *towards(started))
+    is_over = lambda: artos(cluster, "status", run, *towards(started))["outcome"]  # noqa: E731
+    assert cluster.until(is_over) == "interrupted"
+    artos(cluster, "down", NAME)
+    assert is_clean(cluster)
 
 
 def test_workers_are_as_many_as_runs_can_use(cluster: Slurm) -> None:

@@ -33,7 +33,7 @@ def test_books_in_any_order(
     """The learner is told of the next round while it has not begun with this one, or at once."""
     found = run(tmp_path, order, pipeline=pipeline, max_lag=max_lag)
     monitor, coordinator = found.coordinator.monitor, found.coordinator
-    assert monitor.rows_lost == 0
+    assert (monitor.rows_lost, monitor.rows_stale) == (0, 0)
     assert coordinator.progress.updates == coordinator.version == ROUNDS
     assert monitor.lag.rows == ROUNDS * 3 * 16 * 2, "rows count once, where they are used up"
     assert monitor.lag.largest == (0 if order is LearnerFirst else max_lag)

@@ -65,7 +65,7 @@ def test_a_number_of_actors_that_changes(pipeline: str, lag: int, tmp_path: Path
     handed = [line["claims"] for line in lines if line.get("trigger") == "learner.update"]
     assert [len(claims) for claims in handed] == batches
     assert coordinator.progress.updates == len(batches)
-    assert coordinator.monitor.rows_lost == 0
+    assert (coordinator.monitor.rows_lost, coordinator.monitor.rows_stale) == (0, 0)
     assert coordinator.progress.consumed == coordinator.steps == 16 * sum(batches)
 
 
