@@ -54,14 +54,19 @@ def unknown(setting: DeviceSetting, learners: Collection[str]) -> Iterator[str]:
             yield f"device names {name!r}, which is no learner{near} (have {', '.join(learners)})"
 
 
-def sought(setting: Any) -> str:
-    """The first of its devices that is not the CPU, which a machine has to have; else the CPU.
+def beside_cpu(setting: Any) -> list[str]:
+    """The devices of a setting that are not the CPU; one without names counts once.
 
-    What is no setting of a device is so, too: registration refuses it.
+    There is none in what is no setting of a device: registration refuses it.
     """
     try:
         found = read(setting)
     except Refused:
-        return CPU
+        return []
     each = found.values() if isinstance(found, Mapping) else (found,)
-    return next((device for device in each if device != CPU), CPU)
+    return [device for device in each if device != CPU]
+
+
+def sought(setting: Any) -> str:
+    """The first of its devices that is not the CPU, which a machine has to have; else the CPU."""
+    return next(iter(beside_cpu(setting)), CPU)

@@ -53,12 +53,13 @@ class _Planned(msgspec.Struct):
     device: str = CPU
     """Where its first learner computes."""
     beside: tuple[_Learner, ...] = ()
+    replicas: int = 1
 
     @property
-    def sought(self) -> str:
-        """A device that a machine must have to carry it."""
-        others = {str(number): each.device for number, each in enumerate(self.beside)}
-        return devices.sought({"first": self.device, **others})
+    def devices(self) -> list[str]:
+        """Those of all learners that are not the CPU."""
+        each = (self.device, *(learner.device for learner in self.beside))
+        return [device for device in each if device != CPU]
 
 
 class Run(msgspec.Struct):
@@ -106,6 +107,8 @@ class Run(msgspec.Struct):
     """Its own keys, if it has an account: its processes may not read the cluster's."""
     device: str = ""
     """Where its learner computes, the first one that is not on the CPU; "" until that is known."""
+    device_count: int = 0
+    """How many devices its learners compute on, beside the CPU, once its plan is known."""
     accepted: bool = False
     """Whether a process of it was ever up: its workload is then not refused any more."""
     goes_on: bool = False
@@ -128,7 +131,9 @@ class Run(msgspec.Struct):
         self.up, self.accepted = up, True
         self.state = RUNNING if self.state == STARTING else self.state
         with suppress(*UNREADABLE):
-            self.device = msgspec.json.decode(up.plan, type=_Planned).sought
+            planned = msgspec.json.decode(up.plan, type=_Planned)
+            self.device = next(iter(planned.devices), CPU)
+            self.device_count = len(planned.devices) * planned.replicas
 
     def bytes_on_a_node(self, actors: int) -> int:
         """Shared memory that it takes on a node with so many of its actors."""
@@ -205,6 +210,13 @@ class Run(msgspec.Struct):
     def has_device(self) -> bool:
         """Whether its learner computes on another device than the CPU: by its plan, if known."""
         return self.device != CPU if self.device else self.asks_device
+
+    @property
+    def devices(self) -> int:
+        """How many devices its learners compute on: by its plan, or as its submission says."""
+        if self.device_count or not self.has_device:
+            return self.device_count
+        return max(1, len(devices.beside_cpu(self._settings.get("device", CPU))))
 
     @property
     def held(self) -> Seconds:
