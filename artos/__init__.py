@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from artos.policies.acting import ActInfo
     from artos.policies.build import Policy
     from artos.policies.inference import Inference
+    from artos.policies.squashed import SquashedGaussian
+    from artos.policies.values import QNetwork
     from artos.protocol.invocations import Claim, Invoke
     from artos.protocol.views import Status
     from artos.scaling.policy import Observation, ScalingPolicy
@@ -131,6 +133,7 @@ __all__ = [
     "Policy",
     "Prioritised",
     "PrioritisedSampler",
+    "QNetwork",
     "RMSprop",
     "Rainbow",
     "Result",
@@ -142,6 +145,7 @@ __all__ = [
     "Sequences",
     "Server",
     "ServerContext",
+    "SquashedGaussian",
     "Status",
     "Sweep",
     "TorchLearner",
@@ -206,6 +210,8 @@ _MODULES = {
     "TorchOptimiser": "artos.learners.optimisers",
     "Past": "artos.actors.casting",
     "Policy": "artos.policies.build",
+    "QNetwork": "artos.policies.values",
+    "SquashedGaussian": "artos.policies.squashed",
     "AdvantageCache": "artos.learners.advantage_cache",
     "RMSprop": "artos.learners.optimisers",
     "PrioritisedSampler": "artos.buffer.samplers.prioritised",

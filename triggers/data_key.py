@@ -140,7 +140,7 @@ class DataKeyTrigger(Trigger):
         """Whose versions count; and a window, if updates take rounds of only some actors."""
         self.object_key = plan.weights_of(parsed(target).role, self.object_key)
         if self.limit is not None:
-            self.limit.complete(target, self.object_key)
+            self.limit.complete(target, self.object_key, plan)
         if self.n is None or self.max_lag is None or paced(plan, table) is not self:
             return
         if is_of_some(plan, self.demand):

@@ -13,6 +13,7 @@ from artos.buffer.samplers.patterns import Sequences
 from artos.runs.plan import Plan
 from artos.specs.keys import ACHIEVED_KEY, AGES_KEY, DESIRED_KEY, VALID_KEY
 from artos.system.closest import closest
+from triggers.targets import parsed
 
 if TYPE_CHECKING:
     from triggers.replay import ReplayTrigger
@@ -24,7 +25,7 @@ _OF_LIVE_ROWS = ("ratio", "after", "slack", "max_lag")
 
 def ample_slack(plan: Plan, replay: ReplayTrigger) -> float:
     """Draws of a round and a batch: with that learner and actors both work; half is the least."""
-    return replay.ratio * plan.steps * plan.envs + replay.live_rows
+    return replay.ratio * plan.steps * replay.limit.envs + replay.live_rows
 
 
 def draw_faults(replay: ReplayTrigger, plan: Plan) -> list[str]:
@@ -36,8 +37,9 @@ def draw_faults(replay: ReplayTrigger, plan: Plan) -> list[str]:
         found.append(f"after must be a whole number of at least 0, not {replay.after!r}")
     if replay.slack is not None and not _positive(replay.slack):
         found.append(f"slack must be a positive number, not {replay.slack!r}")
-    found += [*_pattern(replay, plan), *_data(replay, plan)]
-    return found or [*_reach(replay, plan), *_held(replay, plan)]
+    rows = plan.rows_of(parsed(replay.target).role)
+    found += [*_pattern(replay, rows), *_data(replay, plan)]
+    return found or [*_reach(replay, rows, plan.envs), *_held(replay, plan)]
 
 
 def _data(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
@@ -74,7 +76,7 @@ def _held(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
     """Data sets that lack what is drawn from them."""
     pattern, written = replay.sample, {key.name for key in plan.data_keys}
     initial = getattr(pattern, "initial", "")
-    needed = (*replay.keys, *_READ, VALID_KEY, AGES_KEY, *((initial,) if initial else ()))
+    needed = (*replay.draw.keys, *_READ, VALID_KEY, AGES_KEY, *((initial,) if initial else ()))
     window = pattern.window if isinstance(pattern, Sequences) else 1
     for each in (each for each in plan.data if each.name in replay.data and each.rows):
         have, where = {key.name for key in each.keys}, f"{each.name!r} ({each.path})"
@@ -115,7 +117,7 @@ def _pattern(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
             "the policy is recurrent, so it learns from sequences, not from single transitions: "
             "draw Sequences(batch, length)"
         )
-    if isinstance(pattern, Sequences) and (absent := set(plan.state_keys) - set(replay.keys)):
+    if isinstance(pattern, Sequences) and (absent := {*plan.state_keys} - {*replay.draw.keys}):
         names = ", ".join(map(repr, sorted(absent)))
         yield f"sequences begin with the policy's state: add {names} to the keys of this trigger"
     first = known.get(initial)
@@ -137,11 +139,12 @@ def _hindsight(replay: ReplayTrigger, known: Container[str]) -> Iterator[str]:
     if replay.data:
         yield "her relabels rows of actors alone, and data sets are drawn here: leave out source"
     for name in (ACHIEVED_KEY, DESIRED_KEY):
-        if name in known and name not in replay.keys:
+        if name in known and name not in replay.draw.keys:
             yield f"her relabels goals: add {name!r} to the keys of this trigger"
 
 
-def _reach(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
+def _reach(replay: ReplayTrigger, plan: Plan, envs: int) -> Iterator[str]:
+    """Draws that never come; ``plan`` is of its rows, and ``envs`` are all that steps count."""
     if not replay.live_rows:
         return
     held = plan.capacity * plan.envs * plan.at_work.least
@@ -151,7 +154,7 @@ def _reach(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:
             f"{plan.capacity} x {plan.envs} environments x {plan.at_work.least} actors): raise "
             "capacity or lower after"
         )
-    if 0 < plan.total_steps < replay.after:
+    if 0 < plan.total_steps * plan.envs // envs < replay.after:
         yield (
             f"after={replay.after}, but the run ends after total_steps={plan.total_steps}, before "
             "the first update: lower after or raise total_steps"

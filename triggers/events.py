@@ -55,6 +55,7 @@ class Ended(msgspec.Struct, frozen=True):
     version: int = 0
     whole: bool = True
     versions: Mapping[str, int] = {}
+    policy: str = ""  # whose agents it is of, where each policy has rows of its own
 
 
 class Rewound(msgspec.Struct, frozen=True):
@@ -81,8 +82,7 @@ class Published(msgspec.Struct, frozen=True):
     version: int
     # The learner's invocations under way: each may make a version before rows claimed now are used.
     ahead: int = 0
-    # How many updates the run has made by then, if the object is the weights.
-    updates: int = 0
+    updates: int = 0  # that the run has made by then, if the object is the weights
     # The numbers of a small object; none if it is large, or if a newer version is there already.
     value: tuple[float, ...] = ()
 

@@ -39,10 +39,11 @@ _UNDER_WAY = 2
 class RateLimit:
     """Keeps ``sampled`` within ``slack`` of ``ratio`` x (``inserted`` - ``after``), on both sides.
 
-    Numbers are transitions. Nothing is sampled before ``after`` of them are there. ``granted`` are
-    those that actors made or were told to make; they wait where they would run ahead, unless the
-    learner is ``starved``: it found nothing to draw and waits for new transitions. It is the
-    limiter of Reverb (``SampleToInsertRatio``), in the units of a trigger table.
+    Numbers are transitions, ``envs`` of them in a row. Nothing is sampled before ``after`` of them
+    are there. ``granted`` are those that actors made or were told to make; they wait where they
+    would run ahead, unless the learner is ``starved``: it found nothing to draw and waits for new
+    transitions. It is the limiter of Reverb (``SampleToInsertRatio``), in the units of a trigger
+    table.
     """
 
     ratio: float
@@ -52,6 +53,7 @@ class RateLimit:
     granted: int = 0
     sampled: int = 0
     starved: bool = False
+    envs: int = 1
 
     def may_sample(self, count: int) -> bool:
         """Whether ``count`` transitions may be drawn now; none always may."""
@@ -104,7 +106,7 @@ class ReplayTrigger(Trigger):
     limit: RateLimit = field(init=False, repr=False, compare=False)
     target: str = field(init=False, repr=False, compare=False, default="")
     weights: str = field(init=False, repr=False, compare=False, default=MODEL_PARAM)
-    envs: int = field(init=False, repr=False, compare=False, default=1)
+    policy: str = field(init=False, repr=False, compare=False, default="")
     _arrived: dict[int, dict[str, int]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
@@ -180,8 +182,9 @@ class ReplayTrigger(Trigger):
 
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """Its target, and as much slack as lets learner and actors both work."""
-        self.target, self.envs = target, plan.envs
-        self.weights = plan.weights_of(parsed(target).role)
+        role = parsed(target).role
+        self.target, self.weights = target, plan.weights_of(role)
+        self.policy, self.limit.envs = plan.policy_of(role), plan.rows_of(role).envs
         if self.live_rows and self.slack is None and isinstance(self.ratio, int | float):
             self.limit.slack = ample_slack(plan, self)
 
@@ -192,8 +195,9 @@ class ReplayTrigger(Trigger):
 
     @property
     def draw(self) -> Draw:
-        """For the learner's method."""
-        return Draw(self.target, self.keys, self.sample, self.max_lag, self.data)
+        """For the learner's method, with the names that it has for the rows of its policy."""
+        keys = tuple(key.removeprefix(f"{self.policy}/") for key in self.keys)
+        return Draw(self.target, keys, self.sample, self.max_lag, self.data)
 
     def check(self, event: Event, now: float) -> Firing | None:
         """At most two updates at a time: one is made, the next one waits for its end."""
@@ -232,7 +236,7 @@ class ReplayTrigger(Trigger):
         rows.update((key, arrived[key]) for key in self.keys if key in arrived)
         more = min(rows.values()) - before
         self._news += more > 0
-        self.limit.inserted += more * self.envs
+        self.limit.inserted += more * self.limit.envs
 
 
 @dataclass
@@ -248,7 +252,6 @@ class RoundTrigger(Trigger):
     ahead: int = 2
     limits: tuple[Limit, ...] = field(init=False, repr=False, compare=False, default=())
     steps: int = field(init=False, repr=False, compare=False, default=1)
-    envs: int = field(init=False, repr=False, compare=False, default=1)
     keys: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
     target: str = field(init=False, repr=False, compare=False, default="actors.sample")
     _members: set[int] = field(init=False, repr=False, compare=False, default_factory=set)
@@ -280,8 +283,7 @@ class RoundTrigger(Trigger):
 
         Keys that are transferred come one after the other; a round is there once all of these are.
         """
-        self.steps, self.envs = plan.steps, plan.envs
-        parts = [*parts_of(table)]
+        self.steps, parts = plan.steps, [*parts_of(table)]
         self.limits = tuple(part.limit for part in parts if part.limit is not None)
         self.keys = tuple({key: None for p in parts for stage in p.stages() for key in stage})
 
@@ -298,7 +300,7 @@ class RoundTrigger(Trigger):
                 self._asked[event.actor] = self._done[event.actor] = event.rows
                 self._arrived[event.actor] = dict.fromkeys(self.keys, event.rows)
                 for limit in self.limits:
-                    limit.granted += event.rows * self.envs
+                    limit.granted += event.rows * limit.envs
             case Arrived():
                 self._count(event.actor, event.written)
             case Rewound() if event.actor in self._arrived:
@@ -327,7 +329,7 @@ class RoundTrigger(Trigger):
         """The actor does not sample these rows that it was asked for."""
         self._asked[actor] -= rows
         for limit in self.limits:
-            limit.granted -= rows * self.envs
+            limit.granted -= rows * limit.envs
         self._line_up(actor)
 
     def _line_up(self, actor: int) -> None:
@@ -344,9 +346,8 @@ class RoundTrigger(Trigger):
 
     def _may_insert(self) -> bool:
         """Whether one more round may be made; it is booked then."""
-        rows = self.steps * self.envs
-        if not all(limit.may_insert(rows) for limit in self.limits):
+        if not all(limit.may_insert(self.steps * limit.envs) for limit in self.limits):
             return False
         for limit in self.limits:
-            limit.granted += rows
+            limit.granted += self.steps * limit.envs
         return True

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from artos.protocol.invocations import Claim
 from artos.specs.keys import AGES_KEY, ENDS
 from triggers.events import Ended, Event, Firing, Learned, Published, Rewound
+from triggers.targets import parsed
 
 if TYPE_CHECKING:
     from artos.runs.plan import Plan
@@ -32,7 +33,8 @@ class WholeEpisodes:
         self.max_lag = self.lead = max_lag  # the latter as it holds for what is sampled from now on
         self.target = ""
         """That of its trigger, of which it is told when the learner is done."""
-        self.granted = 0  # as of every limit, but how many episodes rows have is not known
+        self.granted, self.envs = 0, 1  # as of every limit; here it is not rows that count
+        self._policy = ""
         self._waiting: deque[Ended] = deque()
         self._whole = self._under_way = 0
         self._version = self._ahead = 0
@@ -41,7 +43,7 @@ class WholeEpisodes:
     def check(self, event: Event) -> Firing | None:
         """Enough of them, or some that are given up; O(1) apart from the claims of a firing."""
         match event:
-            case Ended():
+            case Ended(policy=self._policy):
                 self._waiting.append(event)
                 self._whole += event.whole
             case Rewound():
@@ -67,9 +69,10 @@ class WholeEpisodes:
         self._under_way += 1
         return Firing(claims=self._claims(first), keys=self._keys, version=self._version)
 
-    def complete(self, target: str, object_key: str) -> None:
+    def complete(self, target: str, object_key: str, plan: Plan) -> None:
         """It is the limit of this target, and lag counts versions of these weights."""
         self.target, self._object_key = target, object_key
+        self._policy = plan.policy_of(parsed(target).role)
 
     def _claims(self, gone: Sequence[Ended]) -> tuple[Claim, ...]:
         self._leave(gone)
@@ -96,7 +99,8 @@ class WholeEpisodes:
 
     def faults(self, plan: Plan) -> Iterator[str]:
         """What keeps actors from handing over whole episodes."""
-        known, what = {key.name for key in plan.data_keys}, f"Episodes({self._n})"
+        keys = plan.rows_of(self._policy).data_keys
+        known, what = {key.name for key in keys}, f"Episodes({self._n})"
         if AGES_KEY not in known:
             yield (
                 f"{what} needs the data key {AGES_KEY!r} (uint8): 0 in an episode's first row, 1 "

@@ -14,6 +14,8 @@ class Limit(Protocol):
 
     granted: int
     """Transitions that actors made or were told to make."""
+    envs: int
+    """Transitions in a row, of those that it counts."""
 
     def may_insert(self, count: int) -> bool:
         """Whether actors may be told to make ``count`` more transitions."""

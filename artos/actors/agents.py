@@ -351,6 +351,11 @@ class Seat(RolloutActor):
     def final_observations(self, value: bool) -> None:
         """It is set of the whole."""
 
+    @property
+    def stores_ages(self) -> bool:  # type: ignore[override]  # as the whole
+        """Whether rows are to have ``ages``."""
+        return self._whole_actor.stores_ages
+
     def build_ahead(self, seed: int) -> None:
         """Build the network before it is known which actor this is."""
         self._module = self.build_module(seed)

@@ -28,7 +28,7 @@ from artos.envs.make import (
     open_vector,
 )
 from artos.envs.notes import address_notes
-from artos.envs.spec import AGES, EnvSpec
+from artos.envs.spec import AGES, EnvSpec, component_key
 from artos.envs.stepper import Parts, Stepper
 from artos.errors import Refused
 from artos.policies.acting import BOOTSTRAPS, ActInfo, BoundPolicy, Declared, Seen
@@ -228,6 +228,11 @@ class RolloutActor(Continuing):
         self._given = _present(arrays, "actions", *(key.name for key in self.declared.outputs))
         self._states = _present(arrays, *self._state.arrays)
         self._results = _present(arrays, "rewards", "terminations", "truncations", "valid")
+        self._components = [
+            (number, arrays[key])
+            for number, key in enumerate(map(component_key, self.spec.components))
+            if key in arrays
+        ]
         self._ages = arrays.get("ages")
         self._bootstraps = arrays.get(BOOTSTRAPS)
         self._versions = arrays[VERSION_KEY]
@@ -315,6 +320,8 @@ class RolloutActor(Continuing):
         self._observations = result.obs
         for name, array in self._results:
             array[row] = getattr(result, name)
+        for number, array in self._components:
+            array[row] = result.components[:, number]  # type: ignore[index]  # there are some
         self._over = result.ended
         if self._bootstraps is not None:
             self._bootstraps[row] = 0.0

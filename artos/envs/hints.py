@@ -138,18 +138,23 @@ def not_an_environment(env: str, made: Any) -> str:
     return said + "it must return a gymnasium.Env or gymnasium.vector.VectorEnv"
 
 
-def many_rewards(env: str, made: Any) -> str:
-    """The fault that rewards are vectors, as in MO-Gymnasium; empty if they are numbers."""
-    width = getattr(getattr(made.unwrapped, "reward_space", None), "shape", None) or (1,)
+def rewards_of(made: Any) -> tuple[int, ...]:
+    """The shape of an environment's rewards; (1,) if they are numbers, unlike in MO-Gymnasium."""
+    shape = getattr(getattr(made.unwrapped, "reward_space", None), "shape", None) or (1,)
     inside = made
-    while isinstance(inside, gym.Wrapper) and width != (1,):
-        width = (1,) if type(inside).__name__ == "LinearReward" else width
+    while isinstance(inside, gym.Wrapper) and shape != (1,):
+        shape = (1,) if type(inside).__name__ == "LinearReward" else shape
         inside = inside.env
-    if width == (1,):
-        return ""
+    return tuple(shape)
+
+
+def many_rewards(env: str, shape: tuple[int, ...]) -> str:
+    """The fault that rewards have this shape, and are not named."""
+    named = ", ".join(f'"reward_{number}": 1.0' for number in range(*shape[:1]))
     return (
-        f"environment {env} pays rewards of shape {width}, and a learner here needs one number: "
-        "weigh them, in a factory that returns mo_gymnasium.wrappers.LinearReward(env, weight)"
+        f"environment {env} pays rewards of shape {shape}, and a learner here needs one number: "
+        f"name them, with their weights in it, --env-arg 'components={{{named}}}', or return "
+        "mo_gymnasium.wrappers.LinearReward(env, weight) from a factory"
     )
 
 

@@ -21,6 +21,7 @@ from artos.envs import hints, stacks
 from artos.envs.address import address, parted
 from artos.envs.agents import AgentRows, is_supersuit
 from artos.envs.alike import difference
+from artos.envs.components import components_of, weighed
 from artos.envs.games import GameRows, Games, is_game
 from artos.envs.serial import SerialVectorEnv
 from artos.envs.settable import settable_of
@@ -159,8 +160,11 @@ def is_factory(env: str) -> bool:
 
 
 def _registered(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
+    env, components = components_of(env)
     name, arguments = parted(env)
     vectorised = name.startswith(_VECTOR)
+    if vectorised and components:
+        raise Refused([_ALONE.format(env)])
     spec = _spec(name.removeprefix(_VECTOR))
     if vectorised and spec.vector_entry_point is None:
         raise Refused([f"{spec.id} has no vectorised implementation of its own: --env {spec.id}"])
@@ -168,10 +172,7 @@ def _registered(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
 
     def single() -> gym.Env[Any, Any]:
         one = gym.make(spec.id, disable_env_checker=True, **arguments)
-        if why := hints.many_rewards(spec.id, one):
-            one.close()
-            raise Refused([why])
-        return one
+        return weighed(spec.id, one, components)
 
     try:
         if isinstance(entry, str):
@@ -190,6 +191,7 @@ def _registered(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
         raise Refused([missing or f"environment {env} cannot be made: {_tail(error)}"]) from error
 
 
+_ALONE = "environment {}: components are named of single environments: leave components out"
 _OF_MAKE = ("max_episode_steps", "render_mode")
 """Arguments of ``gym.make`` itself that are of use here."""
 
@@ -301,9 +303,12 @@ def _atari(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
 
 
 def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> AnyVectorEnv:
-    asked, (env, only) = env, selection(env)
+    (asked, components), (env, only) = components_of(env), selection(components_of(env)[0])
     factory = factory_of(env)
     first = _call(env, factory, envs, seed)
+    if components and not isinstance(first, gym.Env):
+        first.close()
+        raise Refused([_ALONE.format(env)])
     if is_supersuit(first):
         return AgentRows(first)
     if isinstance(first, VectorEnv):
@@ -329,10 +334,12 @@ def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> A
         raise Refused([f"environment {asked}: it is no game of agents: leave {ONLY} out"])
     if not isinstance(first, gym.Env):
         raise Refused([hints.not_an_environment(env, first)])
-    if why := hints.many_rewards(env, first):
-        first.close()
-        raise Refused([why])
-    rest = [partial(_call, env, factory, envs, seed + i) for i in range(1, envs)]
+    first = weighed(env, first, components)
+
+    def another(number: int) -> gym.Env[Any, Any]:
+        return weighed(env, _call(env, factory, envs, seed + number), components)
+
+    rest = [partial(another, number) for number in range(1, envs)]
     return SerialVectorEnv([lambda: first, *rest], autoreset)
 
 

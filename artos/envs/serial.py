@@ -14,10 +14,11 @@ from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
 from artos.envs.cloned import EnvState, put_state, state_of
+from artos.envs.components import Weighed
 from artos.envs.masks import mask_of
 from artos.envs.settable import Coming
 from artos.envs.shown import Shown, at, five_of, flag, nested, number, numbers, pair_of
-from artos.envs.spec import CHOSEN, MASK, parts_of
+from artos.envs.spec import CHOSEN, COMPONENTS, MASK, parts_of
 from artos.errors import Refused
 
 _NOTHING: dict[str, Any] = {}
@@ -33,7 +34,8 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
     it may be an array that they write into. Parts of a kind that cannot be stored are left out, and
     so are infos except ``final_obs`` (same step only; object array: the last observation of each
     episode that just ended) and, where environments give them, ``lives`` (int64) and
-    ``action_mask``; ``final_info`` has the masks of the last observations.
+    ``action_mask``; ``final_info`` has the masks of the last observations. Where environments pay
+    several rewards, ``components`` has them, (envs, k) float32.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         self._single = not isinstance(self._obs, dict)
         self._plain_actions = isinstance(first.action_space, spaces.Discrete)
         self._rewards = np.zeros(self.num_envs)
+        self._several = [env for env in self.envs if isinstance(env, Weighed)]
         self._terminations = np.zeros(self.num_envs, bool)
         self._truncations = np.zeros(self.num_envs, bool)
 
@@ -137,19 +140,25 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
                 terminations[env] = truncations[env] = False
             infos.append(_told(info) if info else _NOTHING)
             told = told or bool(infos[-1])
-        info = _NOTHING
+        info = self._paid()
         if over:
             if self._waits:
                 self._waiting = np.flatnonzero(self._terminations | self._truncations).tolist()
             else:
                 final = np.full(self.num_envs, None, object)
-                info = {"final_obs": final, "final_info": _masks(infos)}
+                info = {**info, "final_obs": final, "final_info": _masks(infos)}
                 for i in np.flatnonzero(self._terminations | self._truncations).tolist():
                     final[i] = nested({path: array[i].copy() for path, _, array in self._parts})
                     infos[i] = self._reset_one(i)
         if told or over:  # a reset may say what a step does not, and vice versa
             info = {**info, **_lives(infos), **_masks(infos)}
         return self._obs, rewards, terminations, truncations, info
+
+    def _paid(self) -> dict[str, Any]:
+        """Several rewards by themselves, as long as nothing is reset; empty if it is one."""
+        if not self._several:
+            return _NOTHING
+        return {COMPONENTS: np.stack([env.paid for env in self._several])}
 
     def state_of(self, env: int) -> tuple[EnvState, dict[Any, Any]]:
         """The state of one of the environments, and what it shows.

@@ -38,6 +38,12 @@ AGENTS, NAMES = "agents", "agent_names"
 ABSENT = "absent"
 """In the info of a game's reset: which rows, (E,), are of agents that are not there yet."""
 
+COMPONENTS = "components"
+"""In the metadata of environments that pay several rewards: what these are called.
+
+In the info of a step, these rewards by themselves, (E, k). In an address, names and weights.
+"""
+
 STACK, PADDING = "frame_stack", "frame_padding"
 """In the metadata of environments whose observations are stacks of frames."""
 
@@ -167,6 +173,8 @@ class EnvSpec(msgspec.Struct, frozen=True):
     """What each policy sees of a game that several play, by policy; this is the first one's."""
     settable: tuple[Changeable, ...] = ()
     """What may be set while the run goes."""
+    components: tuple[str, ...] = ()
+    """The rewards that are paid at once, of which ``rewards`` is the weighted sum."""
 
     @property
     def features(self) -> tuple[Part, ...]:
@@ -202,6 +210,7 @@ class EnvSpec(msgspec.Struct, frozen=True):
         keys += [
             DataKey("actions", self.actions.shape, self.actions.stored_dtype),
             DataKey("rewards"),
+            *(DataKey(component_key(name)) for name in self.components),
             DataKey("terminations", (), "bool"),
             DataKey("truncations", (), "bool"),
         ]
@@ -212,6 +221,11 @@ class EnvSpec(msgspec.Struct, frozen=True):
         if self.settable:
             keys.append(DataKey(CONFIGURATION_KEY, (), "int32"))
         return tuple(keys)
+
+
+def component_key(name: str) -> str:
+    """The data key of one of several rewards."""
+    return f"rewards.{name}"
 
 
 def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
@@ -258,7 +272,7 @@ def spec_of(name: str, env: VectorEnv[Any, Any, Any]) -> EnvSpec:
     return EnvSpec(
         name, tuple(parts), actions, is_dict, mode.value, chosen, masked,
         left_out=tuple(_texts(space)), agents=env.metadata.get(AGENTS, 1),
-        agent_names=env.metadata.get(NAMES, ()),
+        agent_names=env.metadata.get(NAMES, ()), components=env.metadata.get(COMPONENTS, ()),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from artos.envs.masks import ActionMasks
 from artos.envs.serial import SerialVectorEnv
 from artos.envs.settable import Setter
 from artos.envs.shown import Mismatch, Stored, at, column, five_of, pair_of, require_finite
-from artos.envs.spec import ABSENT, MASK, ActionSpec, EnvSpec, parts_of, spec_of
+from artos.envs.spec import ABSENT, COMPONENTS, MASK, ActionSpec, EnvSpec, parts_of, spec_of
 from artos.errors import BadRow, NotBranched, Refused
 from artos.specs.keys import MASK_KEY, OBSERVATIONS
 
@@ -47,6 +47,8 @@ class Step(msgspec.Struct, gc=False):
     """(E,), False where this row was only a reset."""
     ended: NDArray[np.int64] | None = None
     """Which environments finished an episode that can be bootstrapped, (k,); None if none did."""
+    components: Array | None = None
+    """(E, k) float32, the several rewards of which ``rewards`` is the sum; None if it is one."""
     final: Parts | None = None
     """Their last observations, data key → (k, …); None if none did."""
 
@@ -215,6 +217,7 @@ class Stepper:
             ended = np.flatnonzero(over & valid)
             ended = ended if len(ended) else None
         step = Step(self._seen(obs, info, final), rewards, terminations, truncations, valid)
+        step.components = info.get(COMPONENTS)
         if self._waits:
             self.ages[self._resetting] = 0
             self.configurations[self._resetting] = self._number

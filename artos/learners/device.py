@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from artos.runs.plan import CPU, POOL
+from artos.specs.devices import CPU, POOL
 from artos.system import gpus
 
 AUTO = "auto"

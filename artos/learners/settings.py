@@ -314,6 +314,7 @@ class ReplaySettings(ReplayStart, kw_only=True, frozen=True):
 
     envs: Envs = 4
     steps: Steps = 8
+    agents: Agents = "shared"
     normalize: Annotated[bool, table("scale observations by running statistics")] = False
     replay: Annotated[Replay, table("how transitions are drawn")] = "uniform"
     replay_size: ReplaySize = 100_000

@@ -17,6 +17,7 @@ from artos.buffer.shm_folder import PREFIX
 from artos.specs.actor_count import Actors, Manual
 from artos.specs.configuration import MAX_LAG, Changeable
 from artos.specs.data import DataSet
+from artos.specs.devices import CPU, POOL
 from artos.specs.elastic import Elastic
 from artos.specs.keys import (
     EVALUATION,
@@ -31,8 +32,6 @@ from artos.specs.members import LEARNER, Member, Members
 from artos.specs.reference import Reference
 from artos.specs.servers import ServerSpec
 
-CPU, POOL = "cpu", "pool"
-"""What ``Plan.device`` may be, beside ``cuda:N``."""
 _HELD_BY_MEMBERS = (
     "actors", "scaling", "envs", "steps", "capacity", "on_full", "data_keys", "layout", "triggers",
 )  # fmt: skip
@@ -158,6 +157,14 @@ class Plan(msgspec.Struct, frozen=True):
             own, data_keys=part.keys, envs=part.envs, state_keys=part.state_keys
         )
 
+    def policy_of(self, role: str) -> str:
+        """The policy whose agents' rows alone this role is handed; "" if it is handed all rows."""
+        return role if role in self.parts else ""
+
+    def rows_of(self, role: str) -> Plan:
+        """The plan as this role knows it, if it is handed the rows of a policy; else all of it."""
+        return self.of(role) if role in self.parts else self
+
     @property
     def agent_names(self) -> tuple[str, ...]:
         """The agents of its game, in the order of a game's rows, if it plays one."""
@@ -197,6 +204,11 @@ class Plan(msgspec.Struct, frozen=True):
         """All objects that are published, by those names."""
         others = {f"{each.learner}/{o.name}": o for each in self.beside for o in each.objects}
         return {o.name: o for o in self.objects} | others
+
+    @property
+    def devices(self) -> dict[str, str]:
+        """Where each learner computes, as ``device`` has it."""
+        return {self.learner: self.device, **{each.learner: each.device for each in self.beside}}
 
     @property
     def leases_device(self) -> bool:

@@ -27,16 +27,20 @@ def table_faults(workload: Workload) -> Iterator[str]:
     """Rows of the table that cannot be, where each policy has rows of its own."""
     parts = workload.actor.parts
     for target, trigger in workload.triggers.items():
-        role, read = target.partition(".")[0], trigger.keys_read()
-        if trigger.hands_over_episodes or trigger.draw is not None:
-            what = "whole episodes" if trigger.hands_over_episodes else "rows drawn from replay"
+        role, read, where = target.partition(".")[0], trigger.keys_read(), f"triggers[{target!r}]"
+        if role not in parts:
+            continue
+        for draw in (part.draw for part in trigger.parts() if part.draw is not None):
+            read = (*read, *draw.keys)
+            if draw.data:
+                yield (
+                    f"{where}: source: rows of data sets are of all agents together, and {role} "
+                    "learns from those of its own alone: leave out source"
+                )
+            if getattr(draw.pattern, "her", 0):
+                yield f"{where}: her: games of several agents pay for no goals: leave out her"
+        if strange := [name for name in read if not name.startswith(f"{role}/")]:
             yield (
-                f"triggers[{target!r}] is of {what}, and rows of several policies are claimed in "
-                f"rounds: write DataKeyTrigger(actor.keys({role!r}), size=steps), with a learner "
-                "such as PPO"
-            )
-        elif role in parts and (strange := [n for n in read if not n.startswith(f"{role}/")]):
-            yield (
-                f"triggers[{target!r}] has {', '.join(map(repr, strange))}, which are no rows of "
-                f"the {role}'s agents: write actor.keys({role!r}), which are {role}/KEY"
+                f"{where} has {', '.join(map(repr, strange))}, which are no rows of the {role}'s "
+                f"agents: write actor.keys({role!r}), which are {role}/KEY"
             )

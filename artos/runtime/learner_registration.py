@@ -12,11 +12,12 @@ from artos.buffer.model_block import ObjectSpec
 from artos.errors import BadObject, Refused
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import UNSAID, Publisher, published
-from artos.runs.plan import CPU, POOL, Plan
+from artos.runs.plan import Plan
 from artos.runtime.other_learners import first_peer
 from artos.runtime.replicable import replica_faults
 from artos.specs.configuration import MAX_LAG
 from artos.specs.contracts import Learner, broken
+from artos.specs.devices import CPU, POOL
 from artos.specs.keys import (
     EVALUATION,
     MODEL_PARAM,
@@ -94,6 +95,7 @@ def learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
     """Everything that is wrong with the learner that ``plan`` is of; ``module`` is its network."""
     learner = workload.every_learner[plan.learner]
     who, there = type(learner).__name__, {key.name for key in plan.data_keys}
+    wanted = workload.devices[plan.learner]
     triggers = {
         target: trigger
         for target, trigger in workload.triggers.items()
@@ -131,10 +133,10 @@ def learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
     if relabels:
         found += _goal_faults(workload, plan)
     if plan.replicas > 1:
-        found += replica_faults(plan, learner, triggers, workload.device)
-    if device := [*learner.device_faults(workload.device)]:
+        found += replica_faults(plan, learner, triggers, wanted)
+    if device := [*learner.device_faults(wanted)]:
         found += device
-    elif workload.device == POOL:
+    elif wanted == POOL:
         from artos.runtime.leasable import pool_faults  # noqa: PLC0415  # others lease nothing
 
         found += pool_faults(plan.replicas)
@@ -157,7 +159,7 @@ def _goal_faults(workload: Workload, plan: Plan) -> list[str]:
 def with_learner(workload: Workload, name: str, module: Any, plan: Plan) -> Plan:
     """The plan with what this learner, which is set up for it, has in its versions."""
     learner, own = workload.every_learner[name], plan.of(name)
-    device = learner.device_for(workload.device, module)
+    device = learner.device_for(workload.devices[name], module)
     computes_on_cpu = device == CPU
     if device == POOL:
         from artos.learners.device import on_cpu  # noqa: PLC0415  # others do without torch

@@ -24,7 +24,7 @@ from artos.pool.faults import PoolRefused
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.view import read_pool
-from artos.runs.plan import CPU, POOL
+from artos.specs.devices import CPU, POOL
 
 _GPU = re.compile(r"cuda(?::(\d{1,3}))?")
 

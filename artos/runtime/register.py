@@ -44,6 +44,7 @@ from artos.runtime.servers import servers_of
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, Learner, broken, methods, own
 from artos.specs.data import DataSet
+from artos.specs.devices import read, unknown
 from artos.specs.keys import (
     EVALUATION,
     MODEL_PARAM,
@@ -210,6 +211,8 @@ def _declaration_faults(workload: Workload) -> list[str]:
         for key in published(learner)
         for fault in key.faults()
     ]
+    if _attempt(faults, "the device", lambda: read(workload.device)) is not None:
+        faults += unknown(workload.device, workload.every_learner)
     faults += policy_faults(workload)
     faults += _reading_faults(workload)
     faults += [
@@ -377,7 +380,7 @@ def _draft(
         scaling=workload.scaling,
         weight=workload.weight,
         priority=workload.priority,
-        device=workload.device,
+        device=workload.devices[first[0]],
         data=data,
         changeable=tuple(first[1].changeable),
         replicas=workload.replicas,

@@ -6,8 +6,9 @@ import math
 import re
 from collections.abc import Iterator
 
-from artos.runs.plan import CPU, POOL, Plan
+from artos.runs.plan import Plan
 from artos.specs.contracts import own
+from artos.specs.devices import CPU, POOL
 from artos.specs.members import LEARNER, NOT_LEARNERS
 from artos.specs.servers import Server, ServerSpec
 from artos.specs.workload import Workload

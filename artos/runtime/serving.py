@@ -34,7 +34,7 @@ from artos.learners.publisher import Publisher, published
 from artos.learners.replicas import ALONE
 from artos.protocol.invocations import Failed, Ready, StartKind, Waits
 from artos.runs.loader import load_object, load_workload
-from artos.runs.plan import POOL, Plan, Site
+from artos.runs.plan import Plan, Site
 from artos.runtime.answering import Gathers, ServerRole
 from artos.runtime.device_meter import meter_of
 from artos.runtime.forkable import survives_a_fork
@@ -52,6 +52,7 @@ from artos.runtime.replicable import device_of_replica
 from artos.runtime.shared_cores import SharedCores
 from artos.runtime.taping import Recording, not_at_all, recorder
 from artos.specs.contracts import Actor
+from artos.specs.devices import POOL
 from artos.specs.members import ACTORS, EVALUATOR, LEARNER, SERVER, Member
 from artos.specs.servers import ServerContext
 from artos.specs.workload import Workload

@@ -15,8 +15,9 @@ from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
 from artos.buffer.object_region import ObjectRegion
 from artos.errors import ArtosError
 from artos.protocol.invocations import Invoke
-from artos.runs.plan import CPU, Plan, Site
+from artos.runs.plan import Plan, Site
 from artos.runs.tape import FOLDER, Header, Writer, header_line, tapes
+from artos.specs.devices import CPU
 from artos.specs.keys import PARAMS
 from artos.system.append_file import AppendFile
 from artos.system.regular_file import contents

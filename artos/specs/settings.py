@@ -11,8 +11,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 
 from artos.errors import Refused
+from artos.specs import devices
 from artos.specs.actor_count import ActorsSetting, actors_of
 from artos.specs.counts import count
+from artos.specs.devices import DeviceSetting
 from artos.specs.unreadable import UNREADABLE
 
 
@@ -84,6 +86,8 @@ def convert(name: str, value: Any, kind: Any) -> Any:
         if isinstance(value, str) and value.strip().isdecimal():
             return int(value)
         return value if type(value) is int else actors_of(value)
+    if kind == DeviceSetting:
+        return devices.read(value)
     try:
         read = _read(value.strip(), kind) if isinstance(value, str) else value
         return msgspec.convert(read, kind, strict=False)

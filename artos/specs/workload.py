@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from artos.specs.actor_count import Actors, ActorsSetting, actors_of
 from artos.specs.contracts import Actor, Learner
 from artos.specs.data import Rows
+from artos.specs.devices import DeviceSetting, by_learner
 from artos.specs.elastic import Elastic
 from artos.specs.keys import CheckpointSetting, DataKey, ObjectKey, OnFull
 from artos.specs.members import LEARNER
@@ -46,6 +47,9 @@ class Workload:
     With ``evaluate_every=n``, every n-th version of the weights, the first and the last plays
     ``evaluation_episodes`` whole episodes greedily, beside the training.
 
+    ``device`` is where all learners compute, or by name where each does: ``{"policy": "cuda:0",
+    "world_model": "pool"}``, and whoever is not named on the CPU.
+
     ``actors`` is a number, a schedule by update (``{0: 4, 5: 8}``), a policy of
     ``artos.specs.actor_count``, any of these as text (``"noise_scale:2..16"``), or a
     ``ScalingPolicy`` of your own. If the number changes, leave out ``n`` in a ``DataKeyTrigger``
@@ -72,7 +76,9 @@ class Workload:
     checkpoint: Annotated[CheckpointSetting, "what is saved: the model, or all of the run"] = (
         "model"
     )
-    device: Annotated[str, "where the learner computes: auto, cpu, cuda:N or pool"] = "cpu"
+    device: Annotated[
+        DeviceSetting, "where learners compute: auto, cpu, cuda:N or pool; each: NAME=DEVICE,..."
+    ] = "cpu"
     weight: Annotated[float, "its share where runs take turns"] = 1.0
     priority: Annotated[int, "whose turn comes first, whatever the weights"] = 0
     replicas: Annotated[int, "processes that make each update together"] = 1
@@ -84,6 +90,11 @@ class Workload:
         """All learners by name, first the one whose weights actors act with."""
         first = {} if self.learner is None else {LEARNER: self.learner}
         return {**first, **self.learners}
+
+    @property
+    def devices(self) -> dict[str, str]:
+        """Where each learner is to compute."""
+        return by_learner(self.device, self.every_learner)
 
     @property
     def answering(self) -> dict[str, Server]:

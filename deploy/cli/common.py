@@ -92,7 +92,8 @@ def add_workload(parser: Parser) -> None:
         "--device",
         metavar="auto|cpu|cuda:N|pool",
         help="where the learner computes; default: cpu; auto: on a GPU if the network is large; "
-        "pool: on a device of this machine that it leases for each update (see artos pool)",
+        "pool: on a device of this machine that it leases for each update (see artos pool); of "
+        "several learners each: NAME=DEVICE,...",
     )
     parser.add_argument(
         "--weight", metavar="W", help="its share of what runs take turns on; default: 1"

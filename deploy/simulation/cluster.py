@@ -11,7 +11,7 @@ from artos.protocol.control import Assign, Placed, RunNews, RunUp
 from artos.protocol.run_state import RUNNING
 from artos.protocol.views import RunFacts
 from artos.runs.exit_status import ExitStatus
-from artos.runs.plan import CPU, POOL
+from artos.specs.devices import CPU, POOL
 from deploy.simulation.leases import Gate, Leases, Waits
 from deploy.simulation.processors import Processors
 from deploy.simulation.report import Forecast

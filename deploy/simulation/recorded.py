@@ -12,8 +12,8 @@ import msgspec
 
 from artos.errors import CheckpointFault, Refused
 from artos.runs import run_config
-from artos.runs.plan import POOL
 from artos.runs.run_config import RunConfig
+from artos.specs.devices import POOL
 from artos.specs.fields import Count, Seconds, Some, Version
 from artos.specs.members import actor_of, in_order
 from artos.specs.unreadable import UNREADABLE

@@ -37,7 +37,7 @@ class Held(msgspec.Struct):
 class QuotaBooks:
     """Books of all users and workloads that have a quota.
 
-    A run that has begun holds at least one slot, and a device if its learner computes on one.
+    A run that has begun holds at least one slot, and devices if its learners compute on some.
     ``spent`` has the seconds of processes that have ended, by user and workload. After ``see``,
     ``count`` counts again what is held of a run's quotas, and of those that share a run with them.
     """
@@ -129,7 +129,7 @@ class QuotaBooks:
     def _book(self, run: Run, slots: int) -> None:
         for held in self._of(run):
             held.slots += slots
-            held.devices += run.has_device
+            held.devices += run.devices
             held.cpu_seconds += run.held.cpu
             held.device_seconds += run.held.device
 
@@ -168,8 +168,8 @@ class QuotaBooks:
     def why_not_begun(self, run: Run) -> str:
         """Why a run may not begin yet; "" if it may."""
         for name, held in self._named(run):
-            at_once = ("slots", "devices") if run.has_device else ("slots",)
-            for words in (*held.full(*at_once, more=1), *held.full(*_IN_ALL)):
+            devices = held.full("devices", more=run.devices) if run.devices else ()
+            for words in (*held.full("slots", more=1), *devices, *held.full(*_IN_ALL)):
                 return f"a quota: {name} {words}"
         return ""
 

@@ -12,7 +12,8 @@ from artos.protocol.control import RunUp
 from artos.protocol.run_keys import RunKeys
 from artos.protocol.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, at_the_end
 from artos.protocol.views import RunFacts
-from artos.runs.plan import CPU
+from artos.specs import devices
+from artos.specs.devices import CPU
 from artos.specs.unreadable import UNREADABLE
 from head.daemon.quotas import Quotas
 from head.daemon.roster import Known
@@ -40,11 +41,25 @@ class Sought(NamedTuple):
     """Whether its process has an account of its user."""
 
 
+class _Learner(msgspec.Struct):
+    """The part of a run's plan that is read here of a learner beside the first."""
+
+    device: str = CPU
+
+
 class _Planned(msgspec.Struct):
     """The part of a run's plan that is read here."""
 
     device: str = CPU
-    """Where its learner computes."""
+    """Where its first learner computes."""
+    beside: tuple[_Learner, ...] = ()
+    replicas: int = 1
+
+    @property
+    def devices(self) -> list[str]:
+        """Those of all learners that are not the CPU."""
+        each = (self.device, *(learner.device for learner in self.beside))
+        return [device for device in each if device != CPU]
 
 
 class Run(msgspec.Struct):
@@ -91,7 +106,9 @@ class Run(msgspec.Struct):
     keys: RunKeys | None = None
     """Its own keys, if it has an account: its processes may not read the cluster's."""
     device: str = ""
-    """Where its learner computes, "" until its plan is known."""
+    """Where its learner computes, the first one that is not on the CPU; "" until that is known."""
+    device_count: int = 0
+    """How many devices its learners compute on, beside the CPU, once its plan is known."""
     accepted: bool = False
     """Whether a process of it was ever up: its workload is then not refused any more."""
     goes_on: bool = False
@@ -114,7 +131,9 @@ class Run(msgspec.Struct):
         self.up, self.accepted = up, True
         self.state = RUNNING if self.state == STARTING else self.state
         with suppress(*UNREADABLE):
-            self.device = msgspec.json.decode(up.plan, type=_Planned).device
+            planned = msgspec.json.decode(up.plan, type=_Planned)
+            self.device = next(iter(planned.devices), CPU)
+            self.device_count = len(planned.devices) * planned.replicas
 
     def bytes_on_a_node(self, actors: int) -> int:
         """Shared memory that it takes on a node with so many of its actors."""
@@ -172,8 +191,9 @@ class Run(msgspec.Struct):
 
     @property
     def asks_for(self) -> str:
-        """The device that its submission names, as ``cuda:0`` or ``pool``."""
-        return str(self._settings.get("device", CPU))
+        """The device that its submission names, as ``cuda:0`` or ``pool``, for the first learner
+        that is not to compute on the CPU."""
+        return devices.sought(self._settings.get("device", CPU))
 
     @property
     def sought(self) -> Sought | None:
@@ -190,6 +210,13 @@ class Run(msgspec.Struct):
     def has_device(self) -> bool:
         """Whether its learner computes on another device than the CPU: by its plan, if known."""
         return self.device != CPU if self.device else self.asks_device
+
+    @property
+    def devices(self) -> int:
+        """How many devices its learners compute on: by its plan, or as its submission says."""
+        if self.device_count or not self.has_device:
+            return self.device_count
+        return max(1, len(devices.beside_cpu(self._settings.get("device", CPU))))
 
     @property
     def held(self) -> Seconds:

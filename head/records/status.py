@@ -51,9 +51,12 @@ class Summary(msgspec.Struct, frozen=True):
     evaluations_failed: str = ""
     """Why there are no more evaluations."""
     device: str = "cpu"
-    """Where the learner computed."""
+    """Where the first learner computed."""
+    devices: dict[str, dict[str, Any]] = {}
+    """By learner the ``device``, the seconds for which it was ``held``, ``used`` and ``waited``
+    for, and ``leases_lost``."""
     leases_lost: int = 0
-    """Updates during which the device was taken from the learner, as others waited for it."""
+    """Updates during which its device was taken from a learner, as others waited for it."""
 
     def plain(self) -> dict[str, Any]:
         """The fields of ``summary.json``: all on one level but ``usage``, which is the bill.

@@ -27,7 +27,8 @@ from artos.protocol.views import RunFacts, Status
 from artos.runs import packages
 from artos.runs.exit_status import REFUSALS, ExitStatus
 from artos.runs.orders import RunOrder, read_order
-from artos.runs.plan import CPU, Plan
+from artos.runs.plan import Plan
+from artos.specs.devices import CPU, sought
 from artos.system.child import end_with_parent, ignore_sigterm
 from artos.system.child_modules import ChildModule
 from artos.system.logging_setup import logging_to, to_stderr
@@ -134,8 +135,8 @@ class RunProcess:
 
     def _tell_device(self, plan: Plan) -> Sequence[str]:
         """The head may know a machine with the device that the code names; no fault of this one."""
-        if plan.device != CPU:
-            self._head.send(HEAD, control.RunNews(self._order.run, STARTING, device=plan.device))
+        if (device := sought(plan.devices)) != CPU:
+            self._head.send(HEAD, control.RunNews(self._order.run, STARTING, device=device))
         return ()
 
     def _session(self, prepared: PreparedRun, requests: StopRequests) -> Session:

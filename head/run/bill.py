@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -11,21 +13,42 @@ from artos.specs.members import ACTORS, LEARNER
 from head.run.times import Times
 
 
+class DeviceSeconds(NamedTuple):
+    """The seconds for which a learner had its device, used it, and waited for it."""
+
+    held: float
+    used: float
+    waited: float
+
+
+def device_seconds(times: Times, learner: str, *, leases: bool, idle: float = 0.0) -> DeviceSeconds:
+    """What a learner had of its device.
+
+    One that does not lease it has it from its first invocation to its last answer. It used what it
+    worked, but for the seconds that the device was ``idle`` meanwhile.
+    """
+    spent = times.of(learner)
+    waited, held = spent.seconds.get("wait_for_device", 0.0), spent.work if leases else spent.wall
+    return DeviceSeconds(held, max(0.0, spent.work - idle), waited)
+
+
 def bill_of(
-    actors: Usage, times: Times, *, leases_device: bool, idle: float = 0.0,
-    learners: Sequence[str] = (LEARNER,),
+    actors: Usage, times: Times, leases: Collection[str] = (),
+    idle: Mapping[str, float] = MappingProxyType({}), learners: Collection[str] = (LEARNER,),
 ) -> Usage:  # fmt: skip
     """The usage of a run: ``actors`` from their nodes, the share of learners from their own times.
 
-    A learner that does not lease its device has it from its first invocation to its last answer.
-    It used what it worked, but for the seconds that the device was ``idle`` meanwhile.
+    Those that lease their devices are in ``leases``; ``idle`` are seconds by learner.
     """
-    each, room = [*map(times.of, learners)], times.of(ACTORS).seconds.get("wait_for_room", 0.0)
-    waited = sum(learner.seconds.get("wait_for_device", 0.0) for learner in each)
-    work = sum(learner.work for learner in each)
+    room = times.of(ACTORS).seconds.get("wait_for_room", 0.0)
+    each = [
+        device_seconds(times, name, leases=name in leases, idle=idle.get(name, 0.0))
+        for name in learners
+    ]
+    held, used, waited = map(sum, zip(*each, strict=True))
     return msgspec.structs.replace(
         actors,
-        device_seconds_held=work if leases_device else sum(learner.wall for learner in each),
-        device_seconds_used=max(0.0, work - idle),
+        device_seconds_held=held,
+        device_seconds_used=used,
         waits=added([actors.waits, {"room": room, "device": waited}]),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,17 +23,18 @@ def lags_of_claims(
     blocks: Mapping[int, ActorBlock],
     claims: Iterable[Claim],
     version: int,
+    envs: int,
     key: str = VERSION_KEY,
 ) -> list[ActorLag]:
     """How many versions older than ``version`` the rows of each claim are, none below 0.
 
-    Rows are counted as environment steps; ``key`` is the data key that holds their versions.
+    Rows are counted as environment steps, ``envs`` each if they are not of a single one; ``key`` is
+    the data key that holds their versions.
     """
     lags: list[ActorLag] = []
     for claim in claims:
-        block = blocks[claim.actor]
-        versions = np.concatenate(block.views(key, claim.start, claim.stop))
-        times = block.spec.envs if claim.env == ALL else 1
+        versions = np.concatenate(blocks[claim.actor].views(key, claim.start, claim.stop))
+        times = envs if claim.env == ALL else 1
         lags.append(measure(claim.actor, (version - versions).clip(min=0), times))
     return lags
 
@@ -87,6 +89,18 @@ class Beside:
         return {"lag_mean": found["mean"], "lag_max": found["max"]} if lags else {}
 
 
+@dataclass
+class DeviceUse:
+    """What became of the device of a learner."""
+
+    name: str = ""
+    """Its name in the pool, if it is leased."""
+    lost: int = 0
+    """Updates during which it was taken from the learner."""
+    idle: float = 0.0
+    """Seconds of updates in which that GPU computed nothing, by its driver."""
+
+
 class Monitor:
     """Counts and sums of a run. Fed by the coordinator, read by the view and the records.
 
@@ -108,10 +122,8 @@ class Monitor:
         """Draws that found no row."""
         self.firings_skipped: dict[str, int] = {}
         """By target, firings that came faster than the learner works."""
-        self.leases_lost, self.device = 0, ""
-        """Updates during which the learner's device was taken from it, and the name of that one."""
-        self.device_idle = 0.0
-        """Seconds of updates in which that GPU computed nothing, by its driver."""
+        self.devices: defaultdict[str, DeviceUse] = defaultdict(DeviceUse)
+        """By learner."""
         self.lag = LagMeter()
         """The lag of the rows learned from, whether handed over or drawn."""
         self.lag_of: dict[int, LagMeter] = {}

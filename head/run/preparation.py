@@ -188,6 +188,7 @@ def _resolved(request: Request, registration: Registration) -> dict[str, Any]:
     return {
         "settings": registration.resolved,
         "device": registration.plan.device,
+        "devices": registration.plan.devices,
         "versions": registration.versions,
         "host": provenance.host(),
         "origin": request.origin or provenance.origin(request.folder),

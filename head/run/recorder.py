@@ -18,6 +18,7 @@ from artos.runs import checkpoint
 from artos.runs.checkpoint import Manifest
 from artos.runs.plan import Plan
 from artos.runs.run_memory import RunMemory
+from artos.specs.devices import POOL
 from artos.system.process_age import age
 from artos.system.snapshot import Snapshot
 from head.records.curve import draw
@@ -29,7 +30,7 @@ from head.records.status import Summary
 from head.records.telling import Telling
 from head.records.tracker import Tracker
 from head.run import saved_learners
-from head.run.bill import bill_of
+from head.run.bill import bill_of, device_seconds
 from head.run.concerns.evaluation import Evaluation
 from head.run.concerns.scaling import Scaling
 from head.run.coordination.versions import Newest
@@ -256,14 +257,28 @@ class Recorder:
                 yield f"{name}.lag_mean", lag.mean
                 yield f"{name}.lag_max", lag.largest
 
+    @property
+    def _leases(self) -> list[str]:
+        return [name for name, device in self._plan.devices.items() if device == POOL]
+
+    def _devices(self) -> dict[str, dict[str, Any]]:
+        """What each learner had of its device."""
+        monitor, found = self._coordinator.monitor, {}
+        for name, wanted in self._plan.devices.items():
+            device = monitor.devices[name]
+            seconds = device_seconds(
+                monitor.times, name, leases=name in self._leases, idle=device.idle
+            )
+            rounded = {each: round(value, 6) for each, value in seconds._asdict().items()}
+            lost = {"leases_lost": device.lost}
+            found[name] = {"device": device.name or wanted, **rounded, **lost}
+        return found
+
     def _bill(self) -> Usage:
         if (now := self._clock.now()) >= self._next_bill:
             self._next_bill, monitor = now + _BILL_SECONDS, self._coordinator.monitor
-            leases = self._plan.leases_device
-            here = bill_of(
-                self._usage(), monitor.times, leases_device=leases, idle=monitor.device_idle,
-                learners=self._plan.learners,
-            )  # fmt: skip
+            idle = {name: device.idle for name, device in monitor.devices.items()}
+            here = bill_of(self._usage(), monitor.times, self._leases, idle, self._plan.learners)
             self._billed = Usage.total([self._earlier, here])
         return self._billed
 
@@ -366,7 +381,8 @@ class Recorder:
             draw(self._folder)
         monitor, evaluations = self._coordinator.monitor, self._coordinator.concern(Evaluation)
         first = monitor.first_step
-        drawn, made = monitor.rows_drawn, self._coordinator.progress.made
+        rows = self._plan.rows_of(self._plan.learner).envs / self._plan.envs
+        drawn, made = monitor.rows_drawn, self._coordinator.progress.made * rows
         summary = Summary(
             status,
             self._bill(),
@@ -387,8 +403,9 @@ class Recorder:
             best=evaluations.best,
             evaluations_skipped=evaluations.skipped,
             evaluations_failed=evaluations.failure,
-            device=monitor.device or self._plan.device,
-            leases_lost=monitor.leases_lost,
+            device=monitor.devices[self._plan.learner].name or self._plan.device,
+            devices=self._devices(),
+            leases_lost=sum(device.lost for device in monitor.devices.values()),
         )
         if lacks := self._gaps.why(_CHECKPOINT):
             why = why or f"the newest weights could not be saved: {lacks}"

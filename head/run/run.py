@@ -12,6 +12,7 @@ from head.run.coordination.outline import Outline
 from head.run.coordination.ports import Ports
 from head.run.monitor import Monitor
 from triggers.pacing import non_publishing_targets
+from triggers.targets import parsed
 
 Kind = TypeVar("Kind", bound="Concern[Run]")
 
@@ -58,6 +59,7 @@ def outline(plan: Plan) -> Outline:
     return Outline(
         steps=plan.steps,
         envs=plan.envs,
+        parts={c.name: plan.rows_of(parsed(c.name).role).envs for c in plan.consumers},
         total_steps=plan.total_steps,
         total_updates=plan.total_updates,
         claims=bool(plan.consumers),

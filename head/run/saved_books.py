@@ -47,7 +47,7 @@ NOT_KEPT: Mapping[type, Mapping[str, str]] = {
     Configured: {"_table": _SETTING, "_keep": _ELSEWHERE, "_kept": _ELSEWHERE},
     Claims: {"_uncounted": _SETTING, "_envs": _SETTING},
     Engine: {"_now": _TIME},
-    Monitor: {"first_step": _TIME, "device": _TIME, "_finished": _ELSEWHERE},
+    Monitor: {"first_step": _TIME, "_finished": _ELSEWHERE},
     TimeTrigger: {"_last": _TIME},
     Evaluation: {
         "member": _SETTING, "_failures": _TIME, "best": _ELSEWHERE, "unsaved": _ELSEWHERE,

@@ -12,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trigger_helpers import KEYS, arrived, feed, fire, joined, new_plan
 
+from artos.buffer.model_block import ObjectSpec
+from artos.buffer.part_of_block import Part, stored_name
 from artos.buffer.samplers.patterns import Prioritised, Sequences, Uniform
-from artos.specs.keys import DataKey
+from artos.runs.plan import Beside, Plan
+from artos.specs.keys import ArraySpec, DataKey
 from triggers import (
     Firing,
     ReplayTrigger,
@@ -414,3 +417,65 @@ def test_it_explains_itself() -> None:
         "within 80 draws, once 64 are there"
     )
     assert rounds.words() == "the end of its last round, up to 2 rounds ahead"
+
+
+# -- the rows of a policy --------------------------------------------------------------------------
+
+ROW = tuple(DataKey(name, (4,) * (name == "observations")) for name in READ)
+PARTS = {
+    "learner": Part("learner", ROW, envs=1),
+    "other": Part("other", ROW, envs=3, versions="policy_version.other"),
+}
+"""Of the four agents of an actor the first policy plays one, and the other three."""
+
+
+def of_policies(**changes: Any) -> tuple[Plan, Table]:
+    """A plan and its table: each of two learners draws the rows of its policy, in its own ratio."""
+    given = {"sample": Uniform(16), "ratio": 2.0, "after": 2 * ROUND} | changes
+    keys = {name: tuple(stored_name(name, key) for key in KEYS) for name in PARTS}
+    wired: Table = {
+        "learner.update": ReplayTrigger(keys["learner"], Uniform(16), ratio=1.0, after=16),
+        "other.update": ReplayTrigger(keys["other"], **given),
+        "actors.sample": RoundTrigger(),
+    }
+    stored = [key for part in PARTS.values() for key in part.stored]
+    weights = ObjectSpec.sized("model_param", [ArraySpec("params", (3,))], 5)
+    plan = new_plan(
+        wired, capacity=640, on_full="overwrite", parts=PARTS, envs=4,
+        data_keys=(*stored, DataKey("policy_version.other", (), "int64", per_env=False)),
+        beside=(Beside("other", 2, (weights,)),),
+        methods={"actors": ("sample",), "learner": ("update",), "other": ("update",)},
+    )  # fmt: skip
+    return plan, wired
+
+
+def test_a_policy_draws_its_own_rows_by_the_names_that_its_learner_has() -> None:
+    plan, wired = of_policies()
+    assert faults(plan, wired) == []
+    drawn = {each.target: each.keys for each in plan.draws}
+    assert drawn == {"learner.update": KEYS, "other.update": KEYS}
+
+
+def test_each_policy_counts_the_transitions_of_its_own_agents() -> None:
+    """A row has one of the first policy and three of the other; actors keep to both limits."""
+    _, wired = of_policies()
+    first, other, rounds = wired.values()
+    assert isinstance(rounds, RoundTrigger)
+    asked = len(each_round(feed(rounds, joined(4))))
+    (own, others) = (each.limit for each in (first, other))  # type: ignore[union-attr]
+    assert (own.granted, others.granted) == (16 * asked, 3 * 16 * asked)
+    for number, trigger in enumerate((first, other)):
+        keys = [stored_name(["learner", "other"][number], key) for key in KEYS]
+        feed(trigger, [Published(["model_param", "other/model_param"][number], 0)])
+        fired = feed(trigger, [arrived(0, 16, keys=keys)])
+        assert len(fired) == [2, 0][number], "16 are enough for one, 48 are not for the other"
+    assert len(feed(other, [arrived(1, 16, keys=[f"other/{key}" for key in KEYS])])) == 2
+
+
+def test_what_a_policy_never_gathers_is_told_in_its_own_numbers() -> None:
+    """Blocks hold 640 rows of each actor, three transitions in a row."""
+    held, ends = faults(*of_policies(after=640 * 3 * 4 + 1))
+    assert held.startswith("triggers['other.update']: after=7681, but the blocks hold 7680")
+    assert "the run ends after total_steps=10000, before the first update" in ends
+    assert len(faults(*of_policies(after=7_501))) == 1, "of 10,000 steps 7,500 are of its agents"
+    assert faults(*of_policies(after=7_500)) == []

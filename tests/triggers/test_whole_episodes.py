@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from trigger_helpers import KEYS, feed, fire, new_plan
 
 from artos.buffer.episode_ends import EpisodeEnds, Span
+from artos.buffer.part_of_block import Part, stored_name
 from artos.buffer.samplers.patterns import Episodes
 from artos.protocol.invocations import Claim
+from artos.runs.plan import Beside
 from artos.specs.keys import DataKey
 from head.run.coordination.books import Claims
 from triggers import DataKeyTrigger, ObjectKeyTrigger, RoundTrigger, TimeTrigger, Trigger
 from triggers.events import Arrived, Ended, Event, Joined, Learned, Published, Rewound
-from triggers.table import decode_trigger
+from triggers.table import Table, decode_trigger
 from triggers.verify import verifier
 from triggers.wiring import completed
 
@@ -134,7 +136,9 @@ def test_every_whole_episode_is_handed_over_once_in_order(
     data: st.DataObject,
 ) -> None:  # fmt: skip
     """Whatever the rounds, restarts and resets; and no row is freed before its episode is used."""
-    trigger, books = trigger_of(n), {a: Claims(envs=len(a_[3])) for a, a_ in enumerate(actors)}
+    trigger, books = trigger_of(n), dict[int, Claims]()
+    for actor, (*_, spans) in enumerate(actors):
+        books[actor] = Claims(envs={"update": len(spans)})
     seen = defaultdict[tuple[int, int], list[Span]](list)
     handed, given_up = defaultdict[tuple[int, int], list[tuple[int, int]]](list), set[Claim]()
     under_way: list[tuple[Claim, ...]] = []
@@ -261,3 +265,22 @@ def test_they_do_not_wait_for_something_else() -> None:
 def test_a_round_without_a_whole_episode_would_be_the_last() -> None:
     (fault,) = faults(DataKeyTrigger(KEYS, sample=Episodes(8)), ObjectKeyTrigger("model_param"))
     assert 'a round may end with none: a cycle that waits for itself; write "actors' in fault
+
+
+def test_a_policy_is_handed_the_episodes_of_its_own_agents() -> None:
+    parts = {name: Part(name, (*ROWS, *MARKS), envs=1) for name in ("learner", "other")}
+    own = {name: tuple(stored_name(name, key) for key in KEYS) for name in parts}
+    table: Table = {
+        **{f"{name}.update": DataKeyTrigger(own[name], sample=Episodes(2)) for name in parts},
+        "actors.sample": RoundTrigger(),
+    }
+    new_plan(table, parts=parts, capacity=64, beside=(Beside("other", 2),))
+    mine, others = table["learner.update"], table["other.update"]
+    events = [
+        Ended(0, 0, at, at + 2, at, policy=policy)
+        for at, policy in ((0, "learner"), (2, "other"), (4, "other"), (6, ""), (8, "learner"))
+    ]
+    (handed,) = feed(mine, events)
+    assert [claim.start for claim in handed.claims] == [0, 8]
+    (handed,) = feed(others, events)
+    assert [claim.start for claim in handed.claims] == [2, 4]

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.patterns import Prioritised
+from artos.errors import Refused
 from artos.learners.settings import Actors, Replay, ReplaySettings, builder, table
 from artos.losses.rounds import following_values, n_step_returns
 from artos.policies.acting import ActInfo
@@ -26,6 +27,10 @@ from triggers.algorithms.dqn import DQN, DQNSettings
 from triggers.algorithms.replaying import pattern, replay_workload
 
 BEST, CHOSEN, PRIORITIES = "best", "chosen", "priorities"
+_SHARED = (
+    "agents=separate: actors of Ape-X rate rows by a policy that plays all agents: leave agents "
+    "out, or run rainbow, whose learners rate them"
+)
 
 
 class ApeXStart(DQNSettings, frozen=True):
@@ -103,6 +108,8 @@ def workload(settings: ApeXSettings) -> Workload:
     several. Actors and learner work at the same time, as with ``dqn``.
     """
     s = settings
+    if s.agents == "separate":
+        raise Refused([_SHARED])
     exploration = Epsilon(end=s.epsilon, share=s.explore, spread=s.spread)
     policy = partial(
         RatingQNetwork,
@@ -116,7 +123,7 @@ def workload(settings: ApeXSettings) -> Workload:
         n_step=s.n_step, gamma=s.gamma,
     )  # fmt: skip
     require_actions(actor.spec, "Ape-X", "discrete")
-    require_numbers(actor, s.normalize)
+    require_numbers(actor.spec, s.normalize)
     drawn = pattern(s)
     if isinstance(drawn, Prioritised):
         drawn = replace(drawn, initial=PRIORITIES)

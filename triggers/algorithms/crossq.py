@@ -9,20 +9,18 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor
 
-from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.envs.spec import EnvSpec
 from artos.learners.off_policy import Obs
 from artos.learners.optimisers import Adam
 from artos.learners.settings import ReplaySettings, builder, learner
 from artos.learners.summed import mean_of_all
-from artos.policies.choosing import require_actions
 from artos.policies.critics import RenormCritics
 from artos.policies.encoders import normalizers
 from artos.policies.squashed import SquashedGaussian
 from artos.runs.plan import Plan
 from artos.specs.workload import Workload
-from triggers.algorithms.defaults import require_numbers
-from triggers.algorithms.replaying import critics_workload
+from triggers.algorithms.replaying import critics_workload, replay_actor
 from triggers.algorithms.sac import SoftLearner, SoftSettings
 
 _BETAS = (0.5, 0.999)
@@ -121,8 +119,9 @@ def workload(settings: CrossQSettings) -> Workload:
     ``ratio`` times on average, by default one update per environment step.
     """
     s = settings
-    policy = partial(SquashedGaussian, hidden=s.hidden, random=s.after, normalize=s.normalize)
-    actor = RolloutActor(s.env, policy, s.envs)
-    require_actions(actor.spec, "CrossQ", "box")
-    require_numbers(actor, s.normalize)
+
+    def policy(_: EnvSpec, first: int) -> Any:
+        return partial(SquashedGaussian, hidden=s.hidden, random=first, normalize=s.normalize)
+
+    actor = replay_actor(s, "CrossQ", ("box",), policy)
     return critics_workload("crossq", actor, CrossQ(settings), settings)

@@ -8,8 +8,9 @@ from typing import Any
 from artos.actors.agents import AgentsActor, agents_of
 from artos.actors.asking import AskingActor
 from artos.actors.rollout import RolloutActor
+from artos.envs.spec import EnvSpec
 from artos.errors import Refused
-from artos.learners.settings import ActorCriticSettings
+from artos.learners.settings import ActorCriticSettings, ReplaySettings
 from artos.policies.build import Policy
 from artos.policies.inference import Inference
 from artos.policies.inputs import can_be_scaled, picture
@@ -50,7 +51,7 @@ def actor_critic(
         "clip_rewards": settings.clip_rewards, "terminal_lives": settings.terminal_lives
     }  # fmt: skip
     if settings.agents == "separate":
-        return _of_each_agent(settings, policy)
+        return of_each_agent(settings, policy)
     if settings.inference == "central":
         server = Inference(
             settings.answer_batch, settings.answer_wait, device=settings.answer_device
@@ -62,20 +63,24 @@ def actor_critic(
         if idle := [name for name in _OF_CENTRAL if getattr(settings, name) != _OF_CENTRAL[name]]:
             raise Refused([_NOT_CENTRAL.format(name) for name in idle])
         actor = RolloutActor(settings.env, policy, settings.envs, **given)
-    require_numbers(actor, settings.normalize)
+    require_numbers(actor.spec, settings.normalize)
     if apart and settings.recurrent and any(picture(part) for part in actor.spec.features):
         raise Refused([_SHARED.format(actor.spec.name)])
     return actor
 
 
-def _of_each_agent(settings: ActorCriticSettings, policy: Any) -> AgentsActor:
-    """An actor of a game in which each agent is played by a policy that is called like it."""
-    clip, found = settings.clip_rewards, list[str]()
-    if settings.inference == "central":
+def of_each_agent(settings: ActorCriticSettings | ReplaySettings, policy: Any) -> AgentsActor:
+    """An actor of a game in which each agent is played by a policy that is called like it.
+
+    Raises:
+        Refused: a setting that such an actor cannot have, or no game.
+    """
+    clip, found = getattr(settings, "clip_rewards", None), list[str]()
+    if getattr(settings, "inference", "actor") == "central":
         found.append("one server has one policy, and agents=separate several: leave one of it out")
     if getattr(settings, "pipeline", "none") != "none":
         found.append("agents=separate hands over whole rounds: leave pipeline out, or agents")
-    if settings.terminal_lives:
+    if getattr(settings, "terminal_lives", False):
         found.append("agents of games have no lives: leave terminal_lives out")
     if found:
         raise Refused(found)
@@ -83,21 +88,19 @@ def _of_each_agent(settings: ActorCriticSettings, policy: Any) -> AgentsActor:
     actor = AgentsActor(
         settings.env, {name: name for name in names}, policy, settings.envs, clip_rewards=clip
     )
-    if settings.normalize:
-        for spec in actor.spec.seats.values():
-            if not can_be_scaled(spec):
-                raise Refused([_PICTURES.format(spec.name)])
+    for spec in actor.spec.seats.values():
+        require_numbers(spec, settings.normalize)
     return actor
 
 
-def require_numbers(actor: RolloutActor, normalize: bool) -> None:
+def require_numbers(spec: EnvSpec, normalize: bool) -> None:
     """Check that there is something to scale.
 
     Raises:
         Refused: an observation has no numbers but pictures.
     """
-    if normalize and not can_be_scaled(actor.spec):
-        raise Refused([_PICTURES.format(actor.spec.name)])
+    if normalize and not can_be_scaled(spec):
+        raise Refused([_PICTURES.format(spec.name)])
 
 
 def lag_of(actors: ActorsSetting, n: int, wanted: int | None) -> int:

@@ -10,15 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from artos.actors.rollout import RolloutActor
 from artos.learners.off_policy import Obs
 from artos.learners.q_learning import QLearner, QSettings
 from artos.learners.settings import Hidden, ReplaySettings, builder, learner, table
-from artos.policies.choosing import require_actions
 from artos.policies.values import Epsilon, QNetwork
 from artos.specs.workload import Workload
-from triggers.algorithms.defaults import require_numbers
-from triggers.algorithms.replaying import replay_workload
+from triggers.algorithms.replaying import replay_actor, replay_workload
 
 
 class DQNSettings(QSettings, kw_only=True, frozen=True):
@@ -73,9 +70,5 @@ def workload(settings: DQNSettings) -> Workload:
     policy = partial(
         QNetwork, hidden=s.hidden, dueling=s.dueling, epsilon=exploration, normalize=s.normalize
     )
-    actor = RolloutActor(
-        s.env, policy, s.envs, clip_rewards=s.clip_rewards, terminal_lives=s.terminal_lives
-    )
-    require_actions(actor.spec, "DQN", "discrete")
-    require_numbers(actor, s.normalize)
+    actor = replay_actor(s, "DQN", ("discrete",), lambda *_: policy)
     return replay_workload("dqn", actor, DQN(settings), settings, s.ratio)

@@ -34,7 +34,8 @@ from artos.policies.build import Policy
 from artos.policies.encoders import normalizers
 from artos.policies.perturbed import Perturbed
 from artos.protocol.invocations import Invoke
-from artos.runs.plan import CPU, Plan
+from artos.runs.plan import Plan
+from artos.specs.devices import CPU
 from artos.specs.keys import VALID_KEY
 from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
@@ -178,7 +179,7 @@ def workload(settings: ESSettings) -> Workload:
     """
     policy = Policy(hidden=settings.hidden, normalize=settings.normalize)
     actor = ESActor(settings.env, policy, settings.envs, clip_rewards=False, sigma=settings.sigma)
-    require_numbers(actor, settings.normalize)
+    require_numbers(actor.spec, settings.normalize)
     found = fitted(settings, actor.spec)
     wanted = {*_RESULTS, VALID_KEY}
     keys = [key for key in actor.spec.data_keys() if settings.normalize or key.name in wanted]

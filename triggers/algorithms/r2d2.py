@@ -9,20 +9,17 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor
 
-from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.buffer.samplers.patterns import Sequences
 from artos.learners.off_policy import Obs
 from artos.learners.q_learning import QLearner
 from artos.learners.settings import Actors, Hidden, Replay, ReplaySettings, builder, learner, table
 from artos.losses.windows import rescaled, unscaled, window_returns
-from artos.policies.choosing import require_actions
 from artos.policies.recurrent_values import RecurrentQNetwork
 from artos.policies.values import Epsilon
 from artos.specs.workload import Workload
-from triggers.algorithms.defaults import require_numbers
 from triggers.algorithms.dqn import DQNSettings
-from triggers.algorithms.replaying import replay_workload
+from triggers.algorithms.replaying import replay_actor, replay_workload
 
 
 class R2D2Start(DQNSettings, frozen=True):
@@ -108,11 +105,7 @@ def workload(settings: R2D2Settings) -> Workload:
         RecurrentQNetwork, hidden=s.hidden, width=s.memory, dueling=s.dueling, epsilon=exploration,
         normalize=s.normalize,
     )  # fmt: skip
-    actor = RolloutActor(
-        s.env, policy, s.envs, clip_rewards=s.clip_rewards, terminal_lives=s.terminal_lives
-    )
-    require_actions(actor.spec, "R2D2", "discrete")
-    require_numbers(actor, s.normalize)
+    actor = replay_actor(s, "R2D2", ("discrete",), lambda *_: policy)
     alpha = s.alpha if s.replay == "prioritised" else 0.0
     drawn = Sequences(s.batch, s.length, s.burn_in, alpha, s.beta)
     return replay_workload("r2d2", actor, R2D2(s), s, s.ratio, drawn)

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from torch import Tensor
 from torch.nn import functional
 
-from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.patterns import Prioritised
 from artos.buffer.samplers.transitions import DISCOUNTS, RETURNS
+from artos.envs.spec import EnvSpec
 from artos.learners.off_policy import Obs
 from artos.learners.q_learning import QLearner, QSettings
 from artos.learners.settings import (
@@ -30,10 +30,8 @@ from artos.learners.settings import (
 )
 from artos.losses.categorical import projected
 from artos.policies.categorical import CategoricalQNetwork
-from artos.policies.choosing import require_actions
 from artos.specs.workload import Workload
-from triggers.algorithms.defaults import require_numbers
-from triggers.algorithms.replaying import pattern, replay_workload
+from triggers.algorithms.replaying import pattern, replay_actor, replay_workload
 
 
 class RainbowSettings(QSettings, kw_only=True, frozen=True):
@@ -96,16 +94,16 @@ def workload(settings: RainbowSettings) -> Workload:
     discounted by ``gamma``. Actors and learner work at the same time, as with ``dqn``.
     """
     s = settings
-    actor = RolloutActor(
-        s.env, None, s.envs, clip_rewards=s.clip_rewards, terminal_lives=s.terminal_lives
-    )
-    require_actions(actor.spec, "Rainbow", "discrete")
-    require_numbers(actor, s.normalize)
+
+    def policy(spec: EnvSpec, _: int) -> Any:
+        own = fitted(settings, spec)
+        return partial(
+            CategoricalQNetwork, hidden=s.hidden, atoms=s.atoms, v_min=own.v_min, v_max=own.v_max,
+            noise=s.noise, normalize=s.normalize,
+        )  # fmt: skip
+
+    actor = replay_actor(s, "Rainbow", ("discrete",), policy)
     s = fitted(s, actor.spec)
-    actor.policy = partial(
-        CategoricalQNetwork, hidden=s.hidden, atoms=s.atoms, v_min=s.v_min, v_max=s.v_max,
-        noise=s.noise, normalize=s.normalize,
-    )  # fmt: skip
     drawn = pattern(s)
     if isinstance(drawn, Prioritised):
         drawn = replace(drawn, beta=(s.beta, 1.0))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
+from artos.actors.agents import AgentsActor
 from artos.actors.rollout import RolloutActor
+from artos.buffer.part_of_block import stored_name
 from artos.buffer.samplers.patterns import Pattern, Prioritised, Sequences, Uniform
+from artos.envs.spec import ActionKind, EnvSpec
 from artos.errors import Refused
 from artos.learners.settings import CriticsSettings, ReplaySettings
 from artos.policies.choosing import require_actions
@@ -17,10 +22,13 @@ from artos.specs.contracts import Learner
 from artos.specs.keys import is_observation
 from artos.specs.workload import Workload
 from triggers import ReplayTrigger, RoundTrigger
-from triggers.algorithms.defaults import require_numbers
+from triggers.algorithms.defaults import of_each_agent, require_numbers
+from triggers.algorithms.separate import separated
 from triggers.table import Table
 
 _ROW = ("actions", "rewards", "terminations", "truncations")
+_OF_GAMES = ("clip_rewards", "terminal_lives")
+"""Settings of the environment that some algorithms have."""
 
 
 def pattern(settings: ReplaySettings) -> Pattern:
@@ -31,19 +39,63 @@ def pattern(settings: ReplaySettings) -> Pattern:
     return Uniform(batch, n_step=n_step, gamma=gamma, her=settings.her)
 
 
-def replay_rows(actor: RolloutActor, sample: Pattern, ratio: float, after: int) -> Table:
+def replay_actor(
+    settings: ReplaySettings,
+    name: str,
+    kinds: Sequence[ActionKind],
+    policy: Callable[[EnvSpec, int], Any],
+) -> RolloutActor | AgentsActor:
+    """The actor of an algorithm of this name that chooses such actions.
+
+    ``policy`` is one for an environment of these facts, whose first update follows after so many
+    steps of the run. Where ``agents`` are separate each has its own.
+
+    Raises:
+        Refused: actions are of another kind, or there is nothing to scale; separate agents, and an
+            environment that is no game.
+    """
+    s = settings
+    if s.agents == "separate":
+        games = of_each_agent(s, None)
+        seats = games.spec.seats
+        games.policy = {each: policy(spec, s.after * len(seats)) for each, spec in seats.items()}
+        for spec in seats.values():
+            require_actions(spec, name, *kinds)
+        return games
+    given = {each: getattr(s, each) for each in _OF_GAMES if hasattr(s, each)}
+    actor = RolloutActor(s.env, None, s.envs, **given)
+    require_actions(actor.spec, name, *kinds)
+    require_numbers(actor.spec, s.normalize)
+    actor.policy = policy(actor.spec, s.after)
+    return actor
+
+
+def replay_rows(
+    actor: RolloutActor | AgentsActor, sample: Pattern, ratio: float, after: int
+) -> Table:
     """Learner and actors at work at the same time; each transition is drawn ``ratio`` times."""
-    observed = [key.name for key in actor.spec.data_keys() if is_observation(key.name)]
-    keys = (*observed, *_ROW, *(key.name for key in actor.declared.state))
     return {
-        "learner.update": ReplayTrigger(keys, sample, ratio=ratio, after=after),
+        "learner.update": ReplayTrigger(_drawn(actor), sample, ratio=ratio, after=after),
         "actors.sample": RoundTrigger(),
     }
 
 
+def _drawn(actor: RolloutActor | AgentsActor) -> tuple[str, ...]:
+    """The data keys that are drawn, of all policies where there are several."""
+    if isinstance(actor, AgentsActor):
+        return tuple(
+            stored_name(name, key.name)
+            for name, part in actor.parts.items()
+            for key in part.keys
+            if is_observation(key.name) or key.name in (*_ROW, *part.state_keys)
+        )
+    observed = [key.name for key in actor.spec.data_keys() if is_observation(key.name)]
+    return (*observed, *_ROW, *(key.name for key in actor.declared.state))
+
+
 def replay_workload(
     name: str,
-    actor: RolloutActor,
+    actor: RolloutActor | AgentsActor,
     learner: Learner,
     settings: ReplaySettings,
     ratio: float,
@@ -51,7 +103,8 @@ def replay_workload(
 ) -> Workload:
     """A workload whose blocks hold ``replay_size`` transitions in all, the newest ones.
 
-    Each transition is drawn ``ratio`` times on average, by ``sample`` or else as ``replay`` says.
+    Each transition is drawn ``ratio`` times on average, by ``sample`` or else as ``replay`` says;
+    where ``agents`` are separate, each by a learner of its agent.
 
     Raises:
         Refused: goals are to be relabelled, and what is drawn is not.
@@ -60,7 +113,7 @@ def replay_workload(
     if settings.her and not isinstance(drawn, Uniform):
         instead = "set her=0" if isinstance(drawn, Sequences) else "set replay=uniform, or her=0"
         raise Refused([f"her relabels single transitions that are drawn uniformly: {instead}"])
-    return Workload(
+    return separated(Workload(
         name=name,
         actor=actor,
         learner=learner,
@@ -71,11 +124,11 @@ def replay_workload(
         capacity=rows_each(settings.replay_size, settings.actors, actor.envs),
         on_full="overwrite",
         settings={"ratio": ratio},
-    )
+    ))  # fmt: skip
 
 
 def critics_workload(
-    name: str, actor: RolloutActor, learner: Learner, settings: CriticsSettings
+    name: str, actor: RolloutActor | AgentsActor, learner: Learner, settings: CriticsSettings
 ) -> Workload:
     """By default there is one update per environment step, and all steps are kept."""
     ratio = float(settings.batch) if settings.ratio is None else settings.ratio
@@ -88,12 +141,13 @@ def deterministic_workload(
 ) -> Workload:
     """That of a policy of continuous actions with bounds, explored by noise of that deviation."""
     s = settings
-    policy = partial(
-        Deterministic, hidden=s.hidden, noise=noise, random=s.after, normalize=s.normalize
-    )
-    actor = RolloutActor(s.env, policy, s.envs)
-    require_actions(actor.spec, name.upper(), "box")
-    require_numbers(actor, s.normalize)
+
+    def policy(_: EnvSpec, first: int) -> Any:
+        return partial(
+            Deterministic, hidden=s.hidden, noise=noise, random=first, normalize=s.normalize
+        )
+
+    actor = replay_actor(settings, name.upper(), ("box",), policy)
     return critics_workload(name, actor, learner, settings)
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.envs.spec import EnvSpec
 from artos.learners.network import Network
 from artos.learners.off_policy import CRITIC_LR, Obs, OffPolicyLearner
 from artos.learners.settings import (
@@ -23,13 +23,11 @@ from artos.learners.settings import (
     learner,
 )
 from artos.policies.bounds import units_of
-from artos.policies.choosing import require_actions
 from artos.policies.squashed import Softmax, SquashedGaussian
 from artos.specs.configuration import Changeable
 from artos.specs.keys import MASK_KEY
 from artos.specs.workload import Workload
-from triggers.algorithms.defaults import require_numbers
-from triggers.algorithms.replaying import critics_workload
+from triggers.algorithms.replaying import critics_workload, replay_actor
 
 
 class SoftSettings(CriticsSettings, kw_only=True, frozen=True):
@@ -171,9 +169,10 @@ def workload(settings: SACSettings) -> Workload:
     ``ratio`` times on average, by default one update per environment step.
     """
     s = settings
-    actor = RolloutActor(s.env, None, s.envs)
-    require_actions(actor.spec, "SAC", "box", "discrete")
-    require_numbers(actor, s.normalize)
-    kind = SquashedGaussian if actor.spec.actions.kind == "box" else Softmax
-    actor.policy = partial(kind, hidden=s.hidden, random=s.after, normalize=s.normalize)
+
+    def policy(spec: EnvSpec, first: int) -> Any:
+        kind = SquashedGaussian if spec.actions.kind == "box" else Softmax
+        return partial(kind, hidden=s.hidden, random=first, normalize=s.normalize)
+
+    actor = replay_actor(s, "SAC", ("box", "discrete"), policy)
     return critics_workload("sac", actor, SAC(settings), settings)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from artos.buffer.episode_ends import EpisodeEnds
+from artos.buffer.part_of_block import part_of_block
 from artos.buffer.version_runs import made_by
 from artos.errors import EpisodesDoNotFit
 from head.run.coordination.concern import Concern
 from head.run.run import Run
 from triggers.events import Arrived, Ended, Event, Resumed, Rewound
 from triggers.table import Table
+from triggers.targets import parsed
 
 
 class EpisodesOver(Concern[Run]):
@@ -20,39 +24,47 @@ class EpisodesOver(Concern[Run]):
 
     def __init__(self, run: Run, table: Table) -> None:
         super().__init__(run)
-        triggers = [trigger for trigger in table.values() if trigger.hands_over_episodes]
-        self._keys = tuple({key: None for trigger in triggers for key in trigger.keys_read()})
+        rows = {target: each for target, each in table.items() if each.hands_over_episodes}
+        self._keys = tuple({key: None for trigger in rows.values() for key in trigger.keys_read()})
+        self._policies = {run.plan.policy_of(parsed(target).role): None for target in rows}
+        """Whose episodes are handed over; all of an actor's are that of ""."""
         self._arrived: dict[int, dict[str, int]] = {}
-        self._ends: dict[int, EpisodeEnds] = {}
+        self._ends: dict[int, dict[str, EpisodeEnds]] = {}
 
     def happened(self, event: Event) -> None:
         """Rows have arrived, were there before, or are void."""
         match event:
             case Arrived(actor=actor, written=written):
-                ends, arrived = self._of(actor), self._arrived[actor]
+                followed, arrived = self._of(actor), self._arrived[actor]
                 arrived.update((key, rows) for key, rows in written.items() if key in arrived)
-                self._look(actor, ends)
+                self._look(actor, followed)
             case Resumed(actor=actor, rows=rows):
                 self._begin(actor, rows)
             case Rewound(actor=actor, rows=rows):
-                self._of(actor).rewind(rows)
+                for ends in self._of(actor).values():
+                    ends.rewind(rows)
                 arrived = self._arrived[actor]
                 arrived.update((key, min(there, rows)) for key, there in arrived.items())
 
-    def _look(self, actor: int, ends: EpisodeEnds) -> None:
+    def _look(self, actor: int, followed: Mapping[str, EpisodeEnds]) -> None:
         run, block = self.run, self.run.ports.blocks[actor]
         # Without a transfer rows arrive as they are written, with one in the keys that it ships.
         there = min(run.rounds.written_by(actor), *self._arrived[actor].values())
-        for env, start, stop, whole in ends.look(block, there):
-            version, versions = made_by(block, start)  # an actor's versions never go back
-            run.feed(Ended(actor, env, start, stop, version, whole, versions))
+        for policy, ends in followed.items():
+            rows = part_of_block(block, run.plan.parts[policy]) if policy else block
+            for env, start, stop, whole in ends.look(rows, there):
+                version, versions = made_by(block, start)  # an actor's versions never go back
+                run.feed(Ended(actor, env, start, stop, version, whole, versions, policy))
 
-    def _of(self, actor: int) -> EpisodeEnds:
+    def _of(self, actor: int) -> dict[str, EpisodeEnds]:
         return self._ends.get(actor) or self._begin(actor, 0)
 
-    def _begin(self, actor: int, row: int) -> EpisodeEnds:
+    def _begin(self, actor: int, row: int) -> dict[str, EpisodeEnds]:
         self._arrived[actor] = dict.fromkeys(self._keys, row)
-        self._ends[actor] = EpisodeEnds(self.run.plan.envs, row)
+        self._ends[actor] = {
+            policy: EpisodeEnds(self.run.plan.rows_of(policy).envs, row)
+            for policy in self._policies
+        }
         return self._ends[actor]
 
     def tick(self) -> None:
@@ -64,12 +76,15 @@ class EpisodesOver(Concern[Run]):
         run = self.run
         waiting = [*filter(self._waits, run.actors)]
         for actor in waiting:
-            env, row = self._of(actor).longest()
+            (env, row), policy = min(
+                ((ends.longest(), policy) for policy, ends in self._of(actor).items()),
+                key=lambda each: each[0][1],
+            )
             written = run.rounds.written_by(actor)
             if self._beyond(actor) > row + self._usable(actor):
                 raise EpisodesDoNotFit(
                     run.plan.capacity, f"after {written - row} rows an episode of actor {actor} "
-                    f"(environment {env}) is not over"
+                    f"({policy or 'environment'} {env}) is not over"
                 )  # fmt: skip
         learners = (learner.member for learner in run.learners.values())
         if len(waiting) == len(run.actors) > 0 and not any(map(run.invocations.of, learners)):

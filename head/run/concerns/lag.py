@@ -42,14 +42,14 @@ class Lag(Concern[Run]):
         run, prepares = self.run, call.trigger in self.run.non_publishing
         run.monitor.rows_stale += done.stale
         used = () if done.unread or prepares else call.claims
-        version = self._learned[member.role]
+        version, envs = self._learned[member.role], run.plan.rows_of(member.role).envs
         if not (done.nothing or prepares):
             self._learned[member.role] = done.version
         if member.role == run.first.member.role:
-            lags = lags_of_claims(run.ports.blocks, used, version)
+            lags = lags_of_claims(run.ports.blocks, used, version, envs)
             return run.monitor.learned_from(lags, done.drawn)
         if member.role not in run.plan.read_learners:  # no version of its acted
             return NOTHING
         key = OTHER_VERSIONS + member.role
-        lags = lags_of_claims(run.ports.blocks, used, version, key)
+        lags = lags_of_claims(run.ports.blocks, used, version, envs, key)
         return run.monitor.beside[member.role].learned_from((*lags, *done.drawn))

@@ -28,7 +28,7 @@ class Learning(Concern[Run]):
         run, target = self.run, firing.trigger
         if firing.dropped:
             run.claims.claim(target, firing.dropped)
-            envs, monitor = run.plan.envs, run.monitor
+            envs, monitor = run.plan.rows_of(parsed(target).role).envs, run.monitor
             rows = sum(
                 (claim.stop - claim.start) * (envs if claim.env == ALL else 1)
                 for claim in firing.dropped

@@ -24,10 +24,12 @@ class Leases(Concern[Run]):
 
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """The learner gave its device back, or it was taken from it while it updated."""
-        monitor = self.run.monitor
-        monitor.device_idle += done.device_idle
+        if not self.run.members.role(member).publishes:
+            return NOTHING
+        device = self.run.monitor.devices[member.role]
+        device.idle += done.device_idle
         if done.lost_lease:
-            monitor.leases_lost += 1
+            device.lost += 1
             self._seldom.warning(
                 "%s (firing %d) took %.1f s, which was too long for its lease: meanwhile %s was "
                 "given to another one that waited",

@@ -21,8 +21,8 @@ class Records(Concern[Run]):
         run = self.run
         if seconds is None:
             run.monitor.restarts += 1
-        if member == run.first.member:
-            run.monitor.device = ready.device
+        if member.role in run.learners and not member.rank:
+            run.monitor.devices[member.role].name = ready.device
         run.ports.journal.ready(run.ports.clock.now(), str(member), ready, seconds)
 
     def happened(self, event: Event) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from artos.protocol.invocations import ALL, Claim, Invoke
@@ -161,13 +161,13 @@ class _Cursor:
 class Claims:
     """Each consumer's cursors over each actor's rows: acknowledged up to the first row in use.
 
-    Where claims are of single environments, each of the ``envs`` of an actor has a cursor, and rows
+    Where claims are of single environments, each of a consumer's ``envs`` has a cursor, and rows
     are acknowledged that no environment needs; those between two claims are of no use to anyone.
     Rows that an ``uncounted`` consumer is done with are not consumed: other consumers need them.
     """
 
-    def __init__(self, uncounted: Container[str] = (), envs: int = 1) -> None:
-        self._uncounted, self._envs = uncounted, envs
+    def __init__(self, uncounted: Container[str] = (), envs: Mapping[str, int] | None = None):
+        self._uncounted, self._envs = uncounted, envs or {}
         self._cursors: dict[tuple[str, int], dict[int, _Cursor]] = {}
         self._furthest: dict[int, int] = {}
         self._consumed = 0
@@ -176,7 +176,7 @@ class Claims:
         """Book rows as handed over."""
         for claim in claims:
             if (cursors := self._cursors.get((consumer, claim.actor))) is None:
-                columns = (ALL,) if claim.env == ALL else range(self._envs)
+                columns = (ALL,) if claim.env == ALL else range(self._envs[consumer])
                 cursors = self._cursors[consumer, claim.actor] = {env: _Cursor() for env in columns}
             cursor = cursors[claim.env]
             cursor.claimed = max(cursor.claimed, claim.stop)

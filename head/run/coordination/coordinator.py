@@ -31,7 +31,7 @@ class Coordinator:
     def __init__(self, outline: Outline, ports: Ports, base_steps: int = 0) -> None:
         self.outline, self.ports, self.members = outline, ports, outline.members
         self.non_publishing = outline.non_publishing
-        self.invocations, self.claims = Invocations(), Claims(outline.non_publishing, outline.envs)
+        self.invocations, self.claims = Invocations(), Claims(outline.non_publishing, outline.parts)
         self.learners = ports.versions(outline, self.invocations)
         self.first = self.learners[outline.members.publisher.role]
         """The learner whose weights actors act with."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,6 +17,8 @@ class Outline:
     """Rows of a round: an actor is invoked for so many at once."""
     envs: int = 1
     """Steps of environments in a row."""
+    parts: Mapping[str, int] = field(default_factory=dict)
+    """Of how many environments of an actor a target's rows are, where claims are of single ones."""
     total_steps: int = 0
     """Steps of environments after which no more rounds are granted; 0: no limit."""
     total_updates: int = 0

@@ -67,6 +67,8 @@ def test_a_run_begins_on_the_node_with_the_device_and_others_do_not() -> None:
     joined(world, "w2")
     assert submitted(world).carrier == "w2"
     assert submitted(world, "r2", "cpu").carrier == ""
+    assert submitted(world, "r3", "policy=cpu,model=pool").carrier == "w2", "one learner asks"
+    assert submitted(world, "r4", "policy=cpu,model=cpu").carrier == ""
     world.check()
 
 

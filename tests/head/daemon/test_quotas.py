@@ -157,8 +157,27 @@ def test_a_run_that_asks_for_a_device_waits_for_one_of_its_users() -> None:
     assert [*world.processes] == ["a3", "a2"]
 
 
-def up_with(world: World, name: str, device: str) -> None:
-    plan = msgspec.json.encode({"device": device})
+def test_each_learner_on_a_device_counts() -> None:
+    """Also those that a run's plan has, and the replicas of a learner, which have one each."""
+    world = world_of(users={"ann": Quota(devices=3)})
+    world.join("w1", slots=8)
+    submit(world, "a1", "ann", device="policy=pool,model=cuda:0,other=cpu")
+    submit(world, "a2", "ann", device="policy=pool,model=pool")
+    assert waits_for(world, "a2") == "a quota: user ann holds 2 of 3 devices"
+    submit(world, "a3", "ann", device="policy=pool")
+    submit(world, "a4", "ann", device="policy=cpu")
+    assert [*world.processes] == ["a1", "a3", "a4"]
+    world.ended("a1", 0)
+    assert [*world.processes] == ["a3", "a4", "a2"]
+    replicas = msgspec.json.encode({"device": "pool", "beside": [{"device": "cpu"}], "replicas": 2})
+    run = world.scheduler.runs["a3"]
+    assert world.scheduler.run_up(RunUp("a3", run.epoch, 1, replicas, "code", "tcp://h:1", "", 1))
+    assert run.devices == 2
+
+
+def up_with(world: World, name: str, device: str, *others: str) -> None:
+    beside = [{"device": each} for each in others]
+    plan = msgspec.json.encode({"device": device, "beside": beside})
     up = RunUp(name, world.scheduler.runs[name].epoch, 1, plan, "code", "tcp://h:1", "", 1)
     assert world.scheduler.run_up(up)
 
@@ -171,7 +190,7 @@ def test_a_device_that_no_submission_named_is_found_in_the_plan() -> None:
     submit(world, "a2", "ann")
     up_with(world, "a1", "pool")
     assert finishes(world) == []
-    up_with(world, "a2", "cuda:0")
+    up_with(world, "a2", "cpu", "cpu", "cuda:0")
     assert finishes(world) == ["a2"]
     assert "submit it with --device" in world.scheduler.runs["a2"].why
 

@@ -8,7 +8,7 @@ from named import LEARNER
 from artos.protocol.steering import ExecutorNews
 from artos.protocol.usage import BILL, Usage, flat, nested
 from artos.specs.members import Member
-from head.run.bill import bill_of
+from head.run.bill import bill_of, device_seconds
 from head.run.remote.node_usage import NodeUsage
 from head.run.times import Times
 
@@ -24,31 +24,44 @@ def times() -> Times:
 
 
 def test_a_learner_has_its_own_device_also_while_it_waits() -> None:
-    bill = bill_of(ACTORS, times(), leases_device=False)
+    bill = bill_of(ACTORS, times())
     assert (bill.device_seconds_held, bill.device_seconds_used) == (11.0, 4.5)
     assert bill.waits == {"slot": 2.0, "room": 0.25, "device": 2.5}
 
 
 def test_a_leased_device_is_held_while_it_computes() -> None:
-    bill = bill_of(ACTORS, times(), leases_device=True)
+    bill = bill_of(ACTORS, times(), leases=["learner"])
     assert (bill.device_seconds_held, bill.device_seconds_used) == (4.5, 4.5)
 
 
 def test_what_the_driver_saw_idle_was_held_and_not_used() -> None:
-    bill = bill_of(ACTORS, times(), leases_device=True, idle=1.25)
+    bill = bill_of(ACTORS, times(), leases=["learner"], idle={"learner": 1.25})
     assert (bill.device_seconds_held, bill.device_seconds_used) == (4.5, 3.25)
-    assert bill_of(ACTORS, times(), leases_device=True, idle=9.0).device_seconds_used == 0.0
+    idle = bill_of(ACTORS, times(), leases=["learner"], idle={"learner": 9.0})
+    assert idle.device_seconds_used == 0.0
+
+
+def test_each_learner_pays_for_its_own_device() -> None:
+    """One leases it, the other has one of its own; what is idle of one is not of the other."""
+    spent = times()
+    spent.spend(Member("model"), {"learn": 2.0, "wait": 6.0})
+    learners, idle = ("learner", "model"), {"model": 5.0}
+    bill = bill_of(ACTORS, spent, ["learner"], idle, learners)
+    assert (bill.device_seconds_held, bill.device_seconds_used) == (4.5 + 8.0, 4.5 + 0.0)
+    assert bill.waits["device"] == 2.5
+    assert device_seconds(spent, "learner", leases=True) == (4.5, 4.5, 2.5)
+    assert device_seconds(spent, "model", leases=False, idle=0.5) == (8.0, 1.5, 0.0)
 
 
 def test_the_actors_part_stays_as_their_nodes_report_it() -> None:
-    bill = bill_of(ACTORS, Times(), leases_device=False)
+    bill = bill_of(ACTORS, Times())
     assert bill.cpu_seconds_held == 10.0
     assert bill.bytes_moved == 7
     assert bill.nodes == ("w1",)
 
 
 def test_a_bill_on_one_level_and_back() -> None:
-    bill = bill_of(ACTORS, times(), leases_device=False)
+    bill = bill_of(ACTORS, times())
     assert nested(flat(bill)) == bill.bill
     assert tuple(bill.bill) == BILL
 
@@ -65,7 +78,7 @@ def test_the_sum_over_workloads_is_what_their_nodes_report() -> None:
         runs[run].begin(node)
         runs[run].news(node, ExecutorNews(asdict(usage)))
     runs["ppo"].end("w1", "it is drained")
-    bills = [bill_of(nodes.usage(), Times(), leases_device=False) for nodes in runs.values()]
+    bills = [bill_of(nodes.usage(), Times()) for nodes in runs.values()]
     found, expected = Usage.total(bills), Usage.total(reported.values())
     assert found.bill | {"waits": {}} == expected.bill | {"waits": {}}
     assert found.waits == expected.waits | {"room": 0.0, "device": 0.0}

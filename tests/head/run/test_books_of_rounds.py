@@ -70,7 +70,7 @@ def test_rows_used_out_of_order_are_acknowledged_up_to_the_first_still_in_use() 
 
 def test_rows_of_several_environments_are_acknowledged_once_none_needs_them() -> None:
     """Rows that no claim has, as they were mere resets, are passed over."""
-    claims = Claims(envs=2)
+    claims = Claims(envs={"a": 2})
     early, late, other = Claim(0, 0, 4, 0), Claim(0, 5, 9, 0), Claim(0, 0, 7, 1)
     claims.claim("a", [early, late, other])
     assert claims.claimed("a", 0) == 9

@@ -98,9 +98,9 @@ def test_the_lag_of_an_episode_is_that_of_its_own_rows(tmp_path: Path) -> None:
     block.allocate(4)
     block.arrays[VERSION_KEY][:4] = (1, 1, 2, 3)
     block.commit(4)
-    (one,) = lags_of_claims({0: block}, [Claim(0, 1, 4, env=2)], version=3)
+    (one,) = lags_of_claims({0: block}, [Claim(0, 1, 4, env=2)], version=3, envs=3)
     assert (one.rows, one.total, one.largest) == (3, 2 + 1 + 0, 2)
-    (whole,) = lags_of_claims({0: block}, [Claim(0, 1, 4)], version=3)
+    (whole,) = lags_of_claims({0: block}, [Claim(0, 1, 4)], version=3, envs=3)
     assert (whole.rows, whole.total) == (9, 9)
 
 

@@ -49,9 +49,9 @@ def test_lag_is_of_the_rows_learned_from(
 
 def test_seconds_that_the_device_was_idle_are_summed(tmp_path: Path) -> None:
     with troupe(Manual(2, 2), full_batch(), 9, tmp_path) as run:
-        run.coordinator.monitor.device_idle = 1.0
+        run.coordinator.monitor.devices["learner"].idle = 1.0
         run.coordinator.receive(LEARNER, Done(handed(run).firing, 0, device_idle=0.5))
-        assert run.coordinator.monitor.device_idle == 1.5
+        assert run.coordinator.monitor.devices["learner"].idle == 1.5
 
 
 def test_what_a_silent_method_draws_counts_and_what_it_is_handed_does_not(tmp_path: Path) -> None:

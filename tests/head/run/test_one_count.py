@@ -138,9 +138,9 @@ def world(arrivals: bool, after: int, ratio: float) -> Iterator[World]:
             block.begin_incarnation()
         replay = ReplayTrigger(KEYS, Uniform(BATCH), ratio=ratio, after=after)
         replay.limit.slack = ratio * STEPS * ENVS + BATCH
-        replay.envs, replay.target = ENVS, TARGET
+        replay.limit.envs, replay.target = ENVS, TARGET
         rounds = RoundTrigger()
-        rounds.steps, rounds.envs, rounds.limits = STEPS, ENVS, (replay.limit,)
+        rounds.steps, rounds.limits = STEPS, (replay.limit,)
         source: Commits | Arrivals = Commits(blocks, shipped=False)
         if arrivals:
             rounds.keys, source = KEYS, Arrivals(blocks)

@@ -59,3 +59,31 @@ def test_learners_and_a_node_are_killed_and_all_is_resumed(cluster: Cluster, cod
     assert again["learners"]["others.version"] > saved["learners"]["others"]["version"]
     assert "Traceback" not in cluster.said()
     assert cluster.survivors() == []
+
+
+@pytest.mark.parametrize("middle", ["draws", "episodes"])
+def test_each_policy_has_its_rows_in_its_own_way(middle: str, cluster: Cluster, code: Path) -> None:
+    """Drawn from replay or as whole episodes, also where a learner and an actor are killed.
+
+    Learners check each row. What an actor had begun when it was killed is no whole episode.
+    """
+    for name in ("guessers.py", "drawers.py"):
+        shutil.copy(RUNS / name, code)
+    shutil.copy(GAMES, code / "guessing.py")
+    cluster.begin("drawers.py:workload", middle=middle, total_steps=1_000_000)
+    for node in NODES.values():
+        cluster.open(node)
+    cluster.place(NODES)
+    cluster.until(lambda: min(done(cluster).values()) > 4)
+    cluster.kill_learner("others")
+    actor = cluster.member(cluster.executors["w2"], "actor-1.log")
+    assert actor is not None
+    actor.kill()
+    before = done(cluster)
+    cluster.until(lambda: all(n > before[e] + 4 for e, n in done(cluster).items()))
+    cluster.stop()
+    summary = cluster.finish()
+    assert cluster.statuses() == {"w1": 0, "w2": 0, "run": 130}, cluster.said()
+    assert "AssertionError" not in cluster.said()
+    assert summary["restarts"] == 2
+    assert cluster.survivors() == []

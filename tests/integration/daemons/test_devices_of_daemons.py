@@ -17,14 +17,16 @@ def lent() -> list[str]:
     return [each.name for each in read_pool().resources if each.kind == "device"]
 
 
-def test_a_run_on_devices_that_a_daemon_lends(cluster: Cluster) -> None:
+@pytest.mark.parametrize("device", ["pool", "learner=pool"])
+def test_a_run_on_devices_that_a_daemon_lends(device: str, cluster: Cluster) -> None:
     worker = cluster.start_worker("w1", "--devices", "cpu:a,cpu:b")
     cluster.alive("w1")
     assert lent() == ["cpu:a", "cpu:b"]
-    learning = ("ppo", "--device", "pool", "--weight", 2, "--total-updates", 3, "--json")
+    learning = ("ppo", "--device", device, "--weight", 2, "--total-updates", 3, "--json")
     submit = cluster.submit(*learning)
     assert submit.wait() == 0, cluster.story()
-    assert json.loads(submit.out)["device"] == "cpu:a"
+    found = json.loads(submit.out)
+    assert found["device"] == found["devices"]["learner"]["device"] == "cpu:a"
     worker.kill()  # the last one there
     assert lent() == []
     assert not pool_folder().exists()

@@ -209,6 +209,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run my_two_policies.py:workload": Run("--set total_updates=20"),
     "artos run my_agents.py:workload": Run("--total-steps 3072"),
     "artos run my_league.py:workload": Run("--total-steps 2048"),
+    "artos run my_market.py:workload": Run("--total-steps 4800"),
     "artos run my_population.py:workload": Run("--set total_updates=40"),
     "artos run my_world_model.py:workload": Run("--total-steps 2048"),
     "artos run my_curriculum.py:workload": Elsewhere(

@@ -17,6 +17,7 @@ EXAMPLES = ROOT / "docs" / "examples"
 SHOWN_IN = {
     "my_agents.py": "docs/how-to/agents.md",
     "my_league.py": "docs/how-to/agents.md",
+    "my_market.py": "docs/how-to/agents.md",
     "my_actor.py": "docs/how-to/own-actor.md",
     "my_branches.py": "docs/how-to/branch.md",
     "my_algo.py": "docs/tutorial.md",

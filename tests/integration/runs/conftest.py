@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -11,7 +13,13 @@ from helpers import SUPPORT
 from inline_runs import commanded
 from real_runs import Artos, Outcome, shared_memory
 
+from artos.protocol.invocations import Invoke
+from artos.specs.members import Member
+from deploy.local.inline import Inline
+from head.run.coordination.coordinator import Coordinator
+
 HERE = Path(__file__).parent
+Turn = Callable[[Inline, Coordinator, int, Invoke], None]
 
 
 @pytest.fixture
@@ -54,3 +62,22 @@ def artos(start: Callable[..., Artos], home: Path) -> Callable[..., Outcome]:
         return start(*arguments, **environment).wait()
 
     return run
+
+
+@pytest.fixture
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Ask the next run to stop while its n-th invocation is carried out."""
+    run_one: Turn = Inline._run_one
+
+    def at(count: int) -> None:
+        left = [count]
+
+        def counted(inline: Inline, coordinator: Coordinator, member: Member, call: Invoke) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGTERM)
+            run_one(inline, coordinator, member, call)
+
+        monkeypatch.setattr(Inline, "_run_one", counted)
+
+    return at

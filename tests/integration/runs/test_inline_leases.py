@@ -43,7 +43,7 @@ def _no_pool_is_left() -> Iterator[None]:
 def test_alone_it_learns_what_it_learns_without(name: str, tmp_path: Path) -> None:
     plain, found = learned(name, tmp_path, "cpu"), learned(name, tmp_path, "pool")
     assert found.coordinator.monitor.restarts == 0
-    assert found.coordinator.monitor.device == "cpu:0"
+    assert found.coordinator.monitor.devices["learner"].name == "cpu:0"
     assert "wait_for_device" not in found.coordinator.monitor.times.seconds()
     for key, value in plain.arrays.items():
         np.testing.assert_array_equal(found.arrays[key], value, err_msg=key)
@@ -106,7 +106,7 @@ def test_beside_another_one_it_leaves_the_device_and_returns(
         found = learned(name, tmp_path, "pool", Contended)
         assert not far or operations() > 100
     monitor = found.coordinator.monitor
-    assert (monitor.restarts, monitor.leases_lost) == (0, 0)
+    assert (monitor.restarts, monitor.devices["learner"].lost) == (0, 0)
     assert Contended.waits >= found.coordinator.progress.updates >= 2
     assert Contended.waits <= len(left) <= Contended.waits + 1, "also before the first, perhaps"
     assert all(level is Level.PARK and freed > 1000 for level, freed in left)

@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,8 +21,6 @@ from artos.specs.members import Member
 from deploy.cli.__main__ import main
 from deploy.local.inline import Inline
 from head.run.coordination.coordinator import Coordinator
-
-Turn = Callable[[Inline, Coordinator, int, Invoke], None]
 
 PENDULUM = ("--env", "Pendulum-v1", "--set", "hidden=16")
 REPLAY = ("--set", "after=96", "--set", "batch=16", "--set", "hidden=16")
@@ -62,25 +59,6 @@ CASES = {
         40, 8, (f"{ROOT / 'docs' / 'examples' / 'my_reinforce.py'}:workload", "--set", "envs=2"),
     ),
 }  # fmt: skip
-
-
-@pytest.fixture
-def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Ask the next run to stop while its n-th invocation is carried out."""
-    run_one: Turn = Inline._run_one
-
-    def at(count: int) -> None:
-        left = [count]
-
-        def counted(inline: Inline, coordinator: Coordinator, member: Member, call: Invoke) -> None:
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGTERM)
-            run_one(inline, coordinator, member, call)
-
-        monkeypatch.setattr(Inline, "_run_one", counted)
-
-    return at
 
 
 def run(name: str, folder: Path, updates: int, *settings: str) -> int:
@@ -151,7 +129,7 @@ def test_from_what_was_saved_in_the_midst_of_a_run(
     _, updates, (name, *settings) = CASES["dqn-prioritised"]
     assert run(name, tmp_path / "whole", updates, *settings) == 0
     saved = tmp_path / "saved"
-    run_one: Turn = Inline._run_one
+    run_one: Callable[[Inline, Coordinator, int, Invoke], None] = Inline._run_one
     turns: list[int] = []
 
     def copied(inline: Inline, coordinator: Coordinator, member: Member, call: Invoke) -> None:
