@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import resource
 import signal
 import threading
@@ -60,8 +61,7 @@ class Worker:
         self._messenger.send(HEAD, _NO_ARCHIVE)
 
     def die(self) -> float:
-        """Report once more and fall silent; returns the time (monotonic seconds)."""
-        self.report()
+        """End, so that the connection is closed; returns the time (monotonic seconds)."""
         self._messenger.close()
         return time.monotonic()
 
@@ -144,10 +144,21 @@ class Fleet(Closing):
         self._answer()
 
     def kill(self) -> tuple[str, float]:
-        """Let one worker fall silent; returns its name and its last message's time (monotonic)."""
+        """Let one worker end; returns its name and the time (monotonic seconds)."""
         self._order("kill")
         told: tuple[str, float] = self._answer()
         return told
+
+    def freeze(self) -> float:
+        """Stop the process, whose workers have just reported; returns the time (monotonic seconds).
+
+        They fall silent, and their connections stay.
+        """
+        self.report(1)
+        self.reported()
+        assert self._process.pid is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+        return time.monotonic()
 
     def _order(self, order: str, value: int = 0) -> None:
         try:

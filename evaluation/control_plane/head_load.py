@@ -3,7 +3,8 @@
 ``python -m evaluation.control_plane.head_load --workers 1000`` answers with ``head_cpu``, the CPUs
 that the head uses while its workers send heartbeats and reports every second and one run has 16
 actors on each; ``messages_per_s``, the reports per second that the head takes when all come at
-once; and ``noticed_s``, the seconds after a dead node's deadline until the run knows of its death.
+once; ``killed_s``, the seconds until the run knows that a worker's process has ended; and
+``noticed_s``, those after the deadline of a worker that has fallen silent.
 
 The head is ``head.daemon.daemon`` in a process of its own. The workers are messengers, many in a
 process (``evaluation.control_plane.fleet``). The run only sends the messages that a run process
@@ -37,7 +38,7 @@ ACTORS = 16
 """Actors on each worker."""
 _DEADLINE, _PATIENCE = 5.0, 120.0
 _PROCESSES = 4
-_RUN = "fleet"
+_RUN, _SILENT = "fleet", "silent"
 
 
 def head_main(options: HeadOptions, tell: Any) -> None:
@@ -99,7 +100,7 @@ def measure(workers: int, seconds: float, reports: int) -> dict[str, float]:
         here = stack.enter_context(head(Path(folder)))
         fleets = [
             stack.enter_context(Fleet(here.endpoint, here.keys, names))
-            for names in divided(workers, _PROCESSES)
+            for names in (*divided(workers - 1, _PROCESSES), [_SILENT])
         ]
         until(
             "all workers to be welcome", lambda: all(each.welcome() for each in fleets), _PATIENCE
@@ -109,7 +110,10 @@ def measure(workers: int, seconds: float, reports: int) -> dict[str, float]:
         until("all actors to have a place", lambda: _placed(here) == placed, _PATIENCE)
         found = {"head_cpu": steady(here, seconds)}
         found["messages_per_s"] = flood(fleets, workers, reports)
-        found["noticed_s"] = death(here, fleets[0])
+        name, killed = fleets[0].kill()
+        found["killed_s"] = told_of(here, name) - killed
+        silent = fleets[-1].freeze()
+        found["noticed_s"] = told_of(here, _SILENT) - silent - _DEADLINE
     return found
 
 
@@ -141,19 +145,18 @@ def flood(fleets: list[Fleet], workers: int, reports: int) -> float:
     return workers * reports / (time.monotonic() - began)
 
 
-def death(here: Head, fleet: Fleet) -> float:
-    """Seconds after the deadline until the run knows that a worker is dead.
+def told_of(here: Head, name: str) -> float:
+    """When the run was told that a worker is gone (monotonic seconds).
 
     Raises:
-        DeadlineExceeded: the run was never told.
+        DeadlineExceeded: it was never told.
     """
-    name, died = fleet.kill()
 
     def noticed() -> list[float]:
         return [told.at for told in here.placements() if name in told.gone]
 
-    until(f"the death of {name} to be noticed", noticed, _DEADLINE + _PATIENCE)
-    return noticed()[0] - died - _DEADLINE
+    until(f"the end of {name} to be noticed", noticed, _DEADLINE + _PATIENCE)
+    return noticed()[0]
 
 
 def main() -> None:

@@ -47,7 +47,8 @@ _SIMULATED = (*_HEADS, 10_000)
 _OF_A_HEAD = {
     "head_cpu": ("CPUs of a head at rest", "CPUs"),
     "messages_per_s": ("reports that a head takes", "messages/s"),
-    "noticed_s": ("until a run hears of a dead node, beyond the deadline", "s"),
+    "killed_s": ("until a run hears of a killed worker", "s"),
+    "noticed_s": ("until a run hears of a silent node, beyond the deadline", "s"),
 }
 _OF_A_SCHEDULER = {
     "left_ms": ("orders after a node has left", "ms"),

@@ -57,6 +57,7 @@ IN_PLACE, ONE_BATCH = "in place", "as one batch"
 CONTROL_RATE = "control plane: messages the head takes a second"
 CONTROL_CPU = "control plane: CPU of the head"
 CONTROL_DEAD = "control plane: until a dead node is noticed, beyond the deadline"
+CONTROL_KILLED = "control plane: until a killed worker is noticed"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from evaluation.pipelining.cases import (
     BARE,
     CONTROL_CPU,
     CONTROL_DEAD,
+    CONTROL_KILLED,
     CONTROL_RATE,
     FASTEST,
     HANDOVER,
@@ -274,6 +275,7 @@ class Contestants:
             cases = {
                 "messages_per_s": (f"{CONTROL_RATE}: {who}", "1/s"),
                 "head_cpu": (f"{CONTROL_CPU}: {who}", "CPUs"),
+                "killed_s": (f"{CONTROL_KILLED}: {who}", "s"),
                 "noticed_s": (f"{CONTROL_DEAD}: {who}", "s"),
             }
             arguments = ("--workers", str(workers))

@@ -24,7 +24,7 @@ from head.daemon.unsaved import Table, Unsaved
 
 _MOST_GONE = 100
 """Nodes that are gone and still listed; a node with the same name replaces its entry."""
-_GRACE = 2.0
+_GRACE = 1.0
 """Seconds in which a daemon that lives connects again if its connection was closed."""
 _HEARD = 2.0
 """Seconds of silence before that, from which on the network may have failed, not the daemon."""
