@@ -95,10 +95,11 @@ class AgentsActor(Actor):
         Raises:
             Refused: there is no such game, or an agent that no policy plays; lists all faults.
         """
-        if self._spec is None and self.env in KNOWN:
-            self.adopt(KNOWN[self.env])
         if self._spec is None:
             names = agents_of(self.env)
+            if self.env in KNOWN:
+                self.adopt(KNOWN[self.env])
+        if self._spec is None:
             cast = Casting(names, self.agents, self.swap)
             if faults := [*cast.faults(self.policies, self.history)]:
                 raise Refused([f"environment {self.env}: {fault}" for fault in faults])
@@ -304,8 +305,9 @@ def agents_of(env: str) -> tuple[str, ...]:
     Raises:
         Refused: there is no such game.
     """
-    if env in KNOWN:
-        return tuple(msgspec.convert(KNOWN[env], EnvSpec, strict=False).agent_names)
+    known = msgspec.convert(KNOWN[env], EnvSpec, strict=False) if env in KNOWN else None
+    if known is not None and known.agent_names:
+        return tuple(known.agent_names)
     games = games_of(env, 1)
     games.close()
     return tuple(map(str, games.agents))

@@ -108,12 +108,13 @@ class Session:
             with writing(folder.path):
                 self._journal = Journal(folder.journal, clock.now())
                 opened.callback(self._journal.close)
-                self._journal.begins(clock.now(), time.time())
                 resumed_at, version = (before.steps, before.version) if before else (None, 0)
                 log = ProgressLog(folder, resumed_at, version, agents=bool(plan.agent_names))
                 opened.enter_context(log)
                 board = TensorBoard.of(folder, resumed_at)
                 opened.callback(board.close, "")
+            # Only now: a journal with a line to write raises once more if its disk is full.
+            self._journal.begins(clock.now(), time.time())
             self._coordinator = coordinator = connect(
                 plan,
                 registration.table,

@@ -16,6 +16,7 @@ from helpers import ROOT
 from inline_runs import commanded, registered
 from real_runs import Artos, Outcome
 
+from artos.envs.known import KNOWN
 from artos.errors import Refused
 from artos.specs.members import Member
 from triggers.journal import read
@@ -124,6 +125,16 @@ def test_what_separate_agents_cannot_have_is_refused(
     with_guessers(tmp_path)
     with pytest.raises(Refused, match=wanted):
         registered("ppo", tmp_path, **(SEPARATE | changed))
+
+
+def test_an_environment_that_is_known_already_and_no_game_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_guessers(tmp_path)
+    alone = registered("ppo", tmp_path, env="CartPole-v1")
+    monkeypatch.setitem(KNOWN, "CartPole-v1", alone.plan.env_spec)
+    with pytest.raises(Refused, match="has no agents that several policies could play"):
+        registered("ppo", tmp_path, **(SEPARATE | {"env": "CartPole-v1"}))
 
 
 @pytest.mark.parametrize("algorithm", ["a2c", "impala", "trpo"])
