@@ -95,11 +95,12 @@ class AgentsActor(Actor):
         Raises:
             Refused: there is no such game, or an agent that no policy plays; lists all faults.
         """
-        if self._spec is None:
-            names = agents_of(self.env)
-            if self.env in KNOWN:
-                self.adopt(KNOWN[self.env])
-        if self._spec is None:
+        if self._spec is not None:
+            return self._spec
+        names = agents_of(self.env)  # also if it is known: whether it is a game
+        if self.env in KNOWN:
+            self.adopt(KNOWN[self.env])
+        else:
             cast = Casting(names, self.agents, self.swap)
             if faults := [*cast.faults(self.policies, self.history)]:
                 raise Refused([f"environment {self.env}: {fault}" for fault in faults])
@@ -111,6 +112,7 @@ class AgentsActor(Actor):
                 unlike=next((each.unlike for each in seats.values() if each.unlike), ""),
                 seats=seats,
             )  # fmt: skip
+        assert self._spec is not None
         return self._spec
 
     def adopt(self, facts: Any) -> None:
