@@ -8,7 +8,7 @@ from typing import Any
 
 from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
-from deploy.cli.common import add_finished, add_json, folder_of_run, print_json
+from deploy.cli.common import add_deadline, add_finished, add_json, folder_of_run, print_json
 from deploy.cli.parser import Parser, whole
 
 _END = "END"
@@ -31,13 +31,7 @@ def add_to(parser: Parser) -> None:
     parser.add_argument(
         "--greedy", action="store_true", help="take the best action; default: as in training"
     )
-    parser.add_argument(
-        "--deadline",
-        type=float,
-        default=600.0,
-        metavar="SECONDS",
-        help="how long to wait for them; default: 600",
-    )
+    add_deadline(parser, 600.0, "how long to wait for them")
     add_json(parser)
     parser.set_defaults(command=branch_run)
 

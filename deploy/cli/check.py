@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from artos.errors import DeadlineExceeded, Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
-from deploy.cli.common import add_env_args, add_json, env_args_of, print_json
+from deploy.cli.common import add_deadline, add_env_args, add_json, env_args_of, print_json
 from deploy.cli.parser import Parser
 
 if TYPE_CHECKING:
@@ -25,13 +25,7 @@ def add_to(parser: Parser) -> None:
     """Add the flags of ``artos check``."""
     parser.add_argument("env", metavar="ENV", help="a Gymnasium id or module:factory")
     add_env_args(parser)
-    parser.add_argument(
-        "--deadline",
-        type=float,
-        default=60.0,
-        metavar="SECONDS",
-        help="give up after this long; default: 60",
-    )
+    add_deadline(parser, 60.0, "give up after this long")
     add_json(parser)
     parser.set_defaults(command=check_env)
 

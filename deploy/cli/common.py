@@ -19,6 +19,14 @@ def add_json(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
+def add_deadline(parser: Parser, seconds: float, help_: str) -> None:
+    """Add ``--deadline``, so many seconds by default."""
+    parser.add_argument(
+        "--deadline", type=float, default=seconds, metavar="SECONDS",
+        help=f"{help_}; default: {seconds:g}",
+    )  # fmt: skip
+
+
 def add_finished(parser: Parser, more: str = "") -> None:
     """Add ``RUN``, which may also be what ``more`` says, and ``--runs``; see ``folder_of_run``."""
     parser.add_argument(
@@ -110,14 +118,10 @@ def add_workload(parser: Parser) -> None:
         dest="settings",
         help="a setting of the workload, e.g. --set lr=0.001; may be repeated",
     )
-    parser.add_argument(
-        "--deadline",
-        type=float,
-        default=300.0,
-        metavar="SECONDS",
-        help="how long an actor or the learner may take to answer before it counts as hung, and "
-        "how long a run may stand still",
-    )
+    add_deadline(
+        parser, 300.0, "how long an actor or the learner may take to answer before it counts as "
+        "hung, and how long a run may stand still"
+    )  # fmt: skip
     add_json(parser)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
 from deploy.cli.common import (
+    add_deadline,
     add_env_args,
     add_finished,
     add_json,
@@ -47,13 +48,7 @@ def add_to(parser: Parser) -> None:
 
 def add_playing(parser: Parser) -> None:
     """Add the flags of commands that play with what a run has learned."""
-    parser.add_argument(
-        "--deadline",
-        type=float,
-        default=300.0,
-        metavar="SECONDS",
-        help="give up if no episode ends for this long; default: 300",
-    )
+    add_deadline(parser, 300.0, "give up if no episode ends for this long")
     parser.add_argument(
         "--code",
         type=Path,
