@@ -43,14 +43,11 @@ SchedulerType=sched/backfill
 SchedulerParameters=sched_min_interval=0,bf_interval=1,batch_sched_delay=0
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
-GresTypes=gpu
 """
 _PARTITIONS = """
 PartitionName=low Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=20 MaxTime=INFINITE State=UP
 PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE State=UP
 """  # noqa: E501 (one line each, by Slurm's format)
-_GPU = "Name=gpu File=/dev/null"
-"""What jobs get that ask for a GPU: the number of one which is none."""
 
 
 class Slurm:
@@ -80,12 +77,11 @@ def serve(there: Layer, port: int) -> Slurm:
     (folder / "state").mkdir()
     nodes = [
         f"NodeName={name} NodeHostname={name} NodeAddr=127.0.0.1 Port={port + 10 + number} "
-        f"CPUs={_CPUS} RealMemory=1000 Gres=gpu:1"
+        f"CPUs={_CPUS} RealMemory=1000"
         for number, name in enumerate(NODES)
     ]
     conf = [_CONF.format(folder=folder, port=port), *nodes, _PARTITIONS]
     (folder / "slurm.conf").write_text("\n".join(conf))
-    (folder / "gres.conf").write_text(_GPU)
     there.variables |= {
         "SLURM_CONF": str(folder / "slurm.conf"),
         "ARTOS_CLUSTERS": str(folder / "clusters"),

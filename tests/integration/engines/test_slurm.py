@@ -25,9 +25,16 @@ HEAD_JOB, WORKER_JOB = f"artos:{NAME}:head", f"artos:{NAME}:worker"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     with slurm(tmp_path_factory.mktemp("slurm")) as there:
         yield there
+
+
+@pytest.fixture
+def cluster(engine: Slurm) -> Iterator[Slurm]:
+    """The engine; what a test that failed has left of a cluster is gone before the next one."""
+    yield engine
+    engine.tried(*ARTOS, "down", NAME)
 
 
 def artos(cluster: Slurm, *words: str, cwd: Path | None = None) -> Any:
@@ -158,41 +165,6 @@ def test_the_head_is_requeued_and_its_runs_go_on(cluster: Slurm) -> None:
     assert is_clean(cluster)
     summary = cluster.folder / "clusters" / NAME / "runs" / run / "summary.json"
     assert json.loads(summary.read_text())["outcome"] == "interrupted"
-
-
-def test_a_run_lives_where_its_gpu_is(cluster: Slurm) -> None:
-    """Its process, learner and replay are on a node with a GPU, and leave with it."""
-    started = up(cluster, "2", "--worker-options=--gres=gpu:1")
-    code = cluster.folder / "code"
-    code.mkdir(exist_ok=True)
-    for file in (
-        SUPPORT / "counting.py",
-        SUPPORT / "placed.py",
-        HERE / "endless.py",
-        HERE / "seated.py",
-    ):
-        shutil.copy(file, code)
-    submitted = artos(
-        cluster, "submit", "seated.py:workload", "--device", "pool", *towards(started), cwd=code
-    )
-    run = submitted["run"]
-
-    def there() -> Any:
-        """The run, once it has learned something where it is now."""
-        view = artos(cluster, "status", run, *towards(started))
-        return view["carrier"] and view["state"] == "running" and view["facts"] and view
-
-    first = cluster.until(there)
-    number = first["carrier"].removeprefix(f"{NAME}-")
-    job = next(each for each in workers(cluster) if each["id"].endswith(f"_{number}"))
-    cluster.run("scancel", job["id"])
-    moved = cluster.until(lambda: (now := there()) and now["restarts"] and now)
-    assert moved["facts"]["updates"] >= first["facts"]["updates"]
-    artos(cluster, "stop", run, *towards(started))
-    is_over = lambda: artos(cluster, "status", run, *towards(started))["outcome"]  # noqa: E731
-    assert cluster.until(is_over) == "interrupted"
-    artos(cluster, "down", NAME)
-    assert is_clean(cluster)
 
 
 def test_workers_are_as_many_as_runs_can_use(cluster: Slurm) -> None:
