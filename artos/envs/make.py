@@ -303,7 +303,8 @@ def _atari(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
 
 
 def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> AnyVectorEnv:
-    (asked, components), (env, only) = components_of(env), selection(components_of(env)[0])
+    asked, components = components_of(env)
+    env, only = selection(asked)
     factory = factory_of(env)
     first = _call(env, factory, envs, seed)
     if components and not isinstance(first, gym.Env):

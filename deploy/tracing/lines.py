@@ -19,6 +19,8 @@ from artos.specs.unreadable import UNREADABLE
 from head.records.shape import Shape
 from triggers import journal
 
+RESUMED = 1.0
+"""Seconds by which times fall where a resumed run begins."""
 _Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 _Claims = tuple[tuple[Count, ...], ...]
 

@@ -116,9 +116,7 @@ class Collector(Closing):
         return self._api.SpanContext(of.trace, of.span, is_remote=False, trace_flags=flags)
 
 
-def send(
-    folder: Path, since: float, until: float, wait: Callable[[], None] | None = None
-) -> Sent:  # fmt: skip
+def send(folder: Path, since: float, until: float, wait: Callable[[], None] | None = None) -> Sent:
     """Send what the run in ``folder`` did from ``since`` to ``until``, in seconds.
 
     With ``wait``, which is called where nothing is new, until the run is over.

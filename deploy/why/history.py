@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from artos.specs.members import actor_of
+from deploy.tracing.lines import RESUMED
 
 HAND_OVER, NETWORK = "hand-over", "network"
 """What is left between a firing and the work that it caused, here and on a cluster."""
 DISK, SLOT, PROCESS, DEVICE = "disk", "slot", "process", "device"
 SAMPLE = "sample"
-_RESUMED = 1.0
-"""Seconds by which times fall where a resumed run begins."""
 _DEVICE_WAIT = "wait_for_device"
 _WAIT = "wait"
 
@@ -76,7 +75,7 @@ class History:
         """Take in these lines, in their order."""
         for line in lines:
             t = line.get("t", self.ended)
-            if t < self.ended - _RESUMED:
+            if t < self.ended - RESUMED:
                 # A resumed run counts its times anew: what was before is another part.
                 for each in (self.members, self.ready, self._firings, self._blocked):
                     each.clear()

@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,30 @@ def journal(run: Path) -> list[dict[str, Any]]:
     path = run / "journal.jsonl"
     lines = path.read_text().split("\n")[:-1] if path.exists() else []
     return [json.loads(line) for line in lines]
+
+
+def kill_each(process: Artos, run: Path, victims: Iterable[Member], others: Iterable[str]) -> None:
+    """Kill members of a run one after the other; each time all of ``others`` do more afterwards.
+
+    Then the run is stopped.
+    """
+    names = [*others]
+
+    def done() -> dict[str, int]:
+        by = [line["by"] for line in journal(run) if "done" in line]
+        return {name: by.count(name) for name in names}
+
+    def all_beyond(before: dict[str, int]) -> bool:
+        return all(n > before[name] + 2 for name, n in done().items())
+
+    process.until(lambda: min(done().values()) > 3)
+    for member in victims:
+        before = done()
+        process.kill(member)
+        process.until(partial(all_beyond, before))
+    process.signal(signal.SIGINT)
+    ended = process.wait()
+    assert ended.status == 130, ended.err
 
 
 def updates(run: Path) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,11 @@ import pytest
 import safetensors.numpy
 from helpers import ROOT
 from inline_runs import commanded, registered
-from real_runs import Artos, Outcome
+from real_runs import Artos, Outcome, kill_each
 
 from artos.envs.known import KNOWN
 from artos.errors import Refused
 from artos.specs.members import Member
-from triggers.journal import read
 
 Start = Callable[..., Artos]
 HERE = Path(__file__).parent
@@ -176,20 +174,8 @@ def test_both_policies_go_on_together(saved: str, tmp_path: Path, home: Path) ->
 def test_whoever_is_killed_comes_back_to_its_own_rows(start: Start, run: Path) -> None:
     """Learners end their run if a row is not of their agents, or of a version they never made."""
     process = start("run", "guessers.py:workload", "--run-dir", run, "--total-steps", 10_000_000)
-
-    def done() -> dict[str, int]:
-        lines = read(run / "journal.jsonl") if (run / "journal.jsonl").exists() else ()
-        by = [line["by"] for line in lines if "done" in line]
-        return {name: by.count(name) for name in LEARNERS}
-
-    process.until(lambda: min(done().values()) > 3)
-    for member in (Member("others"), Member("actors", 1), Member("middle")):
-        before = done()
-        process.kill(member)
-        process.until(lambda before=before: all(n > before[each] + 2 for each, n in done().items()))  # type: ignore[misc]
-    process.signal(signal.SIGINT)
-    ended = process.wait()
-    assert ended.status == 130, ended.err
+    victims = (Member("others"), Member("actors", 1), Member("middle"))
+    kill_each(process, run, victims, LEARNERS)
     saved = manifest_of(run)
     more = saved["steps"] + 960
     again = start("run", "--resume", run, "--total-steps", more, "--json").wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import safetensors.numpy
 from drawers import AFTER, BATCH, EPISODES, RATIO
 from helpers import ROOT
 from inline_runs import commanded, registered
-from real_runs import Artos, journal
+from real_runs import Artos, kill_each
 
 from artos.errors import Refused
 from artos.runs.checkpoint import read_manifest
@@ -151,19 +150,8 @@ def test_whoever_is_killed_comes_back_to_its_own_rows(
     run = folder / "run"
     given = (*settings(ways), "--total-steps", 10_000_000)
     process = start("run", WORKLOAD, "--run-dir", run, *given)
-
-    def done() -> dict[str, int]:
-        by = [line["by"] for line in journal(run) if "done" in line]
-        return {name: by.count(name) for name in POLICIES}
-
-    process.until(lambda: (run / "journal.jsonl").exists() and min(done().values()) > 3)
-    for member in (Member("others"), Member("actors", 1), Member("middle")):
-        before = done()
-        process.kill(member)
-        process.until(lambda before=before: all(n > before[each] + 2 for each, n in done().items()))  # type: ignore[misc]
-    process.signal(signal.SIGINT)
-    ended = process.wait()
-    assert ended.status == 130, ended.err
+    victims = (Member("others"), Member("actors", 1), Member("middle"))
+    kill_each(process, run, victims, POLICIES)
     assert "AssertionError" not in "".join(each.read_text() for each in (run / "logs").iterdir())
     saved = read_manifest(run / "checkpoint")
     kept = ways == "draws draws"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from helpers import ROOT
 from inline_runs import commanded, registered
-from real_runs import Artos, journal
+from real_runs import Artos, kill_each
 
 from artos.errors import Refused
 from artos.pool.folder import pool_folder
@@ -67,19 +66,7 @@ def test_learners_lease_devices_of_one_pool_and_a_killed_one_gives_its_own_back(
     run, two = folder / "run", {"ARTOS_DEVICES": "cpu:a,cpu:b"}
     wanted = ("--device", "middle=pool,others=pool", "--total-steps", 10_000_000)
     process = start(*RUN, run, *wanted, **two)
-
-    def done() -> dict[str, int]:
-        by = [line["by"] for line in journal(run) if "done" in line]
-        return {name: by.count(name) for name in LEARNERS}
-
-    process.until(lambda: min(done().values()) > 2)
-    for name in LEARNERS:
-        before = done()
-        process.kill(Member(name))
-        process.until(lambda before=before: all(n > before[e] + 2 for e, n in done().items()))  # type: ignore[misc]
-    process.signal(signal.SIGINT)
-    ended = process.wait()
-    assert ended.status == 130, ended.err
+    kill_each(process, run, map(Member, LEARNERS), LEARNERS)
     found = json.loads((run / "summary.json").read_text())["devices"]
     assert {each["device"] for each in found.values()} == {"cpu:a", "cpu:b"}
     assert all(each["held"] == each["used"] > 0 for each in found.values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import safetensors.numpy
 from helpers import ROOT, SUPPORT
 from inline_runs import finished, registered
 from numpy.typing import NDArray
-from real_runs import Artos, Outcome
+from real_runs import Artos, Outcome, kill_each
 
 from artos import load
 from artos.errors import Refused
@@ -192,23 +191,10 @@ def test_a_policy_reads_another_learner_where_it_is_evaluated_and_after_the_run(
 def test_each_is_killed_and_the_others_go_on(start: Start, run: Path) -> None:
     """Then the run is stopped, and resumed. Actors fail where what they bind is not together."""
     process = start("run", "pennies.py:workload", "--run-dir", run, "--set", "total_updates=100000")
-
-    def done() -> dict[str, int]:
-        lines = read(run / "journal.jsonl") if (run / "journal.jsonl").exists() else ()
-        by = [line["by"] for line in lines if "done" in line]
-        return {name: by.count(name) for name in LEARNERS}
-
-    process.until(lambda: min(done().values()) > 3)
-    for name in LEARNERS:
-        before = done()
-        process.kill(Member(name))
-        process.until(lambda before=before: all(n > before[each] + 2 for each, n in done().items()))  # type: ignore[misc]
-    process.signal(signal.SIGINT)
-    ended = process.wait()
-    assert ended.status == 130, ended.err
+    kill_each(process, run, map(Member, LEARNERS), LEARNERS)
     died = [line["died"] for line in read(run / "journal.jsonl") if "died" in line]
     assert died == [*LEARNERS], "nobody fell with it"
-    before, saved = done(), manifest_of(run)
+    saved = manifest_of(run)
     assert saved["version"] == saved["updates"]
     assert {n: each["version"] for n, each in saved["learners"].items()} == {
         n: each["updates"] for n, each in saved["learners"].items()
