@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from artos.buffer.samplers.prioritised import PrioritisedSampler
     from artos.buffer.samplers.sequences import SequenceSampler
     from artos.buffer.samplers.uniform import UniformSampler
-    from artos.errors import ArtosError
+    from artos.errors import ArtosError, Refused
     from artos.learners.advantage_cache import AdvantageCache
     from artos.learners.context import LearnerContext
     from artos.learners.network import Network
@@ -136,6 +136,7 @@ __all__ = [
     "QNetwork",
     "RMSprop",
     "Rainbow",
+    "Refused",
     "Result",
     "RolloutActor",
     "Rows",
@@ -195,6 +196,7 @@ _MODULES = {
     "ActorBlock": "artos.buffer.actor_block",
     "ActorContext": "artos.actors.context",
     "ArtosError": "artos.errors",
+    "Refused": "artos.errors",
     "Batch": "artos.buffer.samplers.batch",
     "Claim": "artos.protocol.invocations",
     "DataKey": "artos.specs.keys",

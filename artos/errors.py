@@ -351,10 +351,10 @@ class RunExists(ArtosError):
 
     def __init__(self, path: str, live: bool) -> None:
         self.path, self.live = path, live
-        what = "is used by a live run" if live else "already holds a run"
-        super().__init__(
-            f"{path} {what}: choose another --run-dir or continue it with --resume {path}"
-        )
+        what, then = "already holds a run", f"continue it with --resume {path}"
+        if live:
+            what, then = "is used by a live run", "stop that one first"
+        super().__init__(f"{path} {what}: choose another --run-dir or {then}")
 
 
 class ForbiddenMove(ArtosError):

@@ -154,6 +154,7 @@ def test_what_is_imported_is_declared() -> None:
         "ale-py", "pycriu", "criu", "kubernetes", "minari", "prometheus_client", "pyyaml",
         "urllib3", "websockets",
         "anyio", "starlette", "uvicorn",
+        "peft", "tqdm", "transformers",
     }  # fmt: skip
     declared = {
         re.match(r"[\w.-]+", each)[0].lower() for each in PROJECT["project"]["dependencies"]

@@ -14,7 +14,7 @@ from artos.protocol.invocations import Claim
 from artos.specs.keys import MODEL_PARAM
 from triggers.base import Demand, Trigger
 from triggers.checks import WITHOUT_ROWS, counts, plural, short, unknown_data, unknown_object
-from triggers.events import Arrived, Event, Firing, Joined, Left, Published, Rewound
+from triggers.events import Arrived, Event, Firing, Joined, Left, Published, Resumed, Rewound
 from triggers.membership import Membership
 from triggers.pacing import is_of_some, paced
 from triggers.supply import Supply
@@ -90,6 +90,8 @@ class DataKeyTrigger(Trigger):
             case Arrived():
                 self._supply(event.actor).arrived(event, self.object_key)
                 self._mark(event.actor)
+            case Resumed():  # what came before was handed over then
+                self._supplies[event.actor] = Supply(self.keys, event.rows)
             case Rewound():
                 self._supply(event.actor).rewind(event.rows)
                 self.window.void(event.actor)

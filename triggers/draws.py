@@ -39,7 +39,7 @@ def draw_faults(replay: ReplayTrigger, plan: Plan) -> list[str]:
         found.append(f"slack must be a positive number, not {replay.slack!r}")
     rows = plan.rows_of(parsed(replay.target).role)
     found += [*_pattern(replay, rows), *_data(replay, plan)]
-    return found or [*_reach(replay, rows, plan.envs), *_held(replay, plan)]
+    return found or [*_reach(replay, rows, plan.envs), *_held(replay, rows)]
 
 
 def _data(replay: ReplayTrigger, plan: Plan) -> Iterator[str]:

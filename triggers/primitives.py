@@ -13,7 +13,7 @@ from artos.protocol.invocations import Claim
 from artos.specs.keys import MODEL_PARAM
 from triggers.base import Cadence, Trigger
 from triggers.checks import counts, is_within, short, unknown_data, unpublished
-from triggers.events import Began, Committed, Event, Firing, Joined, Left, Published
+from triggers.events import Began, Committed, Event, Firing, Joined, Left, Published, Resumed
 from triggers.pacing import in_step, lead
 from triggers.supply import Supply
 from triggers.targets import parsed
@@ -219,6 +219,8 @@ class TransferTrigger(Trigger):
                 self._ship(event.actor, self.size or supply.left)
         elif isinstance(event, Began):
             self._supplies[event.actor] = self._supply(event.row)
+        elif isinstance(event, Resumed):
+            self._supplies[event.actor] = self._supply(event.rows)
         if self.condition is not None and self.condition.check(event, now) is not None:
             for actor, supply in self._supplies.items():
                 self._ship(actor, supply.left)

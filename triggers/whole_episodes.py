@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from artos.protocol.invocations import Claim
 from artos.specs.keys import AGES_KEY, ENDS
-from triggers.events import Ended, Event, Firing, Learned, Published, Rewound
+from triggers.events import Ended, Event, Firing, Learned, Published, Resumed, Rewound
 from triggers.targets import parsed
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class WholeEpisodes:
             case Ended(policy=self._policy):
                 self._waiting.append(event)
                 self._whole += event.whole
+            case Resumed():
+                self._taken[event.actor] = event.rows
             case Rewound():
                 actor, rows = event.actor, event.rows
                 self._leave([e for e in self._waiting if e.actor == actor and e.stop > rows])

@@ -26,3 +26,5 @@ class ActorContext:
     """Whether its policy is to act for the best, as where a data set is recorded."""
     desks: Mapping[str, Sequence[Desk]] = field(default_factory=dict)
     """By the name of a server of its run, where it asks that one: a desk for each of its seats."""
+    replays: bool = False
+    """Whether a run is repeated: each version is in memory, whichever way it had taken."""

@@ -48,7 +48,7 @@ class GroupActor(RolloutActor):
         self._random = np.random.default_rng(context.seed)
         plan = context.plan
         # Where nothing is learned, as where a run's policy is recorded, the weights are at hand.
-        way = self.weights if plan.objects else Way()
+        way = self.weights if plan.objects and not context.replays else Way()
         self._channel = way.opened(plan.layout, plan.resumes, _PATIENCE * plan.deadline)
         self._served: ServedText | None = None
         if isinstance(self._channel, Served):

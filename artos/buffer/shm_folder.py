@@ -26,7 +26,9 @@ MOVING = f"{IMAGES}-moving"
 """In a run's own folder, the name of the folder of images that are between two nodes."""
 KEPT_FOR = "run"
 """In a run's folder, a link to its own folder if its rows are kept until the run is resumed."""
-_STAYS = re.compile(rf"owner|{KEPT_FOR}|actor-\d+")
+PRIORITIES = "priorities-"
+"""In a run's folder, how the names of files with priorities begin."""
+_STAYS = re.compile(rf"owner|{KEPT_FOR}|actor-\d+|{PRIORITIES}.+")
 """In a folder that is kept, what has rows, and whose they are."""
 _SAVED = "checkpoint/manifest.json"
 """In a run's own folder, what it is resumed from."""

@@ -92,11 +92,13 @@ class Network:
     @contextmanager
     def fixed(self) -> Iterator[None]:
         """What is computed with it meanwhile has gradients of its arguments only."""
-        self.module.requires_grad_(False)
+        for parameter in self._parameters:
+            parameter.requires_grad_(False)
         try:
             yield
         finally:
-            self.module.requires_grad_(self._optimiser is not None)
+            for parameter in self._parameters:
+                parameter.requires_grad_(self._optimiser is not None)
 
     # -- training ------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from torch.nn import functional
 from artos.envs.spec import EnvSpec, Part
 from artos.policies.inputs import divisor, flat_width, is_number, picture
 from artos.policies.moments import Moments
+from artos.policies.products import Linear
 
 _CNN_WIDTH = 512
 BOUND = 10.0
@@ -72,7 +73,7 @@ class NatureCnn(nn.Module):
         self.second = Conv(32, 64, 4, 2)
         self.third = Conv(64, 64, 3, 1)
         self.width = _CNN_WIDTH
-        self.last = nn.Linear(64 * height * width, _CNN_WIDTH)
+        self.last = Linear(64 * height * width, _CNN_WIDTH)
         nn.init.orthogonal_(self.last.weight, math.sqrt(2))
         nn.init.zeros_(self.last.bias)
 

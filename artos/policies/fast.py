@@ -20,8 +20,9 @@ from artos.policies.distributions import LOG_STD, OUT, sampler_for
 from artos.policies.encoders import BOUND, Normalizer
 from artos.policies.flat import Floats, layout, named_tensors, views
 from artos.policies.inputs import divisor, flat_width
+from artos.policies.language_model import LanguageModel
 from artos.policies.masks import FORBIDDEN
-from artos.policies.text import TextPolicy
+from artos.policies.text import TextModule, TextPolicy
 from artos.policies.text_cache import TextCache
 from artos.policies.twin_mlp import TwinMlp
 from artos.specs.keys import MASK_KEY
@@ -37,7 +38,7 @@ def make_actor(module: nn.Module, spec: EnvSpec, seed: int) -> BoundPolicy:
     """The fastest way to act with a module: a class of its own where there is one."""
     if type(module) is ActorCritic and isinstance(module.body, TwinMlp):
         return FastMlp(module, spec, seed)
-    if type(module) is TextPolicy:
+    if type(module) is TextPolicy or type(module) is LanguageModel:
         return TextActor(module, seed)
     return TorchActor(module, seed)
 
@@ -374,9 +375,9 @@ class TorchActor:
 
 
 class TextActor(TorchActor):
-    """Acts with a ``TextPolicy`` that reads each token of a text once for each version."""
+    """Acts with a ``TextModule`` that reads each token of a text once for each version."""
 
-    def __init__(self, module: TextPolicy, seed: int) -> None:
+    def __init__(self, module: TextModule, seed: int) -> None:
         super().__init__(module, seed)
         self._cache = module.cache = TextCache(*module.sizes)
 

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from artos.policies.products import affine, product, worth_a_call
+
 Layers = Sequence[Tensor]
 """Weights (…, out, in) and biases (out,) or (…, 1, out), alternating."""
 
@@ -65,31 +67,40 @@ def forward(layers: Layers, x: Tensor, more: Tensor | None = None) -> Tensor:
     with torch.autocast(device, enabled=False) if rounded else nullcontext():
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             return _Pass.apply(dtype, x, more, *layers)  # type: ignore[no-any-return,no-untyped-call]
-        return _seen(dtype, layers, x, more)[1]
+        return _together(
+            [_Seen(dtype, each, x, more).out for each in _networks(dtype, layers, len(x))]
+        )
 
 
-def _seen(
-    dtype: torch.dtype, layers: Layers, x: Tensor, more: Tensor | None
-) -> tuple[list[Tensor], Tensor]:
-    """The input of each layer, and the output of the last one; weights are rounded to ``dtype``."""
-    x = (x if more is None else torch.cat((x, more), 1)).to(dtype)
-    seen = [x.expand(*layers[0].shape[:-2], -1, -1)]
-    for weight, bias in zip(layers[:-2:2], layers[1:-2:2], strict=True):
-        seen.append(_affine(seen[-1], weight.to(dtype), bias.to(dtype)).relu_())
-    return seen, _affine(seen[-1].float(), layers[-2], layers[-1])
+def _networks(dtype: torch.dtype, layers: Layers, rows: int) -> list[Layers]:
+    """What is computed at once: of large networks on a CPU one, as it stays in the cache then.
+
+    Numbers of half the size stay there anyway.
+    """
+    together = dtype != torch.float32 or layers[0].dim() == 2 or torch.compiler.is_compiling()
+    if together or not any(worth_a_call(rows, weight[0]) for weight in layers[::2]):
+        return [layers]
+    return [*zip(*layers, strict=True)]
 
 
-def _affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    if weight.dim() == 2:
-        return torch.addmm(bias, x, weight.t())
-    if weight.shape[1] < weight.shape[2] / 4:
-        return _product(x, weight.mT) + bias
-    return torch.baddbmm(bias, x, weight.mT)
+def _together(parts: Sequence[Tensor]) -> Tensor:
+    """One tensor for all networks, of those that were computed one after the other."""
+    return parts[0] if len(parts) == 1 else torch.stack([*parts])
 
 
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    """``a @ b``: libraries take up to five times as long unless the narrow side comes first."""
-    return a @ b if b.shape[-1] >= a.shape[-2] else (b.mT @ a.mT).mT
+class _Seen:
+    """What layers see: ``inputs`` of each, and ``out`` of the last one, in float32.
+
+    ``weights`` are those that were used: rounded to ``dtype``, but for the last ones.
+    """
+
+    def __init__(self, dtype: torch.dtype, layers: Layers, x: Tensor, more: Tensor | None) -> None:
+        x = (x if more is None else torch.cat((x, more), 1)).to(dtype)
+        self.weights = [*(weight.to(dtype) for weight in layers[:-2:2]), layers[-2]]
+        self.inputs = [x.expand(*layers[0].shape[:-2], -1, -1)]
+        for weight, bias in zip(self.weights[:-1], layers[1:-2:2], strict=True):
+            self.inputs.append(affine(self.inputs[-1], weight, bias.to(dtype)).relu_())
+        self.out = affine(self.inputs[-1].float(), layers[-2], layers[-1])
 
 
 class _Pass(torch.autograd.Function):
@@ -102,35 +113,50 @@ class _Pass(torch.autograd.Function):
     def forward(
         ctx: Any, dtype: torch.dtype, x: Tensor, more: Tensor | None, *layers: Tensor
     ) -> Tensor:
-        seen, out = _seen(dtype, layers, x, more)
-        ctx.dtype, ctx.split = dtype, x.shape[1]
-        ctx.save_for_backward(*seen, *layers[::2])
-        return out
+        seen = [_Seen(dtype, each, x, more) for each in _networks(dtype, layers, len(x))]
+        ctx.dtype, ctx.split, ctx.shapes = dtype, x.shape[1], [p.shape for p in layers]
+        ctx.save_for_backward(*(tensor for each in seen for tensor in each.inputs + each.weights))
+        return _together([each.out for each in seen])
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        depth = len(ctx.saved_tensors) // 2
-        seen, weights = ctx.saved_tensors[:depth], ctx.saved_tensors[depth:]
-        found: list[Tensor | None] = []
-        for i in reversed(range(depth)):
-            of = gradient.dtype  # float32 for the last layer
-            needs_weight, needs_bias = ctx.needs_input_grad[3 + 2 * i : 5 + 2 * i]
-            bias = gradient.sum(-2, keepdim=gradient.dim() == 3, dtype=torch.float32)
-            found.append(bias if needs_bias else None)
-            found.append(_product(gradient.mT, seen[i].to(of)).float() if needs_weight else None)
-            if i:
-                before = _product(gradient, weights[i].to(of)).to(ctx.dtype)
-                gradient = torch.ops.aten.threshold_backward(before, seen[i], 0.0)
-        split, (x, more) = ctx.split, ctx.needs_input_grad[1:3]
-        first = weights[0].to(gradient.dtype)
-        inputs = (
-            _summed(_product(gradient, first[..., :split])) if x else None,
-            _summed(_product(gradient, first[..., split:])) if more else None,
-        )
-        return None, *inputs, *reversed(found)
+        saved, depth, wanted = ctx.saved_tensors, len(ctx.shapes) // 2, ctx.needs_input_grad
+        networks = [saved[at : at + 2 * depth] for at in range(0, len(saved), 2 * depth)]
+        each = [gradient] if len(networks) == 1 else gradient.unbind()
+        found = [
+            _gradients(of, seen[:depth], seen[depth:], ctx.dtype, ctx.split, wanted[1:])
+            for of, seen in zip(each, networks, strict=True)
+        ]
+        x, more, *layers = zip(*found, strict=True)
+        return (
+            None, _summed(x), _summed(more),
+            *(None if of[0] is None else _together(of).view(shape)
+              for of, shape in zip(layers, ctx.shapes, strict=True)),
+        )  # fmt: skip
 
 
-def _summed(gradient: Tensor) -> Tensor:
-    """(count, B, in) or (B, in) to (B, in), float32."""
-    return (gradient if gradient.dim() == 2 else gradient.sum(0)).float()
+def _gradients(
+    gradient: Tensor, seen: Layers, weights: Layers, dtype: torch.dtype, split: int,
+    wanted: Sequence[bool],
+) -> list[Tensor | None]:  # fmt: skip
+    """Of both inputs, the first of which has ``split`` columns, and of all weights and biases."""
+    found: list[Tensor | None] = []
+    for i in reversed(range(len(weights))):
+        needs_weight, needs_bias = wanted[2 + 2 * i : 4 + 2 * i]
+        found.append(gradient.sum(-2, dtype=torch.float32) if needs_bias else None)
+        inputs = seen[i].to(gradient.dtype)  # float32 for the last layer
+        found.append(product(gradient.mT, inputs).float() if needs_weight else None)
+        if i:
+            before = product(gradient, weights[i]).to(dtype)
+            gradient = torch.ops.aten.threshold_backward(before, seen[i], 0.0)
+    first, (x, more) = weights[0], wanted[:2]
+    found.append(product(gradient, first[..., split:]) if more else None)
+    found.append(product(gradient, first[..., :split]) if x else None)
+    return found[::-1]
+
+
+def _summed(parts: Sequence[Tensor | None]) -> Tensor | None:
+    """Gradients of (B, in), float32, of several networks: (B, in) of each, or (count, B, in)."""
+    given = [each if each.dim() == 2 else each.sum(0) for each in parts if each is not None]
+    return sum(given[1:], given[0]).float() if given else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -58,12 +59,13 @@ class SquashedGaussian(nn.Module):
         ``noise`` (B, size) are the standard normal numbers that they are made of.
         Haarnoja et al. 2018, appendix C, in the form that does not overflow.
         """
-        mean, log_std = self(obs)
+        mean, log_std = self.layers(self.encoder(obs)).chunk(2, -1)
         noise = torch.randn_like(mean) if noise is None else noise
-        before = mean + log_std.exp() * noise
-        logs = -0.5 * noise.square() - log_std - 0.5 * LOG_2PI
-        squashed = 2 * (math.log(2) - before - functional.softplus(-2 * before))
-        return self.bounds.freed(torch.tanh(before)), self.bounds.freed(logs - squashed).sum(-1)
+        if torch.compiler.is_compiling():
+            actions, logs, _ = _squashed(mean, log_std.clamp(_LOWEST, _HIGHEST), noise)
+        else:
+            actions, logs = _Squashed.apply(mean, log_std, noise)  # type: ignore[no-untyped-call]
+        return self.bounds.freed(actions), self.bounds.freed(logs).sum(-1)
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
         """``actions`` (B, *shape) float32."""
@@ -74,6 +76,32 @@ class SquashedGaussian(nn.Module):
         else:
             unit = self.sample(obs)[0]
         return {"actions": self.bounds(unit)}
+
+
+def _squashed(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Actions, the terms of their log probabilities, and what is random about them; (B, size)."""
+    random = log_std.exp() * noise
+    before = mean + random
+    slope = 2 * (math.log(2) - before - functional.softplus(-2 * before))
+    return torch.tanh(before), -0.5 * noise.square() - log_std - (0.5 * LOG_2PI + slope), random
+
+
+class _Squashed(torch.autograd.Function):
+    """Actions and their log probabilities as one step: a sixth of the nodes of autograd."""
+
+    @staticmethod
+    def forward(ctx: Any, mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        kept = log_std.clamp(_LOWEST, _HIGHEST)
+        actions, logs, random = _squashed(mean, kept, noise)
+        ctx.save_for_backward(actions, random, kept == log_std)
+        return actions, logs
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, of_actions: Tensor, of_logs: Tensor) -> tuple[Tensor | None, ...]:
+        actions, random, inside = ctx.saved_tensors
+        before = of_actions * (1 - actions.square()) + 2 * of_logs * actions
+        return before, (before * random - of_logs) * inside, None
 
 
 class Deterministic(nn.Module):

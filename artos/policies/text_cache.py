@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -60,7 +61,8 @@ class TextCache:
     def scores(self, text: Tensor, lengths: Tensor, read: Reader) -> Tensor:
         """Logits (B, tokens) of what follows the first ``lengths`` (B,) tokens of ``text`` (B, L).
 
-        ``read`` is called with those tokens only that were not read yet.
+        ``read`` is called with those tokens only that were not read yet, and for texts that begin
+        alike, as a group does, once.
         """
         lengths = lengths.clamp(min=1)
         known = self._known(text, lengths)
@@ -69,8 +71,12 @@ class TextCache:
         for count in sorted({*lacking.tolist()}):
             rows = (lacking == count).nonzero()[:, 0]
             places = known[rows, None] + torch.arange(count)
-            views = [LayerRead(*kept, rows, places) for kept in self._kept]
-            logits = read(text[rows[:, None], places], places, views)
+            tokens = text[rows[:, None], places]
+            if known[rows].any():
+                views = [LayerRead(*kept, rows, places) for kept in self._kept]
+                logits = read(tokens, places, views)
+            else:
+                logits = self._begun(rows, tokens, places, read)
             if len(rows) == len(text):
                 found = logits
                 break
@@ -80,6 +86,18 @@ class TextCache:
         assert found is not None  # there is at least one text
         self._text, self._lengths = text.clone(), lengths
         return found
+
+    def _begun(self, rows: Tensor, tokens: Tensor, places: Tensor, read: Reader) -> Tensor:
+        """Logits (n, tokens) behind texts of which nothing was read; those alike are read once."""
+        alike, which = torch.unique(tokens, dim=0, return_inverse=True)
+        first = (which == torch.arange(len(alike))[:, None]).int().argmax(1)
+        views = [LayerRead(*kept, rows[first], places[first]) for kept in self._kept]
+        logits = read(tokens[first], places[first], views)
+        if len(first) < len(rows):
+            read_as = rows[first][which]
+            for held in itertools.chain.from_iterable(self._kept):
+                held[rows, :, : tokens.shape[1]] = held[read_as, :, : tokens.shape[1]]
+        return logits[which]
 
     def _known(self, text: Tensor, lengths: Tensor) -> Tensor:
         """How many tokens of each text were read, (B,)."""

@@ -58,7 +58,7 @@ def lent(text: str, name: str) -> Iterator[None]:
     wanted = [each for each, _ in listed if _GPU.fullmatch(each)]
     if wanted and gpus.count() is None:
         _log.warning(
-            "whether %s exist cannot be checked here: there is neither the library of NVIDIA's "
+            "whether there is %s cannot be checked here: there is neither the library of NVIDIA's "
             "driver (libnvidia-ml.so.1) nor /dev/nvidia0", ", ".join(wanted),
         )  # fmt: skip
     elif wanted and not gpus.told_apart():

@@ -317,12 +317,14 @@ class CarryRun(Message, frozen=True, tag=True):
 class FinishRun(Message, frozen=True, tag=True):
     """Head → worker: have the run process finish and save, or end it ``at_once``.
 
-    As with a signal, asking for the second time ends the run without waiting for its members.
+    As with a signal, asking for the second time ends the run without waiting for its members, but
+    if it is only said ``again`` to a node that may not have heard it.
     """
 
     run: Name
     epoch: Count
     at_once: bool = False
+    again: bool = False
 
 
 class RunEnded(Message, frozen=True, tag=True):
@@ -341,7 +343,8 @@ class Load(Message, frozen=True, tag=True):
     """Worker → head, every second or so: actors alive per run, CPU and memory in use (0 to 1).
 
     Its executors have, or may have, ``shm_bytes`` of shared memory; 0: any number. ``faults``
-    counts those the worker survived, ``malformed`` the messages that it refused.
+    counts those the worker survived, ``malformed`` the messages that it refused. It leaves in
+    ``seconds_left``; 0: it does not know when.
     """
 
     actors: Named = field(default_factory=dict)
@@ -350,6 +353,7 @@ class Load(Message, frozen=True, tag=True):
     faults: Small = 0
     malformed: Small = 0
     shm_bytes: Count = 0
+    seconds_left: Seconds = 0.0
 
 
 class Assign(Message, frozen=True, tag=True):

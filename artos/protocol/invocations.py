@@ -13,9 +13,9 @@ ALL = -1
 """In place of an environment's number: all of them."""
 EnvOrAll = Annotated[int, msgspec.Meta(ge=ALL, le=2**31 - 1)]
 
-StartKind = Literal["cold", "fork", "clone", "moved"]
-"""How a member's process was made: from scratch, as a fork or a clone of a template, or restored
-from its image on another node."""
+StartKind = Literal["cold", "fork", "clone", "moved", "state"]
+"""How a member's process was made: from scratch, as a fork or a clone of a template, restored from
+its image of another node, or as one that goes on from what it held there (``state``)."""
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True):
@@ -61,7 +61,13 @@ class Invoke(msgspec.Struct, frozen=True, tag=True):
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
-    """Node → member: finish the current invocation and end."""
+    """Node → member: finish the current invocation and end.
+
+    ``hand_over``: the file in which you write down what you hold before that, for the process that
+    goes on from there, or "". One that came by its image from elsewhere would not find its own.
+    """
+
+    hand_over: str = ""
 
 
 class Branch(msgspec.Struct, frozen=True, tag=True):
@@ -139,10 +145,22 @@ class ActorLag(msgspec.Struct, frozen=True, array_like=True):
     classes: tuple[Count, ...]
 
 
+class Rest(msgspec.Struct, frozen=True, array_like=True):
+    """From ``before`` seconds before it went on an actor was in a ``state``, for ``seconds``.
+
+    It was ``frozen``, ``checkpointed`` (from when its image was begun), or ``restoring``.
+    """
+
+    state: Line
+    before: Seconds
+    seconds: Seconds
+
+
 class Done(msgspec.Struct, frozen=True, tag=True):
     """Member → node: the invocation is finished.
 
-    ``version`` is the policy version used (actor) or published (learner); ``returns`` and
+    ``version`` is the policy version used (actor) or published (learner), ``beside`` has those of
+    the other learners of which the actor reads something; ``returns`` and
     ``lengths`` describe the episodes that ended, ``begun`` in which configuration of the run they
     began (empty: all in 0), ``agents`` which agent of its game each was of (empty: there are none);
     ``times`` says where the seconds went.
@@ -159,7 +177,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
 
     The process manager adds for how many seconds the invocation waited for a ``slot``, if it did,
     for how many more it ``waited`` for the actor's process, and how long that process took to be
-    ``restored`` from an image for it, beforehand or not.
+    ``restored`` from an image for it, beforehand or not; and how the actor had ``rested`` before.
     """
 
     firing: Count
@@ -179,8 +197,10 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     slot: Seconds = 0.0
     waited: Seconds = 0.0
     restored: Seconds = 0.0
+    rested: tuple[Rest, ...] = ()
     begun: tuple[Small, ...] = ()
     agents: tuple[Small, ...] = ()
+    beside: dict[Name, Version] = {}
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

@@ -87,6 +87,13 @@ class Drawn:
         return f"<Drawn at version {self._version} parts={len(self._parts)}>"
 
 
+class OfOthers(Drawn):
+    """Rows that a learner draws of which no version of its own has made any: they have no lag."""
+
+    def note(self, actors: Ints, versions: Ints) -> None:
+        """Forget them."""
+
+
 def _by_actor(actors: Ints, lags: Ints) -> Iterator[ActorLag]:
     order = np.argsort(actors, kind="stable")
     actors, lags = actors[order], lags[order]

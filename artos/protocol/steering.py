@@ -26,14 +26,15 @@ class Start(Message, frozen=True, tag=True):
 
     ``term`` counts the places an actor had: rows of an older term are refused. If there is a block
     of the same term, the actor goes on where that block ends. If ``bundle`` (0: none) can be
-    fetched and restored, the actor goes on as it was on its last node. A server has no block, and
-    its term counts its starts on this node.
+    fetched and used, the actor goes on as it was on its last node; ``held``: by what it held there,
+    not by an image. A server has no block, and its term counts its starts on this node.
     """
 
     member: Member
     term: Count
     base: Count
     bundle: Count = 0
+    held: bool = False
 
 
 class Call(Message, frozen=True, tag=True):
@@ -63,6 +64,7 @@ class Prepare(Message, frozen=True, tag=True):
     base: Count
     bundle: Count = 0
     within: Seconds = 0.0
+    held: bool = False
 
 
 class Retire(Message, frozen=True, tag=True):
@@ -72,7 +74,24 @@ class Retire(Message, frozen=True, tag=True):
 
 
 class CloseExecutor(Message, frozen=True, tag=True):
-    """Run → executor: let the actors end, ship all committed rows, report, and end."""
+    """Run → executor: let the actors end, ship all committed rows, report, and end.
+
+    ``hand_over``: send what each actor held before that.
+    """
+
+    hand_over: bool = False
+
+
+class HeldState(Bulk, frozen=True, tag=True):
+    """Executor → run: what an actor held when it ended, or ``why`` that cannot be said.
+
+    Run → executor, before ``Start`` or ``Prepare``: what the actor is to go on from.
+    """
+
+    member: Member
+    term: Count
+    why: Text = ""
+    content: bytes = b""
 
 
 class ActorReport(Message, frozen=True, tag=True):
@@ -97,17 +116,26 @@ class Died(Message, frozen=True, tag=True):
 
 
 class Pack(Message, frozen=True, tag=True):
-    """Run → executor: the idle member is to move: make bundle ``number`` of its image."""
+    """Run → executor: the idle member is to move: make bundle ``number`` of its image.
+
+    Where that cannot be, or an ``image`` does not fit where it goes, of what it holds.
+    """
 
     member: Member
     number: Count
+    image: bool = True
 
 
 class Packed(Message, frozen=True, tag=True):
-    """Executor → run: the bundle is made; or ``why`` it is not, and the actor is unchanged."""
+    """Executor → run: the bundle is made; or ``why`` it is not, and the actor is unchanged.
+
+    ``held``: of what it held, not of its image. Its process has ended, and another one goes on from
+    there if it stays.
+    """
 
     number: Count
     why: Text = ""
+    held: bool = False
 
 
 class ReadPiece(Message, frozen=True, tag=True):

@@ -43,7 +43,7 @@ class Usage(msgspec.Struct, frozen=True):
     starts: dict[str, dict[str, int | float]] = {}
     """Number (``count``) and duration (``median_s``, ``p95_s``) of starts by kind.
 
-    Kinds are cold, fork, clone, restore, prewarm, moved and thaw.
+    Kinds are cold, fork, clone, restore, prewarm, moved, state and thaw.
     """
     nodes: tuple[str, ...] = ()
     """On a cluster, the nodes that had actors of the run."""

@@ -79,6 +79,8 @@ class RunFacts(Status, frozen=True, kw_only=True):
 
     nodes: dict[str, list[int]] | UnsetType = UNSET
     """The actors on each node that the run has opened."""
+    leases: dict[str, str] | UnsetType = UNSET
+    """The devices that its learners lease for their updates, by learner."""
     bytes_moved: int | UnsetType = UNSET
     """Experience and weights between nodes."""
     actors: int | UnsetType = UNSET
@@ -172,6 +174,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     faults: int = 0
     malformed: int = 0
     silent_seconds: float = 0.0
+    seconds_left: float = 0.0
+    """Until it leaves by itself, as its allocation ends; 0: nobody knows."""
 
 
 class QuotaView(msgspec.Struct, frozen=True):

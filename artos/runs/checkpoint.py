@@ -20,6 +20,8 @@ from safetensors import SafetensorError
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.rows_file import RowsFile, check_rows, read_rows, write_rows
+from artos.buffer.samplers.priority_memory import copied
+from artos.buffer.shm_folder import PRIORITIES
 from artos.errors import CheckpointFault
 from artos.specs.actor_count import Kept
 from artos.specs.fields import Count, PathText, Seconds, Small
@@ -72,7 +74,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     seconds: Seconds = 0.0
     """Training time so far."""
     rows: tuple[Count, ...] = ()
-    """How many rows each actor had committed."""
+    """How many rows each actor had committed, and were handed over where rows are."""
     incarnations: tuple[Count, ...] = ()
     """How many processes had written each actor's block."""
     resumes: Small = 0
@@ -98,6 +100,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     date: str = ""
     rows_file: RowsFile | None = None
     """The file of the replay buffer, if it was saved."""
+    priorities: PathText = ""
+    """The file of the priorities of these rows, if there were any."""
+    priorities_sha256: str = ""
     states: PathText = ""
     """The file of the members' states, if they were saved."""
     states_sha256: str = ""
@@ -121,13 +126,15 @@ def save(
     manifest: Manifest,
     blocks: Mapping[int, ActorBlock] | None = None,
     states: bytes = b"",
+    priorities: Sequence[Path] = (),
 ) -> Manifest:
     """Save a checkpoint in ``folder`` and return its completed manifest.
 
-    ``blocks`` are those of the actors if their rows are to be saved, ``states`` is what the members
-    hold. Everything is written to files with new names; renaming the manifest is the single step
-    that makes them the checkpoint; older files are removed last. So if the writer is killed at any
-    point, a checkpoint that loads is left.
+    ``blocks`` are those of the actors if their rows are to be saved, with their ``priorities``,
+    which are files in shared memory; ``states`` is what the members hold. Everything is written to
+    files with new names; renaming the manifest is the single step that makes them the checkpoint;
+    older files are removed last. So if the writer is killed at any point, a checkpoint that loads
+    is left.
     """
     folder.mkdir(parents=True, exist_ok=True)
     remove_drafts(folder)
@@ -139,6 +146,7 @@ def save(
         format=FORMAT,
         layout=layout_of(dense),
         rows_file=None,
+        priorities="",
         states="",
         sha256=digest,
         file=f"arrays-{manifest.version}-{digest[:12]}.safetensors",
@@ -148,6 +156,12 @@ def save(
         write_durably(folder / done.file, data)
         if blocks is not None:
             done = replace(done, rows_file=_write_rows(folder, manifest.version, blocks))
+            if priorities:
+                data = safetensors.numpy.save({path.name: copied(path) for path in priorities})
+                digest = hashlib.sha256(data).hexdigest()
+                name = f"priorities-{manifest.version}-{digest[:12]}.safetensors"
+                write_durably(folder / name, data)
+                done = replace(done, priorities=name, priorities_sha256=digest)
         if states:
             digest = hashlib.sha256(states).hexdigest()
             name = f"states-{manifest.version}-{digest[:12]}.pickle"
@@ -206,6 +220,26 @@ def restore_rows(folder: Path, manifest: Manifest, blocks: Mapping[int, ActorBlo
     if (rows := manifest.rows_file) is not None:
         check_rows(folder / _plain(folder, rows.file), rows)
         read_rows(folder / rows.file, rows, blocks)
+
+
+def restore_priorities(folder: Path, manifest: Manifest, into: Path) -> None:
+    """Put the files of priorities that were saved into the folder ``into``, if any were.
+
+    Raises:
+        CheckpointFault: the file is missing or damaged, or holds something else.
+    """
+    if not manifest.priorities:
+        return
+    data = _read(folder, manifest.priorities, manifest.priorities_sha256)
+    try:
+        found = safetensors.numpy.load(data)
+    except (SafetensorError, KeyError) as error:
+        why = f"{manifest.priorities} is no safetensors file: {error}"
+        raise CheckpointFault(str(folder), why) from error
+    for name, content in found.items():
+        if not name.startswith(PRIORITIES):
+            raise CheckpointFault(str(folder), f"{manifest.priorities} has no priorities: {name!r}")
+        (into / _plain(folder, name)).write_bytes(content.tobytes())
 
 
 def load(folder: Path, expected: Sequence[ArraySpec] | None = None) -> tuple[Arrays, Manifest]:
@@ -318,7 +352,9 @@ def _text(shape_and_dtype: tuple[tuple[int, ...], str]) -> str:
 
 def _remove_older(folder: Path, current: Manifest) -> None:
     rows = current.rows_file.file if current.rows_file else ""
-    for pattern in ("arrays-*.safetensors", "rows-*.safetensors", "states-*.pickle"):
+    now = (current.file, rows, current.priorities, current.states)
+    kinds = "arrays-*.safetensors", "rows-*.safetensors", "priorities-*.safetensors"
+    for pattern in (*kinds, "states-*.pickle"):
         for path in folder.glob(pattern):
-            if path.name not in (current.file, rows, current.states):
+            if path.name not in now:
                 path.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from artos.buffer.shm_folder import IMAGES, PREFIX, holds_images, reap_orphans
 from artos.errors import Refused
-from artos.system import own_cpus, private_folder
+from artos.system import kept_weights, own_cpus, private_folder
 from artos.system.locks import FileLock
 from artos.system.shm import shm_root
 
@@ -86,6 +86,8 @@ def _images_in(folder: Path) -> list[Path]:
 def clean(runs: Sequence[Path] = ()) -> list[Path]:
     """Remove the shared memory and images that killed runs left; returns what was removed.
 
+    So is what they left of weights of language models in the user's cache (``kept_weights``).
+
     Images in ``runs`` are removed even if the shared memory that linked to them is gone, as it is
     when the machine or the container was started again.
 
@@ -108,4 +110,4 @@ def clean(runs: Sequence[Path] = ()) -> list[Path]:
         if faults:
             raise Refused(faults)
         images = (path for run in runs for path in remove_images(run))
-        return [*reap_orphans(kept=True), *own_cpus.tidy(), *images]
+        return [*reap_orphans(kept=True), *own_cpus.tidy(), *kept_weights.tidy(), *images]

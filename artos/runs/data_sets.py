@@ -8,14 +8,17 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from artos.buffer.data_block import Columns, DataBlock
 from artos.buffer.layout import BlockSpec
+from artos.buffer.part_of_block import Part, stored_name
 from artos.buffer.rows_file import check_rows, rows_of
 from artos.errors import CheckpointFault, Refused
 from artos.runs.checkpoint import SAVED, Manifest, read_manifest
@@ -25,6 +28,7 @@ from artos.system.closest import closest
 from artos.system.durable import replacing
 from artos.system.regular_file import contents, opened
 
+T = TypeVar("T")
 _UNREADABLE = (
     OSError, ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile, zlib.error,
     CheckpointFault, NotImplementedError,
@@ -46,11 +50,16 @@ class _Form(NamedTuple):
 
 
 def examined(
-    data: Mapping[str, Rows], folder: str, keys: Sequence[DataKey], faults: list[str]
+    data: Mapping[str, Rows],
+    folder: str,
+    keys: Sequence[DataKey],
+    faults: list[str],
+    parts: Mapping[str, Part] = MappingProxyType({}),
 ) -> tuple[DataSet, ...]:
     """What the data sets of a workload hold of ``keys``; no row is read.
 
-    Paths are relative to ``folder``. What is wrong is added to ``faults``.
+    ``parts`` are those of the policies that draw, by data set. Paths are relative to ``folder``.
+    What is wrong is added to ``faults``.
     """
     found = []
     for name, rows in data.items():
@@ -60,11 +69,11 @@ def examined(
         elif not isinstance(rows, Rows):
             wrong.append(f'write Rows("FILE.npz") or Rows("RUN"), not {rows!r}')
         else:
-            path = Path(folder, rows.path)
-            there = DataSet(name, str(path), 0, 1, ())
+            path, part = Path(folder, rows.path), parts.get(name)
+            there = DataSet(name, str(path), 0, 1, (), part.policy if part else "")
             try:
                 path = _located(rows.path) or path.resolve()
-                there = _examined(name, path, keys, wrong)
+                there = _examined(there, path, part.keys if part else keys, wrong)
             except Refused as refused:
                 wrong += refused.faults
             except _UNREADABLE as error:
@@ -84,11 +93,12 @@ def filled(path: Path, spec: BlockSpec, data_set: DataSet) -> DataBlock:
     """
     source, faults = Path(data_set.path), list[str]()
     try:
-        again = _examined(data_set.name, source, data_set.keys, faults)
+        again = _examined(data_set, source, data_set.keys, faults)
         if again != data_set:
             faults.append("has just changed: begin again")
         if not faults:
-            with _parts(source, max(key.stack for key in spec.keys) - 1) as parts:
+            back = max(key.stack for key in spec.keys) - 1
+            with _parts(source, back, data_set.policy) as parts:
                 block = DataBlock.filled(path, spec, parts)
             faults += _unusable(block, spec.keys)
     except _UNREADABLE as error:
@@ -105,7 +115,7 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
         Refused: it cannot be read, or is not whole.
     """
     try:
-        with _parts(path, 0) as parts:
+        with _parts(path) as parts:
             names = [*parts[0]] if parts else []
             return {name: np.concatenate([part[name] for part in parts]) for name in names}
     except _UNREADABLE as error:
@@ -148,8 +158,8 @@ def _unusable(block: DataBlock, keys: Sequence[DataKey]) -> Iterator[str]:
             yield f"{AGES_KEY!r} is not 0 in the first row: begin with an episode's first row"
 
 
-def _examined(name: str, path: Path, keys: Sequence[DataKey], faults: list[str]) -> DataSet:
-    forms = _forms(path)
+def _examined(of: DataSet, path: Path, keys: Sequence[DataKey], faults: list[str]) -> DataSet:
+    forms = _own(_forms(path), of.policy)
     known = {key.name: key for key in keys if key.name in forms}
     lengths = {form.shape[0] if form.shape else 0 for n, form in forms.items() if n in known}
     envs: dict[int, str] = {}
@@ -179,8 +189,12 @@ def _examined(name: str, path: Path, keys: Sequence[DataKey], faults: list[str])
         faults.append(f"{path.name} has no rows")
     elif len(envs) > 1:
         faults.append(f"its arrays differ in their number of environments: {envs}")
-    return DataSet(
-        name, str(path), max(lengths, default=0), max(envs, default=1), (*known.values(),)
+    return msgspec.structs.replace(
+        of,
+        path=str(path),
+        rows=max(lengths, default=0),
+        envs=max(envs, default=1),
+        keys=(*known.values(),),
     )
 
 
@@ -242,8 +256,31 @@ def _forms(path: Path) -> dict[str, _Form]:
         return found
 
 
+class _Own(Mapping[str, T]):
+    """Some of the values of a mapping by other names; each is read when it is asked for."""
+
+    def __init__(self, values: Mapping[str, T], names: Mapping[str, str]) -> None:
+        self._values, self._names = values, names
+
+    def __getitem__(self, name: str) -> T:
+        return self._values[self._names[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _own(there: Mapping[str, T], policy: str) -> Mapping[str, T]:
+    """What is there of a policy, if it is there by ``POLICY/KEY``; else all of it."""
+    front = stored_name(policy, "")
+    names = {name.removeprefix(front): name for name in there if name.startswith(front)}
+    return _Own(there, names) if policy and names else there
+
+
 @contextmanager
-def _parts(path: Path, back: int) -> Iterator[Sequence[Columns]]:
+def _parts(path: Path, back: int = 0, policy: str = "") -> Iterator[Sequence[Columns]]:
     """The rows, of a run in one part for each of its actors; stacks reach ``back`` rows back."""
     if _is_minaris(path):
         from artos.runs import minari_sets  # noqa: PLC0415  # as above
@@ -253,10 +290,10 @@ def _parts(path: Path, back: int) -> Iterator[Sequence[Columns]]:
         manifest = _manifest(path)
         assert manifest.rows_file is not None
         check_rows(path / SAVED / manifest.rows_file.file, manifest.rows_file)
-        yield _kept(path, back)
+        yield _kept(path, back, policy)
     else:
         with opened(path) as file, np.load(file, allow_pickle=False) as arrays:
-            yield (arrays,)
+            yield (_own(arrays, policy),)
 
 
 def _manifest(run: Path) -> Manifest:
@@ -268,17 +305,23 @@ def _manifest(run: Path) -> Manifest:
     return manifest
 
 
-def _kept(run: Path, back: int = 0) -> list[dict[str, NDArray[Any]]]:
+def _kept(run: Path, back: int = 0, policy: str = "") -> list[Columns]:
     """The rows that a run's checkpoint has, so that none of an actor follows one of another."""
     manifest = _manifest(run)
     assert manifest.rows_file is not None
-    parts = rows_of(run / SAVED / manifest.rows_file.file, manifest.rows_file)
-    for part in parts:
-        if AGES_KEY in part and VALID_KEY in part:
-            # The row before is of another actor: what is here of an episode begins with this row.
-            ages, valid = part[AGES_KEY].copy(), part[VALID_KEY].copy()
-            first = np.arange(min(len(ages), _MOST_AGE), dtype=ages.dtype)
-            np.minimum(ages[: len(first)], first[:, None], out=ages[: len(first)])
-            valid[:back] = False  # whose stacks are not all here
-            part |= {AGES_KEY: ages, VALID_KEY: valid}
-    return parts
+    found = list[Columns]()
+    for actor in rows_of(run / SAVED / manifest.rows_file.file, manifest.rows_file):
+        part = {**_own(actor, policy)}
+        # "", or POLICY/ of each of several policies.
+        fronts = [name.removesuffix(AGES_KEY) for name in part if name.endswith(AGES_KEY)]
+        for front in fronts:
+            of_ages, of_valid = front + AGES_KEY, front + VALID_KEY
+            if of_valid in part:
+                # The row before is of another actor: what is here of an episode begins here.
+                ages, valid = part[of_ages].copy(), part[of_valid].copy()
+                first = np.arange(min(len(ages), _MOST_AGE), dtype=ages.dtype)
+                np.minimum(ages[: len(first)], first[:, None], out=ages[: len(first)])
+                valid[:back] = False  # whose stacks are not all here
+                part |= {of_ages: ages, of_valid: valid}
+        found.append(part)
+    return found

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from artos.errors import CheckpointFault, NotOurs, Refused, RunExists, ShmTooSmall
+from artos.errors import CheckpointFault, NotOurs, NotRunning, Refused, RunExists, ShmTooSmall
 from artos.pool.faults import PoolDamaged, PoolVersion
 
-REFUSALS = (Refused, RunExists, ShmTooSmall, CheckpointFault, NotOurs, PoolDamaged, PoolVersion)
-"""Errors raised before anything is started."""
+REFUSALS = (
+    Refused, RunExists, NotRunning, ShmTooSmall, CheckpointFault, NotOurs, PoolDamaged, PoolVersion,
+)  # fmt: skip
+"""Errors raised before anything is started or changed."""
 
 
 class ExitStatus(IntEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from artos.buffer.actor_block import ActorBlock
@@ -20,15 +21,19 @@ class LeftRows(Closing):
     def __init__(self, run: Path) -> None:
         self._folders = ShmFolder.left_by(run)
 
-    def blocks(self, plan: Plan) -> dict[int, Path]:
-        """The files of actors' blocks that have the layout of ``plan``, by actor."""
+    def blocks(self, plan: Plan, rows: Sequence[int]) -> dict[int, Path]:
+        """The files of actors' blocks of the layout of ``plan`` that still have some, by actor.
+
+        Of each actor its first ``rows`` are of use.
+        """
         found = {}
         for folder in self._folders:
             site = Site(str(folder.path), plan.members.publisher, plan.members)
-            for actor in range(plan.actors):
+            for actor, useful in zip(range(plan.actors), rows, strict=False):
                 path = site.block_path(actor)
                 try:
-                    if ActorBlock.attach(path).spec == plan.block(actor):
+                    block = ActorBlock.attach(path)
+                    if block.spec == plan.block(actor) and block.oldest() < useful:
                         found[actor] = path
                 except (OSError, LayoutMismatch):  # it never began, or was taken already
                     continue

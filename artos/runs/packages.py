@@ -16,6 +16,7 @@ from pathlib import Path
 
 from artos.errors import DeadlineExceeded, Refused
 from artos.system.archives import PACKAGES_FILE
+from artos.system.by_age import by_age
 from artos.system.child import command
 from artos.system.locks import FileLock
 from artos.system.logging_setup import to_stderr
@@ -76,9 +77,8 @@ def _environment(wanted: bytes) -> Path:
 
 def remove_unused(environments: Path) -> None:
     """Remove the environments that nothing has entered for long, if there are many."""
-    used = sorted(environments.glob(f"*/{_COMPLETE}"), key=lambda path: -path.stat().st_mtime)
-    for path in used[_MOST:]:
-        if time.time() - path.stat().st_mtime > _UNUSED and (
+    for used_at, path in by_age(environments.glob(f"*/{_COMPLETE}"))[:-_MOST]:
+        if time.time() - used_at > _UNUSED and (
             lock := FileLock.take(path.parent.with_suffix(".lock"), seconds=0.0)
         ):
             with lock:

@@ -13,7 +13,7 @@ from artos.buffer.model_block import ObjectSpec
 from artos.buffer.part_of_block import Part
 from artos.buffer.request_block import RequestSpec
 from artos.buffer.samplers.patterns import Draw
-from artos.buffer.shm_folder import PREFIX
+from artos.buffer.shm_folder import PREFIX, PRIORITIES
 from artos.specs.actor_count import Actors, Manual
 from artos.specs.configuration import MAX_LAG, Changeable
 from artos.specs.data import DataSet
@@ -23,12 +23,13 @@ from artos.specs.keys import (
     EVALUATION,
     MODEL_PARAM,
     OTHER_VERSIONS,
+    ArraySpec,
     CheckpointSetting,
     DataKey,
     OnFull,
     read_as,
 )
-from artos.specs.members import LEARNER, Member, Members
+from artos.specs.members import LEARNER, TRANSFER, Member, Members
 from artos.specs.reference import Reference
 from artos.specs.servers import ServerSpec
 
@@ -217,8 +218,13 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether rows are drawn, not claimed: they are of use for as long as they are there."""
-        return not self.consumers
+        """Whether rows are drawn, by whoever: they are of use for as long as they are there."""
+        return self.draws_rows or not self.consumers
+
+    @property
+    def draws_rows(self) -> bool:
+        """Whether a trigger draws rows of actors."""
+        return any(draw.live for draw in self.draws)
 
     @property
     def at_work(self) -> Actors:
@@ -241,7 +247,7 @@ class Plan(msgspec.Struct, frozen=True):
     def evaluated(self) -> tuple[ObjectSpec, ...]:
         """What the evaluator is handed: the weights, with what actors read of other learners.
 
-        Empty if nothing is evaluated.
+        The versions of these are arrays, too. Empty if nothing is evaluated.
         """
         if EVALUATION not in self.triggers:
             return ()
@@ -249,12 +255,18 @@ class Plan(msgspec.Struct, frozen=True):
         for name in self.read_learners:
             weights = self.of(name).objects[0].public
             arrays += [msgspec.structs.replace(a, name=read_as(a.name, name)) for a in weights]
+            arrays.append(ArraySpec(OTHER_VERSIONS + name, (), "int64"))
         return (ObjectSpec(self.objects[0].name, tuple(arrays), 1, 2),)
 
     def checksums(self) -> dict[str, str]:
-        """Checksums of the parts that what a member holds depends on, by name."""
+        """Checksums of the parts that what a member holds depends on, by name.
+
+        Where rows are shipped from, and by which trigger, does not matter to them.
+        """
+        held_here = {target: how for target, how in self.triggers.items() if target != TRANSFER}
+        plan = msgspec.structs.replace(self, triggers=held_here)
         return {
-            name: xxh3_64_hexdigest(msgspec.json.encode(getattr(self, name)))
+            name: xxh3_64_hexdigest(msgspec.json.encode(getattr(plan, name)))
             for name in (*_HELD_BY_MEMBERS, *(("data",) if self.data else ()))
         }
 
@@ -297,6 +309,10 @@ class Site(msgspec.Struct, frozen=True):
         """File of an actor's data block."""
         return Path(self.folder) / f"actor-{actor}"
 
+    def priorities_path(self, target: str) -> Path:
+        """File of the priorities of the rows that are drawn for a target."""
+        return Path(self.folder) / f"{PRIORITIES}{target}"
+
     def data_path(self, name: str) -> Path:
         """File of the block of a data set."""
         return Path(self.folder) / f"data-{name}"
@@ -323,6 +339,10 @@ class Site(msgspec.Struct, frozen=True):
     def gathering_of(self, learner: str) -> Path:
         """File of how far the replicas of a learner have come."""
         return Path(self.folder) / f"replicas-{learner}"
+
+    def held_path(self, member: Member) -> Path:
+        """File of what a member held when it ended, for the process that goes on from there."""
+        return Path(self.folder) / f"held-{member.role}-{member.rank}"
 
     def branch_path(self, number: int) -> Path:
         """File to which the continuations of an actor's episode add what they find, a line each."""

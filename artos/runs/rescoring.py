@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from artos.buffer.part_of_block import stored_name
 from artos.buffer.samplers.transitions import NEXT
 from artos.errors import Refused
 from artos.runs.data_sets import read, see_free, write
@@ -34,12 +35,13 @@ class Rescored(msgspec.Struct, frozen=True, kw_only=True):
     mean: float
 
 
-def rescore(source: Path, reward: str, path: Path) -> Rescored:
+def rescore(source: Path, reward: str, path: Path, policy: str = "") -> Rescored:
     """Write the rows of ``source``, a run's folder or a file, with the rewards of ``FILE.py:NAME``.
 
     The function is called once with all transitions, by data key, (n, *shape), and the observations
     that came next as ``next.KEY``; it returns rewards, (n,). Of a stack of frames both are the
-    newest one.
+    newest one. Of rows of several policies those of the agents of ``policy`` are meant, without its
+    name; the others are written as they are.
 
     Raises:
         Refused: the data set or the function cannot be read, the function raised or returned
@@ -49,7 +51,10 @@ def rescore(source: Path, reward: str, path: Path) -> Rescored:
     score = load_object(reward)
     if not callable(score):
         raise Refused([f"{reward} is a {type(score).__name__}: give a function of rows"])
-    arrays = read(source)
+    whole, front = read(source), stored_name(policy, "") if policy else ""
+    arrays = {n.removeprefix(front): each for n, each in whole.items() if n.startswith(front)}
+    if why := _wrong_policy(policy, whole):
+        raise Refused([f"{source} {why}"])
     if lacks := [name for name in _NEEDED if name not in arrays]:
         raise Refused([f"{source} lacks {', '.join(lacks)}: it is no data set of whole episodes"])
     if faults := list(_uneven(arrays)):
@@ -61,11 +66,22 @@ def rescore(source: Path, reward: str, path: Path) -> Rescored:
     found = _scored(score, reward, arrays, there)
     new = old.copy()
     new[there] = found
-    write(path, arrays | {_REWARDS: new})
+    write(path, whole | {front + _REWARDS: new})
     return Rescored(
         path=str(path), rows=len(old), transitions=int(there.sum()),
         mean_before=float(old[there].mean()), mean=float(new[there].mean()),
     )  # fmt: skip
+
+
+def _wrong_policy(policy: str, arrays: Iterable[str]) -> str:
+    """Why rows are not those of this policy, or, if none is named, of one that has no name."""
+    end = stored_name("", VALID_KEY)
+    named = sorted(name.removesuffix(end) for name in arrays if name.endswith(end))
+    if policy in named or not (policy or named):
+        return ""
+    if not named:
+        return f"has rows without a policy's name: leave --policy {policy} out"
+    return f"has rows of several policies: choose by --policy one of {', '.join(named)}"
 
 
 def _uneven(arrays: Arrays) -> Iterator[str]:

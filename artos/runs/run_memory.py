@@ -23,9 +23,12 @@ from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.buffer.past_versions import KeepingRegion, past_of, pinned
 from artos.buffer.request_block import RequestBlock
 from artos.buffer.request_block import block_bytes as request_bytes
-from artos.buffer.segment import free_bytes
-from artos.buffer.shm_folder import PREFIX, ShmFolder, reap_orphans
-from artos.errors import MemoryTooSmall, ShmTooSmall
+from artos.buffer.samplers.patterns import Uniform
+from artos.buffer.samplers.priority_memory import PriorityMemory, memory_bytes
+from artos.buffer.segment import Segment, free_bytes
+from artos.buffer.shm_folder import PREFIX, PRIORITIES, ShmFolder, reap_orphans
+from artos.errors import LayoutMismatch, MemoryTooSmall, ShmTooSmall
+from artos.runs.checkpoint import Manifest, restore_priorities
 from artos.runs.data_sets import filled
 from artos.runs.plan import Plan, Site
 from artos.specs.keys import VALUE
@@ -87,6 +90,9 @@ class RunMemory(Closing):
             raise
 
     def _blocks(self) -> dict[int, ActorBlock]:
+        for folder in {path.parent for path in self._left.values()}:
+            for path in folder.glob(f"{PRIORITIES}*"):
+                path.rename(self._folder.path / path.name)
         for actor, path in self._left.items():
             path.rename(self.site.block_path(actor))
         return {
@@ -117,6 +123,11 @@ class RunMemory(Closing):
     def model_of(self, learner: str) -> ModelBlock:
         """The model block of a learner."""
         return self.beside.get(learner, self.model)
+
+    @property
+    def priorities(self) -> list[Path]:
+        """The files of priorities by which rows are drawn; learners make them."""
+        return sorted(self._folder.path.glob(f"{PRIORITIES}*"))
 
     @property
     def lock(self) -> int:
@@ -184,6 +195,20 @@ class RunMemory(Closing):
         np.copyto(slot.arrays[VALUE], value)
         region.commit(slot, version)
 
+    def restore_priorities(self, checkpoint: Path, manifest: Manifest) -> None:
+        """Have the saved ones, or those that were left with rows, before the learner starts.
+
+        Raises:
+            CheckpointFault: the file is missing or damaged, or holds something else.
+        """
+        restore_priorities(checkpoint, manifest, self._folder.path)
+        written = {actor: block.written for actor, block in self.blocks.items()}
+        for path in self.priorities:
+            try:
+                PriorityMemory(Segment.attach(path)).forget(written)
+            except LayoutMismatch:  # somebody has changed the checkpoint
+                path.unlink()
+
     def leave(self) -> None:
         """Leave every segment as if this process were killed."""
         self._folder.leave()
@@ -223,10 +248,22 @@ def needed_bytes(plan: Plan) -> int:
     blocks = sum(Layout(plan.block(actor)).size for actor in range(plan.actors))
     blocks += sum(Layout(spec).size for spec in plan.data_blocks().values())
     blocks += sum(request_bytes(spec) for spec in plan.requests().values())
+    blocks += _priorities_bytes(plan)
     models = block_bytes(plan.objects) + (block_bytes(plan.evaluated) if plan.evaluated else 0)
     models += sum(block_bytes(each.objects) for each in plan.beside)
     together = gathering_bytes(plan.replicas) * len(plan.learners) if plan.replicas > 1 else 0
     return blocks + models + together + board_bytes(plan.members)
+
+
+def _priorities_bytes(plan: Plan) -> int:
+    """Those of live rows: data sets have theirs beside them, and are few."""
+    found = 0
+    for draw in plan.draws:
+        if draw.live and not isinstance(draw.pattern, Uniform) and draw.pattern.alpha:
+            part = plan.parts.get(draw.target.partition(".")[0])
+            envs = part.envs if part else plan.envs
+            found += memory_bytes(plan.actors, plan.capacity * envs)
+    return found
 
 
 def cached_bytes(plan: Plan) -> tuple[int, int]:
@@ -240,17 +277,17 @@ def cached_bytes(plan: Plan) -> tuple[int, int]:
     return sum(map(block_bytes, models)) + requests + board_bytes(plan.members), actor
 
 
-def check_space(plan: Plan, left: Iterable[Path] = ()) -> None:
+def check_space(plan: Plan, left: Iterable[Path] = (), beside: int = 0) -> None:
     """Check that the machine can hold the run before anything is made; orphans are reaped first.
 
-    The blocks that are ``left`` need no more room. Rows kept for other runs that were killed are
-    given up where there is none without that.
+    So many bytes are needed ``beside`` it. The blocks that are ``left`` need no more room. Rows
+    kept for other runs that were killed are given up where there is none without that.
 
     Raises:
         ShmTooSmall: says how much is needed and how much is free.
     """
     reap_orphans()
-    needed = needed_bytes(plan) - sum(path.stat().st_size for path in left)
+    needed = needed_bytes(plan) + beside - sum(path.stat().st_size for path in left)
     try:
         _check_room(needed)
     except ShmTooSmall:
@@ -264,10 +301,11 @@ def check_space(plan: Plan, left: Iterable[Path] = ()) -> None:
 def held_bytes(node: str) -> int:
     """Bytes that the ``CacheMemory`` of executors on ``node`` takes on this machine."""
     held = 0
-    for path in shm_root().glob(f"{PREFIX}*.{node}.*/*"):
-        if _CACHED.fullmatch(path.name):
-            with suppress(OSError):  # it has just been removed
-                held += path.stat().st_size
+    for folder in shm_root().glob(f"{PREFIX}*.{node}.*"):
+        with suppress(OSError):  # it has just been removed
+            for path in filter(lambda path: _CACHED.fullmatch(path.name), folder.iterdir()):
+                with suppress(OSError):
+                    held += path.stat().st_size
     return held
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, BinaryIO, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,7 @@ from artos.system.regular_file import opened
 
 FOLDER = "replay"
 _BEGUN, _CALLED, _UNCHANGED, _THREADS, _PUBLISHED, _LOOKED = range(6)
+_PEER = _LOOKED + RESERVED_OF_KEY + 1
 _DOUBLE = struct.Struct("<d")
 _SUM = struct.Struct("<Q")
 _MOST_HEADER, _MOST_FRAME = 1 << 20, 1 << 24
@@ -82,7 +83,22 @@ class Published(msgspec.Struct, frozen=True):
     checksum: int
 
 
-Record = Begun | Called | Looked | Threads | Published
+class Peer(msgspec.Struct, frozen=True):
+    """It asked for the state of another learner, and was given this version (-1: none)."""
+
+    learner: str
+    version: int
+
+
+Record = Begun | Called | Looked | Threads | Published | Peer
+
+
+class Recorded(NamedTuple):
+    """A tape that was read."""
+
+    header: Header
+    records: Sequence[Record]
+    path: Path
 
 
 class TapeDamaged(ArtosError):
@@ -100,6 +116,17 @@ def tapes(run: Path, role: str) -> list[Path]:
     files = folder.iterdir() if folder.is_dir() else ()
     found = [(int(match[1]), file) for file in files if (match := name.fullmatch(file.name))]
     return [file for _, file in sorted(found)]
+
+
+def found_beside(tape: Path, name: str) -> Path:
+    """The copy of a file of priorities that a tape's process found."""
+    return tape.with_suffix(f".{name}")
+
+
+def all_beside(tape: Path, name: str) -> Iterator[tuple[str, Path]]:
+    """The copies of files whose names begin so, each with its name and where it is."""
+    for copy in tape.parent.glob(f"{tape.stem}.{name}*"):
+        yield copy.name.removeprefix(f"{tape.stem}."), copy
 
 
 class _Last:
@@ -158,6 +185,13 @@ class Writer:
         self._number(out, turn - self._last.turn)
         self._number(out, threads)
         self._last.turn = turn
+
+    def peer(self, learner: str, version: int) -> None:
+        """See ``Peer``."""
+        out, name = self._tag(_PEER), learner.encode()
+        self._number(out, len(name))
+        out += name
+        self._number(out, version + 1)
 
     def published(self, checksum: int) -> None:
         """See ``Published``."""
@@ -267,6 +301,9 @@ class _Frame:
                 yield Threads(self._last.turn, self._number())
             elif tag == _PUBLISHED:
                 yield Published(self._checksum())
+            elif tag == _PEER:
+                learner = self._bytes(self._number()).decode()
+                yield Peer(learner, self._number() - 1)
             elif tag <= _LOOKED + RESERVED_OF_KEY:
                 yield self._looked(tag - _LOOKED)
             else:

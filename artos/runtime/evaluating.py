@@ -88,10 +88,9 @@ class EvaluatorRole:
             return evaluate(self, wanted, note)
         from artos.trained.agents import play_agents  # noqa: PLC0415  # few runs play games
 
-        bound = self.bound  # weights that are played together, as of one version
-        bound = replace(bound, versions=dict.fromkeys(policies, bound.version))
-        during = During(self._plan.reference, self.progress, self.steps)
-        return play_agents(self._actor, bound, during, wanted, note, policies[:1])
+        plan = self._plan
+        during = During(plan.reference, self.progress, self.steps, plan.name, plan.total_steps)
+        return play_agents(self._actor, self.bound, during, wanted, note, policies[:1])
 
     def run(self, call: Invoke) -> Done:
         """Play the episodes.

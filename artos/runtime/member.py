@@ -27,6 +27,7 @@ from artos.buffer.past_versions import KeepingRegion
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, bound_lag, drawn
 from artos.buffer.samplers.episode_batch import EpisodeBatch
+from artos.clock import Deadline
 from artos.errors import (
     BadRow,
     DeadlineExceeded,
@@ -49,11 +50,11 @@ from artos.protocol.invocations import (
     decode_to_member,
     encode,
 )
-from artos.protocol.lag import Drawn
+from artos.protocol.lag import Drawn, OfOthers
 from artos.runtime.taping import Cores, Tape
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, Learner, Wrote, fired_method
-from artos.specs.keys import PARAMS, READS, VERSION_KEY
+from artos.specs.keys import PARAMS, READS, VERSION_KEY, noted_versions
 from artos.specs.members import Member
 from artos.system.snapshot import put_back, taken, taken_whole
 
@@ -66,6 +67,8 @@ if TYPE_CHECKING:  # with torch, which the learners of others do without
 MOST_EPISODES = 1000
 """Episodes a round reports, the newest: more of them would not fit a mailbox."""
 _IDLE_SECONDS = 3600.0
+_LISTEN_SECONDS = 0.5
+"""How often an actor that waits for room looks whether it was told to stop."""
 _UNWRITTEN = -1
 _SHORT = (
     "sample wrote {} of {} rows: a round may have from one row to all of them, and fewer than all "
@@ -94,7 +97,9 @@ class ActorRole:
         context: ActorContext,
         model: ObjectRegion,
         others: OtherLearners | None = None,
+        stopped: Callable[[], bool] | None = None,
     ) -> None:
+        self._stopped = stopped
         self._actor, self._block, self._model = actor, context.block, model
         self._others, self._context = others, context
         self._branching: Branching | None = None
@@ -181,6 +186,26 @@ class ActorRole:
             return self._model.bind_all(self._reader, self._private, self._copies)
         return [self._model.bind(self._reader, self._private)]
 
+    def _allocate(self, rows: int) -> None:
+        """Wait for room, and listen meanwhile for whether to stop, if anybody may say so.
+
+        Raises:
+            Stopped: the round was not begun.
+            DeadlineExceeded: no room in time.
+        """
+        deadline = Deadline(self._patience)
+        while True:
+            last = self._stopped is None or deadline.left <= _LISTEN_SECONDS
+            try:
+                self._block.allocate(rows, deadline.left if last else _LISTEN_SECONDS)
+            except DeadlineExceeded as late:
+                if self._stopped is not None and self._stopped():
+                    raise Stopped from None
+                if last:
+                    raise DeadlineExceeded(late.waited_for, self._patience) from None
+            else:
+                return
+
     def run(self, call: Invoke) -> Done:
         """Bind if asked to, then sample up to row ``call.stop`` if the call is about rows."""
         if self._branching:
@@ -192,7 +217,7 @@ class ActorRole:
         times: dict[str, float] = {}
         seconds, began = 0.0, time.perf_counter()
         if rows:
-            self._block.allocate(rows, self._patience)
+            self._allocate(rows)
             began = _until_now(times, "wait_for_room", began)
         if call.bind or not self._slots:
             if self._others:
@@ -228,6 +253,7 @@ class ActorRole:
             seconds,
             begun=tuple(self._actor.begun[newest]),
             agents=tuple(self._actor.agents_ended[newest]),
+            beside=self._others.versions if self._others else {},
         )
 
 
@@ -238,7 +264,7 @@ def bound_of(slot: ObjectSlot) -> Bound:
         for name, array in slot.arrays.items()
         if name.startswith(READS)
     }
-    return Bound(slot.version, slot.arrays[PARAMS], objects)
+    return Bound(slot.version, slot.arrays[PARAMS], objects, noted_versions(slot.arrays))
 
 
 def complete_times(told: Mapping[str, float], seconds: float, rest: str) -> dict[str, float]:
@@ -286,6 +312,8 @@ class LearnerRole:
         self._samplers = samplers
         self._store, self._drawn = BatchStore(), Drawn(self._tape.looked)
         self._changed: dict[str, float] = {}
+        for block in blocks.values():
+            block.drawn = OfOthers(self._tape.looked)
         for block in (blocks if own is None else own).values():
             block.drawn = self._drawn  # the lag of drawn rows is that of the policy that acted
         self._non_publishing = frozenset(learner.non_publishing)
@@ -435,19 +463,27 @@ class Line:
         self._board, self._member = board, member
         self._down, self._up = board.down(member), board.up(member)
         self._later: deque[ToMember] = deque()
+        self.stop: Stop | None = None
+        """What it was told when it was told to stop."""
 
     def receive(self, seconds: float) -> ToMember | None:
         """The next message from the node, or None if none came in time."""
         if self._later:
             return self._later.popleft()
         data = self._down.get(seconds)
-        return None if data is None else decode_to_member(data)
+        return None if data is None else self._decoded(data)
 
     def told_to_stop(self) -> bool:
         """Whether ``Stop`` has come. Never waits; whatever else came is received later."""
         while (data := self._down.take()) is not None:
-            self._later.append(decode_to_member(data))
-        return any(isinstance(message, Stop) for message in self._later)
+            self._later.append(self._decoded(data))
+        return self.stop is not None
+
+    def _decoded(self, data: bytes) -> ToMember:
+        message = decode_to_member(data)
+        if isinstance(message, Stop):
+            self.stop = message
+        return message
 
     def wait(self, seconds: float) -> None:
         """Sleep until something rings here, a message or a request, or for so many seconds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ModelBlock
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.runs.plan import Plan, Site
+from artos.runtime.taping import Tape
 from artos.specs.keys import MODEL_PARAM, OTHER_VERSIONS, PARAMS, READS, objects_of
 from artos.specs.members import LEARNER
 
@@ -76,7 +78,8 @@ class OtherLearners:
 class PeerStates:
     """Copies the newest versions of other learners of a run, for one of them."""
 
-    def __init__(self, plan: Plan, site: Site) -> None:
+    def __init__(self, plan: Plan, site: Site, tape: Tape) -> None:
+        self._tape = tape
         learners = [m for m in site.members if site.members.role(m).kind == LEARNER]
         own = site.member.role
         self._regions = {
@@ -94,12 +97,14 @@ class PeerStates:
         Raises:
             KeyError: there is no other learner of that name.
         """
-        region = self._regions[name]
+        return self._tape.peer(name, partial(self._newest, self._regions[name]))
+
+    def _newest(self, region: ObjectRegion) -> tuple[int, dict[str, NDArray[Any]]]:
         if region.version < 0:
-            return {}
+            return -1, {}
         slot = region.pin(self._reader)
         try:
-            return {each: array.copy() for each, array in slot.arrays.items()}
+            return slot.version, {each: array.copy() for each, array in slot.arrays.items()}
         finally:
             region.unpin(self._reader)
 

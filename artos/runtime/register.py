@@ -30,7 +30,7 @@ from artos.runs.loader import (
     settings_of_workload,
 )
 from artos.runs.plan import Beside, Plan
-from artos.runtime.agent_faults import policy_faults, table_faults
+from artos.runtime.agent_faults import parts_of_data, policy_faults, table_faults
 from artos.runtime.learner_registration import (
     fired,
     learner_faults,
@@ -116,7 +116,8 @@ def register(reference: Reference, seed: int) -> Registered:
         return Registered(faults=tuple(faults))
     if workload.actor.policies:
         faults += table_faults(workload)
-    data = examined(workload.data, reference.folder, keys, faults)
+    parts = parts_of_data(workload)
+    data = examined(workload.data, reference.folder, keys, faults, parts)
     plan = _draft(workload, reference, seed, keys, data)
     servers = _attempt(faults, "the servers", lambda: servers_of(workload, faults)) or ()
     shares = workload.actor.shares_slots and bool(servers)
@@ -321,8 +322,9 @@ def _policy_faults(workload: Workload, plan: Plan | None, module: Any) -> Iterab
     # What it reads has no value yet. Ones divide where zeros would not.
     read = ((name, known.get(full_name(name, first))) for name in actor.reads)
     objects = {name: np.ones(key.shape, key.dtype) for name, key in read if key is not None}
+    versions = {full_name(name, first).partition("/")[0]: -1 for name in actor.reads}
     params = _begun(module) if actor.history else None  # else nobody asks for them
-    actor.bound = Bound(params=params, objects=objects, history=actor.history)
+    actor.bound = Bound(-1, params, objects, versions, history=actor.history)
     return actor.faults(module)
 
 

@@ -28,7 +28,7 @@ from artos.buffer.request_block import RequestBlock
 from artos.buffer.samplers.drawn_batch import sampler_of
 from artos.clock import SystemClock
 from artos.envs.known import KNOWN
-from artos.errors import BadRow, ReplicaLost
+from artos.errors import BadRow, CheckpointFault, ReplicaLost
 from artos.learners.context import LearnerContext
 from artos.learners.publisher import Publisher, published
 from artos.learners.replicas import ALONE
@@ -38,6 +38,7 @@ from artos.runs.plan import Plan, Site
 from artos.runtime.answering import Gathers, ServerRole
 from artos.runtime.device_meter import meter_of
 from artos.runtime.forkable import survives_a_fork
+from artos.runtime.held import hand_over, take_up
 from artos.runtime.member import (
     TRACE_BYTES,
     ActorRole,
@@ -171,20 +172,21 @@ def learner_role(
         LearnerContext(
             plan, module, plan.seed, plan.threads, blocks, publish, device,
             lambda what: report(Waits(what)), cores.look if cores else lambda: None, data,
-            group or ALONE, PeerStates(plan, site),
+            group or ALONE, PeerStates(plan, site, tape),
         )
     )  # fmt: skip
     if device != "cpu":
         from artos.learners.device import device_of  # noqa: PLC0415  # others do without torch
 
         device_of(device).pin(model.segment.memory)
-    samplers = {
-        draw.target: sampler_of(
-            draw, drawn, seed_of(plan.seed, number, plan.resumes), data, partial(_goals, plan)
-        )
-        for number, draw in enumerate(plan.draws)
-        if draw.target.startswith(f"{plan.learner}.")
-    }
+    samplers = {}
+    for number, draw in enumerate(plan.draws):
+        if draw.target.startswith(f"{plan.learner}."):
+            tape.goes_on(memory := site.priorities_path(draw.target))
+            samplers[draw.target] = sampler_of(
+                draw, drawn, seed_of(plan.seed, number, plan.resumes), data, partial(_goals, plan),
+                None if silent else memory,
+            )  # fmt: skip
     meter = meter_of(device)
     if beside and drawn is blocks:  # no version of its acted
         drawn = {}
@@ -335,7 +337,7 @@ def prepare_site(site_text: str, plan_file: str, *, forks: bool) -> PreparedActo
 
 def serve_prepared(prepared: PreparedActor, site: Site, start: StartKind) -> int:
     """Continue as the actor that ``site`` names, report, serve; returns the exit status."""
-    return _serve(site, start, lambda _: _actor(prepared, site))
+    return _serve(site, start, lambda line: _actor(prepared, site, line))
 
 
 def _serve(site: Site, start: StartKind, build: Callable[[Line], tuple[Role, int]]) -> int:
@@ -343,6 +345,7 @@ def _serve(site: Site, start: StartKind, build: Callable[[Line], tuple[Role, int
     line = _line(site)
     try:
         role, incarnation = build(line)
+        take_up(role, site.held_path(site.member))
     except (Exception, SystemExit) as error:
         line.send(failed_to_start(error))
         return 3
@@ -352,6 +355,8 @@ def _serve(site: Site, start: StartKind, build: Callable[[Line], tuple[Role, int
         status = role.serve(line)
     else:
         status = serve(role, line, getattr(role, "idle", no_duties))
+    if status == 0 and line.stop is not None and line.stop.hand_over:
+        hand_over(role, Path(line.stop.hand_over))
     role.close()
     return status
 
@@ -360,7 +365,9 @@ def failed_to_start(error: BaseException) -> Failed:
     """The report of a member whose set-up raised."""
     step = error.step if isinstance(error, BadRow) else 0
     text = "".join(traceback.format_exception(error))[-TRACE_BYTES:]
-    return Failed(0, step, text, others=isinstance(error, ReplicaLost))
+    # The same file would not fit the same code the next time either.
+    fatal = isinstance(error, CheckpointFault)
+    return Failed(0, step, text, fatal, others=isinstance(error, ReplicaLost))
 
 
 def plan_in(plan_file: str) -> Plan:
@@ -380,13 +387,14 @@ def _evaluator(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
     return evaluator_role(plan, site, line.notify), 0
 
 
-def _actor(prepared: PreparedActor, site: Site) -> tuple[Role, int]:
+def _actor(prepared: PreparedActor, site: Site, line: Line) -> tuple[Role, int]:
     """Set an actor up, in the same steps whether it was prepared long ago or just now."""
     context = actor_context(prepared.plan, site, bells(prepared.plan, site))
     own_streams(context.seed)
     plan, actor, model = prepared.plan, prepared.actor, ModelBlock.attach(site.model_path)
     others = other_learners(plan, site, actor.reads) if plan.read_learners else None
-    return ActorRole(actor, context, model[MODEL], others), context.incarnation
+    role = ActorRole(actor, context, model[MODEL], others, line.told_to_stop)
+    return role, context.incarnation
 
 
 def _server(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
@@ -407,7 +415,7 @@ def _learner(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
 _SET_UP: dict[str, Callable[[Plan, Site, Line], tuple[Role, int]]] = {
     LEARNER: _learner,
     EVALUATOR: _evaluator,
-    ACTORS: lambda plan, site, _: _actor(PreparedActor(plan, prepared_actor(plan)), site),
+    ACTORS: lambda plan, site, line: _actor(PreparedActor(plan, prepared_actor(plan)), site, line),
     SERVER: _server,
 }
 """How the process of a member is set up, by the kind of its role."""

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shutil import copyfile
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,13 +17,17 @@ from artos.buffer.object_region import ObjectRegion
 from artos.errors import ArtosError
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan, Site
-from artos.runs.tape import FOLDER, Header, Writer, header_line, tapes
+from artos.runs.tape import FOLDER, Header, Writer, found_beside, header_line, tapes
 from artos.specs.devices import CPU
 from artos.specs.keys import PARAMS
 from artos.system.append_file import AppendFile
 from artos.system.regular_file import contents
 
 _log = logging.getLogger(__name__)
+
+
+State = tuple[int, dict[str, NDArray[Any]]]
+"""A version of a learner (-1: none), and copies of all that makes it up."""
 
 
 class Cores(Protocol):
@@ -44,6 +49,9 @@ class Tape:
     def begins(self, weights: ObjectRegion) -> None:
         """The process goes on from the newest version there, if there is one."""
 
+    def goes_on(self, priorities: Path) -> None:
+        """Rows are drawn by priorities that are found in this file, or others beside it."""
+
     def called(self, call: Invoke) -> None:
         """An invocation begins."""
 
@@ -53,6 +61,10 @@ class Tape:
     def looked(self, what: int, counts: list[int], actors: NDArray[np.int64]) -> list[int]:
         """The learner looked at blocks of ``actors``; returns what it is to have seen."""
         return counts
+
+    def peer(self, name: str, newest: Callable[[], State]) -> dict[str, NDArray[Any]]:
+        """The learner asked for the ``newest`` state of another one; returns what it is given."""
+        return newest()[1]
 
     def publishes(self, weights: ObjectRegion) -> None:
         """A version is about to be made."""
@@ -87,6 +99,15 @@ class Recorder(Tape):
         version = weights.version
         self._writer.begun(version, checksum(weights) if version >= 0 else 0)
 
+    def goes_on(self, priorities: Path) -> None:
+        """Copy what is found: what there was at a kill is in no record."""
+        if self._file is not None:
+            try:
+                for found in priorities.parent.glob(f"{priorities.name}*"):
+                    copyfile(found, found_beside(self._file.path, found.name))
+            except OSError as error:
+                self._give_up(error)
+
     def called(self, call: Invoke) -> None:
         """Note which it is, and when."""
         progress = None if call.progress == share(call.steps, self._total) else call.progress
@@ -96,6 +117,12 @@ class Recorder(Tape):
         """Note what is seen."""
         self._writer.looked(what, counts)
         return counts
+
+    def peer(self, name: str, newest: Callable[[], State]) -> dict[str, NDArray[Any]]:
+        """Note which version that is."""
+        version, state = newest()
+        self._writer.peer(name, version)
+        return state
 
     def publishes(self, weights: ObjectRegion) -> None:
         """Write what it is made from."""
@@ -131,10 +158,14 @@ class Recorder(Tape):
         try:
             self._file.append(piece)
         except OSError as error:
-            _log.warning("%s cannot be written (%s): what follows cannot be replayed",
-                         self._file.path, error.strerror)  # fmt: skip
-            self._file.close()
-            self._file = None
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        assert self._file is not None
+        _log.warning("%s cannot be written (%s): what follows cannot be replayed",
+                     self._file.path, error.strerror)  # fmt: skip
+        self._file.close()
+        self._file = None
 
 
 class Turns:
@@ -190,14 +221,16 @@ def checksum_of(file: Path) -> str:
 
 def not_recorded(plan: Plan) -> Iterator[str]:
     """Why a run of this plan cannot be replayed; nothing if it can."""
-    if plan.beside:
-        yield f"it has several learners ({', '.join(plan.learners)})"
     if plan.replicas > 1:
-        yield f"each update is made by {plan.replicas} learners together"
+        yield (
+            f"each update is made by {plan.replicas} learners together, and a replay is one "
+            "process: it cannot add up their parts in the order in which a group of processes does"
+        )
     if plan.servers:
-        yield f"its actors ask servers ({', '.join(each.name for each in plan.servers)})"
-    if plan.device != CPU:
-        yield f"its learner computes on {plan.device}, and a GPU's results differ from time to time"
+        names = ", ".join(each.name for each in plan.servers)
+        yield f"its actors ask servers ({names}): which were answered together is not recorded"
+    for device in sorted({*plan.devices.values()} - {CPU}):
+        yield f"a learner computes on {device}, and a GPU's results differ from time to time"
 
 
 Recording = Callable[[Plan, Site], Tape]

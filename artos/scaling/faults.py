@@ -21,4 +21,5 @@ class CannotScale(ArtosError):
 
     def __init__(self, actors: int, least: int, most: int, why: str) -> None:
         self.actors, self.least, self.most = actors, least, most
-        super().__init__(f"cannot continue with {actors} actors: {why}; ask for {least} to {most}")
+        such = f"{least} to {most}" if least < most else str(least)
+        super().__init__(f"cannot continue with {actors} actors: {why}; ask for {such}")

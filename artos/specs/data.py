@@ -27,6 +27,9 @@ class Rows(msgspec.Struct, frozen=True):
     The folder of a run stands for the rows that its checkpoint has, and ``minari:ID`` for a data
     set of Minari's that is on the machine (``minari:D4RL/pen/human-v2``).
 
+    Where each policy has rows of its own, they are those of the policy that draws from it, by the
+    names that its learner has for them; or it has ``POLICY/KEY``, as the run of several policies.
+
     A path is relative to the folder of the workload's file, on the machine where the learner is.
     """
 
@@ -43,4 +46,6 @@ class DataSet(msgspec.Struct, frozen=True):
     envs: Count
     """Environments side by side in each row."""
     keys: tuple[DataKey, ...]
-    """Those of the run's data keys that it has."""
+    """Those of the run's data keys that it has; of its policy's, as the learner has them."""
+    policy: str = ""
+    """Whose agents' rows it has, where each policy has rows of its own."""

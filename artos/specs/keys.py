@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -93,6 +93,12 @@ def episodes_of(name: str) -> int:
 def read_as(array: str, learner: str) -> str:
     """What a public array of a learner's version is called where it lies beside other weights."""
     return f"{READS}{learner}/{MODEL_PARAM}" if array == PARAMS else array
+
+
+def noted_versions(arrays: Mapping[str, NDArray[Any]]) -> dict[str, int]:
+    """The versions of other learners that lie beside weights with which they were played."""
+    front = OTHER_VERSIONS
+    return {n.removeprefix(front): int(a) for n, a in arrays.items() if n.startswith(front)}
 
 
 def is_observation(key: str) -> bool:

@@ -21,6 +21,7 @@ from types import MappingProxyType
 from pathspec import GitIgnoreSpec
 
 from artos.errors import Refused
+from artos.system.by_age import by_age
 from artos.system.durable import write_durably
 from artos.system.private_folder import keep
 from artos.system.regular_file import contents
@@ -36,6 +37,10 @@ _ALWAYS = (
     PACKAGES_FILE,  # what travels with `artos submit --packages` only
     ".head", "*.key_secret*",  # the state of a head that runs here, and secret keys
 )  # fmt: skip
+_HIDDEN = ".*/"
+"""Folders of tools: of those that are not in ``_ALWAYS`` the user may take some back."""
+_OTHERS = ("run.lock", "pyvenv.cfg", "conda-meta")
+"""What a folder has that is no code: results of a run, environments of Python by any name."""
 NOTHING: Mapping[str, bytes] = MappingProxyType({})
 _NAME = re.compile(r"[0-9a-f]{64}")
 _SHOWN = 5
@@ -55,12 +60,13 @@ def pack(
     ``more`` are files by name that travel with it, and that the folder has not.
 
     That file is read as a ``.gitignore`` is; ``#`` after a space begins a comment, too. Run
-    folders, caches, version control and secret keys never travel.
+    folders, caches, version control, environments of Python and secret keys never travel; other
+    hidden folders do where the list takes them back (``!.assets/``).
 
     Raises:
-        Refused: the folder is too large (lists the largest files), has links that lead out of it,
-            special files, or entries that no node would unpack (it names all faults at once), or
-            something in it cannot be read.
+        Refused: the folder is too large (lists the largest of what is in it), has links that lead
+            out of it, special files, or entries that no node would unpack (it names all faults at
+            once), or something in it cannot be read.
     """
     try:
         paths = sorted(_kept(folder, _ignored(folder), PurePosixPath()))
@@ -68,11 +74,10 @@ def pack(
         sizes = {path: (folder / path).lstat().st_size for path in paths}
         added = sum(map(len, more.values()))
         if (total := sum(sizes.values(), added)) > limit_mb * 1e6:
-            largest = sorted(paths, key=lambda path: -sizes[path])[:_SHOWN]
-            shown = ", ".join(f"{path} ({sizes[path] / 1e6:.1f} MB)" for path in largest)
             faults.append(
-                f"{folder} holds {total / 1e6:.1f} MB, {limit_mb:g} MB may be sent to the nodes: "
-                f"list what is not needed there in {IGNORE_FILE}; the largest are {shown}"
+                f"{folder} holds {total / 1e6:,.1f} MB, {limit_mb:g} MB may be sent to the nodes: "
+                f"list what is not needed there in {folder / IGNORE_FILE}, one pattern a line; the "
+                f"largest are {', '.join(_largest(sizes))}"
             )
         if faults:
             raise Refused(faults)
@@ -97,6 +102,16 @@ def pack(
     return name_of(content), content
 
 
+def _largest(sizes: Mapping[PurePosixPath, int]) -> Iterator[str]:
+    """What takes most of the room, as patterns of a list: folders and files, with their sizes."""
+    found: dict[str, list[int]] = {}
+    for path, size in sizes.items():
+        found.setdefault(f"/{path.parts[0]}{'/' * (len(path.parts) > 1)}", []).append(size)
+    for name, of in sorted(found.items(), key=lambda each: -sum(each[1]))[:_SHOWN]:
+        files = f"{len(of):,} file{'s' * (len(of) > 1)}, " * name.endswith("/")
+        yield f"{name} ({files}{sum(of) / 1e6:,.1f} MB)"
+
+
 def _add(archive: tarfile.TarFile, entry: tarfile.TarInfo, data: bytes, mode: int) -> None:
     entry.size, entry.mode = len(data), mode
     archive.addfile(entry, io.BytesIO(data))
@@ -115,7 +130,8 @@ def _ignored(folder: Path) -> GitIgnoreSpec:
     except UnicodeDecodeError as error:
         raise Refused([f"{folder / IGNORE_FILE} cannot be read: it is not UTF-8"]) from error
     # Ours come last: no ``!`` of the user's sends a secret key along.
-    return GitIgnoreSpec.from_lines([*(line.partition(" #")[0] for line in lines), *_ALWAYS])
+    listed = (line.partition(" #")[0] for line in lines)
+    return GitIgnoreSpec.from_lines([_HIDDEN, *listed, *_ALWAYS])
 
 
 def _kept(folder: Path, ignored: GitIgnoreSpec, inside: PurePosixPath) -> Iterator[PurePosixPath]:
@@ -127,7 +143,7 @@ def _kept(folder: Path, ignored: GitIgnoreSpec, inside: PurePosixPath) -> Iterat
                 continue
             if not is_folder:
                 yield path
-            elif not (folder / path / "run.lock").exists():  # results of a run
+            elif not any((folder / path / name).exists() for name in _OTHERS):
                 yield from _kept(folder, ignored, path)
 
 
@@ -200,9 +216,8 @@ class Archives:
             raise Refused([f"the archive {name[:12]} is damaged: submit it again"])
         keep(self.folder)
         write_durably(self._file(name), content)
-        used = sorted(self.folder.glob("[!.]*.tar"), key=lambda path: -path.stat().st_mtime)
-        for path in used[_MOST:]:
-            if time.time() - path.stat().st_mtime > _UNUSED:
+        for used_at, path in by_age(self.folder.glob("[!.]*.tar"))[:-_MOST]:
+            if time.time() - used_at > _UNUSED:
                 shutil.rmtree(path.with_suffix(""), ignore_errors=True)
                 path.unlink(missing_ok=True)
 

@@ -53,13 +53,13 @@ def tidy(folder: Path | None = None) -> list[Path]:
     folder, removed = folder or _folder(), list[Path]()
     if not private_folder.is_ours(folder):
         return []
-    for path in folder.glob("*"):
-        with suppress(OSError):  # another worker may remove it
-            if left := FileLock.take(path, create=False):
-                with left:
-                    path.unlink()
-                removed.append(path)
-    with suppress(OSError):
+    with suppress(OSError):  # another worker may remove the folder, or what is in it
+        for path in folder.iterdir():
+            with suppress(OSError):
+                if left := FileLock.take(path, create=False):
+                    with left:
+                        path.unlink()
+                    removed.append(path)
         folder.rmdir()  # if it is empty
     return removed
 

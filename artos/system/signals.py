@@ -115,3 +115,13 @@ def child_deaths(ring: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGCHLD, before)
+
+
+def forget_interrupt() -> None:
+    """Tell the interpreter that a ``KeyboardInterrupt`` has been caught, before an exit status.
+
+    CPython remembers one that came while ``exec`` ran a text, as it does for each data class, and
+    ends a process started with ``-m`` by SIGINT for it in the end, whatever has caught it since.
+    The next text that is run makes it forget.
+    """
+    exec("")

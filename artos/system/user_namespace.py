@@ -1,6 +1,9 @@
 """``python -I -S FILE UID GID GROUPS RIGHTS HOME COMMAND...``: root becomes an account with rights.
 
-The account has them in a user namespace of its own, in which nobody but the account exists: it may
+``python -I -S FILE own RIGHTS COMMAND...``: an ordinary user has these rights over what is the
+user's own; nobody has to give them.
+
+An account has them in a user namespace of its own, in which nobody but the account exists: it may
 look into its own processes and bring them back, and root, other users and what is theirs are out of
 its reach, whatever an image says. Root owns the namespace, so no other process can enter it, and no
 program can raise its rights there. Where no such namespace can be made, the account has no rights.
@@ -52,12 +55,28 @@ def enter(uid: int, groups: Sequence[int]) -> bool:
     return made
 
 
+def enter_own() -> bool:
+    """Enter a namespace in which there is this user alone; False if the machine makes none."""
+    user, group = os.geteuid(), os.getegid()
+    if _libc.unshare(_NEW_USER | _NEW_MOUNT) != 0:
+        return False
+    files = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
+    for name, text in files.items():
+        Path(f"/proc/self/{name}").write_text(text)
+    return True
+
+
 def become(uid: int, gid: int, groups: Sequence[int], rights: Sequence[int]) -> None:
     """Be this user from here on, with these rights and no way to more."""
     _prctl(_KEEP_CAPS, 1)
     os.setgroups(groups)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
+    have(rights)
+
+
+def have(rights: Sequence[int]) -> None:
+    """Have these rights and no way to more, in this process and in programs that it becomes."""
     mask = sum(1 << each for each in rights)
     header = (ctypes.c_uint32 * 2)(_VERSION_3, 0)
     words = [mask & 0xFFFFFFFF] * 3 + [mask >> 32] * 3
@@ -75,7 +94,12 @@ def _prctl(option: int, *arguments: int) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Become the account, and then the command."""
+    """Become the account, or take the rights, and then the command."""
+    if arguments[0] == "own":
+        if not enter_own():
+            sys.exit("this machine makes no user namespaces for its users")
+        have([int(each) for each in arguments[1].split(",")])
+        os.execvp(arguments[2], [*arguments[2:]])
     uid, gid = map(int, arguments[:2])
     groups, rights = ([*map(int, filter(None, each.split(",")))] for each in arguments[2:4])
     if not enter(uid, [gid, *groups]):

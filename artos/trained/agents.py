@@ -5,29 +5,22 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from artos.actors.agents import AgentsActor
-from artos.actors.context import ActorContext
-from artos.buffer.actor_block import ActorBlock
-from artos.buffer.layout import BlockSpec
 from artos.errors import DeadlineExceeded, Refused
-from artos.protocol.invocations import Invoke
-from artos.runs.plan import Plan
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor
-from artos.specs.keys import DataKey
+from artos.trained.alone import Alone
 from artos.trained.evaluation import During, Evaluation, Note, endless
 
 if TYPE_CHECKING:
     from artos.trained.playing import Wanted
     from artos.trained.record import Record
     from artos.trained.trained import Trained
-
-_ROUND = 64
-"""Rows that are played at a time."""
 
 
 def evaluate_agents(trained: Trained, record: Record, wanted: Wanted, note: Note) -> Evaluation:
@@ -47,12 +40,8 @@ def evaluate_agents(trained: Trained, record: Record, wanted: Wanted, note: Note
     if faults:
         raise Refused(faults)
     actor = record.workload().actor
-    # The best version has the weights that others had then, and no versions of theirs.
-    versions = dict.fromkeys(actor.policies, trained.bound.version)
-    versions |= {name: saved.version for name, saved in record.manifest.learners.items()}
-    bound = replace(trained.bound, params=trained.params, versions=versions)
-    during = During(record.reference, trained.progress, trained.steps)
-    return play_agents(actor, bound, during, wanted, note, actor.policies)
+    bound = replace(trained.bound, params=trained.params)
+    return play_agents(actor, bound, trained.during, wanted, note, actor.policies)
 
 
 def play_agents(
@@ -65,38 +54,14 @@ def play_agents(
     """
     assert isinstance(actor, AgentsActor)  # who else has several policies
     with tempfile.TemporaryDirectory() as folder:
-        block = _begun(actor, bound, during, wanted, Path(folder) / "rows")
-        try:
-            found = _played(actor, block, during, wanted, note, of)
-        finally:
-            actor.close()
-    return found
-
-
-def _begun(
-    actor: AgentsActor, bound: Bound, during: During, wanted: Wanted, at: Path
-) -> ActorBlock:
-    """Set the actor up, with a block of its own."""
-    keys, envs = (*actor.data_keys(),), actor.envs
-    plan = Plan(
-        reference=during.reference, name="", env=actor.env, seed=wanted.seed, actors=1, envs=envs,
-        steps=_ROUND, capacity=_ROUND, on_full="overwrite", total_steps=0, data_keys=keys,
-        objects=(), layout=(), triggers={}, methods={},
-    )  # fmt: skip
-    others = [part.versions for part in actor.parts.values()][1:]
-    noted = (DataKey(name, (), "int64", 1, False) for name in others)
-    block = ActorBlock.create(at, BlockSpec(0, (*keys, *noted), _ROUND, envs, (), "overwrite"))
-    actor.setup(ActorContext(plan, 0, 1, block, wanted.seed, wanted.greedy))
-    assert bound.params is not None  # they are what is played
-    actor.bound = bound
-    actor.bind(bound.params, bound.version)
-    return block
+        at, greedy = Path(folder) / "rows", wanted.greedy
+        with closing(Alone(actor, bound, during, wanted.seed, greedy=greedy, at=at)) as alone:
+            return _played(actor, alone, wanted, note, of)
 
 
 def _played(
     actor: AgentsActor,
-    block: ActorBlock,
-    during: During,
+    alone: Alone,
     wanted: Wanted,
     note: Note,
     of: Sequence[str],
@@ -106,13 +71,7 @@ def _played(
     found: dict[int, tuple[float, int]] = {}
     played, steps, since = [0] * len(rows), 0, time.monotonic()
     while len(found) < wanted.episodes:
-        start = block.allocate(_ROUND)
-        call = Invoke(
-            0, "actors.sample", "sample", (), start + _ROUND, True, during.progress, during.steps
-        )
-        actor.sample(start, _ROUND, call)
-        block.commit(start + _ROUND)
-        steps += _ROUND * len(rows)
+        steps += alone.sample() * len(rows)
         returns, lengths = actor.episodes()
         for row, total, length in zip(actor.rows_ended, returns, lengths, strict=True):
             if (at := number.get(row)) is None:  # of a policy that is not asked for

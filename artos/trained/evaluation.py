@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,9 @@ class During:
     reference: Reference
     progress: float
     steps: int
+    name: str = ""
+    """Of its workload."""
+    total_steps: int = 0
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,10 +74,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def by_agent(self) -> dict[str, float]:
         """Mean return of each agent of a game; empty if there are none."""
-        each: dict[str, list[float]] = {}
-        for agent, value in zip(self.agents, self.returns, strict=False):
-            each.setdefault(agent, []).append(value)
-        return {agent: float(np.mean(values)) for agent, values in sorted(each.items())}
+        return mean_by_agent(self.agents, self.returns)
 
     def plain(self) -> dict[str, Any]:
         """Everything as a dict for JSON."""
@@ -86,6 +86,14 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
             **msgspec.structs.asdict(self),
             "by_agent": self.by_agent,
         }
+
+
+def mean_by_agent(agents: Sequence[str], returns: Sequence[float]) -> dict[str, float]:
+    """Mean return of each agent of a game; empty if episodes are of none."""
+    each: dict[str, list[float]] = {}
+    for agent, value in zip(agents, returns, strict=False):
+        each.setdefault(agent, []).append(value)
+    return {agent: float(np.mean(values)) for agent, values in sorted(each.items())}
 
 
 def play(

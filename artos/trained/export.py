@@ -34,7 +34,8 @@ class GreedyPolicy(nn.Module):
 
     def __init__(self, module: nn.Module, spec: EnvSpec, bound: Bound) -> None:
         super().__init__()
-        self.module, self._spec, self._version = module, spec, bound.version
+        self.module, self._spec = module, spec
+        self._version, self._versions = bound.version, {**bound.versions}
         # As tensors, which torch keeps in the program; arrays it would take as arguments.
         self._objects = {name: torch.from_numpy(each) for name, each in bound.objects.items()}
         actions = spec.actions  # the layers do what ``action_writer`` does
@@ -52,7 +53,7 @@ class GreedyPolicy(nn.Module):
         else:
             obs = {OBSERVATIONS: observations}
         objects: Any = self._objects
-        bound = Bound(self._version, None, objects)
+        bound = Bound(self._version, None, objects, self._versions)
         info = ActInfo(greedy=True, state=state or {}, bound=bound)
         acted = self.module.act(obs, info)  # type: ignore[operator]
         actions: Tensor = self._to_env(acted["actions"]).detach()

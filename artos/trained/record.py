@@ -21,7 +21,7 @@ from artos.runs.run_config import CONFIG, RunConfig
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, broken, own
 from artos.specs.elastic import NAMES as ELASTIC
-from artos.specs.keys import PARAMS, READS, read_as
+from artos.specs.keys import PARAMS, READS, noted_versions, read_as
 from artos.specs.reference import Reference
 from artos.specs.workload import Workload
 from artos.system.closest import closest
@@ -44,6 +44,8 @@ class Record(msgspec.Struct, frozen=True):
     """The policy's parameters by name."""
     objects: dict[str, NDArray[Any]] = {}
     """What actors read with these weights, by name."""
+    versions: dict[str, int] = {}
+    """Of other learners, those that go with these weights."""
     pasts: tuple[Bound, ...] = ()
     """The past versions that actors have with these, from the newest on."""
 
@@ -124,7 +126,9 @@ def read(
         Bound(version, past.get(PARAMS), _read_with(past))
         for version, past in sorted(checkpoint.past_in(arrays).items(), reverse=True)
     )
-    return Record(str(path), config, reference, manifest, state, objects, pasts)
+    versions = {name: saved.version for name, saved in manifest.learners.items()}
+    versions |= noted_versions(arrays)  # of the best version
+    return Record(str(path), config, reference, manifest, state, objects, versions, pasts)
 
 
 def _read_with(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

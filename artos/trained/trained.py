@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from functools import cached_property
 from importlib import import_module
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from artos.errors import ArtosError, CheckpointFault, Refused
 from artos.policies.acting import ActInfo, BoundPolicy, Declared
 from artos.runs.loader import user_imports
 from artos.specs.bound import Bound
-from artos.specs.keys import DataKey
+from artos.specs.keys import MODEL_PARAM, DataKey
+from artos.trained.evaluation import During
 from artos.trained.observations import batch_of, state_of
 from artos.trained.record import Record, read
 
@@ -37,13 +39,15 @@ def load(
     path: str | Path,
     *,
     best: bool = False,
+    policy: str = "",
     seed: int = 0,
     code: str | Path | None = None,
     trust: bool = False,
 ) -> Trained:
     """Load the newest weights of a run, which may be over or live.
 
-    With ``best`` those of the version with the best evaluation (setting ``evaluate_every``).
+    With ``best`` those of the version with the best evaluation (setting ``evaluate_every``). Of a
+    game of several policies ``policy`` names the one that acts; by default it is the first.
 
     ``path`` is the run's folder, or ``RUN@HEAD``: a run of that head, whose newest checkpoint is
     copied here with the keys in ``ARTOS_KEYS``; ``RUN@`` is one of the head in ``ARTOS_HEAD``. The
@@ -57,23 +61,30 @@ def load(
         CheckpointFault: nothing is saved yet, no best version is kept, it is damaged, or it does
             not fit the code.
         Refused: the code is not there any more, cannot be imported, or has no policy; or the head
-            refuses.
+            refuses; or no such policy plays.
         NoHead, WrongKeys, DeadlineExceeded: the head does not answer.
     """
     if "@" in str(path):  # by name, as what asks a head stands on a floor above
         path = import_module("deploy.client.copies").local(str(path))
     folder = None if code is None else Path(code)
     record = read(Path(path), folder, trust=trust, best=best)
-    return Trained(record, record.workload(), str(path), seed)
+    return Trained(record, record.workload(), str(path), seed, policy)
 
 
 class Trained:
     """The policy of a run, made by ``artos.load``."""
 
-    def __init__(self, record: Record, workload: Any, name: str, seed: int = 0) -> None:
+    def __init__(
+        self, record: Record, workload: Any, name: str, seed: int = 0, policy: str = ""
+    ) -> None:
         self.name, self._record, self._workload = name, record, workload
-        self._actor = workload.actor
+        self._actor, self._beside = workload.actor, ""
+        if policy and policy not in workload.actor.policies:
+            known = ", ".join(workload.actor.policies) or "one without a name, leave policy out"
+            raise Refused([f"run {name} has no policy {policy!r}: it has {known}"])
         with user_imports(record.reference.folder):
+            if policy and policy != workload.actor.policies[0]:
+                self._actor, self._beside = workload.actor.seat(policy), policy
             self.spec: EnvSpec = self._actor.spec
         try:
             self._policy = self.policy(seed)
@@ -201,12 +212,13 @@ class Trained:
         from artos.trained.playing import Wanted, evaluate  # noqa: PLC0415
 
         folder = None if video is None else Path(video)
-        wanted = Wanted(episodes, greedy, seed, env or self.spec.name, folder, deadline)
+        game = self._game
+        wanted = Wanted(episodes, greedy, seed, env or game.spec.name, folder, deadline)
         with user_imports(self._record.reference.folder):
-            if self._actor.policies:
+            if game._actor.policies:
                 from artos.trained.agents import evaluate_agents  # noqa: PLC0415
 
-                return evaluate_agents(self, self._record, wanted, note)
+                return evaluate_agents(game, self._record, wanted, note)
             return evaluate(self, wanted, note)
 
     def record(
@@ -223,7 +235,8 @@ class Trained:
 
         It has all that these actors write, one episode after the other, so a workload with
         ``data={"demos": Rows(path)}`` and the same data keys can draw from it. Environments are
-        seeded as by ``evaluate``.
+        seeded as by ``evaluate``. Where agents of several policies play, ``episodes`` are games:
+        each policy has the rows of its agents in it, ``POLICY/KEY``.
 
         Raises:
             Refused: the file is no .npz file or exists, or the actor cannot store an episode's
@@ -234,12 +247,17 @@ class Trained:
 
         asked = Asked(Path(path), episodes, greedy, seed, deadline)
         with user_imports(self._record.reference.folder):
-            return record(self, self._record, asked, note)
+            return record(self._game, self._record, asked, note)
 
     @property
     def environments(self) -> int:
         """How many environments each of the run's actors had."""
-        return int(self._actor.envs)
+        return int(self._workload.actor.envs)
+
+    @cached_property
+    def _game(self) -> Trained:
+        """All policies, of which this may be one."""
+        return Trained(self._record, self._workload, self.name) if self._beside else self
 
     @cached_property
     def bound(self) -> Bound:
@@ -247,10 +265,21 @@ class Trained:
 
         These are those that the checkpoint has. The best version is kept without its past.
         """
+        if self._beside:
+            return self._game.bound
         record, history = self._record, self._actor.history
-        params = self.params if history else None
+        version, params = record.manifest.version, self.params if history else None
+        # Best versions of older releases do not say which versions of others they were played with.
+        versions = dict.fromkeys(self._actor.policies, version) | record.versions
         pasts = record.pasts[:history]
-        return Bound(record.manifest.version, params, record.objects, pasts=pasts, history=history)
+        return Bound(version, params, record.objects, versions, pasts=pasts, history=history)
+
+    @property
+    def during(self) -> During:
+        """Of which run it is, and how far that was."""
+        whole = self._workload
+        reference, total = self._record.reference, whole.total_steps
+        return During(reference, self.progress, self.steps, whole.name, total)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -274,8 +303,22 @@ class Trained:
         return self._flat(self._build())
 
     def _flat(self, module: Any) -> NDArray[np.float32]:
-        parts = [self._record.state[name].reshape(-1) for name, _ in _layout(module)]
-        return np.concatenate(parts)
+        state = self._state(module)
+        return np.concatenate([state[name].reshape(-1) for name, _ in _layout(module)])
+
+    def _state(self, module: nn.Module) -> dict[str, NDArray[np.float32]]:
+        """The saved parameters by name; of a policy beside the first they are a vector."""
+        if not self._beside:
+            return self._record.state
+        flat, ends = self._record.objects[f"{self._beside}/{MODEL_PARAM}"], [0]
+        layout = _layout(module)
+        for _, shape in layout:
+            ends.append(ends[-1] + prod(shape))
+        if ends[-1] != flat.size:
+            why = f"the network of {self._beside} has changed since: it had {flat.size} parameters"
+            raise CheckpointFault(self.name, f"{why}, the code builds {ends[-1]}")
+        parts = zip(layout, np.split(flat, ends[1:-1]), strict=True)
+        return {name: part.reshape(shape) for (name, shape), part in parts}
 
     def _build(self) -> Any:
         """The run's own module with the trained weights."""
@@ -289,7 +332,7 @@ class Trained:
         if not isinstance(module, nn.Module):
             who = f"{type(self._actor).__name__}.build_module"
             raise Refused([f"{who} returned a {type(module).__name__}, not a torch.nn.Module"])
-        tensors, state = named_tensors(module), self._record.state
+        tensors, state = named_tensors(module), self._state(module)
         saved = {name: tuple(array.shape) for name, array in state.items()}
         built = dict(_layout(module))
         if saved != built:
@@ -306,6 +349,7 @@ class Trained:
 
     def __repr__(self) -> str:
         what = f"{self.config.get('algorithm')} on {self.spec.name}"
+        what += f", policy {self._beside}" * bool(self._beside)
         return f"<Trained {self.name}: {what}, {self.steps:,} steps>"
 
 

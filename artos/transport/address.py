@@ -6,8 +6,10 @@ file finds it again after the engine has placed it elsewhere.
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +26,13 @@ FILE = "file:"
 """What the address of a head begins with that is to be read from a file."""
 _ANYWHERE = "192.0.2.1"
 """An address that is no one's (RFC 5737); nothing is sent to it."""
+_ENDPOINT = re.compile(r"tcp://[^\s/]+:(\*|[0-9]{1,5})")
+MOST_PORT = 65_535
+_WHY = {
+    errno.EADDRINUSE: "something listens there already; choose another port, or 0 for a free one",
+    errno.EADDRNOTAVAIL: "no network of this machine has that address",
+    errno.EACCES: "ports below 1024 are for root",
+}
 
 
 class Published(msgspec.Struct, frozen=True):
@@ -35,6 +44,20 @@ class Published(msgspec.Struct, frozen=True):
     version: str = ""
     """The version of ARTOS that it runs."""
     pid: int = 0
+
+
+def is_endpoint(text: str) -> bool:
+    """Whether it is tcp://HOST:PORT; ZeroMQ takes a port above 65535 for another one."""
+    found = _ENDPOINT.fullmatch(text)
+    return found is not None and (found[1] == "*" or int(found[1]) <= MOST_PORT)
+
+
+def cannot_listen(address: str, error: Exception) -> Refused:
+    """What to refuse an address with at which a socket could not listen, for that ``error``."""
+    words = str(getattr(error, "strerror", None) or error)
+    known = {} if address.startswith("ipc:") else _WHY  # those are files
+    why = known.get(getattr(error, "errno", 0)) or words.partition(" (")[0]
+    return Refused([f"cannot listen on {address}: {why}"])
 
 
 def endpoint_of(head: str) -> str:

@@ -16,6 +16,13 @@ def narrow(values: NDArray[np.float32]) -> NDArray[np.uint16]:
     return values.astype(ml_dtypes.bfloat16).view(np.uint16)
 
 
+def rounded(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The values as those have them who were sent them narrow."""
+    found = np.empty_like(values)
+    widen(narrow(values), found)
+    return found
+
+
 def widen(words: NDArray[np.uint16], out: NDArray[Any]) -> None:
     """Write the float32 values of bfloat16 words into ``out``, exactly."""
     out[...] = words.view(ml_dtypes.bfloat16)

@@ -87,6 +87,7 @@ SAYS: Mapping[KeyRole, frozenset[Kind]] = {
             steering.BundleRejected,
             steering.ExecutorNews,
             steering.ExecutorLog,
+            steering.HeldState,
             steering.ExecutorClosed,
             Greet,
             Chunk,

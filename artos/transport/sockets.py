@@ -14,6 +14,7 @@ from zmq.utils import z85
 
 from artos.errors import Refused
 from artos.system.closing import Closing
+from artos.transport.address import cannot_listen, is_endpoint
 from artos.transport.keys import Keys
 
 Socket = zmq.Socket[bytes]
@@ -103,7 +104,7 @@ def serve(
     if unsent is not None:
         options[zmq.SNDHWM] = unsent
     socket = _socket(context, zmq.ROUTER, options)
-    return _opened(socket, socket.bind, endpoint, "listen on")
+    return _bound(socket, endpoint)
 
 
 def listen(socket: Socket, endpoint: str) -> None:
@@ -112,7 +113,7 @@ def listen(socket: Socket, endpoint: str) -> None:
     Raises:
         Refused: the address is taken or wrong.
     """
-    _opened(socket, socket.bind, endpoint, "listen on")
+    _bound(socket, endpoint)
 
 
 def user_of(frame: zmq.Frame) -> str:
@@ -156,7 +157,12 @@ def connect(
     options |= _limits(endpoint, keys, largest, queue)
     socket = _socket(context, zmq.DEALER, options)
     watch(socket)
-    return _opened(socket, socket.connect, endpoint, "connect to")
+    try:
+        socket.connect(endpoint)
+    except zmq.ZMQError as error:
+        socket.close()
+        raise Refused([f"cannot connect to {endpoint}: {error.strerror}"]) from error
+    return socket
 
 
 def bound(socket: Socket) -> str:
@@ -183,6 +189,8 @@ def push(socket: Socket, frames: Sequence[Content], copy: bool = True) -> bool:
 
 
 def _limits(endpoint: str, keys: Keys | None, largest: int, queue: int) -> Options:
+    if not (endpoint.startswith("ipc://") or is_endpoint(endpoint)):
+        raise Refused([f"{endpoint!r} is no address: write tcp://IP:PORT"])
     if keys is None and endpoint.startswith("tcp:"):
         raise Refused([f"{endpoint} without keys: give --keys DIR (`artos keys DIR` makes them)"])
     limits = {zmq.MAXMSGSIZE: largest, zmq.SNDHWM: queue, zmq.RCVHWM: queue}
@@ -196,10 +204,10 @@ def _socket(context: Context, kind: int, options: Options) -> Socket:
     return socket
 
 
-def _opened(socket: Socket, opens: Callable[[str], object], endpoint: str, verb: str) -> Socket:
+def _bound(socket: Socket, endpoint: str) -> Socket:
     try:
-        opens(endpoint)
+        socket.bind(endpoint)
     except zmq.ZMQError as error:
         socket.close()
-        raise Refused([f"cannot {verb} {endpoint}: {error.strerror}"]) from error
+        raise cannot_listen(endpoint, error) from error
     return socket

@@ -12,6 +12,7 @@ from typing import Any
 from artos.errors import Refused
 from artos.protocol.run_state import OVER
 from artos.protocol.views import ClusterView, RunView, Status
+from artos.runs.exit_status import ExitStatus
 from artos.system.closing import Closing
 from artos.system.importing import stop_if_imported
 from deploy.api.naming import name_of
@@ -79,6 +80,7 @@ class Cluster(Closing):
         """Wait until a run is over; ``folder`` of the result is one on the head.
 
         Raises:
+            Refused: it could not begin: something in it is wrong.
             RunFailed: it failed.
         """
         last: Status | None = None
@@ -89,6 +91,8 @@ class Cluster(Closing):
             if view.state in OVER:
                 break
             time.sleep(_LOOK)
+        if view.outcome == ExitStatus.REFUSED.outcome:
+            raise Refused(view.why.splitlines())
         if view.outcome not in ("done", "interrupted"):
             raise RunFailed(Path(view.folder), view.why)
         return Result(Path(view.folder), view.ending)

@@ -95,7 +95,11 @@ def sweep_named(
     if faults:
         raise Refused(faults)
     todo = [*_combinations(grid, range(1, seeds + 1))]
-    folder.mkdir(parents=True, exist_ok=True)
+    made = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise Refused([f"--folder {folder}: {fault.strerror}"]) from fault
     run = _on(cluster) if cluster else _here
     stopping = threading.Event()
     done: list[SweepRun] = []
@@ -128,6 +132,9 @@ def sweep_named(
                 stopping.set()
     errors = [error for future in futures if (error := future.exception()) is not None]
     if errors:  # others were stopped because of the first one
+        if made:
+            with suppress(OSError):  # where nothing was started nothing is in it
+                folder.rmdir()
         raise min(errors, key=lambda error: isinstance(error, KeyboardInterrupt))
     table, figure = folder / _TABLE, folder / _FIGURE
     runs = tuple(_ranked(done))

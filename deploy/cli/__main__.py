@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, redirect_stdout
+from contextlib import nullcontext, redirect_stdout, suppress
 from pathlib import Path
 
 from artos.errors import ArtosError, Refused
@@ -19,6 +19,7 @@ from artos.system import limits, streams
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.printable import printable
 from artos.system.shm import shm_root
+from artos.system.signals import forget_interrupt
 from deploy.cli import (
     bench,
     branch,
@@ -71,6 +72,7 @@ def reported(
         if arguments is None:
             streams.in_utf8(sys.argv)
         options = parsed(sys.argv[1:] if arguments is None else arguments)
+        options.is_process = arguments is None
         command: Callable[[argparse.Namespace], int] = options.command
         with logging_to(to_stderr):
             status = command(options)
@@ -96,6 +98,7 @@ def reported(
         _complain(f"{type(error).__name__}: {error}")
         return ExitStatus.FAILED
     except KeyboardInterrupt:
+        forget_interrupt()
         _complain("stopped at once")
         return ExitStatus.INTERRUPTED
     finally:
@@ -195,6 +198,14 @@ def train(options: argparse.Namespace) -> int:
     limits.check()
     shm_root()  # refused at once, not after the workload's import
     settings = settings_of(options)
+    wanted = dict(settings)
+    if options.resume is not None:
+        from artos.runs.run_config import RunConfig, read  # noqa: PLC0415
+
+        with suppress(ArtosError, OSError):  # refused below, in its words
+            wanted = read(options.resume, RunConfig)[1].settings | settings
+    if wanted.get("park") == "checkpoint" or wanted.get("start") == "clone":
+        _take_rights(options)
     # Output of user code in this process must not mix with the result.
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
         if options.resume is None:
@@ -221,6 +232,14 @@ def train(options: argparse.Namespace) -> int:
     if options.json:
         print_json(summary.plain())
     return ExitStatus.of_outcome(summary.outcome)
+
+
+def _take_rights(options: argparse.Namespace) -> None:
+    """Go on as the same command with the rights that images need, if it lacks them."""
+    from workers.checkpoint.own_rights import with_own_rights  # noqa: PLC0415
+
+    if options.is_process and (entry := with_own_rights()):
+        os.execv(entry[0], [*entry, sys.executable, *sys.orig_argv[1:]])
 
 
 def explain_workload(options: argparse.Namespace) -> int:
@@ -263,6 +282,7 @@ def examine_machine(options: argparse.Namespace) -> int:
     """``artos doctor``: what this machine can do for elastic actors."""
     from workers.host import doctor  # noqa: PLC0415
 
+    _take_rights(options)  # it tells of what runs with images have here
     report = doctor.examine()
     if options.json:
         print_json(report)

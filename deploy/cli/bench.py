@@ -27,7 +27,9 @@ def add_to(parser: Parser) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes and hands to the suite."""
-    parser.add_argument("name", nargs="?", help="a benchmark, or all; without one, lists them")
+    parser.add_argument(
+        "name", nargs="?", help="a benchmark, all or paper; without one, lists them"
+    )
     parser.add_argument(
         "--json",
         type=Path,
@@ -39,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeats", type=whole, metavar="N", help="repetitions of each case")
     parser.add_argument(
         "--quick", action="store_true", help="a smoke test; its figures mean nothing"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on where the same benchmark was stopped"
     )
 
 
@@ -52,6 +57,8 @@ def words_of(options: argparse.Namespace) -> Iterator[str]:
         yield f"--repeats={options.repeats}"
     if options.quick:
         yield "--quick"
+    if options.resume:
+        yield "--resume"
 
 
 def _bench(options: argparse.Namespace) -> int:

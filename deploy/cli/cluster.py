@@ -300,7 +300,7 @@ def stop_run(options: argparse.Namespace) -> int:
     """``artos stop``: have a run finish and save; asked again, it ends at once."""
     with runs_of(options, options.run) as client:
         run = client.stop(options.run)
-    _show(options, run.plain, f"{run.name}: {run.state}")
+    _show(options, run.plain, f"{run.name}: {run.outcome or run.state}")
     return ExitStatus.DONE
 
 
@@ -308,9 +308,7 @@ def drain_node(options: argparse.Namespace) -> int:
     """``artos drain``: move the actors of a node to other nodes."""
     with head_of(options) as client:
         answer = client.drain(options.node)
-    text = (
-        f"{answer['actors']} actors of {answer['node']} move to other nodes; it gets no new actors"
-    )
+    text = f"{answer['node']} gets no new actors; moving to other nodes: {answer['actors']}"
     _show(options, answer, text)
     return ExitStatus.DONE
 
@@ -329,7 +327,8 @@ def get_run(options: argparse.Namespace) -> int:
     from deploy.client.fetch import Fetched, fetch, follow  # noqa: PLC0415
 
     def text(fetched: Fetched) -> str:
-        return f"{fetched.files} files, {fetched.bytes / 1e6:,.1f} MB, came into {fetched.folder}"
+        files = f"{fetched.files} file{'s' * (fetched.files != 1)}"
+        return f"{files}, {fetched.bytes / 1e6:,.1f} MB, came into {fetched.folder}"
 
     with head_of(options) as client:
         target = options.folder or Path(options.run).name

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +42,31 @@ def add_finished(parser: Parser, more: str = "") -> None:
     )
 
 
+@contextmanager
+def writing(flag: str, path: Path) -> Iterator[None]:
+    """Have what keeps the block from writing ``path``, which a flag named, be refused.
+
+    Raises:
+        Refused: there is no such folder, no right, no room.
+    """
+    try:
+        yield
+    except BrokenPipeError:  # as of any output
+        raise
+    except OSError as error:
+        folder, named = path.absolute().parent, error.filename
+        if named is not None and not Path(named).absolute().is_relative_to(folder):
+            raise  # what is read for it
+        raise Refused([f"{flag} {path}: {error.strerror}"]) from error
+
+
 def folder_of_run(options: argparse.Namespace, what: str = "checkpoint") -> Path:
     """The folder of the run that was named; of one of a head ``what`` is needed is copied first."""
     from deploy.client.copies import local  # noqa: PLC0415
     from deploy.local.local_runs import folder_of  # noqa: PLC0415
 
-    return folder_of(local(options.run, what), options.runs)
+    elsewhere = f"for a run of the head: {options.run}@" if os.environ.get("ARTOS_HEAD") else ""
+    return folder_of(local(options.run, what), options.runs, elsewhere)
 
 
 def add_env_args(parser: Parser) -> None:

@@ -75,6 +75,13 @@ def add_worker(parser: Parser) -> None:
         help="time for actors to end and send their rows after SIGTERM; default: 30",
     )
     parser.add_argument(
+        "--lifetime",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="when this machine is taken back; it leaves --stop-seconds before",
+    )
+    parser.add_argument(
         "--notice",
         default="",
         metavar="FILE|URL",
@@ -140,7 +147,7 @@ def run_worker(options: argparse.Namespace) -> int:
     wanted = WorkerOptions(
         options.head, options.keys, options.name, options.slots, options.stop_seconds,
         options.devices or "", options.runs_per_slot, options.notice,
-        tuple(options.labels),
+        tuple(options.labels), options.lifetime,
     )  # fmt: skip
     with (
         logging_to(_form(options)),

@@ -87,7 +87,7 @@ def _source(options: argparse.Namespace) -> Source:
     if options.run and options.head:
         raise Refused(["give runs, or --head: of a head, all runs are shown"])
     if options.run:
-        return Folders(root, [folder_of(local(run), root) for run in options.run])
+        return Folders(root, [folder_of(local(run, "records"), root) for run in options.run])
     head = options.head or (None if options.runs else os.environ.get("ARTOS_HEAD"))
     if head:
         return OfHead(head, head_of(options, patient=False))

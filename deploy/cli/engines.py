@@ -40,6 +40,12 @@ def add_up(parser: Parser) -> None:
     )
     parser.add_argument("--slots", type=whole, default=0, metavar="N", help="CPUs of a worker")
     add_labels(parser, "its workers have")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="head.toml: admins, accounts, quotas and other options of the head",
+    )
     for unit in ("head", "worker"):
         parser.add_argument(
             f"--{unit}-options",
@@ -84,6 +90,7 @@ def bring_up(options: argparse.Namespace) -> int:
     """``artos up``: a cluster on an engine."""
     from deploy.launchers import bringing_up, launcher  # noqa: PLC0415
     from deploy.launchers.cluster import Cluster, clusters, faults  # noqa: PLC0415
+    from head.daemon.options import config_for_engine  # noqa: PLC0415
 
     least, most = _bounds(options.nodes)
     wanted = Cluster(
@@ -98,14 +105,17 @@ def bring_up(options: argparse.Namespace) -> int:
         slots=options.slots,
         labels=tuple(options.labels),
         notice=options.notice,
+        config=config_for_engine(options.config) if options.config else "",
         python=options.python,
     )
     if options.dry_run is not None:
-        if wrong := faults(wanted):
+        kind = launcher.launcher_type(options.on)
+        if wrong := [*faults(wanted), *kind.misasked(wanted)]:
             raise Refused(wrong)
-        plan = launcher.launcher_type(options.on)(wanted).plan()
+        engine = kind(wanted)
+        plan = engine.plan()
         if options.dry_run:
-            _write(Path(options.dry_run), plan)
+            _write(Path(options.dry_run), {**plan, **engine.beside()})
         elif options.json:
             print_json(plan)
         else:
@@ -145,8 +155,8 @@ def take_down(options: argparse.Namespace) -> int:
 
 def _write(folder: Path, plan: Mapping[str, str]) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, text in plan.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
             print(folder / name)
     except OSError as error:
@@ -168,6 +178,8 @@ def _hosts(path: Path | None) -> tuple[str, ...]:
         return ()
     try:
         lines = contents(path).decode().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused([f"--hosts {path}: {error}"]) from None
+    except OSError as error:
+        raise Refused([f"--hosts {path}: {error.strerror}"]) from error
+    except UnicodeDecodeError as error:
+        raise Refused([f"--hosts {path}: it is no text"]) from error
     return tuple(host for line in lines if (host := line.partition("#")[0].strip()))

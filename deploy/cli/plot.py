@@ -8,7 +8,7 @@ from pathlib import Path
 from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
-from deploy.cli.common import add_finished, add_json, folder_of_run, print_json
+from deploy.cli.common import add_finished, add_json, folder_of_run, print_json, writing
 from deploy.cli.parser import Parser
 
 _CAPTIONS = "captions.md"
@@ -17,7 +17,10 @@ _CAPTIONS = "captions.md"
 def add_plot(parser: Parser) -> None:
     """Add the flags of ``artos plot``."""
     parser.add_argument(
-        "plotted", nargs="+", metavar="RUN", help="folders of runs, or their names in --runs"
+        "plotted",
+        nargs="+",
+        metavar="RUN",
+        help="folders of runs, their names in --runs, or RUN@HEAD, one of a head",
     )
     parser.add_argument(
         "--runs", type=Path, default=Path("runs"), metavar="DIR", help="default: runs"
@@ -48,22 +51,25 @@ def add_report(parser: Parser) -> None:
 
 def plot(options: argparse.Namespace) -> int:
     """``artos plot``: figures as SVG and PNG, and their captions."""
+    from deploy.client.copies import local  # noqa: PLC0415
     from deploy.figures.questions import answers  # noqa: PLC0415
     from deploy.figures.read_run import ReadRun, by_run, by_seed  # noqa: PLC0415
     from deploy.local.local_runs import folder_of  # noqa: PLC0415
 
-    folders = dict.fromkeys(folder_of(name, options.runs).resolve() for name in options.plotted)
+    here = [local(name, "records") for name in options.plotted]
+    folders = dict.fromkeys(folder_of(name, options.runs).resolve() for name in here)
     runs = [ReadRun(folder) for folder in folders]
     found = answers(by_seed(runs) if options.by == "seed" else by_run(runs))
     if not found:
         raise Refused(["these runs have no episode yet, and have learned from nothing"])
-    options.output.mkdir(parents=True, exist_ok=True)
     captions = []
-    for answer in found:
-        for kind, data in answer.files("svg", "png").items():
-            (options.output / f"{answer.name}.{kind}").write_bytes(data)
-        captions.append(f"## {answer.question}\n\n`{answer.name}`: {answer.caption}\n")
-    (options.output / _CAPTIONS).write_text("\n".join(captions))
+    with writing("-o", options.output):
+        options.output.mkdir(parents=True, exist_ok=True)
+        for answer in found:
+            for kind, data in answer.files("svg", "png").items():
+                (options.output / f"{answer.name}.{kind}").write_bytes(data)
+            captions.append(f"## {answer.question}\n\n`{answer.name}`: {answer.caption}\n")
+        (options.output / _CAPTIONS).write_text("\n".join(captions))
     if options.json:
         told = [{"name": a.name, "question": a.question, "caption": a.caption} for a in found]
         print_json({"folder": str(options.output), "figures": told})
@@ -78,9 +84,11 @@ def make_report(options: argparse.Namespace) -> int:
     """``artos report``: one page of HTML."""
     from deploy.figures.report import report  # noqa: PLC0415
 
-    folder = folder_of_run(options)
+    folder = folder_of_run(options, "records")
     path = options.output or Path(f"{folder.resolve().name}-report.html")
-    path.write_text(report(folder), encoding="utf-8")
+    page = report(folder)
+    with writing("-o", path):
+        path.write_text(page, encoding="utf-8")
     if options.json:
         print_json({"file": str(path)})
     else:

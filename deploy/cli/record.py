@@ -42,6 +42,9 @@ def add_rescore(parser: Parser) -> None:
     parser.add_argument(
         "reward", metavar="FILE.py:REWARD", help="a function of rows that returns their rewards"
     )
+    parser.add_argument(
+        "--policy", default="", metavar="NAME", help="the rows of its agents, where several play"
+    )
     _add_output(parser, "default: RUN-rescored.npz here")
     add_json(parser)
     parser.set_defaults(command=rescore)
@@ -64,6 +67,8 @@ def record(options: argparse.Namespace) -> int:
     # Output of user code in this process must not mix with the result.
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
         trained = load(folder, best=options.best, code=options.code, trust=options.trust)
+        for note in trained.notes:
+            print(f"note: {printable(note)}", file=sys.stderr)
         from deploy.display.counted_view import CountedView  # noqa: PLC0415
 
         with CountedView(sys.stderr, "episodes", options.episodes, quiet=options.json) as view:
@@ -72,13 +77,15 @@ def record(options: argparse.Namespace) -> int:
                 deadline=options.deadline, note=view.show,
             )  # fmt: skip
     if options.json:
-        plain = msgspec.to_builtins(recorded) | {"mean_return": recorded.mean_return}
-        print_json({"run": trained.name, "episodes": len(recorded.returns), **plain})
+        more = {"mean_return": recorded.mean_return, "by_agent": recorded.by_agent}
+        print_json({"run": trained.name, **msgspec.to_builtins(recorded), **more})
     else:
+        each = [f"{agent} {mean:.4g}" for agent, mean in recorded.by_agent.items()]
+        mean, what = ", ".join(each) or f"{recorded.mean_return:.4g}", "games" * bool(each)
         print(
             printable(
-                f"{path}: {len(recorded.returns)} episodes in {recorded.rows:,} rows, mean return "
-                f"{recorded.mean_return:.4g} as stored"
+                f"{path}: {recorded.episodes} {what or 'episodes'} in {recorded.rows:,} rows, "
+                f"mean return {mean} as stored"
             )
         )
     return ExitStatus.DONE
@@ -93,13 +100,13 @@ def rescore(options: argparse.Namespace) -> int:
         source = folder_of_run(options)
     path = options.output or Path(f"{source.resolve().name.removesuffix('.npz')}-rescored.npz")
     with redirect_stdout(sys.stderr) if options.json else nullcontext():
-        found = rescored(source, options.reward, path)
+        found = rescored(source, options.reward, path, options.policy)
     if options.json:
         print_json(msgspec.to_builtins(found))
     else:
         print(
             printable(
-                f"{path}: {found.transitions:,} of {found.rows:,} rows, mean reward "
+                f"{path}: {found.transitions:,} transitions in {found.rows:,} rows, mean reward "
                 f"{found.mean:.4g} (was {found.mean_before:.4g})"
             )
         )

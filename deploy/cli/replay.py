@@ -54,7 +54,8 @@ def replay(options: argparse.Namespace) -> int:
     return ExitStatus.DONE if found.equal else ExitStatus.FAILED
 
 
-def _show(version: int, steps: int, metrics: Mapping[str, float]) -> None:
+def _show(learner: str, version: int, steps: int, metrics: Mapping[str, float]) -> None:
     """Show what an invocation of the learner came to."""
     told = "  ".join(f"{name} {value:.6g}" for name, value in metrics.items())
-    print(printable(f"version {version:,}  {steps:,} steps  {told}"), flush=True)
+    of = f"{learner} " if learner else ""
+    print(printable(f"{of}version {version:,}  {steps:,} steps  {told}"), flush=True)

@@ -13,7 +13,15 @@ import msgspec
 from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
-from deploy.cli.common import BEHIND, LOOK, add_finished, add_json, folder_of_run, print_json
+from deploy.cli.common import (
+    BEHIND,
+    LOOK,
+    add_finished,
+    add_json,
+    folder_of_run,
+    print_json,
+    writing,
+)
 from deploy.cli.parser import Parser
 
 
@@ -60,7 +68,8 @@ def trace(options: argparse.Namespace) -> int:
         words = f"{sent.endpoint} has {sent.spans:,} spans of {name}, in {sent.traces:,} traces"
     else:
         path = options.output or Path(f"{name}-trace.json")
-        found = written = write(folder, path, options.since, options.until)
+        with writing("-o", path):
+            found = written = write(folder, path, options.since, options.until)
         words = (
             f"{path}: {written.events:,} events of {written.seconds:,.1f} s; "
             "open it at https://ui.perfetto.dev or in chrome://tracing"

@@ -44,7 +44,7 @@ def track(options: argparse.Namespace) -> int:
     from deploy.tracking.trackers import opened, require  # noqa: PLC0415
 
     require(options.to)
-    folder = folder_of_run(options)
+    folder = folder_of_run(options, "all")
     with redirect_stdout(sys.stderr):  # where trackers talk
         run = Following(folder, options.to, options.project, lambda t: opened(options.to, t))
         before = run.sent.rows

@@ -23,7 +23,7 @@ def why(options: argparse.Namespace) -> int:
     """``artos why``: explain from its files why a run, live or over, is not faster."""
     from deploy.why.report import report, words  # noqa: PLC0415
 
-    found = report(folder_of_run(options))
+    found = report(folder_of_run(options, "records"))
     if options.json:
         print_json(msgspec.to_builtins(found))
     else:

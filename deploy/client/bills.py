@@ -37,8 +37,10 @@ class Prices(msgspec.Struct, frozen=True):
         """
         try:
             found = tomllib.loads(contents(file).decode())
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise Refused([f"prices {file}: {error}"]) from error
+        except OSError as error:
+            raise Refused([f"--prices {file}: {error.strerror}"]) from error
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise Refused([f"--prices {file}: {error}"]) from error
         currency = found.pop("currency", "")
         faults = [] if isinstance(currency, str) else [f"currency must be text, not {currency!r}"]
         for name, price in found.items():

@@ -16,7 +16,7 @@ from deploy.client.head_client import HeadClient
 def local(path: str, what: str = "checkpoint") -> str:
     """The folder of a run on this machine; of ``RUN@HEAD`` a copy of its newest checkpoint.
 
-    ``what`` else is copied is as ``artos get --only`` has it.
+    ``what`` else is copied is as ``artos get --what`` has it, or ``records``.
 
     ``RUN@`` is one of the head that ``ARTOS_HEAD`` names; keys are those of ``ARTOS_KEYS``.
 

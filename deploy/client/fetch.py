@@ -37,7 +37,7 @@ _GROW = (".csv", ".jsonl", ".log")
 _OVERLAP = 4096
 """Bytes before the end of what is here that must be the same there before more is appended."""
 _TRIES = 10
-_CHECKPOINTS, _EVENTS = (f"{SAVED}/", f"{BEST}/"), "events/"
+_CHECKPOINTS, _EVENTS, _JOURNAL = (f"{SAVED}/", f"{BEST}/"), "events/", "journal"
 _PART = ".part"
 
 Files = Mapping[str, tuple[int, int]]
@@ -64,10 +64,10 @@ def fetch(client: HeadClient, run: str, target: Path, what: str = "all") -> Fetc
         NoHead, WrongKeys, DeadlineExceeded: as ``HeadClient.exchange``.
     """
     view = client.status(run)
-    _claim(target, view.name)
     files, moved = 0, 0
     for _ in range(_TRIES):
         there = _wanted(client.files(view.name), what)
+        _claim(target, view.name)
         missed = False
         for name in sorted(there, key=lambda name: name.startswith(_CHECKPOINTS)):
             if _is_here(target, name, there[name]):
@@ -82,12 +82,15 @@ def fetch(client: HeadClient, run: str, target: Path, what: str = "all") -> Fetc
                     raise
                 missed = True  # it has just been removed
         now = _wanted(client.files(view.name), what)
+        # A journal that got long has become a part, which was not copied.
+        missed |= _of(_JOURNAL, now).keys() != _of(_JOURNAL, there).keys()
         if not missed and _of(_CHECKPOINTS, now) == _of(_CHECKPOINTS, there):
             for checkpoint in _CHECKPOINTS:
                 _complete(target, checkpoint, _of(checkpoint, there))
             return Fetched(view.name, str(target), view.state, files, moved)
         # It has been replaced meanwhile: what was copied of it may be of two checkpoints.
-    raise DeadlineExceeded(f"a checkpoint of {run} that is not replaced while it is copied", _TRIES)
+    both = f"a checkpoint and a journal of {run}"
+    raise DeadlineExceeded(f"{both}, neither of which is replaced while it is copied", _TRIES)
 
 
 def follow(

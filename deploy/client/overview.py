@@ -69,6 +69,11 @@ def nodes(found: Iterable[NodeView]) -> RenderableType:
     table = table_of("node", "state", "slots", "actors", "CPU", "memory", "runs", *words)
     for node in found:
         state = "alive" if node.alive else f"gone for {node.silent_seconds:.0f} s"
+        if not node.alive and node.leaves:
+            state += f": {node.leaves}"
+        if node.alive and node.seconds_left:
+            minutes = int(node.seconds_left // 60)
+            state = f"alive, for {minutes // 60}:{minutes % 60:02} h"
         if node.alive and node.leaves:
             state = node.leaves
         shares = (f"{node.cpu:.0%}", f"{node.memory:.0%}") if node.alive else ("", "")
@@ -121,7 +126,7 @@ def _about(run: RunView) -> str:
     if run.waits_for:
         return f"waits for {run.waits_for}"
     if run.why:
-        return run.why.splitlines()[0]
+        return run.why.splitlines()[0].removesuffix("; its last output:")
     return progress(run.progress, over=bool(run.outcome)) if run.progress else ""
 
 

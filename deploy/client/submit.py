@@ -97,6 +97,7 @@ def code_of(wanted: Wanted) -> tuple[str, Path | None]:
                 raise Refused(register_apart(reference, 0, preloaded).faults)
         root = package_of(file)[1]  # whose other modules it may import
         return f"{file.relative_to(root)}:{name}", root
+    reference_of(wanted.workload, {}, wanted.folder)  # refused if there is no such algorithm
     # A built-in algorithm needs the user's folder only if a setting names an object there.
     named = any(
         _USERS.fullmatch(str(value).partition("(")[0]) for value in wanted.settings.values()

@@ -11,6 +11,7 @@ import uvicorn
 
 from artos.errors import Refused
 from artos.system.loopback import is_loopback
+from artos.transport.address import cannot_listen
 from deploy.dashboard.answers import Answers
 from deploy.dashboard.app import app_of
 
@@ -51,5 +52,4 @@ def _listening(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise Refused([f"cannot listen on {host}, port {port}: {why}"]) from error
+        raise cannot_listen(f"{host}, port {port}", error) from error

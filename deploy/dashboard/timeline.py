@@ -27,7 +27,8 @@ _MICRO = 1e-6
 class Span(msgspec.Struct, frozen=True):
     """Something that a member did, or waited for; times in seconds.
 
-    ``kind`` is ``wait``, ``start``, ``part`` (of the update that it lies within) or the role.
+    ``kind`` is ``wait``, ``start``, ``part`` (of the update that it lies within), ``rest`` (how an
+    actor rested within a wait) or the role.
     """
 
     member: str
@@ -184,7 +185,7 @@ def _column(spans: Sequence[Span], begin: float, end: float) -> Column:
 
     Nothing is known before, as what ended first is all that a sample says of that time.
     """
-    own = [each for each in spans if each.kind not in ("part", "firing")]
+    own = [each for each in spans if each.kind not in ("part", "rest", "firing")]
     ends: dict[str, list[float]] = defaultdict(list)
     for each in own:
         ends[each.member].append(each.end)

@@ -36,7 +36,7 @@ def timeline(events: Iterable[Event]) -> Timeline:
     for event in events:
         if event["ph"] == "M" and event["name"] == "thread_name":
             names[event["tid"]] = event["args"]["name"]
-        elif event["ph"] == "X" and event["cat"] not in ("part", "firing"):
+        elif event["ph"] == "X" and event["cat"] not in ("part", "rest", "firing"):
             slices.append((event["tid"], event["name"], event["ts"] / 1e6, event["dur"] / 1e6))
     if not slices:
         return Timeline()

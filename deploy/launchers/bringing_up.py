@@ -72,9 +72,9 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
         EngineFailed: the engine did not take the head; nothing is left behind.
         HeadEnded: the head could not live.
     """
-    faults = clusters.faults(wanted)
-    if faults := [*faults, *launcher_type(wanted.engine).faults(wanted)]:
-        raise Refused(faults)
+    engine = launcher_type(wanted.engine)
+    if found := [*clusters.faults(wanted), *engine.misasked(wanted), *engine.faults(wanted)]:
+        raise Refused(found)
     launcher = launcher_of(wanted)
     with _alone(wanted):
         joined = _join(wanted)
@@ -184,7 +184,7 @@ def _look(cluster: Cluster, launcher: Launcher, began: float) -> tuple[Started, 
     units: Sequence[Unit] = ()
     if launcher.inside:
         units = launcher.units()
-        return _look_at_units(cluster, units, began), units
+        return _look_at_units(cluster, launcher, units, began), units
     with suppress(Refused):
         head = published_in(cluster.address).endpoint
     if head:
@@ -213,7 +213,9 @@ def _look(cluster: Cluster, launcher: Launcher, began: float) -> tuple[Started, 
     return started, units
 
 
-def _look_at_units(cluster: Cluster, units: Sequence[Unit], began: float) -> Started:
+def _look_at_units(
+    cluster: Cluster, launcher: Launcher, units: Sequence[Unit], began: float
+) -> Started:
     """What only the engine can tell, as the head cannot be reached from here."""
     heads = [unit for unit in units if unit.index == HEAD]
     workers = [unit for unit in units if unit.index != HEAD]
@@ -224,6 +226,8 @@ def _look_at_units(cluster: Cluster, units: Sequence[Unit], began: float) -> Sta
     if (lacks := cluster.least - len(up)) > 0:
         waiting = [unit for unit in workers if unit.state != "runs"]
         missing.append(_missing(f"{lacks} of {cluster.least} workers", waiting, began))
+    if missing and len(units) <= cluster.least and (why := launcher.refusal()):
+        missing[-1] += f": {why}"
     head = f"tcp://{cluster.name}-head:7700"
     nodes = tuple(
         NodeView(name=cluster.node(unit.index), alive=True, slots=cluster.slots) for unit in up

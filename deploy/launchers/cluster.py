@@ -45,6 +45,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """What its workers have, for runs that ask for it."""
     notice: float = 90.0
     """Seconds that a worker has for leaving, from the engine's notice on."""
+    config: str = ""
+    """What ``head.toml`` says: admins, accounts, quotas and other options of the head."""
     listen: str = "tcp://0.0.0.0:0"
     """Where the head listens; at port 0, at one that is free."""
     head: str = ""
@@ -67,6 +69,11 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     def runs(self) -> Path:
         """The folder of its runs, which stays when the cluster is gone."""
         return self.path / "runs"
+
+    @property
+    def config_file(self) -> Path:
+        """Where the head's unit writes its ``config``."""
+        return self.path / "head.toml"
 
     @property
     def address(self) -> Path:
@@ -118,6 +125,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         private_folder.remove(self.keys)
         self.address.unlink(missing_ok=True)
         self.end_file.unlink(missing_ok=True)
+        self.config_file.unlink(missing_ok=True)
         (self.path / RECORD).unlink(missing_ok=True)
 
 

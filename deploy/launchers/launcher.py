@@ -47,6 +47,8 @@ class Here(msgspec.Struct, frozen=True):
     """CPUs; 0: it does not say, take all that may be used."""
     devices: str = ""
     """As ``--devices`` takes them."""
+    seconds: float = 0.0
+    """For which it still has them; 0: it does not say."""
 
 
 class Launcher(ABC):
@@ -61,13 +63,22 @@ class Launcher(ABC):
         self._cluster = cluster
 
     @staticmethod
+    def misasked(cluster: Cluster) -> list[str]:
+        """What of the flags makes no sense on this engine, be it here or not."""
+        return []
+
+    @staticmethod
     def faults(cluster: Cluster) -> list[str]:
-        """Why this cluster cannot be started from here; nothing is made."""
+        """Why the engine cannot be asked from here for anything; nothing is made."""
         return []
 
     @abstractmethod
     def plan(self) -> Mapping[str, str]:
         """What would be handed to the engine, by file name, for ``--dry-run``."""
+
+    def beside(self) -> Mapping[str, str]:
+        """What else is of use in the folder of ``--dry-run DIR``, by path; not handed over here."""
+        return {}
 
     @abstractmethod
     def start(self, indexes: Sequence[int]) -> None:
@@ -80,6 +91,10 @@ class Launcher(ABC):
     @abstractmethod
     def stop(self, unit: Unit, *, now: bool = False) -> None:
         """Tell a unit to end by itself (SIGTERM); ``now``: end it."""
+
+    def refusal(self) -> str:
+        """Why some units that were asked for cannot be made, in the engine's words."""
+        return ""
 
     def notices(self) -> Mapping[int, float]:
         """Seconds until the engine takes units back, by their index, where it tells us.
@@ -118,7 +133,7 @@ def launcher_type(engine: str) -> type[Launcher]:
     """
     if engine not in (known := names()):
         raise Refused(
-            [f"there is no engine {engine!r}{closest(engine, known)}: {', '.join(known)}"]
+            [f"there is no engine {engine!r}{closest(engine, known)} (have {', '.join(known)})"]
         )
     found: type[Launcher] = import_module(f"{engines.__name__}.{engine}").Engine
     return found

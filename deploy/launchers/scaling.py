@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from math import ceil
 
 from artos.protocol.views import ClusterView, NodeView
 from deploy.launchers.cluster import HEAD, Cluster
+from deploy.launchers.demand import more_for_memory, nodes_for, slots_wanted
 from deploy.launchers.launcher import Unit
 
 PATIENCE = 60.0
@@ -83,7 +82,9 @@ class Scaling:
         if len(there) <= wanted:
             self._idle_since = None
             most = len(cluster.hosts) or 2 * cluster.most  # an index may turn out not to live
-            free = [index for index in range(most) if index not in workers]
+            # The node of a unit that the engine took away may still be leaving, under its name.
+            named = {*workers} if self.in_order else {*workers, *nodes}
+            free = [index for index in range(most) if index not in named]
             able = [index for index in free if self._hasty.get(index, 0) < _MOST_IN_A_ROW]
             start = tuple(able[: wanted - len(there)])
             self._started.update(start)
@@ -117,19 +118,14 @@ class Scaling:
         More, if actors wait for memory that these have not: as long as runs want as many slots, for
         with fewer workers the same actors would wait again.
         """
-        slots = sum(node.slots for node in nodes)
-        each = max(1, slots // len(nodes) if nodes else self.cluster.slots)
-        has = [{*self.cluster.labels}, *({*node.labels} for node in view.nodes if node.alive)]
-        wants = sum(
-            run.wants for run in view.runs
-            if not run.where or any({*run.where} <= labels for labels in has)
-        )  # fmt: skip
-        if more := _more_for_memory(view, nodes):
+        wants = slots_wanted(view, self.cluster.labels)
+        wanted = nodes_for(wants, nodes, self.cluster.slots)
+        if more := more_for_memory(view, nodes):
             self._for_memory = (len(nodes) + more, wants)
         elif wants < self._for_memory[1]:
             self._for_memory = (0, 0)
         least = max(self.cluster.least, self._for_memory[0])
-        return min(self.cluster.most, max(least, ceil(wants / each)))
+        return min(self.cluster.most, max(least, wanted))
 
     def _told(self, units: Sequence[Unit]) -> tuple[Unit, ...]:
         fresh = tuple(unit for unit in units if unit.id not in self._stopped)
@@ -162,17 +158,3 @@ class Scaling:
                     f"not started again: {log} says why"
                 )
         return said
-
-
-def _more_for_memory(view: ClusterView, nodes: Sequence[NodeView]) -> int:
-    """Workers like these that hold the actors which wait for memory alone.
-
-    A run whose actors an empty one would not hold either asks for none.
-    """
-    share = Fraction(0)
-    for run in view.runs:
-        like = [node.shm_bytes for node in nodes if {*run.where} <= {*node.labels}]
-        if run.lacks_memory and like:
-            fits = (max(like) - run.executor_bytes) // max(1, run.actor_bytes)
-            share += Fraction(run.lacks_memory, fits) if fits > 0 else 0
-    return ceil(share)

@@ -22,6 +22,7 @@ from types import FrameType
 
 from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
+from artos.system.durable import write_durably
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.usable_cpus import usable_cpus
 from artos.transport.address import FILE, published_in
@@ -43,11 +44,14 @@ def worker_words(cluster: Cluster, index: int, here: Here) -> list[str]:
     """The words of ``artos`` for a worker, with what its unit has."""
     usable = len(usable_cpus())
     slots = min(usable, cluster.slots or here.slots or usable)
+    stop = _STOP_SHARE * cluster.notice
     words = [
         "worker", "--head", cluster.head or f"{FILE}{cluster.address}",
         "--keys", str(cluster.keys), "--name", cluster.node(index), "--slots", str(slots),
-        "--stop-seconds", f"{_STOP_SHARE * cluster.notice:g}",
+        "--stop-seconds", f"{stop:g}",
     ]  # fmt: skip
+    if here.seconds > stop:
+        words += ["--lifetime", f"{here.seconds:g}"]
     words += [word for label in cluster.labels for word in ("--label", label)]
     return [*words, *(("--devices", here.devices) if here.devices else ())]
 
@@ -64,10 +68,17 @@ def head_command(cluster: Cluster, here: Here, *, any_port: bool = False) -> lis
         cluster.python, "-m", "deploy.cli", "head", "--listen", listen,
         "--publish", str(cluster.address), "--keys", str(cluster.keys),
         "--runs", str(cluster.runs), "--end-file", str(cluster.end_file),
+        *(("--config", str(cluster.config_file)) if cluster.config else ()),
         *(("--devices", here.devices) if here.devices else ()),
     ]  # fmt: skip
     setpriv = shutil.which("setpriv")  # without it the head outlives a unit that is killed
     return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else command
+
+
+def write_config(cluster: Cluster) -> None:
+    """Write what ``head_command`` names; the folder may be one that only this machine has."""
+    if cluster.config:
+        write_durably(cluster.config_file, cluster.config.encode())
 
 
 def await_head(cluster: Cluster) -> None:
@@ -138,6 +149,7 @@ def main(words: Sequence[str]) -> int:
         try:
             cluster = load(folder)
             if index == HEAD:
+                write_config(cluster)
                 return keep_head(cluster)
             if not cluster.head:
                 await_head(cluster)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from artos.clock import Deadline
-from artos.errors import DeadlineExceeded, NotRunning, Refused
+from artos.errors import DeadlineExceeded, NotBranched, Refused
 from artos.protocol.control import BranchRun
 from artos.runtime import control
 from artos.system.regular_file import contents
@@ -37,7 +37,8 @@ def branch(
     and by child ``return``, ``steps``, ``ended``, ``seed`` and ``digest``. The run goes on.
 
     Raises:
-        NotRunning: the run is not live, or was killed meanwhile.
+        NotRunning: the run is not live.
+        NotBranched: it was killed meanwhile.
         Refused: the episode cannot be continued, and why.
         DeadlineExceeded: not all continuations ended within so many ``seconds``.
     """
@@ -50,7 +51,7 @@ def branch(
     file = run / control.branch(run, order).file
     while not file.exists():
         if not is_live(run) and not file.exists():
-            raise NotRunning(str(run))
+            raise NotBranched(f"there is no live run in {run} any more")
         if deadline.left <= 0:
             raise DeadlineExceeded(f"the continuations of actor {actor}'s episode", seconds)
         time.sleep(min(_LOOK, deadline.left))

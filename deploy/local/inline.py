@@ -10,13 +10,13 @@ from functools import partial
 import msgspec
 
 from artos.buffer.desk import Bell
-from artos.errors import CheckpointFault
 from artos.protocol.invocations import Done, Invoke, Ready, Waits
 from artos.protocol.usage import Usage
 from artos.runs.loader import user_imports
 from artos.runs.plan import Site
 from artos.runs.run_memory import RunMemory
 from artos.runtime.answering import ServerRole
+from artos.runtime.held import UNFIT
 from artos.runtime.leased import LeasedRole
 from artos.runtime.member import Role, Stopped, guarded
 from artos.runtime.serving import (
@@ -36,26 +36,12 @@ from artos.system.snapshot import (
     unpickled,
 )
 from artos.version import VERSION
+from head.run.handover import States, states_in, unfit
 from head.run.run import Run
 from head.run.saved_books import resumed, saved
 from triggers.engine import direct_passers
 
 _IDLE_SECONDS = 0.05
-
-
-class _States(msgspec.Struct):
-    """What a snapshot of the run holds, pickled."""
-
-    run: bytes
-    """The queue, and the books of the coordinator."""
-    set_up: tuple[Member, ...]
-    """The members that were set up."""
-    members: dict[Member, bytes]
-    """The states of those that can go on from them."""
-    streams: bytes
-    """The global random streams."""
-    version: str = ""
-    """The version of ARTOS that saved them."""
 
 
 class Inline:
@@ -127,13 +113,9 @@ class Inline:
         self._coordinator = coordinator
         if self._states:
             try:
-                self._go_on(coordinator, msgspec.msgpack.decode(self._states, type=_States))
-            except (NotKept, ValueError, LookupError, TypeError, AttributeError) as error:
-                why = (
-                    f"its states are not those of this code and these settings ({error}): resume "
-                    "with the same, or go on without them by --set checkpoint=model"
-                )
-                raise CheckpointFault("of the run", why) from error
+                self._go_on(coordinator, states_in(self._states, apart=False))
+            except UNFIT as error:
+                raise unfit(error) from error
         else:
             coordinator.begin()
             actors = (Member(ACTORS, actor) for actor in coordinator.actors)
@@ -168,12 +150,10 @@ class Inline:
             except NotKept as why:
                 lost.append(f"{member} starts again: {why}")
         run, streams = saved(self._coordinator, self._queue), pickled(global_streams())
-        states = _States(run, tuple(self._roles), members, streams, VERSION)
+        states = States(run, tuple(self._roles), members, streams, VERSION)
         return Snapshot(msgspec.msgpack.encode(states), tuple(lost))
 
-    def _go_on(self, coordinator: Run, found: _States) -> None:
-        if found.version != VERSION:
-            raise NotKept(f"of ARTOS {found.version or 'of earlier days'}, this is {VERSION}")
+    def _go_on(self, coordinator: Run, found: States) -> None:
         left = resumed(coordinator, found.run)
         self._queue = left + self._queue  # where it goes on, withheld firings were queued already
         for member in found.set_up:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from artos.protocol.usage import flat
 from artos.protocol.views import ClusterView, NodeView, RunFacts, RunView
 from artos.runs.checkpoint import MANIFEST
 from artos.runtime import control
+from artos.system.by_age import by_age
 from artos.system.child_modules import ChildModule
 from artos.system.closest import closest
 from artos.system.closing import Closing
@@ -48,7 +50,7 @@ class LocalRuns(Closing):
 
     def list_runs(self) -> tuple[RunView, ...]:
         """All runs in short."""
-        return tuple(line(run) for run in self._runs())
+        return self._each(line)
 
     def status(self, run: str) -> RunView:
         """One run in full.
@@ -64,7 +66,7 @@ class LocalRuns(Closing):
 
     def cluster(self) -> ClusterView:
         """This machine and all its runs."""
-        runs = tuple(_one(run) for run in self._runs())
+        runs = self._each(_one)
         actors = {run.name: run.actors for run in runs if run.actors}
         memory = psutil.virtual_memory()
         node = NodeView(
@@ -131,10 +133,13 @@ class LocalRuns(Closing):
                 why = f"process {pid} is not yours"
         raise Refused([f"run {folder.name} cannot be stopped: {why}"])
 
-    def _runs(self) -> list[Path]:
-        """All runs, the oldest first."""
-        found = ((path.stat().st_mtime, path.parent) for path in self._root.glob(f"*/{_CONFIG}"))
-        return [run for _, run in sorted(found)]
+    def _each(self, view: Callable[[Path], RunView]) -> tuple[RunView, ...]:
+        """A view of each run, of the oldest first."""
+        views = []
+        for _, path in by_age(self._root.glob(f"*/{_CONFIG}")):
+            with suppress(FileNotFoundError):  # somebody removes it just now
+                views.append(view(path.parent))
+        return tuple(views)
 
     def _find(self, name: str) -> Path:
         return folder_of(name, self._root, _HEADS)

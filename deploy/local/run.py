@@ -64,7 +64,7 @@ def resume(
     with _tracked(track) as trackers, StopRequests() as requests, RunFolder.resume(path) as folder:
         request = stored_request(folder, settings, quiet)
         allow(path, request.reference(), trust=trust)
-        if not trust and request.inline and request.settings.get("checkpoint") != "model":
+        if not trust and request.settings.get("checkpoint") != "model":
             require_own_states(path)
         with request.preload() as preloaded, _view(request) as view:
             view.phase(_REGISTRATION)
@@ -102,5 +102,7 @@ def _seen_through(
         else:
             mail = Mailboxes(node.board)
             actors = build(node, prepared.folder.path, mail, clock, preloaded)
-            members = OneMachine(node, mail, actors, clock, requests.undisturbed, preloaded)
+            members = OneMachine(
+                node, mail, actors, clock, requests.undisturbed, preloaded, prepared.states
+            )
         return Session(prepared, requests, logged, members, clock).run()

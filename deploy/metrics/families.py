@@ -16,6 +16,7 @@ from typing import Literal
 from artos.protocol.run_state import ACTIVE, OVER, QUEUED
 from artos.protocol.views import ClusterView, RunFacts, RunView
 from artos.system.printable import one_line
+from deploy.launchers.demand import nodes_wanted
 from head.records.told import waits_of
 
 Kind = Literal["gauge", "counter", "histogram"]
@@ -94,6 +95,7 @@ def families(cluster: ClusterView, named: Iterable[str] = ()) -> list[Family]:
     add.gauge("build_info", "Version of ARTOS.", 1, version=cluster.version)
     add.counter("faults", "Faults that the head survived.", cluster.faults)
     add.counter("malformed_messages", "Messages that the head refused.", cluster.malformed)
+    add.gauge("nodes_wanted", "Workers that runs have a use for.", nodes_wanted(cluster))
     for node in cluster.nodes:
         name = node.name
         add.gauge("node_up", "Whether the node is heard.", float(node.alive), node=name)

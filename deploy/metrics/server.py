@@ -13,6 +13,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from artos.clock import Clock
 from artos.errors import ArtosError
 from artos.system.closing import Closing
+from artos.transport.address import cannot_listen
 from deploy.metrics.exposition import exposition
 from deploy.metrics.families import Family
 
@@ -59,13 +60,16 @@ class MetricsServer(Closing):
     """Serves ``metrics`` on a port until it is closed; port 0 is any free one.
 
     Raises:
-        OSError: the port cannot be had.
+        Refused: the port cannot be had.
     """
 
     def __init__(self, metrics: Metrics, host: str, port: int) -> None:
         self._metrics = metrics
         kind = _OverIPv6 if ":" in host else _Server
-        self._server = kind((host, port), _Handler)
+        try:
+            self._server = kind((host, port), _Handler)
+        except OSError as error:
+            raise cannot_listen(f"{host}, port {port}", error) from error
         self._server.set_app(self._app)
         bound = self._server.server_address
         shown = f"[{host}]" if ":" in host else host

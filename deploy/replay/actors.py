@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Protocol
 
 import msgspec
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.object_region import ObjectSlot
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
-from artos.runs.run_memory import RunMemory
+from artos.runs.run_memory import MODEL, RunMemory
 from artos.runtime.member import ActorRole
+from artos.runtime.other_learners import OtherLearners
 from artos.runtime.serving import actor_context, prepared_actor
 from artos.runtime.taping import share
 from artos.specs.contracts import Actor
@@ -28,6 +32,16 @@ from deploy.replay.versions import Versions
 from head.run.concerns.recording import checksum
 from triggers.targets import parsed
 
+Before = Mapping[str, tuple[list[int], NDArray[Any]]]
+"""Places of rows in the array of each key, and what was there."""
+
+
+class Follower(Protocol):
+    """Reads what actors write when it comes to that, which may be later."""
+
+    def wrote(self, block: ActorBlock, start: int) -> None:
+        """There are rows from ``start`` on."""
+
 
 class _Role(ActorRole):
     """Binds the version that it bound in the run."""
@@ -39,15 +53,40 @@ class _Role(ActorRole):
         return self.versions.bind(self.wanted)
 
 
-class ReplayedActor:
-    """One actor: its block, and what it is still to do."""
+class _Others(OtherLearners):
+    """Does so with the versions of other learners."""
 
-    def __init__(self, node: RunMemory, rank: int, script: Script, versions: Versions) -> None:
+    versions_of: Mapping[str, Versions]
+    wanted: Mapping[str, int]
+
+    def bind(self, reader: int) -> None:
+        for name, version in self.wanted.items():
+            self._slots[name] = self.versions_of[name].bind(version)[0]
+
+
+class ReplayedActor:
+    """One actor: its block, and what it is still to do.
+
+    ``versions`` are those of each learner. ``readers`` are told which rows it has written. With
+    ``keep`` it can come back to so many rows.
+    """
+
+    def __init__(
+        self,
+        node: RunMemory,
+        rank: int,
+        script: Script,
+        versions: Mapping[str, Versions],
+        readers: Iterable[Follower] = (),
+        keep: int | None = None,
+    ) -> None:
         self.member, self._node, self._script = Member(ACTORS, rank), node, script
         self._items: deque[Item] = script.actors.get(rank, deque())
         self._block: ActorBlock = node.blocks[rank]
-        self._versions = versions
+        self._versions, self._readers = versions, readers
+        self._keep, self._saved, self._gone = keep, keep or 0, list[Before]()
         self._role: _Role | None = None
+        self._others: _Others | None = None
         self._streams: Streams = {}
 
     def reach(self, rows: int) -> None:
@@ -61,22 +100,30 @@ class ReplayedActor:
             if not self._items:
                 raise Over(f"the journal has no more of {self.member}")
             item = self._items.popleft()
+            if isinstance(item, Round):
+                self._versions[self._node.plan.learner].have(item.version)
+                for name, version in item.beside.items():
+                    self._versions[name].have(version)
             with self._alone():
                 if isinstance(item, Started):
                     self._start(item)
                 else:
                     self._carry_out(item)
 
-    def keep(self, rows: int) -> None:
-        """Have so many rows and no more, as the run had when it was resumed.
+    def go_back(self) -> None:
+        """Have so many rows as are to be kept, with those before that others took the place of.
 
         Raises:
-            Differs, Over: as ``reach``, or some of these rows are overwritten here.
+            Differs, Over: as ``reach``.
         """
-        self.reach(rows)
-        if rows < self._block.written > self._block.spec.capacity:
-            raise Over(f"rows of {self.member} that the run kept are overwritten")
-        self._block.commit(rows)
+        if self._keep is None:
+            return
+        self.reach(self._keep)
+        for before in reversed(self._gone):
+            self._put_back(before)
+        self._block.commit(self._keep)
+        for header in self._block.headers.values():
+            header.set_reserved(self._keep)
 
     def close(self) -> None:
         """End its role."""
@@ -90,10 +137,15 @@ class ReplayedActor:
         site = msgspec.structs.replace(self._node.site, member=self.member)
         self._block.incarnation = number - 1
         actor: Actor = prepared_actor(plan)
-        context = actor_context(plan, site)
+        context = replace(actor_context(plan, site), replays=True)
         own_streams(context.seed)
-        self._role = _Role(actor, context, self._node.weights)
-        self._role.versions = self._versions
+        self._others = None
+        if plan.read_learners:
+            regions = {name: self._node.beside[name][MODEL] for name in plan.read_learners}
+            self._others = _Others(plan, actor.reads, regions)
+            self._others.versions_of = self._versions
+        self._role = _Role(actor, context, self._node.weights, self._others)
+        self._role.versions = self._versions[plan.learner]
 
     def _carry_out(self, item: Round) -> None:
         if self._role is None:
@@ -101,6 +153,10 @@ class ReplayedActor:
         start, plan = self._block.written, self._node.plan
         self._make_room(item.stop - start)
         self._role.wanted = item.version
+        if self._others is not None:
+            self._others.wanted = item.beside
+        self._save_kept(item.stop)
+        before = {} if item.kept is None else self._overwritten(item.kept, item.stop)
         try:
             done = self._role.run(self._invocation(item, plan))
         except Exception as error:  # whatever an environment raises
@@ -109,9 +165,36 @@ class ReplayedActor:
         if done.version != item.version:
             what = f"acted by version {done.version} instead of {item.version}"
             raise self._differs(what, start, item.stop)
-        if item.rows is not None and checksum(self._block, start, item.stop) != item.rows:
-            what = "wrote other rows"
+        if done.beside != item.beside:
+            what = f"acted by versions {done.beside} of others instead of {item.beside}"
             raise self._differs(what, start, item.stop)
+        if item.kept is not None:
+            self._put_back(before)
+            self._block.commit(item.kept)
+        if item.rows is not None and checksum(self._block, start, item.end) != item.rows:
+            what = "wrote other rows"
+            raise self._differs(what, start, item.end)
+        for reader in self._readers:
+            reader.wrote(self._block, start)
+
+    def _save_kept(self, stop: int) -> None:
+        """Save the rows to go back to whose places those before ``stop`` take, each once."""
+        if self._keep is None:
+            return
+        stop = min(stop, self._keep + self._block.spec.capacity)
+        if stop > self._saved:
+            self._gone.append(self._overwritten(self._saved, stop))
+            self._saved = stop
+
+    def _overwritten(self, first: int, stop: int) -> Before:
+        """What is where rows ``first`` to ``stop`` are to be, by key."""
+        block = self._block
+        places = [block.index(row) for row in range(first, stop)]
+        return {name: (places, array[places]) for name, array in block.arrays.items()}
+
+    def _put_back(self, before: Before) -> None:
+        for name, (places, values) in before.items():
+            self._block.arrays[name][places] = values
 
     def _differs(self, what: str, start: int, stop: int) -> Differs:
         return Differs(Difference(str(self.member), what, step=start, until=max(start + 1, stop)))
@@ -136,20 +219,32 @@ class ReplayedActor:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """As in a process of its own: its random streams, one thread, and numbers as they are."""
-        torch = sys.modules["torch"]  # as it was when the learner was set up
-        outer, threads = global_streams(), torch.get_num_threads()
+        outer = global_streams()
         if self._streams:
             set_global_streams(self._streams)
-        torch.set_num_threads(1)
-        torch.set_flush_denormal(False)
         try:
-            if threads > 1:
-                with threadpool_limits(1):
-                    yield
-            else:
+            with _one_thread():
                 yield
             self._streams = global_streams()
         finally:
-            torch.set_flush_denormal(True)
-            torch.set_num_threads(threads)
             set_global_streams(outer)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    torch = sys.modules.get("torch")  # as it was when the learner was set up, if it needs it
+    if torch is None:
+        yield
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(False)
+    try:
+        if threads > 1:
+            with threadpool_limits(1):
+                yield
+        else:
+            yield
+    finally:
+        torch.set_flush_denormal(True)
+        torch.set_num_threads(threads)

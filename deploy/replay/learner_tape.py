@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from pdb import Pdb
+from shutil import copyfile
 from typing import Any
 
 import numpy as np
@@ -18,11 +20,13 @@ from artos.runs.tape import (
     Begun,
     Called,
     Looked,
+    Peer,
     Published,
-    Record,
+    Recorded,
     Threads,
+    all_beside,
 )
-from artos.runtime.taping import Cores, Tape, checksum
+from artos.runtime.taping import Cores, State, Tape, checksum
 from deploy.replay.difference import Difference, Differs, Killed, Over
 
 
@@ -33,10 +37,11 @@ class Following:
         self,
         published: Callable[[int], None],
         reach: Callable[[Mapping[int, int]], None],
+        state: Callable[[str, int], dict[str, NDArray[Any]]],
         until: int | None = None,
         stop: int | None = None,
     ) -> None:
-        self.published, self.reach = published, reach
+        self.published, self.reach, self.state = published, reach, state
         self.until, self.stop = until, stop
         self.verified = 0
         """Versions that came out as they did in the run."""
@@ -54,9 +59,10 @@ class Played(Tape):
     tells = False
 
     def __init__(
-        self, member: str, records: Sequence[Record], later: Begun | None, following: Following
+        self, member: str, tape: Recorded, later: Begun | None, following: Following
     ) -> None:
-        self._member, self._records, self._later = member, records, later
+        self._member, self._records, self._later = member, tape.records, later
+        self._path = tape.path
         self._last = later.version if later else None
         self._following, self._at, self._turn = following, 0, 0
         self._seen: dict[tuple[int, int], list[int]] = {}
@@ -87,6 +93,13 @@ class Played(Tape):
         if (record.version, record.checksum) != (weights.version, found):
             raise self._differs(f"went on from another version than {record.version}")
 
+    def goes_on(self, priorities: Path) -> None:
+        """Put there what the process in the run found."""
+        for of_the_last in priorities.parent.glob(f"{priorities.name}*"):
+            of_the_last.unlink()
+        for name, copy in all_beside(self._path, priorities.name):
+            copyfile(copy, priorities.with_name(name))
+
     def called(self, call: Invoke) -> None:
         """Pass on."""
         self._next(Called)
@@ -115,6 +128,13 @@ class Played(Tape):
         if what == ROWS:
             self._following.reach(dict(zip(actors.tolist(), seen, strict=True)))
         return seen
+
+    def peer(self, name: str, newest: Callable[[], State]) -> dict[str, NDArray[Any]]:
+        """What it was given in the run."""
+        record: Peer = self._next(Peer)
+        if record.learner != name:
+            raise self._differs(f"asked for the state of {name} instead of {record.learner}")
+        return self._following.state(name, record.version)
 
     def publishes(self, weights: ObjectRegion) -> None:
         """End where the process did before the version could be seen."""
@@ -175,5 +195,6 @@ _WORDS: dict[type[Any], str] = {
     Called: "begin an invocation",
     Looked: "look at rows",
     Threads: "change its threads",
+    Peer: "ask for the state of another learner",
     Published: "publish a version",
 }

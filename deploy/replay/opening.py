@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,17 +19,22 @@ from artos.runs import run_config
 from artos.runs.plan import Plan
 from artos.runs.run_config import RunConfig
 from artos.runs.run_memory import RunMemory, check_space
-from artos.runs.tape import Begun, Header, Record, TapeDamaged, read, tapes
+from artos.runs.tape import Begun, Header, Recorded, TapeDamaged, read, tapes
 from artos.runtime.taping import checksum_of, header_of, not_recorded
 from artos.specs.fields import Count
+from artos.specs.members import ACTORS, Member
+from artos.specs.reference import Reference
 from artos.trained.trust import allow
-from deploy.replay.replay import Kept, Learned, Outcome, Replay
+from deploy.replay.learners import Kept, Learned, plan_as_recorded
+from deploy.replay.own_block import own_bytes
+from deploy.replay.reads import Reads
+from deploy.replay.replay import Outcome, Replay
 from deploy.replay.script import Script
 from head.records.provenance import differences
+from head.run.concerns.recording import WIDE
 from head.run.request import reference_of
 from triggers.registration import Registration, prepare
-
-Tapes = Sequence[tuple[Header, Sequence[Record]]]
+from triggers.targets import parsed
 
 
 @dataclass(frozen=True)
@@ -37,27 +43,48 @@ class Part:
 
     plan: Plan
     script: Script
-    tapes: Tapes
+    tapes: Mapping[str, Sequence[Recorded]]
+    """Those of each learner."""
     rows: tuple[int, ...] = ()
     """How many of each actor there were at its begin."""
+    past: tuple[int, ...] = ()
+    """The past versions that there were then beside the one that it began with."""
 
     @property
-    def begins(self) -> int:
-        """The version that its first process found; -1: none."""
-        records = (record for _, tape in self.tapes for record in tape)
-        return next((each.version for each in records if isinstance(each, Begun)), -1)
+    def begins(self) -> dict[str, int]:
+        """The version that the first process of each learner found, if there was any."""
+        found: dict[str, int] = {}
+        for name, of_it in self.tapes.items():
+            records = (record for tape in of_it for record in tape.records)
+            version = next((each.version for each in records if isinstance(each, Begun)), -1)
+            found |= {name: version} if version >= 0 else {}
+        return found
+
+    @cached_property
+    def reads(self) -> dict[str, Reads]:
+        """What each learner reads, where there are several."""
+        names = self.plan.learners if len(self.plan.learners) > 1 else ()
+        return {name: Reads(self.tapes.get(name, ()), self.script) for name in names}
+
+    def lacks(self, found: Mapping[str, Kept]) -> list[tuple[str, int]]:
+        """The versions that were there at its begin, and are not found, each with whose it is."""
+        first = self.plan.learner
+        lacking = [(name, each) for name, each in self.begins.items() if name not in found]
+        past = found[first].past if first in found else self.past
+        return lacking + [(first, version) for version in self.past if version not in past]
 
 
 class _Resumed(msgspec.Struct, frozen=True):
     """A continuation of a run: its packages, and settings as they were ``before``.
 
     ``anew`` are those changed on resuming, in the words of ``artos set``; ``rows`` how many of each
-    actor there still were.
+    actor there still were, ``past`` the versions that were still kept beside the newest.
     """
 
     versions: dict[str, str] = {}
     anew: tuple[str, ...] = ()
     rows: tuple[Count, ...] | None = None
+    past: tuple[Count, ...] | None = None
     before: dict[str, Any] = {}
 
 
@@ -67,7 +94,7 @@ def replayed(
     until: int | None = None,
     stop: int | None = None,
     trust: bool = False,
-    learned: Learned = lambda version, steps, metrics: None,
+    learned: Learned = lambda learner, version, steps, metrics: None,
 ) -> Outcome:
     """Replay the run in a folder up to version ``until``, or to its end.
 
@@ -77,20 +104,21 @@ def replayed(
         Refused: it cannot be replayed; says all that is in the way.
     """
     parts, versions, found = _opened(run, trust=trust), 0, Outcome(True, 0)
-    state: Kept | None = None
+    for part in parts:
+        check_space(part.plan, beside=own_bytes(part.plan, part.reads.values()))
+    state: Mapping[str, Kept] = {}
     file: RowsFile | None = None
     with TemporaryDirectory() as folder:
         kept = Path(folder) / "rows"
         for part, then in zip_longest(parts, parts[1:]):
-            check_space(part.plan)
-            keep, rows = (then.begins, then.rows) if then else (None, ())
+            keep, rows = (then.begins, then.rows) if then else ({}, ())
             with RunMemory(part.plan, f"replay-{run.resolve().name}", Path()) as node:
-                if state is not None:
-                    state.restore(node)
+                for name, kept_of_it in state.items():
+                    kept_of_it.restore(node, name, part.past)
                 if file is not None:
                     read_rows(kept, file, node.blocks)
                 with Replay(
-                    node, part.script, part.tapes, until, stop, learned, keep, rows
+                    node, part.script, part.tapes, until, stop, learned, keep, rows, part.reads
                 ) as replay:
                     found = replay.run()
                 state, version = replay.kept, node.weights.version
@@ -99,9 +127,10 @@ def replayed(
             found = msgspec.structs.replace(found, versions=versions)
             if not found.equal or (until is not None and version >= until):
                 break
-            if then and state is None:
-                ended = found.ended or f"version {keep}, from which the run went on, was not made"
-                return msgspec.structs.replace(found, ended=ended)
+            if then and (lacking := then.lacks(state)):
+                name, lost = lacking[0]
+                ended = f"version {lost} of {name}, from which the run went on, was not made"
+                return msgspec.structs.replace(found, ended=found.ended or ended)
     return found
 
 
@@ -110,76 +139,117 @@ def _opened(run: Path, *, trust: bool) -> list[Part]:
         _, config = run_config.read(run, RunConfig)
     except FileNotFoundError as error:
         raise Refused([f"{run}: there is no config.json: give the folder of a run"]) from error
-    faults = [*_of_the_run(config)]
     resumed = [msgspec.convert(each, _Resumed) for each in config.resumed]
     settings = [config.settings]
     for each in reversed(resumed):
         settings.insert(0, settings[0] | each.before)
+    faults = [*_of_the_run(config, settings)]
     references = [reference_of(config.workload, s, Path(config.folder)) for s in settings]
     allow(run, references[-1], trust=trust)
-    scripts, found = [Script()], list[tuple[Header, list[Record]]]()
+
+    def prepared(reference: Reference) -> Registration:
+        try:
+            return prepare(reference, config.seed, deadline=config.deadline)
+        except Refused as refused:  # as what it needs may be gone, which is also why
+            raise _refused(run, faults or refused.faults) from refused
+
+    registration = prepared(references[0])
+    learners = registration.plan.learners
+    scripts, every = [Script()], dict[str, list[Recorded]]()
     try:
         scripts = Script.parts(run / "journal.jsonl", [each.anew for each in resumed])
-        found = [read(path) for path in tapes(run, "learner")]
+        every = {name: [Recorded(*read(p), p) for p in tapes(run, name)] for name in learners}
     except Refused as refused:
         faults += refused.faults
     except (TapeDamaged, OSError) as error:
         faults.append(str(error))
-    if not (config.inline or (found and scripts[0].asked)):
-        faults.append(
-            "it has not recorded what a replay needs: it was made by an earlier ARTOS, or ended "
-            "before its first update"
-        )
-    elif resumed and not len(scripts) == len(settings) == len({h.resumes for h, _ in found}):
-        faults.append(
-            "it was resumed, and its records do not say where: an earlier ARTOS made them, or a "
-            "continuation ended before its first update"
-        )
-    if any(script.moved for script in scripts):
-        faults.append("an actor moved to another node, and what it had written there was lost")
-    parts, registration = list[Part](), None
+    if not config.inline:
+        faults += _of_the_records(scripts, every.get(learners[0], []), len(settings))
+        fired = {parsed(each.trigger).role for s in scripts for each in s.firings.values()}
+        faults += [
+            f"{name} learned, and none of its processes has recorded what"
+            for name in learners[1:] if name in fired and not every.get(name)
+        ]  # fmt: skip
+    parts = list[Part]()
     for number, (reference, script) in enumerate(zip(references, scripts, strict=False)):
-        if registration is None or reference != references[number - 1]:
-            registration = prepare(reference, config.seed, deadline=config.deadline)
-        of_it = [each for each in found if each[0].resumes == number]
+        if number and reference != references[number - 1]:
+            registration = prepared(reference)
+        of_it = {n: [t for t in all_ if t.header.resumes == number] for n, all_ in every.items()}
+        headers = [tape.header for each in of_it.values() for tape in each]
         versions = resumed[number - 1].versions if number else config.versions
-        faults += _of_the_code(versions, registration, [header for header, _ in of_it])
-        header = of_it[0][0] if of_it else Header()
-        plan = msgspec.structs.replace(
-            registration.plan, threads=header.threads, doubts=(), resumes=header.resumes
-        )
-        faults += _of_continuing(plan) if number else ()
-        rows = resumed[number - 1].rows if number else ()
-        if rows is None and plan.keeps_rows:
-            faults.append("an earlier ARTOS resumed it, and did not record with which rows")
-        parts.append(Part(plan, script, of_it, rows if rows and any(rows) else ()))
+        faults += _of_the_code(versions, registration, headers, script)
+        plan = plan_as_recorded(registration.plan, of_it)
+        plan = msgspec.structs.replace(plan, doubts=(), resumes=number)
+        then = resumed[number - 1] if number else _Resumed(rows=(), past=())
+        faults += _of_continuing(plan, then) if number else ()
+        rows = then.rows if then.rows and any(then.rows) else ()
+        parts.append(Part(plan, script, of_it, rows, then.past or ()))
     if faults:
-        raise Refused([f"{run} cannot be replayed: {fault}" for fault in dict.fromkeys(faults)])
+        raise _refused(run, faults)
     if (plan := parts[0].plan).env_spec is not None:
         KNOWN[plan.env] = plan.env_spec
     return parts
 
 
-def _of_the_run(config: RunConfig) -> Iterator[str]:
+def _refused(run: Path, faults: Iterable[str]) -> Refused:
+    return Refused([f"{run} cannot be replayed: {fault}" for fault in dict.fromkeys(faults)])
+
+
+def _of_the_run(config: RunConfig, settings: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """What is in the way in how it was asked for, and in the settings of any of its parts."""
     if config.inline:
         yield "it ran in one process (--inline): run it again with the same seed, which is the same"
-    if (way := config.settings.get("weights")) in ("files", "http"):
-        yield f"its actors had their weights from elsewhere (weights={way})"
+    if any(each.get("weights") == "http" for each in settings):
+        yield (
+            "a server outside of the run wrote its texts (weights=http), and would not write the "
+            "same ones again"
+        )
 
 
-def _of_continuing(plan: Plan) -> Iterator[str]:
+def _of_the_records(
+    scripts: Sequence[Script], found: Sequence[Recorded], parts: int
+) -> Iterator[str]:
+    """What is missing in the journal, and the tapes of the first learner, of so many parts."""
+    if not (found and scripts[0].asked):
+        yield (
+            "it has not recorded what a replay needs: it was made by an earlier ARTOS, or ended "
+            "before its first update"
+        )
+    elif parts > 1 and {len(scripts), len({each.header.resumes for each in found})} != {parts}:
+        yield (
+            "it was resumed, and its records do not say where: an earlier ARTOS made them, or a "
+            "continuation ended before its first update"
+        )
+    for actor in sorted(set().union(*(script.unknown for script in scripts))):
+        yield (
+            f"{Member(ACTORS, actor)} was in the midst of a round when its node was lost, and an "
+            "earlier ARTOS did not record of which"
+        )
+
+
+def _of_continuing(plan: Plan, then: _Resumed) -> Iterator[str]:
     """What a run had besides its weights when it was resumed, and no record has."""
     if plan.checkpoint == "all":
         yield "it was resumed from rows and who had claimed them (checkpoint=all)"
-    if plan.objects[0].history:
-        yield "it was resumed, and which past versions it then still had is not recorded"
+    if then.past is None and plan.objects[0].history:
+        yield "an earlier ARTOS resumed it, and did not record with which past versions"
+    if then.rows is None and plan.keeps_rows:
+        yield "an earlier ARTOS resumed it, and did not record with which rows"
 
 
 def _of_the_code(
-    versions: Mapping[str, str], registration: Registration, headers: Sequence[Header]
+    versions: Mapping[str, str],
+    registration: Registration,
+    headers: Sequence[Header],
+    script: Script,
 ) -> Iterator[str]:
     plan = registration.plan
     yield from not_recorded(plan)
+    if (dtype := plan.elastic.wire_dtype) != WIDE and not script.sent_as:
+        yield (
+            "an earlier ARTOS made it, and did not record whether its actors had rounded weights "
+            f"(wire_dtype={dtype})"
+        )
     yield from differences(versions, registration.versions)
     now = header_of(plan.of(plan.learner))
     for then in headers[:1]:

@@ -1,36 +1,25 @@
-"""A recorded run once more, in this process: its learner and its actors take turns as rows need."""
+"""A recorded run once more, in this process: learners and actors take turns as they need it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from itertools import chain
+from types import MappingProxyType
 
 import msgspec
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from artos.protocol.invocations import Invoke
 from artos.runs.loader import user_imports
-from artos.runs.run_memory import RunMemory
-from artos.runs.tape import Begun, Called, Header, Record
-from artos.runtime.member import LearnerRole
-from artos.runtime.serving import learner_role
-from artos.runtime.taping import share
-from artos.specs.configuration import MAX_LAG
-from artos.specs.keys import VALUE
+from artos.runs.run_memory import MODEL, RunMemory
+from artos.runs.tape import Recorded
 from artos.system.closing import Closing
-from artos.system.random_streams import own_streams
 from deploy.replay.actors import ReplayedActor
-from deploy.replay.difference import Difference, Differs, Killed, Over
-from deploy.replay.learner_tape import Following, Played
+from deploy.replay.difference import Difference, Differs, Over
+from deploy.replay.learners import Kept, Learned, ReplayedLearner, copied_of
+from deploy.replay.reads import Reads
 from deploy.replay.script import Script
 from deploy.replay.versions import Versions
-from triggers.setting import lags_set
-from triggers.targets import parsed
-
-Learned = Callable[[int, int, Mapping[str, float]], None]
-"""Is told of each invocation of the learner: the version after it, steps, metrics."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -43,149 +32,105 @@ class Outcome(msgspec.Struct, frozen=True):
     """Why it ended before the end of the run, if it did so without a difference."""
 
 
-class Kept(NamedTuple):
-    """A version of a learner with all that belongs to it, from which a run went on.
-
-    ``objects`` are those that it had published beside, each with its own version.
-    """
-
-    version: int
-    arrays: dict[str, NDArray[Any]]
-    objects: dict[str, tuple[NDArray[Any], int]]
-
-    @classmethod
-    def of(cls, node: RunMemory) -> Kept:
-        """The newest of a run."""
-        weights, others = node.weights, node.objects
-        return cls(
-            weights.version,
-            {name: array.copy() for name, array in weights.newest.arrays.items()},
-            {name: (of.newest.arrays[VALUE].copy(), of.version)
-             for name, of in others.items() if of.version >= 0},
-        )  # fmt: skip
-
-    def restore(self, node: RunMemory) -> None:
-        """Have a run go on from it."""
-        node.restore(self.arrays, self.version)
-        for name, (value, version) in self.objects.items():
-            node.restore_object(name, value, version)
-
-
 class Replay(Closing):
-    """Repeats a run: ``tapes`` are those of the learner's processes, in the order of these.
+    """Repeats a run: ``tapes`` are those of each learner's processes, in the order of these.
 
-    An actor samples a round once the learner needs its rows, as in the run in one way: with the
-    same weights, after the same rounds. So the order of what did not depend on each other may be
-    another one than in the run. It begins with the version that is in ``node``, if there is any:
-    a run that was resumed is repeated in parts. Of version ``keep`` all is kept, and so many
-    ``rows`` of each actor.
+    Learners take turns by the numbers of their firings. One goes on earlier if a version of its is
+    needed; an actor samples a round once a learner needs its rows. All of it is as in the run in
+    one way: with the same weights, after the same rounds. So the order of what did not depend on
+    each other may be another one than in the run. It begins with the versions that are in ``node``,
+    if there are any: a run that was resumed is repeated in parts. Of the version of each learner
+    in ``keep`` all is kept, and so many ``rows`` of each actor. ``reads`` are those of each learner
+    where there are several.
     """
 
     def __init__(
         self,
         node: RunMemory,
         script: Script,
-        tapes: Sequence[tuple[Header, Sequence[Record]]],
+        tapes: Mapping[str, Sequence[Recorded]],
         until: int | None = None,
         stop: int | None = None,
-        learned: Learned = lambda version, steps, metrics: None,
-        keep: int | None = None,
+        learned: Learned = lambda learner, version, steps, metrics: None,
+        keep: Mapping[str, int] | None = None,
         rows: Sequence[int] = (),
+        reads: Mapping[str, Reads] = MappingProxyType({}),
     ) -> None:
-        self.kept: Kept | None = None
-        self._keep, self._rows = keep, rows
-        self._node, self._script, self._tapes, self._learned = node, script, tapes, learned
-        self._versions = Versions(node.weights, script.bound())
-        self._actors = {
-            actor: ReplayedActor(node, actor, script, self._versions)
-            for actor in range(node.plan.actors)
+        self._node, plan, keep = node, node.plan, keep or {}
+        every = [tape for each in tapes.values() for tape in each]
+        versions = {
+            name: Versions(
+                node.model_of(name)[MODEL],
+                script.bound("" if name == plan.learner else name),
+                copied_of(name, every),
+                script.sent_as,
+            )
+            for name in plan.learners
         }
-        self._following = Following(self._published, self._reach, until, stop)
-        if node.weights.version >= 0:
-            self._published(node.weights.version)
+        self._learners = [
+            ReplayedLearner(
+                node, name, script, tapes.get(name, ()), versions, self._reach,
+                reads=reads.get(name), learned=learned, keep=keep.get(name),
+                until=until if name == plan.learner else None,
+                stop=stop if name == plan.learner else None,
+            )
+            for name in plan.learners
+        ]  # fmt: skip
+        self._actors = {
+            actor: ReplayedActor(
+                node,
+                actor,
+                script,
+                versions,
+                [*chain(*(each.read(actor) for each in self._learners))],
+                dict(enumerate(rows)).get(actor),
+            )
+            for actor in range(plan.actors)
+        }
+
+    @property
+    def kept(self) -> dict[str, Kept]:
+        """What was to be kept of each learner, as far as it was made."""
+        return {each.name: each.kept for each in self._learners if each.kept is not None}
 
     def run(self) -> Outcome:
         """Repeat all of it."""
-        first, why = None, ""
+        first, why, goes_on = None, "", True
         with ExitStack() as stack:
             stack.enter_context(user_imports(self._node.plan.reference.folder))
-            stack.enter_context(threadpool_limits(max(1, self._tapes[0][0].threads)))
+            stack.enter_context(threadpool_limits(self._node.plan.threads))
             try:
-                for number in range(len(self._tapes)):
-                    self._process(number)
+                self._take_turns()
             except Differs as error:
                 first = error.difference
             except Over as error:
                 why = error.why
+                goes_on = bool(why)  # else nobody asked for more
             try:
-                for actor, count in enumerate(self._rows if first is None else ()):
-                    self._actors[actor].keep(count)
+                for actor in self._actors.values() if first is None and goes_on else ():
+                    actor.go_back()
             except Differs as error:
                 first = error.difference
             except Over as error:
-                why, self.kept = error.why, None
-        return Outcome(first is None, self._following.verified, first, why)
+                why = error.why
+                for each in self._learners:
+                    each.kept = None
+        verified = sum(each.following.verified for each in self._learners)
+        return Outcome(first is None, verified, first, why)
 
-    def _process(self, number: int) -> None:
-        """What one process of the learner did."""
-        (_, records), plan = self._tapes[number], self._node.plan
-        later = (record for _, tape in self._tapes[number + 1 :] for record in tape)
-        then = next((record for record in later if isinstance(record, Begun)), None)
-        if not any(isinstance(record, Begun) for record in records):
-            return  # it was killed before it had begun
-        played = Played(plan.learner, records, then, self._following)
-        own_streams(plan.seed)
-        try:
-            role = learner_role(
-                plan.of(plan.learner), self._node.site, self._node.model,
-                record=lambda plan, site: played,
-            )  # fmt: skip
-            while (called := played.next_call(self._node.weights.version)) is not None:
-                self._call(role, called)
-        except Killed:
-            return
-        except (Differs, Over):
-            raise
-        except Exception as error:  # whatever the learner raises
-            if then is not None and self._node.weights.version == then.version:
-                return  # it did in the run, and was started again
-            raise Over(f"{plan.learner} raised {type(error).__name__}: {error}") from error
+    def _take_turns(self) -> None:
+        left = self._learners
+        while left:
+            behind = min(left, key=lambda each: each.firing)
+            if not behind.go_on():
+                left = [each for each in left if each is not behind]
 
-    def _call(self, role: LearnerRole, called: Called) -> None:
-        call = self._invocation(called)
-        for claim in call.claims:
-            self._actors[claim.actor].reach(claim.stop)
-        done = role.run(call)
-        if done.version == self._keep:  # a checkpoint has what came after the weights, too
-            self.kept = Kept.of(self._node)
-        self._learned(done.version, called.steps, done.metrics)
-
-    def _invocation(self, called: Called) -> Invoke:
-        fired = self._script.firings.get(called.firing)
-        configuration = self._script.configurations.get(called.configuration)
-        if fired is None or configuration is None:
-            raise Over(f"the journal does not have firing {called.firing}")
-        target, steps, plan = fired.trigger, called.steps, self._node.plan
-        role, lags = parsed(target).role, lags_set(plan, configuration)
-        own = configuration.of(role)
-        own.pop(MAX_LAG, None)  # which is one of its triggers
-        progress = share(steps, plan.total_steps) if called.progress is None else called.progress
-        return Invoke(
-            called.firing, target, parsed(target).method, fired.claims, progress=progress,
-            steps=steps, settings=own,
-            configuration=configuration.number, max_lag=lags.get(role),
-        )  # fmt: skip
-
-    def _published(self, version: int) -> None:
-        self._versions.published()
-        if version == self._keep:
-            self.kept = Kept.of(self._node)
-
-    def _reach(self, rows: Mapping[int, int]) -> None:
-        for actor, count in rows.items():
-            self._actors[actor].reach(count)
+    def _reach(self, actor: int, rows: int) -> None:
+        self._actors[actor].reach(rows)
 
     def close(self) -> None:
-        """Close the environments."""
+        """Leave what learners were doing, and close the environments."""
+        for learner in self._learners:
+            learner.close()
         for actor in self._actors.values():
             actor.close()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -28,7 +29,8 @@ class Round(NamedTuple):
     """An actor carried out an invocation.
 
     It sampled up to row ``stop`` (0: it only bound weights), with weights of this version.
-    ``rows`` is a checksum of what it wrote, if there is one.
+    ``rows`` is a checksum of what it wrote, if there is one. Of a round whose node was lost only
+    the rows up to ``kept`` are left. ``beside`` has the versions of other learners.
     """
 
     firing: int
@@ -39,6 +41,13 @@ class Round(NamedTuple):
     progress: float | None
     configuration: int
     rows: int | None
+    kept: int | None = None
+    beside: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def end(self) -> int:
+        """The row up to which there is something of it; 0: it only bound weights."""
+        return self.stop if self.kept is None else self.kept
 
 
 Item = Started | Round
@@ -67,7 +76,12 @@ class _Line(msgspec.Struct, frozen=True):
     set: dict[str, float] = {}
     began: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     to: str = ""
-    lost: Count = 0
+    lost: Count | None = None
+    actor: Count = 0
+    base: Count | str = msgspec.field(name="from", default=0)
+    kept: Count | None = None
+    beside: dict[str, Version] = {}
+    sent_as: str = ""
 
 
 class _Asked(NamedTuple):
@@ -84,10 +98,14 @@ class Script:
     actors: dict[int, deque[Item]] = field(default_factory=dict)
     firings: dict[int, Fired] = field(default_factory=dict)
     configurations: dict[int, Configuration] = field(default_factory=dict)
-    moved: bool = False
-    """Whether an actor went on with another node."""
+    unknown: set[int] = field(default_factory=set)
+    """Actors of which rows are left that no line says anything of: their node was lost."""
+    sent_as: str = ""
+    """As what actors were sent float32 weights, if they may have been rounded."""
     asked: bool = False
     """Whether there are lines that a replay can be made from."""
+    _left: dict[int, int] = field(default_factory=dict)
+    """How many rows there were of actors whose node was lost, until they are started again."""
 
     @classmethod
     def parts(cls, path: Path, anew: Sequence[Sequence[str]] = ()) -> list[Script]:
@@ -111,6 +129,7 @@ class Script:
                 if line.set:
                     now = now.changed(line.set)
                     script.configurations[line.configuration] = now
+                script.sent_as = line.sent_as or script.sent_as
                 script._note(line)
             except (msgspec.ValidationError, ValueError) as error:
                 why = f"line {number + 1} is no line of a journal: {error}"
@@ -119,28 +138,37 @@ class Script:
 
     def _note(self, line: _Line) -> None:
         actor = actor_of(line.ready or line.by)
-        self.moved = self.moved or bool(line.to or line.lost)
+        if line.lost is not None and isinstance(line.base, int):  # else the node that it left
+            self._left[line.actor] = line.base
         if line.trigger:
             claims = tuple(Claim(*claim) for claim in line.claims)
             self.firings[line.firing] = Fired(line.trigger, claims)
         elif line.ready and actor is not None:
-            if line.incarnation:
-                self._of(actor).append(Started(line.incarnation))
+            if line.incarnation and not line.to:  # else it goes on by its image
+                self._starts(actor, line.incarnation)
         elif line.asked and actor is not None:
             asked = msgspec.convert(line.asked, _Asked)
             self.asked = True
             self._of(actor).append(
                 Round(
                     line.done or line.again, asked.stop, bool(asked.bind), line.version,
-                    asked.steps, asked.progress, line.configuration, line.rows,
+                    asked.steps, asked.progress, line.configuration, line.rows, line.kept,
+                    line.beside,
                 )
             )  # fmt: skip
+
+    def _starts(self, actor: int, incarnation: int) -> None:
+        rounds = (item for item in reversed(self._of(actor)) if isinstance(item, Round))
+        end = next((each.end for each in rounds if each.stop), 0)
+        if self._left.pop(actor, end) > end:
+            self.unknown.add(actor)
+        self._of(actor).append(Started(incarnation))
 
     def _of(self, actor: int) -> deque[Item]:
         return self.actors.setdefault(actor, deque())
 
-    def bound(self) -> Iterator[int]:
-        """The version of each binding of weights that is to come."""
+    def bound(self, beside: str = "") -> Iterator[int]:
+        """The version of each binding that is to come, of the first learner or one beside it."""
         for items in self.actors.values():
             fresh = True
             for item in items:
@@ -148,4 +176,4 @@ class Script:
                     fresh = True
                 elif item.bind or fresh:
                     fresh = False
-                    yield item.version
+                    yield item.beside.get(beside, -1) if beside else item.version

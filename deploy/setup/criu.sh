@@ -100,11 +100,16 @@ usable_criu() {
 
 is_debian() { command -v apt-get >/dev/null && grep -qx 'ID=debian' /etc/os-release; }
 
-# Whether this is root with SYS_ADMIN, SYS_PTRACE and NET_ADMIN, which a container may lack.
+# Whether this is root with SYS_ADMIN, SYS_PTRACE and NET_ADMIN, which a container may lack, or a
+# user who can have them in a user namespace of its own.
 may_checkpoint() {
     local bits=$((1 << 21 | 1 << 19 | 1 << 12))
     local effective=$((16#$(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status)))
-    [ "$(id -u)" = 0 ] && (((effective & bits) == bits))
+    if [ "$(id -u)" = 0 ]; then
+        (((effective & bits) == bits))
+    else
+        unshare --user --map-current-user --mount --pid --fork --mount-proc true 2>/dev/null
+    fi
 }
 
 # Those of the named packages that are not installed.
@@ -192,7 +197,7 @@ elsewhere() {
 
 build() {
     is_debian || fail "there is no CRIU from $least on that passes \`criu check\`" "$(elsewhere)"
-    [ -n "$into" ] || may_checkpoint || fail "CRIU needs root, with all its capabilities" \
+    [ -n "$into" ] || may_checkpoint || fail "CRIU needs root, or user namespaces" \
         "as root: artos setup criu, and from then on artos (a container: --user root --privileged)"
     need_packages
     rm -rf "$cache"/building.*
@@ -240,10 +245,11 @@ install_binding() {
     imports_binding
 }
 
-# `make setup` has installed these; an ARTOS that pip installed may lack them.
+# `make setup` has installed these; an ARTOS that pip installed may lack them, or have a setuptools
+# that makes no wheels by itself.
 need_python_packages() {
-    "$python" -c 'import google.protobuf, setuptools' 2>/dev/null ||
-        "$python" -m pip --disable-pip-version-check install --quiet protobuf setuptools \
+    "$python" -c 'import google.protobuf; from setuptools.command import bdist_wheel' 2>/dev/null ||
+        "$python" -m pip --disable-pip-version-check install --quiet protobuf 'setuptools>=70.1' \
             2>>"$log" || fail "protobuf cannot be installed: $(tail -1 "$log")" "artos setup criu"
 }
 

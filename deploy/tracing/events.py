@@ -20,6 +20,8 @@ _FIRINGS_ROW, _FIRST_MEMBER = 1, 2
 _ACTORS_FROM = 1_000
 PARTS = ("wait_for_device", "gather", "learn", "publish")
 """Parts of an update, in the order in which they are done."""
+_TOLD = ("t", "by", "times", "seconds", "rested")
+"""What of a line is drawn, and so no fact of its slice."""
 _KEPT = 10_000
 """Firings, versions and rounds of an actor that arrows may still lead to or from."""
 _VERSION = "version"
@@ -159,8 +161,10 @@ class Tracer:
         role, _, method = (fired.trigger if fired else "").partition(".")
         times = line.get("times", {})
         begun = max(self._ends.get(row, 0.0), self._now - 1e6 * line.get("seconds", 0.0))
-        yield from self._waited(row, line, fired, begun)
-        facts = {k: v for k, v in line.items() if k not in ("t", "by", "times", "seconds")}
+        waits = list(self._waited(row, line, fired, begun))
+        yield from waits
+        yield from _rested(row, line, begun, waits)
+        facts = {k: v for k, v in line.items() if k not in _TOLD}
         if not method:  # it was fired before the first line that is read
             samples = actor_of(member) is not None
             role, method = (ACTORS, "sample") if samples else (member, "done")
@@ -253,6 +257,19 @@ class Tracer:
         self._arrows += 1
         yield _event("s", tail, name, cat="flow", id=self._arrows)
         yield _event("f", head, name, cat="flow", id=self._arrows, bp="e")
+
+
+def _rested(
+    row: int, line: Mapping[str, Any], until: float, waits: Iterable[Event]
+) -> Iterator[Event]:
+    """How an actor rested until it went on: within its waits, so that a viewer shows it below."""
+    for wait in waits:
+        since, end = wait["ts"], wait["ts"] + wait["dur"]
+        for state, before, seconds in line.get("rested", ()):
+            begun = max(since, until - 1e6 * before)
+            dur = min(end, until - 1e6 * (before - seconds)) - begun
+            if dur > 0:
+                yield _event("X", _At(row, begun), state, cat="rest", dur=round(dur, 3))
 
 
 def _event(kind: str, at: _At, name: str, **more: Any) -> Event:

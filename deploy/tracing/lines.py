@@ -77,6 +77,7 @@ class _Line(msgspec.Struct, frozen=True):
     slot: _Seconds = 0.0
     waited: _Seconds = 0.0
     restored: _Seconds = 0.0
+    rested: tuple[tuple[str, _Seconds, _Seconds], ...] = ()
     blocked: _Seconds = 0.0
     queued: _Seconds = 0.0
     quota: str = ""

@@ -115,9 +115,14 @@ class Evidence:
         return fmean(worked[1:] or worked) if worked else 0.0
 
     def busy(self, member: str) -> float:
-        """The share of a member's time in which it did not wait."""
-        kinds = self.shares.get(member, {}).items()
-        return sum(share for kind, share in kinds if kind in self._work)
+        """The share of the time from the first update to the last in which a member worked.
+
+        Before, actors fill a buffer and wait for nobody.
+        """
+        since, until = self.updates[0].end, self.updates[-1].end
+        past = self.history.members[member]
+        worked = sum(max(0.0, min(each.end, until) - max(each.begin, since)) for each in past)
+        return worked / (until - since) if until > since else 0.0
 
     @property
     def learner_cpu(self) -> float:

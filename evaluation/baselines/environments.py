@@ -67,6 +67,7 @@ BASELINES = {
             "import stable_baselines3",
         ),
         Environment("rlox", ("rlox==1.2.0", "gymnasium==1.4.0"), "import rlox.algorithms.ppo"),
+        Environment("envpool", ("envpool==1.2.5", "gymnasium==1.4.0"), "import envpool"),
         # Stable-Baselines3 in JAX.
         Environment(
             "sbx", ("sbx-rl==0.28.0", "jax==0.10.2", "gymnasium==1.4.0"), "from sbx import SAC"

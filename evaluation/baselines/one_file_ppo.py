@@ -55,18 +55,20 @@ SETTINGS = {
     "cartpole-vector": Settings("cartpole-vector", 8, 128, 4, 4, 0.2, 0.01),
     "pong": Settings("pong", 8, 128, 4, 4, 0.1, 0.01),
     "pong-ale": Settings("pong-ale", 8, 128, 4, 4, 0.1, 0.01),
+    "breakout-ale": Settings("breakout-ale", 8, 128, 4, 4, 0.1, 0.01),
 }
 
 
 def make_envs(settings: Settings, threads: int) -> Any:
     """The vector environment; a step that ends an episode returns the next one's first frame."""
     mode = gym.vector.AutoresetMode.SAME_STEP
-    if settings.env == "pong-ale":
+    if settings.env.endswith("-ale"):
         from ale_py.vector_env import AtariVectorEnv  # noqa: PLC0415 (an extra)
 
         return AtariVectorEnv(
-            "pong", num_envs=settings.envs, num_threads=threads, noop_max=30, autoreset_mode=mode
-        )
+            settings.env.removesuffix("-ale"), num_envs=settings.envs, num_threads=threads,
+            noop_max=30, autoreset_mode=mode, reward_clipping=False,
+        )  # fmt: skip
     if settings.env == "cartpole-vector":
         in_one_array = gym.VectorizeMode.VECTOR_ENTRY_POINT
         return gym.make_vec("CartPole-v1", settings.envs, in_one_array)
@@ -75,7 +77,12 @@ def make_envs(settings: Settings, threads: int) -> Any:
 
 
 def make_pong() -> gym.Env[Any, Any]:
-    """Pong as Atari agents see it: 4 frames a step, 84×84 grey, the last four stacked."""
+    """Pong as Atari agents see it."""
+    return make_atari("pong")
+
+
+def make_atari(game: str) -> gym.Env[Any, Any]:
+    """``pong`` or another as Atari agents see it: 4 frames a step, 84×84 grey, four stacked."""
     import ale_py  # noqa: PLC0415 (an extra)
     from gymnasium.wrappers import (  # noqa: PLC0415
         AtariPreprocessing,
@@ -83,7 +90,7 @@ def make_pong() -> gym.Env[Any, Any]:
     )
 
     gym.register_envs(ale_py)
-    return FrameStackObservation(AtariPreprocessing(gym.make("PongNoFrameskip-v4")), 4)
+    return FrameStackObservation(AtariPreprocessing(gym.make(f"{game.title()}NoFrameskip-v4")), 4)
 
 
 def layer(module: Any, gain: float = 2**0.5) -> Any:

@@ -15,6 +15,8 @@ import ray
 def cluster(cpus: int, store_bytes: int = 1 << 30) -> Iterator[None]:
     """A Ray cluster with ``cpus`` logical CPUs; its files are in the temporary folder."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    # Ray makes its workers nice, 15: other work on the machine would slow them and not us.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # as Ray spells it
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         ray.init(
             num_cpus=cpus,

@@ -25,13 +25,15 @@ class Round:
     """One sampler's round with one version of the weights.
 
     ``rows`` are the arrays of a ``Rollout``, (steps, envs, ...); ``observation`` and ``done``,
-    (envs, ...), follow the last row. ``seconds`` is the time spent acting.
+    (envs, ...), follow the last row. ``seconds`` is the time spent acting, ``returns`` are those of
+    the episodes that ended.
     """
 
     rows: Mapping[str, Array]
     observation: Array
     done: Array
     seconds: float
+    returns: tuple[float, ...] = ()
 
 
 class Sampler:
@@ -49,11 +51,14 @@ class Sampler:
         """Sample one round with these weights."""
         loop = self._loop
         loop.network.load_state_dict({n: torch.tensor(value) for n, value in weights.items()})
+        loop.returns.clear()
         began = time.perf_counter()
         loop.act()
         seconds = time.perf_counter() - began
         rows = {name: tensor.numpy() for name, tensor in vars(loop.rollout).items()}
-        return Round(rows, loop.observation.numpy(), loop.done.numpy(), seconds)
+        return Round(
+            rows, loop.observation.numpy(), loop.done.numpy(), seconds, tuple(loop.returns)
+        )
 
 
 class Learner(Loop):

@@ -33,7 +33,7 @@ class Settings:
 
     ``steps``: environment steps of a round; ``ratio``: how often each transition is drawn once
     there are ``after`` of them, which are sampled at random; ``sync``: updates between the weights
-    that samplers get.
+    that samplers get; ``capacity``: the most transitions that are kept.
     """
 
     env: str = "Pendulum-v1"
@@ -47,6 +47,7 @@ class Settings:
     lr: float = 3e-4
     tau: float = 0.005
     sync: int = 8
+    capacity: int = 1_000_000
 
     def updates(self, transitions: int) -> int:
         """How many updates are due once there are so many transitions."""
@@ -55,9 +56,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Round:
-    """One sampler's transitions, a row each, and the returns of the episodes that ended."""
+    """One sampler's transitions, as it packs them, and the returns of the episodes that ended."""
 
-    rows: Array
+    rows: Any
     returns: tuple[float, ...]
 
 
@@ -108,18 +109,18 @@ def layers(inputs: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
 # -- sampling ----------------------------------------------------------------------------------
 
 
-class Sampler:
-    """An environment and a policy that acts in it, on one thread; ready once constructed."""
+class AnySampler:
+    """Steps an environment by a policy that acts in it, on one thread, a round at a time.
+
+    A subclass makes both, and says how to ``_step`` and what a round's rows are ``_packed`` into.
+    """
+
+    _policy: nn.Module
 
     def __init__(self, settings: Settings, seed: int) -> None:
         torch.set_num_threads(1)
         torch.manual_seed(seed)
         self._settings, self._version, self._return = settings, -1, 0.0
-        self._env: gym.Env[Any, Any] = gym.make(settings.env)
-        inputs, actions, self._reach = sizes(self._env)
-        self._policy = Policy(inputs, actions, settings.hidden)
-        self._env.action_space.seed(seed)
-        self._observation = self._env.reset(seed=seed)[0]
 
     def pid(self) -> int:
         """Its process id; an answer also means that everything is built."""
@@ -133,7 +134,25 @@ class Sampler:
             self._version = version
         returns: list[float] = []
         rows = [self._step(random, returns) for _ in range(self._settings.steps)]
-        return Round(np.stack(rows), tuple(returns))
+        return Round(self._packed(rows), tuple(returns))
+
+    def _step(self, random: bool, returns: list[float]) -> Any:
+        raise NotImplementedError
+
+    def _packed(self, rows: list[Any]) -> Any:
+        raise NotImplementedError
+
+
+class Sampler(AnySampler):
+    """An environment with vectors and bounded actions; ready once constructed."""
+
+    def __init__(self, settings: Settings, seed: int) -> None:
+        super().__init__(settings, seed)
+        self._env: gym.Env[Any, Any] = gym.make(settings.env)
+        inputs, actions, self._reach = sizes(self._env)
+        self._policy = Policy(inputs, actions, settings.hidden)
+        self._env.action_space.seed(seed)
+        self._observation = self._env.reset(seed=seed)[0]
 
     def _step(self, random: bool, returns: list[float]) -> Array:
         here = self._observation
@@ -147,6 +166,9 @@ class Sampler:
             returns.append(self._return)
             self._return, self._observation = 0.0, self._env.reset()[0]
         return row
+
+    def _packed(self, rows: list[Array]) -> Array:
+        return np.stack(rows)
 
     def _act(self, observation: Array, random: bool) -> Array:
         if random:
@@ -200,7 +222,7 @@ class Learner:
         inputs, actions, _ = sizes(env)
         env.close()
         self.settings, self.updates, self._wanted = settings, 0, -float(actions)
-        self.replay = Replay(settings.total_steps, inputs, actions)
+        self.replay = Replay(min(settings.capacity, settings.total_steps), inputs, actions)
         self.policy = Policy(inputs, actions, settings.hidden)
         self.critics = Critics(inputs, actions, settings.hidden)
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)

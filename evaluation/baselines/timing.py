@@ -24,7 +24,12 @@ def rate(call: Callable[[], object], items: int, seconds: float) -> float:
 
 def one_core() -> None:
     """Pin this process to the last core, as for every in-process buffer of the comparison."""
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    on_cpus(1)
+
+
+def on_cpus(count: int) -> None:
+    """Leave this process so many CPUs; JAX takes all there are, whatever threads are set."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-count:])
 
 
 def answer(rates: Mapping[str, float], packages: Sequence[str]) -> None:

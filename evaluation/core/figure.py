@@ -60,7 +60,8 @@ def _panel(axes: Axes, rows: Sequence[Row]) -> None:
     axes.set_yticks(places, [row.contestant for row in rows], fontsize=8, color=_INK)
     axes.invert_yaxis()
     axes.margins(x=0.16)
-    axes.set_title(f"{rows[0].group} ({rows[0].unit})", fontsize=9, loc="left", color=_INK)
+    unit = f" ({rows[0].unit})" if rows[0].unit else ""
+    axes.set_title(rows[0].group + unit, fontsize=9, loc="left", color=_INK)
     axes.tick_params(axis="x", labelsize=7, colors=_INK)
     axes.xaxis.set_major_formatter("{x:,g}")
     axes.spines[["top", "right"]].set_visible(False)

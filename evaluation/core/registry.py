@@ -22,21 +22,33 @@ from deploy.cli.common import print_json
 from deploy.cli.parser import Parser
 from evaluation.core import sources
 from evaluation.core.benchmark import Benchmark
+from evaluation.core.progress import Asked, Progress, keeping
 from evaluation.core.report import Report, print_table, read_json, write_json
 
 FOLDER = Path("bench-results")
 REPEATS = 3
-ALL = "all"
+ALL, PAPER = "all", "paper"
+"""Several: all but those of the paper, which take a day, and those of the paper."""
 
 
 def _discovered() -> dict[str, Benchmark]:
-    """The ``BENCHMARK`` of every package that has a module ``bench``, by the package's name."""
+    """The ``BENCHMARK`` of every module ``bench``, by its package's name, and the paper's.
+
+    Those of the paper are named after its tables and figures: ``paper-table-6``.
+    """
     packages = [each.name for each in pkgutil.iter_modules(evaluation.__path__) if each.ispkg]
     folder = Path(evaluation.__path__[0])
-    return {
+    found = {
         name: import_module(f"evaluation.{name}.bench").BENCHMARK
         for name in packages
         if (folder / name / "bench.py").is_file()
+    }
+    redone = sorted([*(folder / PAPER).glob("table_*.py"), *(folder / PAPER).glob("figure_*.py")])
+    return found | {
+        f"{PAPER}-{file.stem.replace('_', '-')}": import_module(
+            f"evaluation.{PAPER}.{file.stem}"
+        ).BENCHMARK
+        for file in redone
     }
 
 
@@ -44,32 +56,48 @@ BENCHMARKS = _discovered()
 
 
 def run(
-    name: str, json_path: Path | None = None, quick: bool = False, repeats: int = REPEATS
+    name: str,
+    json_path: Path | None = None,
+    quick: bool = False,
+    repeats: int = REPEATS,
+    resume: bool = False,
 ) -> int:
     """Run a benchmark: print its table, write JSON and figures; returns 0 if every goal holds.
 
     The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``), the figures next to it as
-    PNG. ``all`` runs every benchmark and adds each one's name to the file's name. A missed goal
-    gives 1, except in a ``quick`` run, whose figures mean nothing.
+    PNG. ``all`` and ``paper`` run several and add each one's name to the file's name. A missed goal
+    gives 1, except in a ``quick`` run, whose figures mean nothing. After every case what has been
+    measured is written to ``NAME.part``; ``resume`` goes on from there.
 
     Raises:
         Refused: there is no benchmark of this name, or ``repeats`` is below 1.
+        Stale: what is to be gone on with is of another commit or size.
     """
     if repeats < 1:
         raise Refused([f"--repeats must be at least 1, not {repeats}"])
-    if name == ALL:
-        return max(run(one, _beside(json_path, one), quick, repeats) for one in BENCHMARKS)
+    if several := of(name):
+        return max(run(one, _beside(json_path, one), quick, repeats, resume) for one in several)
     if name not in BENCHMARKS:
-        known = (*BENCHMARKS, ALL)
+        known = (*BENCHMARKS, ALL, PAPER)
         hint = closest(name, known)
         raise Refused([f"unknown benchmark {name!r}{hint} (have {', '.join(known)})"])
     benchmark = BENCHMARKS[name]
+    path, repeats = json_path or FOLDER / f"{name}.json", 1 if quick else repeats
     # Before it runs: what is edited during the run was not measured.
-    commit, digests = sources.commit(), sources.digests(benchmark.measures)
-    report = benchmark.measure(1 if quick else repeats, quick, _say).report()
-    report = msgspec.structs.replace(report, commit=commit, sources=digests)
-    path = json_path or FOLDER / f"{name}.json"
-    write_json(report, path)
+    asked = Asked(sources.commit(), sources.digests(benchmark.measures), repeats, quick)
+    part = path.with_suffix(".part")
+    kept = Progress.of(part, asked) if resume else Progress(part, asked)
+    if kept.state.over and path.exists():
+        _say(f"{name}: measured already, {path}")
+        report = read_json(path)
+    else:
+        with keeping(kept):
+            report = benchmark.measure(repeats, quick, _say).report()
+        kept.end()
+        report = msgspec.structs.replace(
+            report, commit=asked.commit, sources=asked.sources, seconds=kept.state.seconds
+        )
+        write_json(report, path)
     figures = benchmark.draw(report, path)
     print_table(report)
     print(*(path, *figures), sep="\n")
@@ -77,10 +105,16 @@ def run(
 
 
 def written(name: str) -> Report | dict[str, Report]:
-    """The report last written to the default file; for ``all`` the reports by name."""
-    if name == ALL:
-        return {one: read_json(FOLDER / f"{one}.json") for one in BENCHMARKS}
+    """The report last written to the default file; of several the reports by name."""
+    if several := of(name):
+        return {one: read_json(FOLDER / f"{one}.json") for one in several}
     return read_json(FOLDER / f"{name}.json")
+
+
+def of(name: str) -> list[str]:
+    """The benchmarks that a name of several stands for; none if it is that of one."""
+    redone = [one for one in BENCHMARKS if one.startswith(f"{PAPER}-")]
+    return {PAPER: redone, ALL: [o for o in BENCHMARKS if o not in redone]}.get(name, [])
 
 
 def _beside(path: Path | None, name: str) -> Path | None:
@@ -111,7 +145,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _bench(options: argparse.Namespace) -> int:
     if options.name is None:
-        names = (*BENCHMARKS, ALL)
+        names = (*BENCHMARKS, ALL, PAPER)
         if options.json:
             print_json({"benchmarks": names})
         else:
@@ -119,9 +153,9 @@ def _bench(options: argparse.Namespace) -> int:
         return ExitStatus.DONE
     repeats = REPEATS if options.repeats is None else options.repeats
     if options.json != bench.PRINTED:
-        return run(options.name, options.json, options.quick, repeats)
+        return run(options.name, options.json, options.quick, repeats, options.resume)
     with redirect_stdout(sys.stderr):
-        status = run(options.name, None, options.quick, repeats)
+        status = run(options.name, None, options.quick, repeats, options.resume)
     print_json(written(options.name))
     return status
 

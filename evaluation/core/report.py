@@ -21,6 +21,8 @@ Bound = Literal["at least", "at most"]
 
 OURS = "ARTOS"
 """Name of ARTOS in every case."""
+PAPER = "the paper's"
+"""Name of what the paper says, in cases that it has figures of."""
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -85,14 +87,20 @@ class Report(msgspec.Struct, frozen=True):
     series: dict[str, dict[str, list[float]]] = {}
     commit: str = ""
     sources: dict[str, str] = {}
+    seconds: float = 0.0
 
 
 @dataclass
 class Results:
-    """Collects a benchmark's values in the order of their repetitions; ``report`` sums them up."""
+    """Collects a benchmark's values in the order of their repetitions; ``report`` sums them up.
+
+    ``repetition`` is the one that is measured. ``kept``: lists of values by name that are no rows.
+    """
 
     name: str
     repeats: int
+    repetition: int = 1
+    kept: dict[str, list[list[float]]] = field(default_factory=dict)
     machine: dict[str, str | int | float] = field(default_factory=machine)
     _values: dict[str, list[float | None]] = field(default_factory=dict)
     _units: dict[str, str] = field(default_factory=dict)
@@ -113,6 +121,10 @@ class Results:
         self._units.setdefault(case, unit)
         self._values.setdefault(case, [])
         self._notes[case] = why
+
+    def remark(self, case: str, note: str) -> None:
+        """Say something about a case that has values."""
+        self._notes[case] = note
 
     def missed(self, case: str, unit: str, why: str) -> None:
         """Note that one repetition gave no value; later values keep their positions."""
@@ -142,6 +154,10 @@ class Results:
     def _known(self, case: str) -> list[float]:
         return [value for value in self._values.get(case, ()) if value is not None]
 
+    def over(self, case: str, against: str) -> list[float]:
+        """One case over another, for each repetition that gave both."""
+        return quotients(self._values.get(case, ()), self._values.get(against, ()))
+
     def best(self, cases: Iterable[str]) -> str | None:
         """The case with the highest median, of those that have one."""
         found = {case: value for case in cases if (value := self.median(case)) is not None}
@@ -156,8 +172,7 @@ class Results:
         self, case: str, against: str | None, goal: float | None = None, bound: Bound = "at least"
     ) -> None:
         """Add the ratio of two cases; if either has no values, the ratio has no figures."""
-        found = quotients(self._values.get(case, ()), self._values.get(against or "", ()))
-        median, low, high = spread(found)
+        median, low, high = spread(self.over(case, against or ""))
         holds = _holds(median, goal, bound)
         over = against or "no baseline"
         self._ratios.append(Ratio(case, over, median, low, high, goal, holds, bound))
@@ -183,9 +198,8 @@ class Results:
 
 
 def quotients(mine: Sequence[float | None], theirs: Sequence[float | None]) -> list[float]:
-    """One value over the other, for each repetition that gave both."""
-    pairs = zip(mine, theirs, strict=False)
-    return [a / b for a, b in pairs if a is not None and b is not None]
+    """One value over the other, for each repetition that gave both, the other not being 0."""
+    return [a / b for a, b in zip(mine, theirs, strict=False) if a is not None and b]
 
 
 def _holds(median: float | None, goal: float | None, bound: Bound) -> bool | None:
@@ -245,6 +259,8 @@ def print_table(report: Report, console: Console | None = None) -> None:
         spent = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
         console.print(f"[dim]time of {case}: {spent}[/dim]", highlight=False)
     facts = ", ".join(f"{name} {value}" for name, value in report.machine.items())
+    if report.seconds:
+        facts += f", took {report.seconds / 60:.0f} min"
     console.print(f"[dim]{facts}[/dim]", highlight=False)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from artos.errors import ArtosError
 from evaluation.baselines import environments, processes
+from evaluation.core import progress
 from evaluation.core.report import Results
 
 Say = Callable[[str], None]
@@ -42,11 +44,27 @@ def alternate(
     """Measure all contestants in turn, ``repeats`` times; values go to ``results``.
 
     A contestant that fails is noted as absent, with the reason, and left out of later rounds. A
-    measure that is missing from an answer is noted; the answer's other measures count.
+    measure that is missing from an answer is noted; the answer's other measures count. What a
+    benchmark that was stopped has measured is not measured again.
+
+    Raises:
+        ValueError: two contestants have one name, by which it is known what has been measured.
     """
-    running = list(contestants)
+    twice = [
+        name for name, count in Counter(each.name for each in contestants).items() if count > 1
+    ]
+    if twice:
+        raise ValueError(f"{results.name}: several contestants are called {', '.join(twice)}")
+    kept = progress.current()
+    if kept:
+        kept.restore(results)
+    done, failed = (set(kept.state.measured), set(kept.state.failed)) if kept else (set(), set())
+    running = [contestant for contestant in contestants if contestant.name not in failed]
     for number in range(1, repeats + 1):
+        results.repetition = number
         for contestant in list(running):
+            if (number, contestant.name) in done:
+                continue
             say(f"{results.name} {number}/{repeats}: {contestant.name}")
             try:
                 _record(results, contestant, contestant.measure())
@@ -55,6 +73,10 @@ def alternate(
                 for case, unit in contestant.cases.values():
                     results.absent(case, unit, str(error))
                 running.remove(contestant)
+                if kept:
+                    kept.state.failed.append(contestant.name)
+            if kept:
+                kept.measured(results, number, contestant.name)
 
 
 def _record(results: Results, contestant: Contestant, answer: Answer) -> None:

@@ -13,6 +13,7 @@ import argparse
 import os
 import statistics
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -30,15 +31,17 @@ from evaluation.elasticity.adaptive import Schedule, Update, line, parse, summar
 
 _LEAST_STORE_BYTES, _ROUNDS_KEPT = 512 << 20, 4
 _ROW_BYTES = 4 * 84 * 84 + 64
+_EPISODES = 100
 
 
 class Run:
-    """A learner and its actors."""
+    """A learner and its actors. ``returns`` are those of the last 100 of all ``episodes``."""
 
     def __init__(
         self, settings: Settings, schedule: Schedule, updates: int, seed: int, deadline: float
     ) -> None:
         self._schedule, self._updates, self._deadline = schedule, updates, deadline
+        self.returns, self.episodes = deque[float](maxlen=_EPISODES), 0
         self._learner = Learner(settings, seed, torch.get_num_threads())
         self._active_actors = ActiveActors(Sampler, settings, seed, deadline)
 
@@ -69,6 +72,9 @@ class Run:
         what = f"fetching the rounds of update {number}"
         rounds: list[Round] = results(calls, what, self._deadline)
         self._learner.take(rounds)
+        for found in rounds:
+            self.returns.extend(found.returns)
+            self.episodes += len(found.returns)
         return statistics.mean(found.seconds for found in rounds)
 
     def _learn(self, number: int) -> None:
@@ -77,9 +83,11 @@ class Run:
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
-    """Pong, with the sizes of the command line."""
+    """Pong by default, with the sizes of the command line."""
     sizes = ("envs", "steps", "epochs", "minibatches")
-    return replace(SETTINGS["pong-ale"], **{name: getattr(options, name) for name in sizes})
+    return replace(
+        SETTINGS[f"{options.env}-ale"], **{name: getattr(options, name) for name in sizes}
+    )
 
 
 def store_bytes(settings: Settings, actors: int) -> int:
@@ -91,6 +99,7 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line; options that make no sense end the script with the reason."""
     parser = argparse.ArgumentParser(description=__doc__)
     default = ",".join(f"{2 * n}:{5 * (n - 1)}" for n in range(1, 9))
+    parser.add_argument("--env", choices=("pong", "breakout"), default="pong")
     parser.add_argument("--schedule", default=default, help="actors:update,...")
     parser.add_argument("--count", type=int, default=40, help="how many updates")
     parser.add_argument("--updates", type=Path, help="file for what every update cost, as JSON")

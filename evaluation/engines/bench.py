@@ -20,9 +20,12 @@ from evaluation.core.runner import Contestant, Say, alternate, ours
 from evaluation.engines import preempted, simulated, starting
 from evaluation.engines.ways import BY_HAND, RAY, SLURM, SSH, Places, places
 
-FOLLOWED, PREEMPTED, EVENTS = 20.0, 200.0, 7
-"""Seconds of a run of PPO; seconds and events of a run whose workers are taken away. Three
-repetitions are the ten minutes and twenty events that are judged."""
+STARTS, FOLLOWED = 7, 10.0
+"""Fewest starts of each way, and seconds of each start's run of PPO: two starts of one way differ
+by more than the ways do."""
+PREEMPTED, EVENTS = 200.0, 7
+"""Seconds and events of a run whose workers are taken away. Three repetitions are the ten minutes
+and twenty events that are judged."""
 RATE_GOAL, NODE_GOAL, LATE_GOAL = 0.98, 0.95, 2.0
 _STARTING = {
     "up_s": ("until all workers have joined", "s"),
@@ -64,7 +67,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
             tempfile.TemporaryDirectory(prefix="artos-engines-") as folder,
             places(Path(folder), say) as there,
         ):
-            alternate(results, [*_started(there, quick), *_taken(there, quick)], repeats, say)
+            starts = repeats if quick else max(repeats, STARTS)
+            alternate(results, [*_started(there, quick)], starts, say)
+            alternate(results, [*_taken(there, quick)], repeats, say)
     except ArtosError as why:
         say(str(why))
         results.absent(f"{_STARTING['up_s'][0]}: {SLURM}", "s", str(why))

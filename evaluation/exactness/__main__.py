@@ -2,7 +2,9 @@
 
 While a run goes, members of it are killed (SIGKILL) and its number of actors is changed. Then
 ``artos replay --verify`` says whether every version comes out bit for bit. A run is of PPO with
-``max_lag=1``, IMPALA, DQN or SAC, in turn. Exit status 1 if one is not replayed exactly.
+``max_lag=1``, IMPALA, DQN or SAC, in turn; PPO and DQN also on a cluster of a head and two workers,
+which are killed and drained (that needs network namespaces). Exit status 1 if one is not replayed
+exactly.
 """
 
 from __future__ import annotations
@@ -10,11 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +28,9 @@ import psutil
 from artos.errors import ArtosError
 from artos.runs import tape
 from deploy.local.local_runs import LocalRuns
-from triggers import journal
+from evaluation.exactness.nodes import NODES, disturbed
+from evaluation.exactness.recorded import recorded
+from evaluation.lab.small_cluster import SmallCluster
 
 _DEADLINE_SECONDS = 900.0
 _TURN_SECONDS = 0.1
@@ -35,13 +41,19 @@ class Case(NamedTuple):
 
     arguments: tuple[str, ...]
     steps: int
+    nodes: bool = False
+    """Whether its actors are on nodes of a cluster."""
 
 
+PPO = ("ppo", "--env", "CartPole-v1", "--set", "max_lag=1", "--set", "steps=32")
+DQN = ("dqn", "--env", "CartPole-v1", "--set", "after=500")
 CASES = {
-    "ppo": Case(("ppo", "--env", "CartPole-v1", "--set", "max_lag=1", "--set", "steps=32"), 8_000),
+    "ppo": Case(PPO, 8_000),
     "impala": Case(("impala", "--env", "CartPole-v1"), 8_000),
-    "dqn": Case(("dqn", "--env", "CartPole-v1", "--set", "after=500"), 3_000),
+    "dqn": Case(DQN, 3_000),
     "sac": Case(("sac", "--env", "Pendulum-v1", "--set", "after=300", "--set", "batch=64"), 1_000),
+    "ppo-nodes": Case(PPO, 16_000, nodes=True),
+    "dqn-nodes": Case(DQN, 4_000, nodes=True),
 }
 
 
@@ -52,6 +64,7 @@ class Trial(msgspec.Struct, frozen=True):
     outcome: str
     kills: int
     scalings: int
+    """Changes of the number of actors; on nodes, how often one of these was to be empty."""
     seconds: float
     versions: int
     equal: bool
@@ -63,6 +76,8 @@ class Trial(msgspec.Struct, frozen=True):
 def trial(case: Case, folder: Path, seed: int, pause: float) -> Trial:
     """Train, disturb, replay; ``pause`` is the mean time between two disturbances (s)."""
     chance = random.Random(seed)
+    if case.nodes:
+        return _on_nodes(case, folder, chance, pause)
     actors = str(chance.randint(2, 3))
     words = (*case.arguments, "--actors", f"1..{actors}", "--total-steps", str(case.steps))
     log = folder.with_suffix(".log")
@@ -73,14 +88,38 @@ def trial(case: Case, folder: Path, seed: int, pause: float) -> Trial:
              str(folder), "--json"],
             stdout=out, stderr=out, stdin=subprocess.DEVNULL,
         )  # fmt: skip
-        kills, scalings = _disturb(process, folder, chance, int(actors), pause)
+        try:
+            kills, scalings = _disturb(process, folder, chance, int(actors), pause)
+        finally:  # it was interrupted, or the run took too long
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+            process.wait()
         seconds = time.monotonic() - began
-    outcome = "done" if process.returncode == 0 else f"status {process.returncode}"
-    told = _replayed(folder)
+    return _judged(folder, folder.name, process.returncode, kills, scalings, seconds)
+
+
+def _on_nodes(case: Case, folder: Path, chance: random.Random, pause: float) -> Trial:
+    folder.mkdir()
+    words = ("--actors", "3", "--total-steps", str(case.steps), "--seed", str(chance.randrange(99)))
+    with SmallCluster(folder) as cluster:
+        for name in NODES:
+            cluster.worker(name)
+        began = time.monotonic()
+        submit = cluster.artos("submit", "submit", *case.arguments, *words, "--wait", "--json")
+        kills, drains = disturbed(submit, cluster, chance, pause, _DEADLINE_SECONDS)
+        seconds = time.monotonic() - began
+        runs = [config.parent for config in cluster.runs.glob("*/config.json")]
+    run = runs[0] if runs else cluster.runs
+    return _judged(run, folder.name, submit.returncode, kills, drains, seconds)
+
+
+def _judged(run: Path, name: str, status: int, kills: int, scalings: int, seconds: float) -> Trial:
+    outcome = "done" if status == 0 else f"status {status}"
+    told = _replayed(run)
     why = str(told.get("first_difference") or told.get("ended") or told.get("error") or "")
     return Trial(
-        folder.name, outcome, kills, scalings, seconds, told.get("versions", 0),
-        told.get("equal") is True and not told.get("ended"), _recorded(folder), why,
+        name, outcome, kills, scalings, seconds, told.get("versions", 0),
+        told.get("equal") is True and not told.get("ended"), recorded(run), why,
     )  # fmt: skip
 
 
@@ -107,9 +146,6 @@ def _disturb(
                 kills += 1
         except (ArtosError, psutil.Error, IndexError, OSError):
             continue  # it has just ended
-    if process.poll() is None:
-        process.kill()
-        process.wait()
     return kills, scalings
 
 
@@ -126,17 +162,6 @@ def _replayed(run: Path) -> dict[str, Any]:
     return found
 
 
-def _recorded(run: Path) -> int:
-    tapes = sum(each.stat().st_size for each in tape.tapes(run, "learner"))
-    added, encode = 0, msgspec.json.encode
-    if not tapes:
-        return 0
-    for line in journal.read(run / "journal.jsonl"):
-        of_replay = {name: line[name] for name in ("asked", "rows", "incarnation") if name in line}
-        added += len(encode(of_replay)) - 1 if of_replay else 0
-    return tapes + added
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Make the trials, print a line for each and what they come to."""
     parser = argparse.ArgumentParser(prog="python -m evaluation.exactness", description=__doc__)
@@ -147,6 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, metavar="N")
     parser.add_argument("--folder", type=Path, help="where the runs are kept; default: nowhere")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clusters and runs end with it
     names = options.algorithms.split(",")
     trials: list[Trial] = []
     with tempfile.TemporaryDirectory(prefix="artos-exactness-") as made:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count
 
 from evaluation.core.benchmark import MEMBERS, Benchmark
 from evaluation.core.report import OURS, Results
@@ -48,7 +47,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     """
     seeds = 1 if quick else max(repeats, SEEDS)
     results = Results("learning", seeds)
-    contestants = [c for task in TASKS for c in _contestants(task, quick)]
+    contestants = [c for task in TASKS for c in _contestants(task, results, quick)]
     alternate(results, contestants, seeds, say)
     for task in TASKS:
         for score, goal in GOALS.items():
@@ -59,22 +58,22 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
 BENCHMARK = Benchmark(measure, MEMBERS)
 
 
-def _contestants(task: Task, quick: bool) -> Iterator[Contestant]:
+def _contestants(task: Task, results: Results, quick: bool) -> Iterator[Contestant]:
     for pipeline in (PLAIN, EARLY):
         cases = {score: (_case(task, score, pipeline), UNIT) for score in GOALS}
-        call = _training(task, pipeline, QUICK_STEPS if quick else task.steps)
+        call = _training(task, pipeline, results, QUICK_STEPS if quick else task.steps)
         yield Contestant(f"{task.name}, pipeline={pipeline}", cases, call)
 
 
-def _training(task: Task, pipeline: str, steps: int) -> Callable[[], Answer]:
-    """A function that trains with the next seed at every call."""
-    seeds = count(1)
+def _training(task: Task, pipeline: str, results: Results, steps: int) -> Callable[[], Answer]:
+    """A function that trains with the number of the repetition as its seed."""
 
     def train() -> Answer:
         return ours(
             "learning.artos_side", str(task.low), str(task.high), "run", "ppo", "--env", task.env,
-            "--actors", str(_ACTORS), "--total-steps", str(steps), "--seed", str(next(seeds)),
-            "--set", f"pipeline={pipeline}", "--set", f"minibatches={_ACTORS}",
+            "--actors", str(_ACTORS), "--total-steps", str(steps),
+            "--seed", str(results.repetition), "--set", f"pipeline={pipeline}",
+            "--set", f"minibatches={_ACTORS}",
             seconds=_DEADLINE_SECONDS,
         )()  # fmt: skip
 

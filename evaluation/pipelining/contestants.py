@@ -110,7 +110,9 @@ class Contestants:
         cases = {"first_use_s": (f"{WEIGHTS_HERE}: {OURS}", "ms")}
         arguments = ("local", *self._size(self._scale.size), *self._count())
         call = ours("pipelining.artos_weights", *arguments, seconds=_DEADLINE_SECONDS)
-        yield Contestant(f"{OURS}, weights here", cases, call, {"first_use_s": _MILLISECONDS})
+        yield Contestant(
+            f"{OURS}, weights, one machine", cases, call, {"first_use_s": _MILLISECONDS}
+        )
         yield self._ray_here()
         cases = {"first_use_s": (f"{WEIGHTS_HERE}: {RAY}", "ms")}
         yield self._here(RAY, "ray", "pipelining.ray_side", cases, "--what", "weights")
@@ -139,7 +141,8 @@ class Contestants:
         arguments = ("local", *self._size(self._scale.size), *self._count(), *more)
         call = baseline(environment, module, *arguments, seconds=_DEADLINE_SECONDS, say=self._say)
         scale = {name: _MILLISECONDS for name, (_, unit) in cases.items() if unit == "ms"}
-        return Contestant(f"{who}, one machine", cases, call, scale)
+        what = ", weights" * ("weights" in more)
+        return Contestant(f"{who}{what}, one machine", cases, call, scale)
 
     def _ray_here(self) -> Contestant:
         """Ray on one machine; links between hosts are compared with it too."""

@@ -6,10 +6,8 @@ best seed, overlap in each tenth of the steps.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import count
 
 from evaluation.core.benchmark import MEMBERS, Benchmark
 from evaluation.core.report import OURS, Results
@@ -31,20 +29,19 @@ _SIDES = {
     SAMPLE_FACTORY: ("sample-factory", "sample_factory_side"),
 }
 """The environment of a rival, and the module that runs there."""
-Curves = dict[str, list[list[float]]]
 
 
 def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     """Train every task with ``repeats`` seeds, at least five; ``quick`` only shows that it runs."""
     seeds = 1 if quick else max(repeats, SEEDS)
-    results, curves = Results("references", seeds), defaultdict[str, list[list[float]]](list)
-    contestants = [each for name in TASKS for each in _contestants(name, curves, quick, say)]
+    results = Results("references", seeds)
+    contestants = [each for name in TASKS for each in _contestants(name, results, quick, say)]
     alternate(results, contestants, seeds, say)
     for name, task in TASKS.items():
-        mine, theirs = curves[who(name, OURS)], curves[who(name, task.rival)]
-        for side in (OURS, task.rival):
-            if curves[who(name, side)]:
-                results.followed(who(name, side), band(curves[who(name, side)]))
+        mine, theirs = (results.kept.get(who(name, s), []) for s in (OURS, task.rival))
+        for side, curves in ((OURS, mine), (task.rival, theirs)):
+            if curves:
+                results.followed(who(name, side), band(curves))
         case = f"{OVERLAP}: {name}"
         if mine and theirs:
             results.add(case, "share", overlap(mine, theirs))
@@ -62,18 +59,16 @@ def who(task: str, library: str) -> str:
     return f"{library}, {task}"
 
 
-def _contestants(name: str, curves: Curves, quick: bool, say: Say) -> Iterator[Contestant]:
+def _contestants(name: str, results: Results, quick: bool, say: Say) -> Iterator[Contestant]:
     task = TASKS[name]
     steps = str(QUICK_STEPS if quick else task.steps)
     seconds = _DEADLINE_SECONDS
 
     def trained(side: str, train: Callable[[str], Callable[[], Answer]]) -> Contestant:
-        numbers = count(1)
-
         def measured() -> Answer:
-            found = train(str(next(numbers)))()
+            found = train(str(results.repetition))()
             curve = [found.rates[str(part)] for part in range(PARTS)]
-            curves[who(name, side)].append(curve)
+            results.kept.setdefault(who(name, side), []).append(curve)
             return Answer({"final": curve[-1]}, found.versions)
 
         return Contestant(

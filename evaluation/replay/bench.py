@@ -36,7 +36,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     results = Results("replay", repeats)
     contestants = [c for case in CASES.values() for c in _pace(case, quick, say)]
     contestants += _alone(quick, say)
-    contestants += [_slow(how, which, quick) for which in STEP_TIMES for how in (AT_ONCE, IN_TURN)]
+    contestants += [slow(how, which, quick) for which in STEP_TIMES for how in (AT_ONCE, IN_TURN)]
     alternate(results, contestants, repeats, say)
     for case in CASES.values():
         for rival, goal in SPEED_GOALS.items():
@@ -102,7 +102,8 @@ def _theirs(case: Case) -> Iterator[tuple[str, ...]]:
         yield f"{case.every} environments", "--threads", "1", "--envs", str(case.every)
 
 
-def _slow(how: str, which: str, quick: bool) -> Contestant:
+def slow(how: str, which: str, quick: bool) -> Contestant:
+    """SAC with slow steps, at once with its updates or in turn."""
     kind = pendulum.concurrent if how == AT_ONCE else pendulum.sequential
     source = f"{Path(pendulum.__file__)}:{kind.__name__}"
     steps = str(SLOW_QUICK if quick else SLOW_STEPS)

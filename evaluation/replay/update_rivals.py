@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from evaluation.baselines.timing import answer
+from evaluation.baselines.timing import answer, on_cpus
 from evaluation.replay.update import ACTIONS, BATCH, HIDDEN, OBSERVATIONS, ROWS, timed
 
 PACKAGES = {"sb3": ("stable-baselines3", "torch"), "sbx": ("sbx-rl", "jax")}
@@ -71,6 +71,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--updates", type=int, default=500)
     options = parser.parse_args()
+    on_cpus(options.threads)
     model = model_of(options.rival, options.threads)
 
     def updates(count: int) -> None:

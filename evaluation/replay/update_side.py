@@ -27,7 +27,8 @@ from artos.policies.squashed import SquashedGaussian
 from artos.protocol.invocations import Invoke
 from artos.specs.keys import AGES_KEY, VALID_KEY, DataKey
 from artos.specs.members import LEARNER
-from evaluation.baselines.timing import answer
+from artos.system import heap
+from evaluation.baselines.timing import answer, on_cpus
 from evaluation.replay.update import ACTIONS, BATCH, HIDDEN, OBSERVATIONS, ROWS, timed
 
 _KEYS = (
@@ -73,6 +74,8 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=500)
     parser.add_argument("--bfloat16", action="store_true")
     options = parser.parse_args()
+    on_cpus(options.threads)
+    heap.begin()  # as a learner's process does
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     ours, call = learner(options.bfloat16), Invoke(1, "learner.update", "update")

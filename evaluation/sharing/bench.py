@@ -150,10 +150,13 @@ def ray_ppo(updates: int, say: Say, threads: str = "") -> Single:
     )  # fmt: skip
 
 
-def ray_sac(say: Say) -> Single:
+def ray_sac(say: Say, threads: str = "1") -> Single:
     """A measurement of one script of Ray's with SAC."""
     arguments = ("--actors", str(SLOTS), "--total-steps", str(SAC.steps), *SAC.options())
-    return baseline("ray", "sharing.ray_sac", *arguments, seconds=_DEADLINE_SECONDS, say=say)
+    return baseline(
+        "ray", "sharing.ray_sac", *arguments, "--threads", threads, seconds=_DEADLINE_SECONDS,
+        say=say, environment=heap.ENVIRONMENT,
+    )  # fmt: skip
 
 
 def _rays(name: str, who: str, single: Single, counts: tuple[int, ...]) -> Iterator[Contestant]:

@@ -13,10 +13,11 @@ the last ten episodes.
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -31,26 +32,34 @@ _STORE_BYTES, _EPISODES = 256 << 20, 10
 
 
 class Run:
-    """A learner and its actors, each of which has a round under way."""
+    """A learner and its actors, each of which has a round under way.
 
-    def __init__(self, settings: Settings, actors: int, seed: int, deadline: float) -> None:
+    ``parts`` are the classes of the learner and of what samples; ``returns`` those of the last
+    episodes.
+    """
+
+    def __init__(
+        self, settings: Settings, actors: int, seed: int, deadline: float,
+        parts: tuple[Any, type] | None = None, episodes: int = _EPISODES,
+    ) -> None:  # fmt: skip
+        learner, sampler = parts or (Learner, Sampler)
         self._settings, self._actors, self._deadline = settings, actors, deadline
-        self._learner = Learner(settings, seed)
-        self._active_actors = ActiveActors(Sampler, settings, seed, deadline)
+        self._learner: Any = learner(settings, seed)
+        self._active_actors = ActiveActors(sampler, settings, seed, deadline)
         self._under_way: dict[Any, Any] = {}
-        self._asked = self._taken = 0
-        self._learned_s = 0.0
-        self._returns: deque[float] = deque(maxlen=_EPISODES)
+        self._asked = self._taken = self._episodes = 0
+        self.learned_s = 0.0
+        self.returns: deque[float] = deque(maxlen=episodes)
 
-    def measure(self) -> dict[str, float]:
-        """Train to the end; returns the measures."""
+    def measure(self, over: Callable[[Run], bool] = lambda run: False) -> dict[str, float]:
+        """Train to the end, or until it is ``over``; returns the measures."""
         began = time.perf_counter()
         self._active_actors.grow(self._actors)
         acting = time.perf_counter()
         self._share()
         for actor in self._active_actors:
             self._ask(actor)
-        while self._under_way:
+        while self._under_way and not over(self):
             self._ask(self._take())
             self._learn()
         ended = time.perf_counter()
@@ -59,10 +68,16 @@ class Run:
             "update_s": (ended - acting) / max(1, self._learner.updates),
             "held_cpu_s": self._active_actors.held(),
             "used_cpu_s": self._active_actors.used(),
-            "seconds.learn": self._learned_s,
+            "seconds.learn": self.learned_s,
             "updates": self._learner.updates,
-            "return": statistics.mean(self._returns or [0.0]),
+            "return": statistics.mean(self.returns or [0.0]),
         }
+
+    def told(self) -> tuple[float, float, float, float, float, float]:
+        """Steps, updates, episodes and their mean return; CPU-seconds held and used."""
+        mean = statistics.mean(self.returns) if self.returns else -math.inf
+        held, used = self._active_actors.held(), self._active_actors.used()
+        return self._taken, self._learner.updates, self._episodes, mean, held, used
 
     def _share(self) -> None:
         self._version, self._weights = self._learner.updates, shared(self._learner.weights())
@@ -81,8 +96,9 @@ class Run:
         call = first_of([*self._under_way], "a round", self._deadline)
         found: list[Round] = results([call], "fetching a round", self._deadline)
         self._learner.replay.add(found[0].rows)
-        self._returns.extend(found[0].returns)
-        self._taken += len(found[0].rows)
+        self.returns.extend(found[0].returns)
+        self._episodes += len(found[0].returns)
+        self._taken += self._settings.steps
         return self._under_way.pop(call)
 
     def _learn(self) -> None:
@@ -92,7 +108,7 @@ class Run:
             self._learner.learn()
             if self._learner.updates % self._settings.sync == 0:
                 self._share()
-        self._learned_s += time.perf_counter() - began
+        self.learned_s += time.perf_counter() - began
 
 
 def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:

@@ -27,7 +27,8 @@ PONG_BEST = "Pong, own best settings (one epoch)"
 ACTING = "Pong, acting alone, 2 × 4 environments"
 ONE_FILE, SB3 = "one file", "Stable-Baselines3"
 SBX, RLOX = "sbx", "rlox, its own environment"
-RIVALS = (ONE_FILE, SB3, SBX, RLOX, "RLlib", "Sample Factory")
+ENVPOOL = "one file with EnvPool, asynchronous"
+RIVALS = (ONE_FILE, ENVPOOL, SB3, SBX, RLOX, "RLlib", "Sample Factory")
 OVERLAPPED = f"{OURS}, overlapped"
 
 UNIT = "steps/s"
@@ -104,6 +105,7 @@ class Contestants:
                 "rlox", "throughput.rlox_side", *self._seconds, "--threads", threads
             )
             yield _contestant(CARTPOLE, _named(RLOX, label), call)
+            yield self._envpool(CARTPOLE, label, "cartpole", threads)
             yield self._rllib(CARTPOLE, label, "cartpole", threads)
         yield self._sample_factory(CARTPOLE, "", "cartpole", steps // 4)
         yield self._sample_factory(CARTPOLE, "rollouts of 32", "cartpole-short", steps // 4)
@@ -141,6 +143,7 @@ class Contestants:
             yield self._one_file(
                 PONG, f"AtariVectorEnv, {label}", "--env", "pong-ale", "--threads", threads
             )
+        yield self._envpool(PONG, "2 threads", "pong", "2")
         yield self._sb3(PONG, "2 threads", "--env", "pong", "--threads", "2")
         yield self._sb3(
             PONG, "8 processes, 2 threads", "--env", "pong", "--threads", "2", "--processes"
@@ -228,6 +231,14 @@ class Contestants:
         arguments = (*self._seconds, "--rival", "sbx", "--threads", threads)
         call = self._baseline("sbx", "throughput.sb3_side", *arguments)
         return _contestant(group, _named(SBX, label), call)
+
+    def _envpool(self, group: str, label: str, env: str, threads: str) -> Contestant:
+        arguments = (*self._seconds, "--env", env, "--threads", threads)
+        call = baseline(
+            "envpool", "throughput.envpool_side", *arguments, seconds=_DEADLINE_SECONDS,
+            say=self._say, environment=heap.ENVIRONMENT,
+        )  # fmt: skip
+        return _contestant(group, _named(ENVPOOL, label), call)
 
     def _rllib(self, group: str, label: str, case: str, threads: str) -> Contestant:
         arguments = (*self._seconds, "--case", case, "--threads", threads)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from artos.errors import ArtosError
 from evaluation.core.benchmark import MEMBERS, Benchmark
 from evaluation.core.report import Results
-from evaluation.core.runner import Say
+from evaluation.core.runner import Answer, Contestant, Say, alternate
 from evaluation.why.cases import CASES, Case, settings_of
 from evaluation.why.runs import Outcome, outcome
 
@@ -20,6 +19,7 @@ NAMED = "named, as planted"
 POSSIBLE = "share of the possible gain that the advice has"
 GAIN = "gain by the advice"
 FORESEEN = "gain that was foreseen"
+_UNITS = {NAMED: "times", GAIN: "times as fast", FORESEEN: "times as fast", POSSIBLE: "%"}
 _GOAL = 80.0
 _QUICK = 2
 
@@ -68,22 +68,24 @@ def judged(case: Case, say: Say) -> Judged:
 def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     """Judge all cases; ``quick`` only shows that the first of them run."""
     results = Results("why", repeats)
-    for case in CASES[: _QUICK if quick else None]:
-        name = case.bottleneck
-        for _ in range(repeats):
-            try:
-                found = judged(case, say)
-            except ArtosError as error:
-                say(f"why: {name}: {error}")
-                results.absent(f"{NAMED}: {name}", "times", str(error))
-                break
-            results.add(f"{NAMED}: {name}", "times", float(found.named == name))
-            results.add(f"{GAIN}: {name}", "times as fast", found.gain)
-            results.add(f"{FORESEEN}: {name}", "times as fast", found.foreseen)
-            results.add(f"{POSSIBLE}: {name}", "%", found.possible)
-        results.require(f"{NAMED}: {name}", 1.0, "at least")
-        results.require(f"{POSSIBLE}: {name}", _GOAL, "at least")
+    chosen = CASES[: _QUICK if quick else None]
+    alternate(results, [_contestant(case, say) for case in chosen], repeats, say)
+    for case in chosen:
+        results.require(f"{NAMED}: {case.bottleneck}", 1.0, "at least")
+        results.require(f"{POSSIBLE}: {case.bottleneck}", _GOAL, "at least")
     return results
+
+
+def _contestant(case: Case, say: Say) -> Contestant:
+    name = case.bottleneck
+    cases = {group: (f"{group}: {name}", unit) for group, unit in _UNITS.items()}
+
+    def measured() -> Answer:
+        found = judged(case, say)
+        rates = (float(found.named == name), found.gain, found.foreseen, found.possible)
+        return Answer(dict(zip(_UNITS, rates, strict=True)), {})
+
+    return Contestant(name, cases, measured)
 
 
 BENCHMARK = Benchmark(measure, (*MEMBERS, "deploy/why"))

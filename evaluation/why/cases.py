@@ -98,10 +98,11 @@ CASES = (
         "one straggler", _own("workload"),
         {"actors": "3", "step_s": "0.04", "straggle": "6", "n": "3", "max_lag": "4"},
         (
-            {"n": "2", "max_lag": "12", "total-updates": "12"},
+            {"n": "2", "max_lag": "12"},
             {"n": "1", "max_lag": "12", "total-updates": "24"},
             {"max_lag": "12"},
         ),
+        updates=12,
     ),
     Case(
         "lag gate", _own("workload"),

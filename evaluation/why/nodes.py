@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import shutil
 from pathlib import Path
 
 from artos.errors import ArtosError
-from artos.transport.keys import make_keys
-from evaluation.lab.namespaces import Host, Network, until, why_not
+from evaluation.lab.namespaces import why_not
+from evaluation.lab.small_cluster import SmallCluster
 from evaluation.why.cases import QUOTA, Case, Settings, Way, words_of
 
 _MBIT = 100.0
-_PORT = 7700
 _SECONDS = 900.0
 
 
@@ -32,37 +31,26 @@ def on_cluster(case: Case, settings: Settings, home: Path) -> Path:
     """
     if why := why_not():
         raise NoCluster(why)
-    make_keys(home / "keys")
-    (home / "head.toml").write_text(_config(settings))
-    with Network() as network:
-        head, worker = network.host("head"), network.host("worker")
-        at = f"tcp://{head.address}:{_PORT}"
-        towards = ("--head", at, "--keys", str(home / "keys"))
-        files = ("--config", str(home / "head.toml"), "--runs", str(home / "runs"))
-        heard = home / "head.err"
-        _start(head, home, "head", "head", "--listen", at, "--keys", str(home / "keys"), *files)
-        until("the head", lambda: "listens at" in heard.read_text(), _SECONDS)
-        _start(worker, home, "worker", "worker", *towards, "--name", "w", "--slots", "2")
+    with SmallCluster(home, _config(settings), _SECONDS) as cluster:
+        worker = cluster.worker("w")
         if case.way is Way.LINK:
             worker.throttle(_MBIT)
-        words = ("submit", case.workload, *words_of(settings), *towards, "--wait", "--json")
-        submit = _start(head, home, "submit", *words)
-        if submit.wait(_SECONDS):
-            raise NoCluster((home / "submit.err").read_text()[-2_000:])
-    (config,) = (home / "runs").glob("*/config.json")  # the head's own files are there, too
+        workload = _alone(case.workload, home / "code")
+        words = ("submit", workload, *words_of(settings), "--wait", "--json")
+        if cluster.artos("submit", *words).wait(_SECONDS):
+            raise NoCluster(cluster.said("submit")[-2_000:])
+    (config,) = cluster.runs.glob("*/config.json")  # the head's own files are there, too
     return config.parent
+
+
+def _alone(workload: str, folder: Path) -> str:
+    """The workload in a folder of its own: all of the folder that it is in travels with a run."""
+    file, _, name = workload.rpartition(":")
+    folder.mkdir()
+    return f"{shutil.copy(file, folder)}:{name}"
 
 
 def _config(settings: Settings) -> str:
     if QUOTA not in settings:
         return ""
     return f"[quotas.users]\nowner = {{ slots = {json.loads(settings[QUOTA])} }}\n"
-
-
-def _start(host: Host, home: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
-    own = {"XDG_CACHE_HOME": str(home / name)}
-    with (home / f"{name}.out").open("wb") as out, (home / f"{name}.err").open("wb") as err:
-        return host.python(
-            "-P", "-m", "deploy.cli", *words, environment=own, stdin=subprocess.DEVNULL,
-            stdout=out, stderr=err, cwd=home,
-        )  # fmt: skip

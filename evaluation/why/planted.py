@@ -67,7 +67,7 @@ class Sleeper(RolloutActor):
     """Takes ``step_s`` for every step; the first actor ``straggle`` times as long."""
 
     def __init__(self, size: int, step_s: float, straggle: float) -> None:
-        super().__init__("evaluation.why.planted:Still", envs=1, env_args={"size": size})
+        super().__init__(f"{__name__}:Still", envs=1, env_args={"size": size})
         self._step_s, self._straggle = step_s, straggle
 
     def setup(self, context: ActorContext) -> None:
@@ -196,7 +196,7 @@ class _Timed(RolloutActor):
     """A network that acts, and steps that take ``step_s``."""
 
     def __init__(self, step_s: float) -> None:
-        super().__init__("evaluation.why.planted:Still", envs=1)
+        super().__init__(f"{__name__}:Still", envs=1)
         self._step_s = step_s
 
     def sample(self, start: int, rows: int, call: Invoke) -> dict[str, float]:

@@ -327,7 +327,9 @@ class ClientApi:
 
     def _alive(self, name: str) -> Node:
         node = self._roster.get(name)
-        if node is None or not node.alive:
+        if node is not None and not node.alive:
+            raise Refused([f"node {name} is gone: start its worker again"])
+        if node is None:
             near = closest(name, [each.name for each in self._roster if each.alive])
             raise Refused([f"there is no node {name!r}{near}"])
         return node
@@ -338,8 +340,9 @@ class ClientApi:
 
     def _ask(self, user: str, run: Run, request: control.RunRequest) -> None:
         if run.up is None:
-            act = "scaled" if isinstance(request, control.ScaleRun) else "set"
-            raise Refused([f"run {run.name} is {run.state}: only running runs can be {act}"])
+            can = "be scaled" if isinstance(request, control.ScaleRun) else "change settings"
+            how = run.outcome or run.state
+            raise Refused([f"run {run.name} is {how}: only running runs can {can}"])
         due = self._clock.now() + _ANSWER_SECONDS
         self._asked.setdefault(run.name, deque()).append(_Asked(user, due))
         self._lines.send(run, msgspec.structs.replace(request, run=run.name))

@@ -80,10 +80,11 @@ class HeadDaemon(Closing):
         self._faults, self._seldom = Faults(), Seldom(_log)
         self._keys = keys = HeadKeys.load(options.keys)
         with ExitStack() as stack:
-            self._head_state = head_state = stack.enter_context(HeadState(options.runs.resolve()))
             self._waker = stack.enter_context(Waker())
             opened, ring = stack.enter_context, self._waker.ring
+            # Before there is a folder, which would be left behind by a head that cannot listen.
             self._messenger = opened(Messenger.serve(options.listen, keys, ring, self._clock))
+            self._head_state = head_state = opened(HeadState(options.runs.resolve()))
             self._store, self._unsaved = opened(Store(head_state.folder)), Unsaved()
             state, self._archives = self._store.load(), Archives(head_state.folder / "code")
             self._roster = Roster(VERSION, self._clock, options.deadline, self._unsaved)

@@ -21,7 +21,11 @@ class Endings:
 
     def was_told(self, run: Run) -> bool:
         """Whether the present process of a run was told, or is about to be."""
-        return run.name in self._asked or self._told.get(run.name) == run.epoch
+        return run.name in self._asked or self.has_told(run)
+
+    def has_told(self, run: Run) -> bool:
+        """Whether the present process of a run was told."""
+        return self._told.get(run.name) == run.epoch
 
     def take_due(self) -> list[Run]:
         """The runs to be told now; from then on they count as told."""

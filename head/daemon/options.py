@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -19,12 +20,15 @@ from artos.system.archives import LIMIT_MB
 from artos.system.closest import closest
 from artos.system.memory_limit import memory_left
 from artos.system.regular_file import contents
+from artos.transport.address import MOST_PORT, is_endpoint
 from artos.transport.roles import OWNER
 from head.daemon.quotas import Quotas, quotas_of
 from head.daemon.roster import most_runs
 from head.daemon.run import State
 from head.daemon.user_accounts import account_faults
 
+_OF_ENGINES = ("listen", "keys", "runs", "publish", "end_file")
+"""What ``artos up`` tells a head itself."""
 _POSITIVE = ("deadline", "archive_mb", "stop_seconds")
 
 
@@ -121,6 +125,30 @@ def head_options(config: Path | None, flags: Mapping[str, Any]) -> HeadOptions:
     return HeadOptions(**fitted, quotas=quotas)
 
 
+def config_for_engine(config: Path) -> str:
+    """The text of a ``head.toml`` for a head that an engine starts somewhere.
+
+    Raises:
+        Refused: lists all faults at once.
+    """
+    faults: list[str] = []
+    try:
+        head_options(config, {"listen": "tcp://0.0.0.0:0", "keys": Path()})
+    except Refused as refused:
+        faults += refused.faults
+    with suppress(OSError, ValueError):  # these are among the faults
+        text = contents(config).decode()
+        given = tomllib.loads(text)
+        faults += (
+            f"{config}: `artos up` itself tells the head {name}: remove the line"
+            for name in _OF_ENGINES
+            if name in given
+        )
+    if faults:
+        raise Refused(faults)
+    return text
+
+
 def see_quotas(options: HeadOptions, state: State) -> None:
     """Check new quotas against the nodes that an earlier head knew.
 
@@ -140,6 +168,6 @@ def _converted(name: str, value: Any, kind: Any) -> Any:
         raise ValueError(f"must be positive, at most {LONGEST:g}")
     if name == "runs_at_once" and value < 1:
         raise ValueError("must be 1 or more")
-    if name == "listen" and not (value.startswith("tcp://") and value.count(":") >= 2):
-        raise ValueError("write tcp://ip:port")
+    if name == "listen" and not is_endpoint(value):
+        raise ValueError(f"write tcp://ip:port, with a port of at most {MOST_PORT}")
     return value

@@ -11,7 +11,7 @@ from itertools import chain
 from math import inf
 
 from artos.errors import Refused
-from artos.protocol.control import ExecutorEnded, Hello, Placed, RunNews, RunUp
+from artos.protocol.control import ExecutorEnded, FinishRun, Hello, Placed, RunNews, RunUp
 from artos.protocol.run_state import QUEUED, RUNNING, STOPPING
 from artos.runs.exit_status import OUTCOMES, ExitStatus
 from head.daemon.admission import Admission
@@ -113,7 +113,8 @@ class Scheduler:
         """
         old = self.runs.get(run.name)
         if old is not None and not old.over:
-            raise Refused([f"run {run.name} is {old.state}: choose another --run-dir"])
+            then = "wait until it is over, or stop it" if run.resume else "choose another --run-dir"
+            raise Refused([f"run {run.name} is {old.state}: {then}"])
         if old is not None:
             run.epoch, run.never_began = old.epoch, old.never_began
             run.reached, run.billed = old.reached, old.billed
@@ -264,14 +265,21 @@ class Scheduler:
             self._look_at(node.name)
 
     def joined(self, node: Node, hello: Hello) -> list[Effect]:
-        """Have a worker daemon that is there (again) close the executors that are not wanted."""
+        """Have a worker daemon that is there (again) close the executors that are not wanted.
+
+        What it was told may be lost: runs that it carries and that are to end are told again.
+        """
         self.expect([node])
         for run in self.actors_on(node.name):
             if not node.has(self.runs[run].where):
                 self._moves.setdefault(run, Moves()).why = f"{node.name} has other labels now"
         self._relieve_others(node)
         wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
-        return [Order(node, m) for m in self.executors.joined(node.name, hello.runs, wanted)]
+        orders = [*self.executors.joined(node.name, hello.runs, wanted)]
+        for each in self.all_runs.in_order(self.all_runs.carried):
+            if each.carrier == node.name and self._endings.has_told(each):
+                orders.append(FinishRun(each.name, each.epoch, again=True))
+        return [Order(node, message) for message in orders]
 
     def _relieve_others(self, node: Node) -> None:
         """Have actors that share slots elsewhere move to this node, which has free ones."""

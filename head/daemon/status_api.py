@@ -83,6 +83,7 @@ def _node(node: Node, scheduler: Scheduler, now: float) -> NodeView:
         faults=node.load.faults,
         malformed=node.load.malformed,
         silent_seconds=round(now - node.heard, 1),
+        seconds_left=round(node.load.seconds_left, 1),
     )
 
 

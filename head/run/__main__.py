@@ -32,7 +32,7 @@ from artos.specs.devices import CPU, sought
 from artos.system.child import end_with_parent, ignore_sigterm
 from artos.system.child_modules import ChildModule
 from artos.system.logging_setup import logging_to, to_stderr
-from artos.system.signals import CLOSE, StopRequests
+from artos.system.signals import CLOSE, StopRequests, forget_interrupt
 from artos.transport.keys import Keys
 from artos.transport.messenger import HEAD, Messenger
 from head.records.run_folder import RunFolder
@@ -65,13 +65,17 @@ class HeadView:
 
     @property
     def due(self) -> bool:
-        """Whether a report is due; true a few times a second."""
-        return self._clock.now() >= self._due
+        """Whether a report is due: a few times a second, and when a node waits for one."""
+        return self._clock.now() >= self._due or (self._cluster.emptied and self._hears)
+
+    @property
+    def _hears(self) -> bool:
+        return self._head.silent().get(HEAD, 0.0) <= _AWAY_SECONDS
 
     def show(self, status: Status) -> None:
         """Send the status, unless the head has been silent for a while."""
         self._due = self._clock.now() + _REPORT_SECONDS
-        if self._head.silent().get(HEAD, 0.0) <= _AWAY_SECONDS:
+        if self._hears:
             self._report(status)
 
     def _report(self, status: Status) -> None:
@@ -146,7 +150,14 @@ class RunProcess:
         address = RunAddress(order.run, order.epoch, order.code, bundles, order.host, keys)
         here, there = apart(prepared.registration)
         cluster = ClusterRun(
-            node, there, address, self._head, clock, requests.undisturbed, here.preloaded
+            node,
+            there,
+            address,
+            self._head,
+            clock,
+            requests.undisturbed,
+            here.preloaded,
+            prepared.states,
         )
         self._waker.wake = node.board.doorbell.ring
         view = HeadView(order.run, self._head, cluster, SystemClock())
@@ -191,6 +202,7 @@ def outcome(run: Callable[[], Summary]) -> tuple[ExitStatus, str]:
     try:
         summary = run()
     except KeyboardInterrupt:
+        forget_interrupt()
         return ExitStatus.INTERRUPTED, "stopped at once"
     except ShmTooSmall as error:
         fits = bool(error.folder) and error.needed <= shutil.disk_usage(error.folder).total

@@ -19,11 +19,13 @@ import msgspec
 from artos.clock import Clock, Deadline
 from artos.errors import ArtosError, BadMessage
 from artos.protocol import control, steering
+from artos.protocol.invocations import Done
 from artos.protocol.message import Refusal, Restarted
 from artos.protocol.usage import Usage
 from artos.protocol.views import LagView, RunFacts, Status
 from artos.runs.plan import Plan
 from artos.runs.run_memory import RunMemory, cached_bytes
+from artos.runtime.held import Held
 from artos.runtime.preload import Preloaded
 from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
@@ -42,6 +44,7 @@ from triggers.passers import Mailboxes
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 20.0
 """How long executors may take to ship their last rows and to report."""
+_ON_NODES = "it answers on each node, by random streams of its own there"
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class ClusterRun(Supervisor):
         clock: Clock,
         undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
         preloaded: Preloaded | None = None,
+        states: bytes = b"",
     ) -> None:
         self._cache_plan, self._address, self._head = plan, address, head
         for block in node.blocks.values():
@@ -96,9 +100,11 @@ class ClusterRun(Supervisor):
             self._replay.terms,
             self._silence,
             self._bundles,
+            node.site.held_path,
             node.plan.members.servers,
         )
-        super().__init__(node, Mailboxes(node.board), self._remote, clock, undisturbed, preloaded)
+        mail = Mailboxes(node.board)
+        super().__init__(node, mail, self._remote, clock, undisturbed, preloaded, states)
         self._logs = CollectedLogs(
             Path(node.site.logs), plan.actors, map(str, node.plan.members.servers)
         )
@@ -108,10 +114,13 @@ class ClusterRun(Supervisor):
 
     def facts(self, status: Status) -> RunFacts:
         """What is reported to the head: the status, and what only a run on a cluster has."""
+        self._remote.emptied = False
         lags = self._coordinator.monitor.lag_by_actor()
+        devices = self._coordinator.monitor.devices
         return RunFacts(
             **msgspec.structs.asdict(status),
             nodes=self._remote.placement_view.places(),
+            leases={learner: use.name for learner, use in devices.items() if use.name},
             bytes_moved=self._replay.wire_bytes,
             actors=len(self._coordinator.actors),
             lag_by_actor={str(actor): LagView(**lag) for actor, lag in lags.items()},
@@ -120,6 +129,11 @@ class ClusterRun(Supervisor):
             malformed=self._mail.malformed + self._steering.malformed + self._head.malformed
             + self._remote.nodes.malformed + self._replay.malformed,
         )  # fmt: skip
+
+    @property
+    def emptied(self) -> bool:
+        """Whether a node has lost its last actor since ``facts`` were asked for: it may leave."""
+        return self._remote.emptied
 
     def waits_for(self) -> str:
         """What actors without a place wait for; "" if all actors have a place."""
@@ -151,9 +165,13 @@ class ClusterRun(Supervisor):
 
     def _begin(self, coordinator: Run) -> None:
         self._replay.start()
+        # Only then is it known up to where there are rows of each actor.
+        goes_on = self._handover.begin(coordinator, [*self._hosts])
         self._remote.begin(coordinator.concern(Relocation))
         self._remote.step()
         self._announce()
+        if not goes_on:
+            coordinator.begin()
 
     def _announce(self) -> None:
         address = self._address
@@ -194,6 +212,7 @@ class ClusterRun(Supervisor):
                 else:
                     self._coordinator.receive(member, report)
         self._remote.step()
+        self._handover.look(self._coordinator)
 
     def _take_executor_mail(self) -> None:
         for node, message in self._steering.take():
@@ -240,21 +259,36 @@ class ClusterRun(Supervisor):
 
     # -- the end -------------------------------------------------------------------------------
 
+    def _end_actors(self, deadline: Deadline) -> None:
+        self._remote.close(hand_over=True)
+        self._await_executors(2 * deadline.left + _CLOSE_SECONDS)  # to end, and to be sent
+        for member in self._remote.passers:
+            self._actor_changed(member)
+        for member, report in self._remote.reports():
+            if isinstance(report, Done):
+                self._coordinator.receive(member, report)
+        for server in self._board.members.servers:
+            Held(why=_ON_NODES).keep(self._site.held_path(server))
+
     def stop(self) -> None:
         """Close the executors and the learner, wait for them, and kill the learner if need be."""
-        self._remote.close()
-        self._stop_beside()
-        deadline = Deadline(_CLOSE_SECONDS, self._clock)
-        while self._may_hear_more() and not deadline.passed:
-            self._board.doorbell.wait(min(1.0, deadline.left))
-            self._take_executor_mail()
-            self._replay.reap()
+        if not self._handover.over:
+            self._remote.close()
+            self._stop_beside()
+            self._await_executors(_CLOSE_SECONDS)
         for node in self._remote.nodes.open:
             _log.warning("the executor on %s did not confirm that it has closed", node)
         self._logs.close(self._remote.nodes.ends)
         self._replay.stop(STOP_SECONDS)
         self._steering.close()
         self._bundles.close()
+
+    def _await_executors(self, seconds: float) -> None:
+        deadline = Deadline(seconds, self._clock)
+        while self._may_hear_more() and not deadline.passed:
+            self._board.doorbell.wait(min(1.0, deadline.left))
+            self._take_executor_mail()
+            self._replay.reap()
 
     def _may_hear_more(self) -> bool:
         """Whether an executor is open and has not been silent for long."""

@@ -12,6 +12,8 @@ import msgspec
 import numpy as np
 from msgspec import to_builtins
 
+from artos.buffer.handed_over import cut, handed_over
+from artos.buffer.past_versions import past_versions
 from artos.errors import CheckpointFault, Refused
 from artos.runs import checkpoint
 from artos.runs.checkpoint import Manifest, check_workload
@@ -100,16 +102,17 @@ def resumed(
     registration = registration.resumed(manifest.resumes + 1)
     plan, states = registration.plan, b""
     check_workload(folder.checkpoint, manifest, plan.name, plan.env)
-    if request.inline and plan.checkpoint == "all":  # members go on from there in this process
+    if plan.checkpoint == "all":
         states = checkpoint.load_states(folder.checkpoint, manifest, plan.checksums())
     with requests.held(), LeftRows(folder.path) as left:
         remove_images(folder.path)  # after a reboot nothing else finds them
         # Rows in the checkpoint are those that its states belong to.
-        blocks = left.blocks(plan) if plan.keeps_rows and manifest.rows_file is None else {}
+        there = manifest.rows if plan.keeps_rows and manifest.rows_file is None else ()
+        blocks = left.blocks(plan, there)
         check_space(plan, blocks.values())
         with RunMemory(plan, folder.path.name, folder.logs, folder.path, blocks) as node:
             try:
-                manifest = _restore(folder, node, blocks)
+                manifest = _restore(folder, node, blocks, goes_on=bool(states))
             except BaseException:
                 if blocks:
                     node.leave()
@@ -126,6 +129,7 @@ def resumed(
             # What a replay of the parts before needs.
             resolved |= {"anew": anew, "before": {n: before[n] for n in others if n in before}}
             resolved["rows"] = [block.written for block in node.blocks.values()]
+            resolved["past"] = past_versions(node.weights)
             parts = [*folder.config.get("resumed", ()), resolved]
             with writing(folder.path):
                 folder.write_config(folder.config | settings | {"resumed": parts})
@@ -195,9 +199,13 @@ def _resolved(request: Request, registration: Registration) -> dict[str, Any]:
     }
 
 
-def _restore(folder: RunFolder, node: RunMemory, left: Collection[int]) -> Manifest:
+def _restore(
+    folder: RunFolder, node: RunMemory, left: Collection[int], *, goes_on: bool
+) -> Manifest:
     """Fill the memory from the checkpoint, but for the blocks that were ``left``.
 
+    Unless the books ``go on``, rows that were not handed over to those who are handed rows are
+    void, as their steps are not counted: they are sampled again, so each is handed over once.
     Returns the manifest, which says what is restored.
     """
     empty = {a.name: _blank(a) for a in node.plan.objects[0].arrays}
@@ -216,12 +224,14 @@ def _restore(folder: RunFolder, node: RunMemory, left: Collection[int]) -> Manif
     for actor in left:
         block = node.blocks[actor]
         block.recover()  # its writer was killed
-        # What came after the checkpoint is sampled again, as its steps are not counted.
-        block.commit(min(manifest.rows[actor], block.written))
+        cut(block, manifest.rows[actor])  # what came after the checkpoint
     if node.plan.checkpoint != "all" and not node.plan.keeps_rows:
         return manifest
     try:
         checkpoint.restore_rows(folder.checkpoint, manifest, node.blocks)
+        for block in () if goes_on else node.blocks.values():
+            cut(block, handed_over(block))
+        node.restore_priorities(folder.checkpoint, manifest)
     except CheckpointFault as error:
         if node.plan.checkpoint == "all":
             raise

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from artos.buffer.handed_over import handed_over
 from artos.clock import Clock
 from artos.errors import NotSaved
 from artos.protocol.usage import Usage, flat
@@ -58,14 +59,18 @@ _NOT_RESTORED = (
     "the learner's state besides its module, optimiser and objects: its setup makes it anew",
     "policy lag, times, restarts and lost rows: counted from here on",
 )
+_HELD = (
+    "what members held: checkpoint=all saves that when a run ends or is stopped, and this one did "
+    "not end in order"
+)
 _EXPERIENCE = "experience sampled but not yet learned from: it is sampled again"
 _REPLAY = (
     "the replay buffer: it is empty again, rows that were learned from are gone too, and with them "
     "the priorities and random streams of samplers"
 )
-_PRIORITIES = (
-    "priorities and random streams of samplers: every row has the highest priority again, and the "
-    "number of draws that are due is as if the ratio had been kept"
+_DRAWS = (
+    "random streams of samplers, and the number of draws that are due, which is as if the ratio "
+    "had been kept"
 )
 RESTORED_ROWS = "the replay buffer"
 RESTORED_WITH_STATES = (
@@ -98,6 +103,7 @@ class Recorder:
         self._billed = self._earlier = Usage.of(before.usage if before else {})
         self._next_save = clock.now()  # the first checkpoint, as soon as there are weights
         self._saved: tuple[int, ...] = (-1, 0)
+        self._saved_states = False
         if before:
             others = (before.learners.get(name) for name in plan.learners[1:])
             versions = (each.version if each else -1 for each in others)
@@ -136,11 +142,8 @@ class Recorder:
         """Training time ends before the last evaluation, and before the members are stopped."""
         self._ended = self._ended or self._clock.now()
 
-    def update(self, show: Callable[[Status], None], due: bool) -> bool:
-        """Write the records that are due; ``due``: ``show`` wants a status, too.
-
-        Returns whether the progress log was due.
-        """
+    def update(self, show: Callable[[Status], None], due: bool) -> None:
+        """Write the records that are due; ``due``: ``show`` wants a status, too."""
         coordinator = self._coordinator
         if self._began is None and coordinator.roster.all_ready(coordinator.actors):
             self._began, self._steps_at_begin = self._clock.now(), coordinator.steps
@@ -156,7 +159,6 @@ class Recorder:
                 show(status)
         if now >= self._next_save:
             self.save()
-        return log_due
 
     def _write(self, status: Status) -> None:
         self._keep_best()
@@ -282,20 +284,23 @@ class Recorder:
             self._billed = Usage.total([self._earlier, here])
         return self._billed
 
-    def save(self, *, rows: bool = False) -> None:
+    def save(self, *, rows: bool = False, ended: bool = False) -> None:
         """Save a checkpoint of the newest version, unless it is saved already.
 
         With ``rows`` the rows that learners draw are saved in any case. Where all of the run is
-        saved, rows that were sampled since are a reason to save, too. A
-        version that the learner has published but not reported waits: its counters would be too
-        old. The next save is due late enough that saving takes at most a hundredth of the time.
+        saved, rows that were sampled since are a reason to save, too, and once it has ``ended``
+        what members hold. A version that the learner has published but not reported waits: its
+        counters would be too old. The next save is due late enough that saving takes at most a
+        hundredth of the time.
         """
         began = self._clock.now()
         self._keep_best()  # a run that goes on from this checkpoint does not evaluate it again
         rows = (rows or self._whole) and self._plan.keeps_rows
         steps = self._coordinator.steps if self._whole or rows else 0
         moment = self._node.weights.version, steps, *saved_learners.versions(self._coordinator)
-        if moment > self._saved:
+        due = moment > self._saved
+        snapshot = self._snapshot() if self._whole and (due or ended) else None
+        if due or (snapshot is not None and not self._saved_states):
             others = saved_learners.taken(self._coordinator)
             with self._node.newest() as (slot, *pasts):
                 if others is None or not self._coordinator.first.has_booked(slot.firing):
@@ -308,15 +313,18 @@ class Recorder:
                 values = {f"{OBJECT}{name}": found.value for name, found in objects.items()}
                 saved = named(arrays, self._plan) | values | past | others.arrays
                 manifest = self._manifest(slot.version, objects, rows)
-                self._save(saved, replace(manifest, learners=others.learners), rows)
+                manifest = replace(manifest, learners=others.learners)
+                self._save(saved, manifest, snapshot, rows=rows)
                 self._saved = moment
         cost = self._clock.now() - began
         self._next_save = began + max(_CHECKPOINT_SECONDS, cost / _CHECKPOINT_SHARE)
 
-    def _save(self, arrays: dict[str, NDArray[Any]], manifest: Manifest, rows: bool) -> None:
-        """All of the run: where members are processes of their own, without what they hold."""
+    def _save(
+        self, arrays: dict[str, NDArray[Any]], manifest: Manifest, snapshot: Snapshot | None, *,
+        rows: bool,
+    ) -> None:  # fmt: skip
+        """All of the run if there is a snapshot: members that are processes give one in the end."""
         folder, blocks = self._folder.checkpoint, self._node.blocks
-        snapshot = self._snapshot() if self._whole else None
         if snapshot is not None:
             self._episodes()
             manifest = replace(
@@ -326,9 +334,13 @@ class Recorder:
                 restored=(*RESTORED, *RESTORED_WITH_STATES),
                 not_restored=snapshot.lost,
             )
-            checkpoint.save(folder, arrays, manifest, blocks, snapshot.data)
+            # Learners have them in their states, unless these are among what is lost.
+            rated = self._node.priorities if snapshot.lost else ()
+            checkpoint.save(folder, arrays, manifest, blocks, snapshot.data, rated)
         else:
-            checkpoint.save(folder, arrays, manifest, blocks if rows else None)
+            rated = self._node.priorities if rows else ()
+            checkpoint.save(folder, arrays, manifest, blocks if rows else None, priorities=rated)
+        self._saved_states = snapshot is not None
 
     def see_saved(self) -> None:
         """Check that the newest version is saved.
@@ -342,8 +354,15 @@ class Recorder:
     def _manifest(self, version: int, objects: Mapping[str, Newest], rows: bool) -> Manifest:
         blocks = self._coordinator.ports.blocks.values()
         # A resumed run also lacks rows; if the learner draws them, that is the replay buffer.
-        replayed = self._plan.on_full == "overwrite" or self._coordinator.monitor.rows_drawn > 0
-        lack = _REPLAY if replayed else _EXPERIENCE
+        replayed = self._plan.on_full == "overwrite" or self._plan.draws_rows
+        lacks: tuple[str, ...] = (
+            *_NOT_RESTORED[:2],
+            *([_REPLAY] if replayed else []),
+            *([_EXPERIENCE] if self._plan.consumers or not replayed else []),
+            *_NOT_RESTORED[2:],
+        )
+        if self._whole:
+            lacks = (_HELD, *lacks)
         manifest = Manifest(
             workload=self._plan.name,
             env=self._plan.env,
@@ -353,14 +372,14 @@ class Recorder:
             updates=self._coordinator.progress.updates,
             episodes=self._coordinator.monitor.episodes,
             seconds=self.seconds,
-            rows=tuple(block.written for block in blocks),
+            rows=tuple(map(handed_over, blocks)),
             incarnations=tuple(block.incarnation for block in blocks),
             resumes=self._plan.resumes,
             usage=msgspec.structs.asdict(self._bill()),
             objects={name: found.version for name, found in objects.items()},
             scaling=self._coordinator.concern(Scaling).scaler.kept,
             restored=RESTORED,
-            not_restored=(*_NOT_RESTORED[:2], lack, *_NOT_RESTORED[2:]),
+            not_restored=lacks,
         )
         return with_rows(manifest) if rows else manifest
 
@@ -420,7 +439,7 @@ class Recorder:
 
 def with_rows(manifest: Manifest) -> Manifest:
     """What is restored if the rows that learners draw are there."""
-    lacks = (_PRIORITIES if each == _REPLAY else each for each in manifest.not_restored)
+    lacks = (_DRAWS if each == _REPLAY else each for each in manifest.not_restored)
     return replace(
         manifest, restored=(*manifest.restored, RESTORED_ROWS), not_restored=tuple(lacks)
     )
@@ -428,7 +447,7 @@ def with_rows(manifest: Manifest) -> Manifest:
 
 def lacking_rows(manifest: Manifest, why: str) -> Manifest:
     """What is restored if the rows that were saved cannot be used."""
-    lacks = (f"{_REPLAY}: {why}" if each == _PRIORITIES else each for each in manifest.not_restored)
+    lacks = (f"{_REPLAY}: {why}" if each == _DRAWS else each for each in manifest.not_restored)
     there = tuple(each for each in manifest.restored if each != RESTORED_ROWS)
     return replace(manifest, restored=there, not_restored=tuple(lacks))
 

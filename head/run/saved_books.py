@@ -129,7 +129,7 @@ def parts(run: Run) -> dict[str, object]:
         for wrapper in run.engine.wrappers
         for place, trigger in enumerate(_inside(wrapper.trigger))
     }
-    return {**own, "rows": run.ports.row_source, **concerns, **triggers}
+    return {**own, **concerns, **triggers}
 
 
 def _inside(trigger: Trigger) -> Iterator[Trigger]:

@@ -53,7 +53,10 @@ class RunMembers(Processes, Protocol):
         """
 
     def snapshot(self) -> Snapshot | None:
-        """What the members hold now; None if they are processes of their own."""
+        """What the members hold now; None if nobody knows.
+
+        Those that are processes of their own say so as they end, if all of the run is saved.
+        """
 
     def stop(self) -> None:
         """End every member in order."""
@@ -144,7 +147,8 @@ class Session:
                 ):
                     self._members.run(self._coordinator, self._after)
                     self._recorder.trained()
-                    self._recorder.save()  # while the members still hold what is to be saved
+                    # While members in this process still hold what is to be saved.
+                    self._recorder.save(ended=True)
                     self._members.stop()
             except BaseException as error:
                 self._members.kill()
@@ -178,9 +182,10 @@ class Session:
             self._tell(STOPPING)
             self._view.note("stopping: running work is finished and saved (second signal: at once)")
         began = ThreadTime.now() if self._recorder.due else None
-        if self._recorder.update(self._view.show, self._view.due):
+        if began is not None:  # before a checkpoint, whose run is killed: it says how that came
             with self._gaps.allowed("journal.jsonl"):
                 self._journal.flush()
+        self._recorder.update(self._view.show, self._view.due)
         if began is not None:
             self._note_delays(began)
 

@@ -9,13 +9,14 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
-from artos.clock import Clock
+from artos.clock import Clock, Deadline
 from artos.errors import Refused
 from artos.protocol import control
 from artos.protocol.invocations import Branch, Done, FromMember, Invoke, Stop, Waits
 from artos.protocol.usage import Usage
 from artos.runs.run_memory import RunMemory
 from artos.runtime.control import ControlServer
+from artos.runtime.held import HAND_OVER_SECONDS
 from artos.runtime.loop import Loop
 from artos.runtime.member_host import hosts
 from artos.runtime.preload import Preloaded
@@ -26,6 +27,7 @@ from artos.system.exit_report import ExitReport
 from artos.system.snapshot import Snapshot
 from head.run.concerns.configured import Configured
 from head.run.concerns.scaling import Scaling
+from head.run.handover import Handover
 from head.run.run import Run
 from triggers.engine import MessagePasser
 from triggers.passers import Mailboxes, ToAll
@@ -99,8 +101,8 @@ class LocalActors(Actors, Protocol):
     def take_slots(self) -> None:
         """Give slots that other runs have left to the actors that wait for them."""
 
-    def tell_to_stop(self) -> None:
-        """Have each actor end once it has finished what it is doing."""
+    def tell_to_stop(self, *, hand_over: bool = False) -> None:
+        """Have each actor end once it has finished what it is doing; see ``Stop``."""
 
     def stop(
         self,
@@ -113,10 +115,15 @@ class LocalActors(Actors, Protocol):
         """
 
 
+def _not_any_more(member: Member, within: float = 0.0) -> None:
+    """The processes of actors have ended, and none is made."""
+    del member, within
+
+
 class Supervisor(Loop):
     """The members of a run and the loop that serves them; where the actors are is up to ``actors``.
 
-    Implements ``Processes``.
+    They go on from ``states``, if there are any. Implements ``Processes``.
     """
 
     def __init__(
@@ -127,9 +134,12 @@ class Supervisor(Loop):
         clock: Clock,
         undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
         preloaded: Preloaded | None = None,
+        states: bytes = b"",
     ) -> None:
         super().__init__(node.board, clock, undisturbed)
-        self._mail, self._actors = mail, actors
+        self._mail, self._actors, self._site = mail, actors, node.site
+        self._hands_over = node.plan.checkpoint == "all"
+        self._handover = Handover(node.site, states)
         self._control = ControlServer(node.board)
         begin = preloaded.start if preloaded else start
         self._hosts = hosts(node.site, node.plan_file, node.site.members.hosted, begin)
@@ -163,7 +173,12 @@ class Supervisor(Loop):
     # -- the loop ------------------------------------------------------------------------------
 
     def run(self, coordinator: Run, after: Callable[[], None]) -> None:
-        """Start everything and serve until the coordinator is finished; see ``Loop.serve``."""
+        """Start everything and serve until the coordinator is finished; see ``Loop.serve``.
+
+        If all of the run is to be saved, the members have ended then, and have handed over what
+        they held.
+        """
+        self._handover.lay_out()
         self._coordinator = coordinator
         with self._undisturbed():
             trains = [m for m in self._hosts if self._board.members.role(m).trains]
@@ -171,15 +186,18 @@ class Supervisor(Loop):
             for member in trains:  # learners take longest
                 self._hosts[member].start()
             self._begin(coordinator)
-            coordinator.begin()
-            for actor in coordinator.actors:
+            for actor in range(coordinator.roster.prepared):
                 self._actors.start(Member(ACTORS, actor))
             for member in others:
                 self._hosts[member].start()
         self.serve(lambda: coordinator.finished, after)
+        if self._hands_over:
+            self._end_and_hand_over()
 
-    def _begin(self, coordinator: Run) -> None:  # a hook
-        """Do what has to be done before any actor is started; by default nothing."""
+    def _begin(self, coordinator: Run) -> None:
+        """Do what has to be done before any actor is started."""
+        if not self._handover.begin(coordinator, [*self._hosts]):
+            coordinator.begin()
 
     @abstractmethod
     def _actor_changed(self, member: Member) -> None:
@@ -216,6 +234,7 @@ class Supervisor(Loop):
                     self._coordinator.died(member, death)
 
     def _tick(self) -> None:
+        self._handover.look(self._coordinator)
         self._coordinator.tick()
 
     def _due(self) -> float | None:
@@ -248,19 +267,40 @@ class Supervisor(Loop):
         return False
 
     def snapshot(self) -> Snapshot | None:
-        """None: what they hold is in their processes."""
-        return None
+        """What the members held when they ended; None before that."""
+        return self._handover.snapshot(self._coordinator, [*self._hosts])
+
+    def _end_and_hand_over(self) -> None:
+        run, deadline = self._coordinator, Deadline(HAND_OVER_SECONDS)
+        # What triggers still fire is booked, and asked for when the run goes on.
+        run.roster.down.update(self._board.members)
+        self.prepare = self.retire = _not_any_more
+        self._end_actors(deadline)
+        # Even if one actor took all the time there was.
+        least = max(STOP_SECONDS, HAND_OVER_SECONDS / 2)
+        self._stop_beside(max(least, deadline.left), hand_over=True)
+        for member in self._hosts:
+            for message in self._mail.take(member):
+                if isinstance(message, Done) and not run.members.follows(member):
+                    run.receive(member, message)
+        self._handover.over = True
+
+    @abstractmethod
+    def _end_actors(self, deadline: Deadline) -> None:
+        """Have the actors hand over what they hold and end, and book what they still answered."""
 
     @abstractmethod
     def usage(self) -> Usage:
         """What the actors used so far."""
 
-    def _stop_beside(self) -> None:
+    def _stop_beside(self, seconds: float = STOP_SECONDS, *, hand_over: bool = False) -> None:
         for member in self._hosts:
             self._mail.clear(member)
-            self._mail.passers[member].pass_message(Stop())
+            held = str(self._site.held_path(member)) if hand_over else ""
+            self._mail.passers[member].pass_message(Stop(held))
+        deadline = Deadline(seconds)
         for host in self._hosts.values():
-            host.stop(STOP_SECONDS)
+            host.stop(deadline.left)
 
     def _kill_beside(self) -> None:
         for host in self._hosts.values():
@@ -278,11 +318,20 @@ class OneMachine(Supervisor):
         clock: Clock,
         undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
         preloaded: Preloaded | None = None,
+        states: bytes = b"",
     ) -> None:
-        super().__init__(node, mail, actors, clock, undisturbed, preloaded)
-        self._local_actors, self._site = actors, node.site
+        super().__init__(node, mail, actors, clock, undisturbed, preloaded, states)
+        self._local_actors = actors
         self._results = Path(node.site.logs).parent / _BRANCHES
         self._branched = len(list(self._results.glob("*.json")))
+
+    def _end_actors(self, deadline: Deadline) -> None:
+        self._local_actors.tell_to_stop(hand_over=True)
+        self._local_actors.stop(deadline.left, self._undisturbed)
+        for actor in range(self._coordinator.plan.actors):
+            for message in self._mail.take(member := Member(ACTORS, actor)):
+                if isinstance(message, Done):
+                    self._coordinator.receive(member, message)
 
     def usage(self) -> Usage:
         """What the actors used so far."""
@@ -295,6 +344,10 @@ class OneMachine(Supervisor):
     def unplaced(self, member: Member) -> str:
         """Every member has a place: this machine."""
         return ""
+
+    def _changed(self, member: Member) -> None:
+        super()._changed(member)
+        self._handover.look(self._coordinator)
 
     def _actor_changed(self, member: Member) -> None:
         if self._board.members.role(member).samples:
@@ -335,6 +388,8 @@ class OneMachine(Supervisor):
 
     def stop(self) -> None:
         """Tell all members to stop, wait for them, kill those that do not; reap all."""
+        if self._handover.over:
+            return
         self._local_actors.tell_to_stop()
         self._stop_beside()
         self._local_actors.stop(STOP_SECONDS, self._undisturbed)

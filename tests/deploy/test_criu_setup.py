@@ -160,11 +160,14 @@ def test_a_new_criu_is_noticed_after_a_failure(debian: Machine) -> None:
     assert not (debian.cache / "criu-missing").exists()
 
 
-def test_without_root_the_command_is_named_and_nothing_is_tried(debian: Machine) -> None:
+def test_where_nobody_may_checkpoint_the_command_is_named_and_nothing_is_tried(
+    debian: Machine,
+) -> None:
     debian.stub("id", "[ $1 = -u ] && echo 1000 || echo somebody")
+    debian.stub("unshare", "exit 1")
     status, said = debian.setup()
     assert status == 1, said
-    assert "CRIU needs root" in said
+    assert "CRIU needs root, or user namespaces" in said
     assert "as root: artos setup criu" in said
     assert debian.called("apt-get") == []
 

@@ -12,6 +12,7 @@ import pytest
 from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.views import RunView
 from artos.runs.checkpoint import MANIFEST
+from deploy.cli.__main__ import main
 from deploy.client import fetch as module
 from deploy.client.fetch import Fetched, fetch, follow
 from head.daemon.run_files import listed, piece
@@ -140,6 +141,21 @@ def test_a_checkpoint_is_of_one_moment_however_often_it_is_replaced(
     assert arrays.read_bytes() == bytes([int(arrays.name.removeprefix("arrays-"))]) * 100
 
 
+def test_a_journal_of_which_a_part_is_put_away_meanwhile_has_no_hole(
+    there: Any, tmp_path: Path
+) -> None:
+    journal = there.folder / "journal.jsonl"
+    journal.write_text("1\n2\n")
+
+    def put_away() -> None:
+        journal.rename(there.folder / "journal-0-2.jsonl")
+        journal.write_text("3\n")
+
+    there.then = {2: put_away}
+    fetch(there, "r1", tmp_path / "copy")
+    assert content(tmp_path / "copy") == content(there.folder)
+
+
 def test_the_best_version_comes_with_the_newest(there: Any, tmp_path: Path) -> None:
     for version in (3, 4):
         save(there.folder, version, "best")
@@ -161,7 +177,7 @@ def test_one_that_never_stands_still_is_given_up(
         return ask(run)
 
     monkeypatch.setattr(there, "files", files)
-    with pytest.raises(DeadlineExceeded, match="that is not replaced while it is copied"):
+    with pytest.raises(DeadlineExceeded, match="neither of which is replaced while it is copied"):
         fetch(there, "r1", tmp_path / "copy")
 
 
@@ -171,6 +187,35 @@ def test_only_what_is_wanted_comes(there: Any, tmp_path: Path) -> None:
     fetch(there, "r1", tmp_path / "checkpoint", "checkpoint")
     names = {"config.json", "checkpoint/arrays-1", f"checkpoint/{MANIFEST}"}
     assert {*content(tmp_path / "checkpoint")} == names
+
+
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        ("why", "records"), ("plot", "records"), ("report", "records"), ("dashboard", "records"),
+        ("trace", "all"), ("replay", "all"), ("track --to tensorboard", "all"),
+        ("eval", "checkpoint"), ("record", "checkpoint"),
+    ],
+)  # fmt: skip
+def test_of_a_run_of_a_head_each_command_copies_what_it_reads(
+    command: str, what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def local(path: str, what: str = "checkpoint") -> str:
+        raise Refused([f"of {path} {what}"])
+
+    monkeypatch.setattr("deploy.client.copies.local", local)
+    assert main([*command.split(), "r1@"]) == 2
+    assert f"of r1@ {what}" in capsys.readouterr().err
+
+
+def test_who_may_not_read_it_gets_no_folder(there: Any, tmp_path: Path) -> None:
+    def refuse() -> None:
+        raise Refused(["run r1 is ann's"])
+
+    there.then[1] = refuse
+    with pytest.raises(Refused, match="is ann's"):
+        fetch(there, "r1", tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
 
 
 def test_a_folder_of_something_else_is_left_alone(there: Any, tmp_path: Path) -> None:

@@ -107,11 +107,12 @@ def test_doctor_names_a_command_that_is_there(artos: Callable[..., str], tmp_pat
 
 
 def test_setup_brings_criu_or_says_why(venv: Path, tmp_path: Path) -> None:
-    """Without root and with nothing there: it says so, and what to do, in words of this place."""
+    """Where nobody may checkpoint and nothing is there: it says so, and what to do from here."""
     stubs = tmp_path / "bin"
     stubs.mkdir()
     (stubs / "id").write_text("#!/bin/sh\n[ $1 = -u ] && echo 1000 || echo somebody\n")
-    (stubs / "criu").write_text("#!/bin/sh\nexit 1\n")
+    for name in ("criu", "unshare"):
+        (stubs / name).write_text("#!/bin/sh\nexit 1\n")
     for each in stubs.iterdir():
         each.chmod(0o755)
     environment = {"PATH": f"{stubs}:{os.environ['PATH']}", "ARTOS_CACHE": str(tmp_path / "cache")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +21,7 @@ from artos.runtime.control import announced
 from artos.specs.members import Members
 from deploy.cli.__main__ import main
 from deploy.local.local_runs import LocalRuns
+from head.records import summary_file
 from head.records.progress_log import ProgressLog
 from head.records.run_folder import RunFolder
 from head.records.status import Status, Summary
@@ -128,6 +130,22 @@ def test_runs_are_listed_the_oldest_first(start: Start, runs: Path) -> None:
     (node,) = everything.nodes
     assert node.alive
     assert node.slots > 0
+
+
+def test_a_run_that_is_removed_meanwhile_is_not_listed(
+    start: Start, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("b", "a"):
+        start(name, outcome="done")
+    read = summary_file.read
+
+    def late(run: Path) -> Any:
+        if run.name == "b":
+            shutil.rmtree(run)
+        return read(run)
+
+    monkeypatch.setattr(summary_file, "read", late)
+    assert [run.name for run in LocalRuns(runs).list_runs()] == ["a"]
 
 
 def test_a_run_is_found_by_its_folder_or_its_name(start: Start, runs: Path) -> None:

@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 from rich.console import Console
 
 from artos.errors import DeadlineExceeded
@@ -35,6 +36,14 @@ def test_everyone_is_measured_once_before_anyone_is_again():
         ("speed: a", 10.0, 20.0, 2),
         ("speed: b", 10.0, 20.0, 2),
     ]
+
+
+def test_two_of_one_name_would_be_one_where_a_benchmark_goes_on():
+    log = []
+    twins = [contestant("a", log, [1.0]) for _ in range(2)]
+    with pytest.raises(ValueError, match="several contestants are called a"):
+        alternate(Results("toy", 1), twins, 1, silent)
+    assert not log
 
 
 def test_who_fails_is_excused_and_asked_no_more():

@@ -20,6 +20,7 @@ def test_rows_ratios_and_what_is_missing() -> None:
         rows=[
             Row("write: ours", "GB/s", 12.0, 11.0, 1300.4, 3),
             Row("write: theirs", "GB/s", None, None, None, 0, "does not install"),
+            Row("write: the paper's", "GB/s", 9.0, 9.0, 9.0, 1, "it also says 8"),
         ],
         ratios=[
             Ratio("write: ours", "write: theirs", 0.5, 0.4, 0.6, 0.9, False),
@@ -31,6 +32,7 @@ def test_rows_ratios_and_what_is_missing() -> None:
     assert "2026-01-02 03:04 UTC, commit . cpu one, cores 2. **Measured on older code.**" in page
     assert "| write: ours | 12 | 11 to 1,300 | GB/s | 3 |" in page
     assert "| write: theirs | absent | does not install |  |  |" in page
+    assert "| write: the paper's | 9 | it also says 8 | GB/s | 1 |" in page
     assert "| write: ours | write: theirs | 0.5 | 0.4 to 0.6 | ≥ 0.9 | **no** |" in page
     assert "| write: ours | write: bare | 1.9 | 1.8 to 2 | ≤ 2 | yes |" in page
 

@@ -131,3 +131,11 @@ def test_rows_of_a_group_stand_together_however_they_came_in():
 def test_numbers_keep_about_three_digits():
     shown = [number(value) for value in (None, 0.01234, 0.5, 12.34, 12345.6)]
     assert shown == ["–", "0.0123", "0.50", "12.3", "12,346"]
+
+
+def test_nothing_is_divided_by_nothing():
+    found = Results("toy", repeats=2)
+    for ours, theirs in ((1.0, 0.0), (3.0, 2.0)):
+        found.add("used: ARTOS", "s", ours)
+        found.add("used: baseline", "s", theirs)
+    assert found.over("used: ARTOS", "used: baseline") == [1.5]

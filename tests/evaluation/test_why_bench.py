@@ -48,6 +48,7 @@ def test_the_share_of_what_is_possible(
     assert Judged("", "", 1.0, planted, advised, best).possible == possible
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_a_case_is_judged() -> None:
     case, said = next(case for case in CASES if case.bottleneck == "lag gate"), list[str]()

@@ -37,6 +37,20 @@ def assert_each_row_once(run: Path, rows: int, actors: int, lives: int = 1) -> N
         np.testing.assert_array_equal(np.diff(count)[same_process], 1)
 
 
+def shown_to(run: Path, actor: int) -> tuple[list[int], list[int]]:
+    """Who showed the rows that were learned from, and what; each row was, once and in order."""
+    book = book_of(run)
+    _, step, identity, shown = book[book[:, 0] == actor].T
+    np.testing.assert_array_equal(step, np.arange(len(step)))
+    return identity.tolist(), shown.tolist()
+
+
+def episodes(run: Path) -> list[str]:
+    """Return and length of each; which of two actors told first of one is chance."""
+    _, *lines = (run / "episodes.csv").read_text().splitlines()
+    return sorted(line.partition(",")[2] for line in lines)
+
+
 def places(run: Path, actor: int) -> list[int]:
     """The environments whose rows of an actor were learned from, in order."""
     book = book_of(run)

@@ -22,6 +22,7 @@ from artos.system.closing import Closing
 from workers.checkpoint.criu.driver import Criu, NoCriu, Operation, Outcome, criu_here
 from workers.checkpoint.facts import Facts
 from workers.checkpoint.images import Image, ImageStore
+from workers.checkpoint.own_rights import own_rights_missing
 from workers.checkpoint.tiers import rights_missing
 
 _APART = ("unshare", "--pid", "--fork", "--kill-child=KILL", "setsid")
@@ -36,6 +37,17 @@ def why_not() -> str:
     return rights_missing()
 
 
+@functools.cache
+def why_no_images() -> str:
+    """Why runs and workers have no images here; empty if they do."""
+    driver = criu_here()
+    if isinstance(driver, NoCriu):
+        return str(driver.why)
+    return rights_missing() and own_rights_missing()
+
+
+needs_images = pytest.mark.skipif(bool(why_no_images()), reason=f"no images: {why_no_images()}")
+"""Of what is started by `artos`, which takes the rights that it lacks."""
 needs_criu = pytest.mark.skipif(bool(why_not()), reason=f"needs CRIU: {why_not()}")
 
 

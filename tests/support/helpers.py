@@ -24,6 +24,8 @@ SUPPORT = TESTS / "support"
 PATIENCE = 240.0
 """Seconds; generous, for a test never waits that long unless it fails: machines are loaded."""
 _END_SECONDS = 5.0
+_KEPT_THREADS = {"tqdm_monitor"}
+"""A library keeps one for as long as its process lives, once it has shown progress."""
 
 
 def footprint() -> dict[str, set[str]]:
@@ -31,7 +33,9 @@ def footprint() -> dict[str, set[str]]:
     return {
         "child process": {f"{pid} {command}" for pid, command in children().items()},
         "shared-memory folder": {path.name for path in shm_root().glob(f"{PREFIX}*")},
-        "thread": {f"{t.name} ({t.ident})" for t in threading.enumerate()},
+        "thread": {
+            f"{t.name} ({t.ident})" for t in threading.enumerate() if t.name not in _KEPT_THREADS
+        },
         "ZeroMQ context": set(_zmq_threads()),
         "socket": set(_sockets()),
     }

@@ -2,7 +2,9 @@
 
 It prints its URL, then answers each line on standard input, which is JSON, with a line:
 ``{"room": N}``: so many pods run, others wait; ``{"forbid": METHOD}``: 403 for such requests on
-StatefulSets; ``{"objects": 0}``: what there is, as ``KIND/NAME``.
+StatefulSets; ``{"held": STATUS}``: containers of workers that come wait, as their pods' status
+says; ``{"quota": N}``: so many pods may be made; ``{"objects": 0}``: what there is, as
+``KIND/NAME``.
 """
 
 from __future__ import annotations
@@ -10,20 +12,24 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import kmock
 
 PODS, SETS = kmock.resource("", "v1", "pods"), kmock.resource("apps", "v1", "statefulsets")
+EVENTS = kmock.resource("", "v1", "events")
 _TICK, _ENDING = 0.1, 0.3
 
 
 class Api(kmock.KubernetesEmulator):
-    """The server; ``room`` and ``forbidden`` as the script says."""
+    """The server; ``room``, ``quota``, ``forbidden`` and ``held`` as the script says."""
 
-    room = 100
+    room = quota = 100
     forbidden = ""
+    held: Mapping[str, Any] = MappingProxyType({})
 
     async def _handle(self, request: Any) -> Any:
         if request.resource == SETS and request.method.value == self.forbidden:
@@ -47,6 +53,11 @@ class Api(kmock.KubernetesEmulator):
         chosen = [pod for pod in pods if not name or pod["metadata"]["labels"].get(name) == value]
         return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": chosen}
 
+    def events(self, _request: Any) -> dict[str, Any]:
+        """All events."""
+        items = [event.raw for event in self.there(EVENTS).values()]
+        return {"kind": "EventList", "apiVersion": "v1", "metadata": {}, "items": items}
+
     def control(self) -> None:
         """Do once what the controller of StatefulSets and the scheduler do."""
         sets, pods = self.there(SETS), self.there(PODS)
@@ -63,8 +74,12 @@ class Api(kmock.KubernetesEmulator):
             elif key not in wanted and not ends:
                 pod.patch({"metadata": {"deletionTimestamp": now.isoformat()}})
         running = sum(pod.raw["status"]["phase"] == "Running" for pod in self.there(PODS).values())
+        there = len(pods)
         for key, labels in wanted.items():
-            if key not in pods:
+            if key not in pods and there >= self.quota:
+                self.objects[(EVENTS, key[0], f"{key[1]}.refused")] = _refused(*key, now)
+            elif key not in pods:
+                there += 1
                 made = _pod(*key, labels, now)
                 if (PODS, *key) in self.objects:
                     self.objects[(PODS, *key)].create(made)
@@ -72,7 +87,9 @@ class Api(kmock.KubernetesEmulator):
                     self.objects[(PODS, *key)] = made
             elif pods[key].raw["status"]["phase"] == "Pending" and running < self.room:
                 running += 1
-                pods[key].patch({"status": {"phase": "Running", "conditions": []}})
+                held = self.held if labels["artos-unit"] == "worker" else {}
+                status = {"phase": "Running", "conditions": [], **held}
+                pods[key].patch({"status": status})
 
 
 def _pod(namespace: str, name: str, labels: dict[str, str], now: datetime) -> dict[str, Any]:
@@ -91,11 +108,25 @@ def _pod(namespace: str, name: str, labels: dict[str, str], now: datetime) -> di
     }  # fmt: skip
 
 
+def _refused(namespace: str, name: str, now: datetime) -> dict[str, Any]:
+    owner = {"kind": "StatefulSet", "name": name.rpartition("-")[0], "namespace": namespace}
+    return {
+        "kind": "Event", "apiVersion": "v1", "involvedObject": owner, "reason": "FailedCreate",
+        "metadata": {"name": f"{name}.refused", "namespace": namespace},
+        "lastTimestamp": now.isoformat(),
+        "message": f"create Pod {name} failed: pods is forbidden: exceeded quota: lab, pods=1",
+    }  # fmt: skip
+
+
 def _answer(api: Api, verb: str, value: Any) -> Any:
     if verb == "room":
         api.room = value
+    elif verb == "quota":
+        api.quota = value
     elif verb == "forbid":
         api.forbidden = value
+    elif verb == "held":
+        api.held = value
     elif verb == "objects":
         return sorted(
             f"{resource.plural}/{name}"
@@ -110,6 +141,7 @@ async def main() -> None:
     async with Api() as api, kmock.Server(api) as server:
         api.resources.load_bundled()
         api[kmock.action.LIST, PODS] << api.pods
+        api[kmock.action.LIST, EVENTS] << api.events
         print(json.dumps(str(server.url)), flush=True)
         lines: asyncio.Queue[str] = asyncio.Queue()
         loop = asyncio.get_running_loop()

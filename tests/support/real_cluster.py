@@ -210,7 +210,10 @@ class Cluster:
         left = {n: c for n, c in {**self.workers, "head": self.head}.items() if _runs(c)}
         for command in left.values():
             command.signal(signal.SIGTERM)
-        return {name: command.wait() for name, command in left.items()}
+        statuses = {name: command.wait() for name, command in left.items()}
+        if any(statuses.values()):
+            print(self.story())  # pytest shows it with the failure
+        return statuses
 
     def close(self) -> None:
         with closing(self._client):

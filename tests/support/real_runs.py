@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -24,6 +25,8 @@ from numpy.typing import NDArray
 from artos.buffer.shm_folder import PREFIX
 from artos.specs.members import Member
 from artos.system.shm import shm_root
+from deploy.dashboard.timeline import Timeline, timeline
+from triggers.journal_index import JournalIndex
 
 TINY = ("--set", "envs=1", "--set", "steps=16", "--set", "minibatches=1", "--set", "epochs=1")
 """Settings that keep PPO's rounds short."""
@@ -143,6 +146,12 @@ def runs(process: psutil.Process) -> bool:
 def shared_memory() -> list[str]:
     """Folders of runs in shared memory."""
     return sorted(path.name for path in shm_root().glob(f"{PREFIX}*"))
+
+
+def whole_timeline(run: Path) -> Timeline:
+    """What the dashboard shows of a run."""
+    with JournalIndex(run / "journal.jsonl") as index:
+        return timeline(index, 0.0, math.inf)
 
 
 def journal(run: Path) -> list[dict[str, Any]]:

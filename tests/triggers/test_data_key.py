@@ -13,7 +13,7 @@ from trigger_helpers import KEYS, arrived, feed, fire, joined, rows
 from artos.buffer.samplers.patterns import FIFO, FullBatch, Uniform
 from artos.protocol.invocations import Claim
 from triggers import DataKeyTrigger, Firing, ReplayTrigger
-from triggers.events import Arrived, Event, Joined, Left, Published, Rewound, Tick
+from triggers.events import Arrived, Event, Joined, Left, Published, Resumed, Rewound, Tick
 from triggers.supply import Supply
 from triggers.table import decode_trigger
 
@@ -29,6 +29,15 @@ def test_full_batch_waits_for_size_rows_from_n_actors() -> None:
     assert firing.claims == claims((0, 0, 4), (1, 0, 4))
     assert firing.keys == KEYS
     assert firing.dropped == ()
+
+
+def test_rows_that_a_run_goes_on_with_were_handed_over_before() -> None:
+    trigger = DataKeyTrigger(KEYS, size=4)
+    begun = [Resumed(0, 100), *joined(2), arrived(0, 107)]
+    assert feed(trigger, begun) == []
+    assert (trigger.taken(0), trigger.taken(1)) == (100, 0)
+    (firing,) = fire(trigger, arrived(1, 4))
+    assert firing.claims == claims((0, 100, 104), (1, 0, 4))
 
 
 def test_patterns_that_claim_are_said_by_the_names_of_table_1() -> None:

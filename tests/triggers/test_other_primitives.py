@@ -17,7 +17,17 @@ from artos.errors import Refused
 from artos.protocol.invocations import Claim
 from artos.runs.loader import load_object
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
-from triggers.events import Began, Committed, Event, Joined, Left, Published, Recheck, Tick
+from triggers.events import (
+    Began,
+    Committed,
+    Event,
+    Joined,
+    Left,
+    Published,
+    Recheck,
+    Resumed,
+    Tick,
+)
 from triggers.table import decode_table
 
 
@@ -260,3 +270,9 @@ def test_recheck_alone_never_fires_anything() -> None:
         DataKeyTrigger(KEYS, n=1), ObjectKeyTrigger(), TimeTrigger(1.0), TransferTrigger(KEYS)
     ):  # fmt: skip
         assert feed(trigger, [Joined(0), Recheck(), arrived(1, 5), Committed(1, {})]) == []
+
+
+def test_rows_that_a_run_goes_on_with_are_not_shipped_again() -> None:
+    trigger = TransferTrigger(KEYS, size=4)
+    (firing,) = feed(trigger, [Resumed(0, 100), committed(0, 107)])
+    assert firing.claims == (Claim(0, 100, 104),)

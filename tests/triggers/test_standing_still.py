@@ -34,7 +34,7 @@ class Play:
 
     def __init__(self, plan: Plan, table: Table, choose: Choose) -> None:
         self._update, self._sample = table["learner.update"], table["actors.sample"]
-        self._rounds = Rounds(range(plan.actors), plan.steps)
+        self._rounds = Rounds(dict.fromkeys(range(plan.actors), 0), plan.steps)
         self._asked: dict[int, deque[int]] = {actor: deque() for actor in range(plan.actors)}
         self._sampling: dict[int, int] = {}
         self._sampled_with: dict[tuple[int, int], int] = {}

@@ -20,7 +20,7 @@ from artos.runs.plan import Beside
 from artos.specs.keys import DataKey
 from head.run.coordination.books import Claims
 from triggers import DataKeyTrigger, ObjectKeyTrigger, RoundTrigger, TimeTrigger, Trigger
-from triggers.events import Arrived, Ended, Event, Joined, Learned, Published, Rewound
+from triggers.events import Arrived, Ended, Event, Joined, Learned, Published, Resumed, Rewound
 from triggers.table import Table, decode_trigger
 from triggers.verify import verifier
 from triggers.wiring import completed
@@ -46,6 +46,15 @@ def test_so_many_whole_episodes_are_handed_over_whoever_they_are_from() -> None:
     assert firing.claims == (Claim(0, 0, 4, 1), Claim(1, 0, 9, 0), Claim(1, 9, 12, 0))
     assert (firing.keys, firing.dropped) == (KEYS, ())
     assert feed(trigger, [Joined(2), ended(1, 12, 13), ended(1, 13, 14)]) == []
+
+
+def test_rows_that_a_run_goes_on_with_count_as_taken() -> None:
+    trigger = trigger_of(1)
+    assert feed(trigger, [Resumed(0, 100), Joined(0), Joined(1)]) == []
+    assert (trigger.taken(0), trigger.taken(1)) == (100, 0)
+    (firing,) = fire(trigger, ended(0, 100, 104))
+    assert firing.claims == (Claim(0, 100, 104, 0),)
+    assert trigger.taken(0) == 104
 
 
 def test_an_episode_without_an_end_is_given_up_once_those_before_it_are_gone() -> None:

@@ -206,7 +206,7 @@ class Host:
         tiers = IdleTiers(
             park, tiers, self.checkpointer, accounts, self.unpinned.append, self.clock,  # type: ignore[arg-type]
         )  # fmt: skip
-        site = Site(str(folder), ONE, Members.of_run(actors), str(folder / "logs"))
+        self.site = site = Site(str(folder), ONE, Members.of_run(actors), str(folder / "logs"))
         self.manager = ProcessManager(
             Place(site, folder / "plan"), self.mail, self.recovered.append,  # type: ignore[arg-type]
             Spawner([lambda: self.strategy, lambda: self.spare]), cpus,

@@ -36,6 +36,7 @@ from artos.learners.settings import (
 )
 from artos.learners.torch_learner import TorchLearner
 from artos.losses.grpo import Loss, group_advantages, grpo_loss
+from artos.policies.language_model import LanguageModel, require_model
 from artos.policies.text import TextPolicy, require_texts
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
@@ -69,8 +70,12 @@ class GRPOSettings(GRPOStart, kw_only=True, frozen=True):
         int, table("tokens of a completion at most", usual="half of the longest text")
     ] = OPEN
     max_lag: Annotated[int, table("versions rows may be old; 0: sample and learn in turn")] = 1
-    width: Annotated[int, table("width of the transformer")] = 96
-    layers: Annotated[int, table("blocks of the transformer")] = 2
+    model: Annotated[
+        str | None, table("file of a language model, which learns on; none: a new transformer")
+    ] = None
+    rank: Annotated[int, table("rank of what a language model learns (model)")] = 8
+    width: Annotated[int, table("width of the new transformer")] = 96
+    layers: Annotated[int, table("blocks of the new transformer")] = 2
     heads: Annotated[int, table("heads of each block")] = 4
     lr: Annotated[float, learner("step size")] = 1e-3
     normalize_advantages: Annotated[bool, learner("divide by the deviation in the group")] = True
@@ -174,7 +179,10 @@ def workload(settings: GRPOSettings) -> Workload:
     ``group`` completions of each of ``groups`` prompts. ``max_lag`` is as with PPO.
     """
     s = settings
-    policy = partial(TextPolicy, width=s.width, layers=s.layers, heads=s.heads)
+    policy: Any = partial(TextPolicy, width=s.width, layers=s.layers, heads=s.heads)
+    if s.model is not None:
+        require_model(s.model, s.rank)  # before the environment, which may need the same packages
+        policy = partial(LanguageModel, file=s.model, rank=s.rank)
     actor = GroupActor(s.env, policy, s.groups, s.group, s.way)
     require_texts(actor.spec, "GRPO")
     found = fitted(s, actor.spec)

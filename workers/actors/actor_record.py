@@ -10,7 +10,9 @@ from artos.system.child import Child
 from artos.system.transitions import after
 from workers.actors.image_work import ImageWork
 from workers.actors.pending_calls import PendingCalls
+from workers.actors.rests import Rests
 from workers.actors.spawners.spawner import Kind
+from workers.actors.usage import Start
 from workers.checkpoint.checkpointer import Shot
 from workers.checkpoint.criu.driver import Operation
 from workers.checkpoint.images import Image
@@ -38,6 +40,8 @@ class State(StrEnum):
     """It has an image and no process: its memory is given back."""
     RESTORING = "restoring"
     """A process is being made from its image."""
+    HANDING_OVER = "handing-over"
+    """Its process writes down what it holds and ends; the next one goes on from there."""
     DEAD = "dead"
     """Its process exited or was killed; the supervisor knows, and will end the actor here."""
 
@@ -59,9 +63,13 @@ class Move(StrEnum):
     RESTORE = "restore"
     RESTORED = "restored"
     LOSE = "lose"
+    HAND_OVER = "hand_over"
+    HANDED_OVER = "handed_over"
     DIE = "die"
     END = "end"
 
+
+_ALIVE = (State.RUNNING, State.PARKED, State.FROZEN)
 
 TABLE: dict[tuple[State, Move], State] = {
     (State.COLD, Move.START): State.STARTING,
@@ -73,21 +81,19 @@ TABLE: dict[tuple[State, Move], State] = {
     (State.RUNNING, Move.PARK): State.PARKED,
     (State.PARKED, Move.FREEZE): State.FROZEN,
     (State.FROZEN, Move.THAW): State.PARKED,
+    (State.PARKED, Move.HAND_OVER): State.HANDING_OVER,
+    (State.HANDING_OVER, Move.HANDED_OVER): State.COLD,
     (State.PARKED, Move.DUMP): State.DUMPING,
     (State.DUMPING, Move.DUMPED): State.CHECKPOINTED,
     (State.DUMPING, Move.REFUSE): State.PARKED,
     (State.CHECKPOINTED, Move.RESTORE): State.RESTORING,
     (State.RESTORING, Move.RESTORED): State.PARKED,
     (State.RESTORING, Move.LOSE): State.COLD,
-    **{
-        (state, Move.DIE): State.DEAD
-        for state in (State.STARTING, State.RUNNING, State.PARKED, State.FROZEN)
-    },
+    **{(state, Move.DIE): State.DEAD for state in (*_ALIVE, State.STARTING, State.HANDING_OVER)},
     **{(state, Move.END): State.COLD for state in State},
 }
 
 
-_ALIVE = (State.RUNNING, State.PARKED, State.FROZEN)
 _WAITING = (State.PARKED, State.FROZEN, State.CHECKPOINTED)
 
 
@@ -102,18 +108,18 @@ class ActorRecord(PendingCalls, ImageWork):
     member: Member
     state: State = State.COLD
     child: Child | None = None
-    kind: Kind = "cold"
+    kind: Start = "cold"
     """How its process was made."""
-    retired: bool = False
-    """Whether the workload has shrunk and does not use this actor."""
     fresh: bool = False
     """Whether it has not run since its process was made or an image was refused."""
     soon: bool = False
     """Whether it is to have a process again once its image is made."""
     pinned: Slot | None = None
     """The slot to whose CPU its process was moved."""
-    expected: float | None = None
-    """Since when its image is awaited from another node; None once it has come."""
+    came: bool = False
+    """Whether its process is to go on from what it held on another node."""
+    stayed: bool = False
+    """Whether its process is to go on from what it held here, as if nothing had been."""
     begun: float = 0.0
     """When the start, dump or restore under way began."""
     branches: int = 0
@@ -139,12 +145,12 @@ class ActorRecord(PendingCalls, ImageWork):
 
     def spawned(self, child: Child, kind: Kind) -> None:
         """Record the actor's process, which is not set up yet."""
-        self.child, self.kind = child, kind
+        self.child, self.kind, self.came = child, "state" if self.came else kind, False
 
     def started(self) -> None:
         """Record that its process is set up, and waits."""
         self._move(Move.STARTED)
-        self.fresh = True
+        self.fresh, self.stayed = True, False
 
     def moved_to(self, slot: Slot) -> None:
         """Record that its process was moved to the slot's CPU, or could not be moved there."""
@@ -161,9 +167,21 @@ class ActorRecord(PendingCalls, ImageWork):
         self.waiting.clear()
         self.unanswered = 0
         self.child = self.pinned = self.expected = self._noted_state = None
-        self.fresh = self.stale = self.soon = False
+        self.rests = Rests()
+        self.fresh = self.stale = self.soon = self.came = self.stayed = False
         self._served = None
         self.refused = self.lost = ""
+
+    def hand_over(self, now: float) -> None:
+        """Record that its process was told to write down what it holds, and to end."""
+        self._move(Move.HAND_OVER)
+        self.begun = now
+
+    def handed_over(self, *, whole: bool) -> None:
+        """Record that its process has ended with that; the next one goes on if it is ``whole``."""
+        self._move(Move.HANDED_OVER)
+        self.child = self.pinned = None
+        self.came = self.stayed = whole
 
     # -- what it has to do ---------------------------------------------------------------------
 
@@ -173,10 +191,6 @@ class ActorRecord(PendingCalls, ImageWork):
             self.has_slot(now)
         if self._served is None and self.state not in _ALIVE:
             self._served = now
-
-    def retire(self) -> None:
-        """Record that the workload does not use this actor any more."""
-        self.retired = True
 
     def recall(self) -> None:
         """Record that the workload will soon use this actor again."""
@@ -189,6 +203,7 @@ class ActorRecord(PendingCalls, ImageWork):
         self._move(Move.RUN)
         self.forecast.noted(now - self.idle_since)
         self.fresh, self._noted_state, self.refused = False, None, ""
+        self.rested = self.rests.told(now)
         if self._served is not None:
             self.waited_s, self._served = now - self._served, None
         else:
@@ -199,13 +214,15 @@ class ActorRecord(PendingCalls, ImageWork):
         self._move(Move.PARK)
         self.rest(now)
 
-    def freeze(self) -> None:
+    def freeze(self, now: float) -> None:
         """Record that its process is stopped."""
         self._move(Move.FREEZE)
+        self.rests.begin(State.FROZEN.value, now)
 
-    def thaw(self) -> None:
+    def thaw(self, now: float) -> None:
         """Record that its process may go on."""
         self._move(Move.THAW)
+        self.rests.end(now)
 
     def entered_new_state(self) -> bool:
         """Whether the actor waits in another state than at the last call."""
@@ -220,6 +237,7 @@ class ActorRecord(PendingCalls, ImageWork):
         """Record that its image is being taken since ``now``."""
         self._move(Move.DUMP)
         self.shot, self.begun = shot, now
+        self.rests.begin(State.CHECKPOINTED.value, now)
 
     def dumped(self) -> None:
         """Record that its image is complete; its process and its pin of the weights are gone."""
@@ -233,6 +251,7 @@ class ActorRecord(PendingCalls, ImageWork):
         """Record that no image could be taken; the next attempt is after the actor has run."""
         self._move(Move.REFUSE)
         self.shot, self.fresh = None, True
+        self.rests.take_back()
 
     def restore(self, revival: Operation | None, lost: str, now: float) -> None:
         """Record that a process is being made from its image since ``now``.
@@ -241,17 +260,23 @@ class ActorRecord(PendingCalls, ImageWork):
         """
         self._move(Move.RESTORE)
         self.revival, self.lost, self.begun, self.soon = revival, lost, now, False
+        self.rests.begin(State.RESTORING.value, now)
 
     def restored(self, child: Child, now: float) -> None:
         """Record the process that was made from its image."""
         self._move(Move.RESTORED)
         self.revival, self.child, self.fresh = None, child, True
         self.restored_s = now - self.begun
+        self.rests.end(now)
 
-    def lose(self, why: str = "") -> None:
-        """Record that its image cannot be used, or does not come: the actor has to start again."""
+    def lose(self, why: str = "", *, came: bool = False) -> None:
+        """Record that its image cannot be used, or does not come: the actor has to start again.
+
+        Where what it held ``came`` instead, from that.
+        """
         self._move(Move.LOSE)
-        self.revival, self.lost = None, why
+        self.revival, self.lost, self.came = None, why, came
+        self.rests.take_back()
 
     # -- from one node to another --------------------------------------------------------------
 
@@ -265,8 +290,3 @@ class ActorRecord(PendingCalls, ImageWork):
         self._move(Move.ARRIVE)
         self.image = image
         self.release_weights()
-
-    def end_arrival(self, now: float) -> float | None:
-        """Seconds since the actor was expected, once; None if it was not expected (any more)."""
-        expected, self.expected = self.expected, None
-        return None if expected is None else now - expected

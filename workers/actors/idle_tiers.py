@@ -124,8 +124,8 @@ class IdleTiers:
             assert record.child is not None
             began = self._clock.now()
             freeze(record.child.pid)
-            record.freeze()
-            self._costs.into("freeze", self._clock.now() - began)
+            record.freeze(now := self._clock.now())
+            self._costs.into("freeze", now - began)
         if tier != "checkpoint":
             return False
         try:
@@ -181,8 +181,8 @@ class IdleTiers:
         assert record.child is not None
         began = self._clock.now()
         thaw(record.child.pid)
-        record.thaw()
-        seconds = self._clock.now() - began
+        record.thaw(now := self._clock.now())
+        seconds = now - began
         self._costs.out_of("freeze", seconds)
         self._accounts.started("thaw", seconds)
 

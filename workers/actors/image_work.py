@@ -22,6 +22,8 @@ class ImageWork:
     """Why no image could be taken since the actor last ran."""
     refusals: int = 0
     """How often in a row that failed."""
+    expected: float | None = None
+    """Since when it is awaited from another node; None once it has come."""
     lost: str = ""
     """Why its image could not be used."""
 
@@ -39,6 +41,11 @@ class ImageWork:
         """Hand over the image to be removed; there is none afterwards."""
         image, self.image = self.image, None
         return image
+
+    def end_arrival(self, now: float) -> float | None:
+        """Seconds since the actor was expected, once; None if it was not expected (any more)."""
+        expected, self.expected = self.expected, None
+        return None if expected is None else now - expected
 
     def call_off(self) -> Operation | None:
         """Hand over the dump or restore that is under way, if any, to be cancelled."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from itertools import islice
 
 from artos.clock import Deadline
+from artos.errors import ArtosError
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.spawners.spawner import Place
@@ -24,11 +25,16 @@ def end_images(
     deadline: Deadline,
     undisturbed: Callable[[], AbstractContextManager[None]],
 ) -> None:
-    """Let actors that are images, or are just being restored, end by themselves until ``deadline``.
+    """Let actors that are images, or become or were such, end by themselves until ``deadline``.
 
     They have been told to stop. Only they can close their environments, and so remove the files and
     processes of those. The records keep their processes, which the caller ends in any case.
     """
+    for record in records:
+        if record.shot is not None:
+            # CRIU may be about to end the process: to call the dump off then is to lose the actor.
+            with suppress(ArtosError):
+                record.shot.operation.wait(deadline.left)
     with undisturbed():
         images = [record for record in records if _is_image(record, tiers, place)]
     left, waiting = len(images), iter(images)

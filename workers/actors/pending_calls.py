@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from artos.protocol.invocations import Done, Invoke
+from artos.protocol.invocations import Done, Invoke, Rest
+from workers.actors.rests import Rests
 from workers.actors.tier_policy import IdleForecast
 
 _NOTICED = 0.001
@@ -20,6 +21,8 @@ class PendingCalls:
 
     waiting: deque[Invoke] = field(default_factory=deque)
     """Held back until the actor has a slot."""
+    retired: bool = False
+    """Whether the workload has shrunk and does not use this actor."""
     unanswered: int = 0
     """How many are in its mailbox."""
     asked: float = 0.0
@@ -34,6 +37,9 @@ class PendingCalls:
     """Seconds that its present invocation waited for a process, for its ``Done``."""
     restored_s: float = 0.0
     """Seconds that the restore before its present invocation took, for its ``Done``."""
+    rested: tuple[Rest, ...] = ()
+    """How it rested before its present invocation, for its ``Done``."""
+    rests: Rests = field(default_factory=Rests)
     idle_since: float = 0.0
     """Time from which the actor is idle."""
     forecast: IdleForecast = field(default_factory=IdleForecast)
@@ -42,6 +48,10 @@ class PendingCalls:
     def busy(self) -> bool:
         """Whether the actor has something to do."""
         return bool(self.waiting or self.unanswered)
+
+    def retire(self) -> None:
+        """Record that the workload does not use this actor any more."""
+        self.retired = True
 
     def add_call(self, call: Invoke, now: float) -> None:
         """Queue an invocation behind those the actor already has."""
@@ -64,11 +74,13 @@ class PendingCalls:
 
     def with_costs(self, done: Done) -> Done:
         """The actor's answer, with what its process cost the invocation; each cost counts once."""
-        if self.slot_s or self.waited_s or self.restored_s:
+        if self.slot_s or self.waited_s or self.restored_s or self.rested:
             done = msgspec.structs.replace(
-                done, slot=self.slot_s, waited=self.waited_s, restored=self.restored_s
-            )
+                done, slot=self.slot_s, waited=self.waited_s, restored=self.restored_s,
+                rested=self.rested,
+            )  # fmt: skip
             self.slot_s = self.waited_s = self.restored_s = 0.0
+            self.rested = ()
         return done
 
     def has_slot(self, now: float) -> None:

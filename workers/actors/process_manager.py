@@ -10,25 +10,25 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from msgspec.structs import replace
+
 from artos.clock import Clock, Deadline
-from artos.errors import NoImage
-from artos.protocol.invocations import Branched, Done, Invoke, Ready, Report, Stop
+from artos.protocol.invocations import Branched, Done, Failed, Invoke, Ready, Report, Stop
 from artos.protocol.usage import Usage
+from artos.runtime.held import Held
 from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
 from triggers.engine import direct_passers
 from triggers.passers import Mailboxes
 from workers.actors.actor_record import ActorRecord, State
-from workers.actors.arrival import Arrival
 from workers.actors.branches import Branches
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.last_end import end_images
+from workers.actors.moves import Moves
 from workers.actors.newcomers import Newcomers
 from workers.actors.spawners.spawner import Place, Spawner
 from workers.actors.turns import Turns
 from workers.actors.usage import Accounts
-from workers.checkpoint.bundle import Home
-from workers.checkpoint.images import Image
 from workers.host.slots import Slot, SlotTable
 
 _log = logging.getLogger(__name__)
@@ -74,8 +74,9 @@ class ProcessManager:
             self._records, mail, self.prepare, place.path_of, self.images if self.criu else None,
             clock,
         )  # fmt: skip
+        self.moves = Moves(self._records, place, mail, self._turns, tiers, clock)
+        """How actors leave for other nodes, and come from there."""
         self._one_has_ended = False
-        self._arrivals: list[Arrival] = []
 
     # -- what the coordinator asks for ---------------------------------------------------------
 
@@ -146,56 +147,6 @@ class ProcessManager:
         self._one_has_ended = True
         self._turns.grant()
 
-    # -- from one node to another --------------------------------------------------------------
-
-    def image_of(self, member: Member) -> Image | None:
-        """The image of an idle actor; None while it is being made: ask again.
-
-        Raises:
-            ArtosError, OSError: no image can be made, and why; the actor waits as before.
-        """
-        record = self._records[member]
-        state = record.state
-        if state in (State.DUMPING, State.RESTORING):
-            return None
-        if state is State.CHECKPOINTED and not record.busy:
-            return record.image
-        idle = state in (State.PARKED, State.FROZEN) and not record.busy
-        why = "its episode is being branched" if record.branches else record.refused
-        if why := why if idle else f"it is {state}":
-            raise NoImage(record.actor, why)
-        self._tiers.checkpoint(record)
-        self._turns.under_way.add(member)
-        return None
-
-    def expect_image(self, member: Member) -> None:
-        """Have an actor's invocations wait for its image, which is on its way here."""
-        self._records[member].expect(self._clock.now())
-        self._mail.clear(member)  # no process reads it until the image is here
-
-    def take_in(self, member: Member, image: Image) -> None:
-        """Make a process from the expected image, which is here; ``arrivals`` says how it went."""
-        record = self._records[member]
-        record.arrive(image)
-        self._turns.restore(record)
-
-    def give_up_image(self, member: Member) -> None:
-        """Start an actor again from scratch, as the expected image will not come."""
-        record = self._records[member]
-        record.lose()
-        record.end_arrival(self._clock.now())
-        self._turns.resume(record)
-
-    def arrivals(self) -> list[Arrival]:
-        """Actors whose arrival from another node ended since the last call, well or not."""
-        arrivals, self._arrivals = self._arrivals, []
-        return arrivals
-
-    def home_of(self, member: Member) -> Home:
-        """Where the actor lives, in the form that bundles use."""
-        place = self._place
-        return Home(place.site_for(member), str(place.path_of(member)), place.code)
-
     # -- what happens --------------------------------------------------------------------------
 
     def reports(self, member: Member) -> Iterator[Report]:
@@ -207,7 +158,10 @@ class ProcessManager:
             elif isinstance(message, Branched):
                 self.branches.heard(member, message)
             else:
-                yield record.with_costs(message) if isinstance(message, Done) else message
+                if isinstance(message, Failed) and record.kind == "state":
+                    yield replace(message, fatal=False)  # from the start it may well work
+                elif not (isinstance(message, Ready) and record.stayed):
+                    yield record.with_costs(message) if isinstance(message, Done) else message
                 # After the caller has reacted: a new invocation keeps the actor from being parked.
                 if isinstance(message, Ready) and record.state is State.STARTING:
                     record.started()
@@ -231,8 +185,7 @@ class ProcessManager:
             record = self._records[member]
             if self._tiers.finish_if_over(record, self._place.path_of(member)):
                 self._turns.under_way.discard(member)
-                if (seconds := record.end_arrival(self._clock.now())) is not None:
-                    self._arrivals.append(Arrival(member, seconds, record.lost))
+                self.moves.arrived(record)
                 self._turns.resume(record)
 
     def deaths(self) -> list[tuple[Member, ExitReport]]:
@@ -243,10 +196,20 @@ class ProcessManager:
             # A dump ends the process on purpose.
             if (child := record.child) is None or record.state is State.DUMPING:
                 continue
+            if self.moves.is_late(record):
+                child.kill()
             if child.has_ended():
                 self.accounts.unwatch(record.actor)
-                record.die()
                 self._one_has_ended = True
+                held = record.state is State.HANDING_OVER and Held.read(
+                    self._place.site.held_path(record.member)
+                )
+                if held:
+                    record.handed_over(whole=bool(held.data))
+                    self._recover(record.actor)
+                    self._turns.serve(record)  # if it is wanted here after all
+                    continue
+                record.die()
                 death = ExitReport.of_process(child.pid, child.died() or 0, child.log_tail())
                 dead.append((record.member, death))
         return dead
@@ -283,11 +246,12 @@ class ProcessManager:
         """State by member."""
         return {member: record.state for member, record in self._records.items()}
 
-    def tell_to_stop(self) -> None:
+    def tell_to_stop(self, *, hand_over: bool = False) -> None:
         """Have each actor end once it has finished its present invocation."""
         for member in self._records:
             self._mail.clear(member)
-            self._mail.passers[member].pass_message(Stop())
+            held = str(self._place.site.held_path(member)) if hand_over else ""
+            self._mail.passers[member].pass_message(Stop(held))
 
     def stop(
         self,

@@ -13,7 +13,7 @@ import psutil
 from artos.clock import Clock
 from artos.protocol.usage import Usage
 
-Start = Literal["cold", "fork", "clone", "restore", "prewarm", "moved", "thaw", "unpark"]
+Start = Literal["cold", "fork", "clone", "restore", "prewarm", "moved", "state", "thaw", "unpark"]
 """How an actor came to run; ``prewarm``: restored before its invocation came."""
 
 _KEPT = 4096  # durations remembered for each kind of start

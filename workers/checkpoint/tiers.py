@@ -27,6 +27,9 @@ _NEEDED = {"SYS_ADMIN": 21, "SYS_PTRACE": 19, "NET_ADMIN": 12}
 OF_A_USER = {**_NEEDED, "CHECKPOINT_RESTORE": 40, "SETPCAP": 8}
 """What it needs if it is not root that runs it. Programs inherit them if they are ambient."""
 
+NAMESPACE_MADE = ("unshare", "--pid", "--fork", "--mount-proc", "true")
+"""A command that fails where no PID namespace can be made."""
+
 
 class Tier(msgspec.Struct, frozen=True):
     """Whether this host has a tier."""
@@ -84,7 +87,7 @@ def _checkpoint(found: Findings) -> Tier:
     if found.no_criu:
         return Tier(False, found.no_criu, found.criu_fix)
     if found.no_rights:
-        return Tier(False, found.no_rights, _AS_ROOT)
+        return Tier(False, found.no_rights, f"{_AS_ROOT}, or let users make user namespaces")
     if found.no_binding:
         return Tier(False, found.no_binding, "artos setup criu")
     if found.check:
@@ -101,8 +104,8 @@ def try_host() -> Findings:
     found = Findings(
         no_binding="" if _is_installed("pycriu") else "pycriu is not installed",
         no_rights=rights_missing(),
-        no_namespace=_complaint("unshare", "--pid", "--fork", "--mount-proc", "true"),
-        no_numactl=_complaint("numactl", "--physcpubind", some_cpu, "true"),
+        no_namespace=complaint(*NAMESPACE_MADE),
+        no_numactl=complaint("numactl", "--physcpubind", some_cpu, "true"),
     )
     try:
         binary = find_criu()
@@ -110,6 +113,8 @@ def try_host() -> Findings:
         return msgspec.structs.replace(found, no_criu=error.reason, criu_fix=error.fix)
     version = ".".join(map(str, version_of(binary)))
     found = msgspec.structs.replace(found, criu=f"by CRIU {version} ({binary})")
+    if root_user() != 0:
+        found = msgspec.structs.replace(found, criu=f"{found.criu} in a user namespace of its own")
     if found.no_rights or root_user() != 0:
         # CRIU would only complain about missing rights. In the user namespace of an account it has
         # all that actors need, but not all that it checks (as repairing connections); the daemon
@@ -140,7 +145,7 @@ def _status() -> dict[str, str]:
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
-def _complaint(*command: str | Path) -> str:
+def complaint(*command: str | Path) -> str:
     """The last error line of a command that fails; empty if it succeeds."""
     if not shutil.which(command[0]):
         return f"{command[0]} is not installed"
@@ -171,11 +176,11 @@ def _check(binary: Path) -> str:
     with suppress(OSError):
         if stamp.read_text() == key:
             return ""
-    complaint = _complaint(binary, "check", *(() if os.geteuid() == 0 else ("--unprivileged",)))
-    if not complaint:
+    said = complaint(binary, "check", *(() if os.geteuid() == 0 else ("--unprivileged",)))
+    if not said:
         own = stamp.with_name(f"{stamp.name}.{os.getpid()}")
         with suppress(OSError):  # the folder is not writable: CRIU is asked again next time
             stamp.parent.mkdir(parents=True, exist_ok=True)
             own.write_text(key)
             own.replace(stamp)
-    return complaint
+    return said

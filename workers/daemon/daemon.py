@@ -30,7 +30,7 @@ from artos.system.own_cpus import OwnCpus
 from artos.system.signals import STOPPING, StopRequests
 from artos.system.usable_cpus import usable_cpus
 from artos.system.user_cache import user_cache
-from artos.transport.address import FILE, address_towards, endpoint_of
+from artos.transport.address import FILE, address_towards, endpoint_of, is_endpoint
 from artos.transport.handshakes import LinkFault
 from artos.transport.keys import Keys
 from artos.transport.link_faults import unreachable
@@ -82,6 +82,8 @@ class WorkerOptions:
     """A file or URL that tells that this machine is about to be taken back."""
     labels: tuple[str, ...] = ()
     """What this node has, for runs that ask for it."""
+    lifetime: float = 0.0
+    """Seconds after which this machine is taken back; 0: nobody knows."""
 
     def checked_slots(self) -> int:
         """How many slots this node has.
@@ -95,7 +97,7 @@ class WorkerOptions:
             faults.append(f"--name {self.name!r}: use letters, digits, dots and dashes")
         if not 0 <= self.slots <= len(here):
             faults.append(f"--slots {self.slots}: {len(here)} CPUs may be used here")
-        if not self.head.startswith(("tcp://", FILE)):
+        if not (self.head.startswith(FILE) or is_endpoint(self.head)):
             faults.append(f"--head {self.head!r}: write tcp://IP:PORT or file:PATH")
         if not 0 < self.stop_seconds <= LONGEST:
             faults.append(
@@ -108,6 +110,11 @@ class WorkerOptions:
         elif self.runs_per_slot > 1 and slots * self.runs_per_slot > most:
             few = max(1, most // slots)
             faults.append(f"{given}: at most {most} runs share slots, so {slots} slots take {few}")
+        if self.lifetime and not self.stop_seconds < self.lifetime <= LONGEST:
+            faults.append(
+                f"--lifetime {self.lifetime:g}: it must be longer than --stop-seconds "
+                f"{self.stop_seconds:g}, in which actors end, and at most {LONGEST:g}"
+            )
         faults += [*label_faults(self.labels), *device_faults(self.devices)]
         faults += [why for why in [notices.fault(self.notice)] if why]
         if faults:
@@ -154,6 +161,8 @@ class WorkerDaemon(Closing):
                 stack.enter_context(notices.Notices(options.notice, self._told))
             self._owned = stack.pop_all()
         self._greeted_at = self._next_load = self._clock.now()
+        lasts = options.lifetime - options.stop_seconds
+        self._leaves_at = self._greeted_at + lasts if options.lifetime else _NEVER
         self._welcome = self._over = False
         self._stopping = self._runs_told = False
         self._link_fault: LinkFault | None = None
@@ -194,10 +203,13 @@ class WorkerDaemon(Closing):
                 type(message).__name__, lambda why: self._send(Refusal(why)), passing=_NotWanted
             ):
                 self._handle(message)
-        if self._stopping:
-            self._leave(now)
+        if now >= self._leaves_at and not self._stopping:
+            self._why = "its time on this machine is over"
+            self._stop()
         for report in [*self._executors.step(), *self._carrier.step()]:
             self._send(report)
+        if self._stopping:
+            self._leave(now)
         if self._welcome and now >= self._next_load:
             self._next_load = now + _LOAD_PERIOD
             load = control.Load(
@@ -206,6 +218,7 @@ class WorkerDaemon(Closing):
                 faults=self._faults.count + self._messenger.faults.count,
                 malformed=self._messenger.malformed,
                 shm_bytes=_shm_bytes(self._options.name),
+                seconds_left=max(0.1, self._leaves_at - now) if self._leaves_at < _NEVER else 0.0,
             )
             self._send(load)
         # Log why the head cannot be reached, once each time the connection is lost.

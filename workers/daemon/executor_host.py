@@ -26,6 +26,7 @@ from artos.runs.cleanup import remove_unlinked_images
 from artos.runs.orders import ExecutorOrder, write_order
 from artos.system.account import SystemAccount, as_owner, file_user, give, may_switch
 from artos.system.archives import Archives
+from artos.system.by_age import by_age
 from artos.system.child import Child, ProcessSpec, start
 from artos.system.child_modules import ChildModule
 from artos.system.exit_report import ExitReport
@@ -36,6 +37,7 @@ from artos.system.private_folder import keep
 from artos.system.signals import CLOSE
 from artos.transport.keys import write_run_keys
 from workers.checkpoint.criu.find import find_criu
+from workers.checkpoint.own_rights import with_own_rights
 from workers.checkpoint.tiers import OF_A_USER, probe
 from workers.daemon.node_accounts import NO_SWITCH, NodeAccounts
 from workers.daemon.orphans import Orphans
@@ -228,7 +230,7 @@ class ExecutorHost:
                     self._here = tuple(self._cpus())  # all that are open take turns on the same
                 # Only the latest few finished runs keep their folders.
                 over = [path for path in self._folder.glob("*/") if path.name not in self.runs]
-                for path in sorted(over, key=lambda path: path.stat().st_mtime)[:-_MOST_RUNS]:
+                for _, path in by_age(over)[:-_MOST_RUNS]:
                     shutil.rmtree(path, ignore_errors=True)
                 account = self._accounts.named(assign.account, self._folder)
                 folder = self._folder / assign.run
@@ -262,7 +264,10 @@ class ExecutorHost:
                     # It begins with these signals blocked, until it can handle them.
                     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
                     try:
-                        child = start(spec, folder / "logs" / "executor.log", account=account)
+                        child = start(
+                            spec, folder / "logs" / "executor.log", account=account,
+                            prefix=with_own_rights(),
+                        )  # fmt: skip
                     finally:
                         signal.pthread_sigmask(signal.SIG_SETMASK, before)
                 self._executors[assign.run] = _Opened(order, child, PidFd(child.pid))

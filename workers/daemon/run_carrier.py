@@ -36,6 +36,8 @@ class _Carried:
     epoch: int
     child: Child
     process: PidFd
+    told: bool = False
+    """Whether it was told to finish."""
 
 
 class RunCarrier:
@@ -84,7 +86,9 @@ class RunCarrier:
             del self._wanted[finish.run]
             why = "it was stopped before it began"
             return [RunEnded(finish.run, finish.epoch, ExitStatus.INTERRUPTED, why)]
-        if carried is not None and carried.epoch == finish.epoch:
+        same = carried is not None and carried.epoch == finish.epoch
+        if carried is not None and same and not (finish.again and carried.told):
+            carried.told = True
             carried.process.signal(signal.SIGKILL if finish.at_once else CLOSE)
         return []
 

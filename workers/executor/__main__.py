@@ -18,6 +18,7 @@ from artos.errors import DeadlineExceeded, Refused
 from artos.runs import packages
 from artos.runs.orders import ExecutorOrder, read_order
 from artos.runs.run_memory import CacheMemory
+from artos.runtime.held import HAND_OVER_SECONDS
 from artos.system.child import end_with_parent
 from artos.system.child_modules import ChildModule
 from artos.system.logging_setup import logging_to, to_stderr
@@ -89,7 +90,8 @@ class ExecutorProcess:
                 for number in handlers:
                     ended = number == signal.SIGCHLD
                     signal.signal(number, signal.SIG_DFL if ended else signal.SIG_IGN)
-            messenger.close(0.0 if executor.abandoned else _SEND_SECONDS)
+            send = HAND_OVER_SECONDS if executor.hands_over else _SEND_SECONDS
+            messenger.close(0.0 if executor.abandoned else send)
         return why
 
 

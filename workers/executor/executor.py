@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from artos.buffer.segment import free_bytes
 from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
 from artos.protocol import steering
@@ -24,10 +25,12 @@ from artos.protocol.steering import Call
 from artos.runs.orders import ExecutorOrder
 from artos.runs.plan import Plan
 from artos.runs.run_memory import CacheMemory
+from artos.runtime.held import HAND_OVER_SECONDS, Held
 from artos.runtime.loop import Loop
 from artos.specs.members import Member
 from artos.system.faults import Faults, Seldom
 from artos.system.logs import end
+from artos.system.shm import shm_root
 from artos.transport.messenger import HEAD, Messenger
 from triggers.engine import MessagePasser
 from triggers.passers import Mailboxes
@@ -118,7 +121,7 @@ class Executor(Loop):
             lambda: node.version, self._actors.passers, lambda: node.versions_beside
         )
         self._migration = Migration(
-            self._actors, self._tell, self.child_ended, self._arrived, clock
+            self._actors, node.site.held_path, self._tell, self.child_ended, self._arrived, clock
         )
         self._servers = NodeServers(node, self._mail, self._tell)
         self._terms: dict[int, int] = {}
@@ -129,6 +132,8 @@ class Executor(Loop):
         self.closing = self._up = False
         self.why = ""
         self._given_up = False
+        self.hands_over = False
+        """Whether the run wants to know what actors held."""
 
     def run(self) -> str:
         """Serve until the executor is to close; returns why, "" if it was told to."""
@@ -196,12 +201,15 @@ class Executor(Loop):
                 self._gate.send(message)
             case steering.End():
                 self._take_down(message)
-            case steering.Pack() | steering.ReadPiece() | steering.BundlePiece():
+            case (
+                steering.Pack() | steering.ReadPiece() | steering.BundlePiece()
+                | steering.HeldState()
+            ):  # fmt: skip
                 self._carry(message)
             case steering.Retire(member=member) if member in self._members_here:
                 self._actors.retire(member)
-            case steering.CloseExecutor():
-                self.closing = True
+            case steering.CloseExecutor(hand_over=hand_over):
+                self.closing, self.hands_over = True, hand_over
             case Restarted():
                 self.closing, self.why = True, "the run does not know this executor any more"
             case Refusal(why=why):
@@ -230,7 +238,7 @@ class Executor(Loop):
             self.closing, self.why = True, str(error)
             return
         if message.bundle:
-            self._migration.fetch(member, message.bundle)
+            self._migration.fetch(member, message.bundle, held=message.held)
         elif isinstance(message, steering.Start):
             self._actors.start(member)
         else:
@@ -243,6 +251,7 @@ class Executor(Loop):
             return
         self._check_is_actor(member)
         self._end(member)
+        self._node.site.held_path(member).unlink(missing_ok=True)
         if message.leaves:
             self._terms.pop(member.rank, None)
             self._bases.pop(member.rank, None)
@@ -254,8 +263,19 @@ class Executor(Loop):
         if member not in members or not members.role(member).samples:
             raise BadMessage(f"an executor runs actors of its run, not {member}")
 
-    def _carry(self, message: steering.Pack | steering.ReadPiece | steering.BundlePiece) -> None:
+    def _carry(
+        self,
+        message: steering.Pack | steering.ReadPiece | steering.BundlePiece | steering.HeldState,
+    ) -> None:
         match message:
+            case steering.HeldState(member=member, content=content):
+                self._check_is_actor(member)
+                try:
+                    Held(bytes(content)).write(self._node.site.held_path(member))
+                except OSError:  # the head places elsewhere those that do not fit
+                    root = shm_root()
+                    too_small = ShmTooSmall(len(content), free_bytes(root), str(root))
+                    self.closing, self.why = True, str(too_small)
             case steering.Pack(member=member, number=number) if member not in self._members_here:
                 self._tell(steering.Packed(number, "the actor does not live here"))
             case steering.Pack():
@@ -357,14 +377,22 @@ class Executor(Loop):
     def close(self) -> None:
         """Let actors end, ship their committed rows, report; no process of theirs is left."""
         self._migration.close()
-        self._actors.tell_to_stop()
-        self._actors.stop(_STOP_SECONDS)
+        self._actors.tell_to_stop(hand_over=self.hands_over)
+        self._actors.stop(HAND_OVER_SECONDS if self.hands_over else _STOP_SECONDS)
         self._servers.stop(_STOP_SECONDS)  # they answered actors to their last step
         for member in tuple(self._members_here):
             self._node.blocks[member.rank].recover()
             for told in self._mail.take(member):
                 self._pass_on(member, told)
         unsent = self._agent.finish(0.0 if self.abandoned else _SHIP_SECONDS)
+        for member in self._members_here if self.hands_over else ():
+            if (held := Held.read(self._node.site.held_path(member))) is None:
+                continue
+            held = held.to_send(self._node.plan.actors)
+            if rows := unsent.get(member.rank):  # without these its episode would have a gap
+                held = Held(why=f"{rows} of its rows did not arrive")
+            term = self._terms[member.rank]
+            self._tell(steering.HeldState(member, term, held.why, held.data))
         self._tell(self._news())
         if not self.abandoned:
             for log in sorted(Path(self._order.logs).glob("*.log")):

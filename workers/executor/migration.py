@@ -1,4 +1,7 @@
-"""Moves actors out of an executor and into it: their images travel as bundles through the run."""
+"""Moves actors out of an executor and into it: as bundles, which travel through the run.
+
+A bundle is an actor's image, or a file of what it held.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from artos.clock import Clock, Deadline
-from artos.errors import BadBundle, BadMessage
+from artos.errors import ArtosError, BadBundle, BadMessage
 from artos.protocol import steering
 from artos.protocol.message import Message, Refusal
+from artos.runtime.held import carry
 from artos.specs.members import Member
 from artos.system.closing import Closing
 from artos.transport.served_files import Incoming, cut
@@ -34,8 +38,10 @@ class _Outgoing:
     """An actor that is to move out."""
 
     member: Member
+    image: bool = True
+    """Whether it is to move by its image."""
     packing: Future[None] | None = None
-    """Begins once there is an image of the actor."""
+    """Begins once there is an image of the actor, or what it held."""
     packed: bool = False
 
 
@@ -45,15 +51,18 @@ class _Coming:
 
     member: Member
     file: Incoming
+    held: bool
+    """Whether it is what the actor held, and no image."""
     until: Deadline | None = None
     """The deadline of the piece that was asked for."""
-    unpacking: Future[Image] | None = None
+    unpacking: Future[Image | None] | None = None
     restoring: bool = False
 
 
 class Migration(Closing):
     """Packs and unpacks in a thread of its own; everything else happens in ``advance``.
 
+    ``held_path`` is where an actor writes down what it holds as it ends, and finds it again.
     ``tell`` sends to the run, ``ring`` asks for an ``advance`` soon. ``arrived`` is called with a
     member that goes on here, and the seconds that its move took.
     """
@@ -61,12 +70,14 @@ class Migration(Closing):
     def __init__(
         self,
         actors: ProcessManager,
+        held_path: Callable[[Member], Path],
         tell: Callable[[Message], None],
         ring: Callable[[], None],
         arrived: Callable[[Member, float], None],
         clock: Clock,
     ) -> None:
-        self._actors, self._tell, self._ring = actors, tell, ring
+        self._moves, self._images = actors.moves, actors.images
+        self._held_path, self._tell, self._ring = held_path, tell, ring
         self._tell_arrived, self._clock = arrived, clock
         self._outgoing: dict[int, _Outgoing] = {}
         self._coming: dict[int, _Coming] = {}
@@ -77,7 +88,7 @@ class Migration(Closing):
 
     def pack(self, order: steering.Pack) -> None:
         """Make a bundle of an idle member that lives here."""
-        self._outgoing[order.number] = _Outgoing(order.member)
+        self._outgoing[order.number] = _Outgoing(order.member, order.image)
         self.advance()
 
     def send_piece(self, wanted: steering.ReadPiece) -> None:
@@ -94,33 +105,39 @@ class Migration(Closing):
         self._tell(piece)
 
     def _advance_outgoing(self, number: int, outgoing: _Outgoing) -> None:
-        member, images = outgoing.member, self._actors.images
+        member = outgoing.member
         try:
             if outgoing.packing is None:
-                image = self._actors.image_of(member)
+                try:
+                    image = self._moves.image_of(member) if outgoing.image else None
+                except (ArtosError, OSError):
+                    image, outgoing.image = None, False
                 if image is not None:
-                    home = self._actors.home_of(member)
-                    outgoing.packing = self._in_thread(images.pack, image, home, number)
+                    home = self._moves.home_of(member)
+                    outgoing.packing = self._in_thread(self._images.pack, image, home, number)
+                elif not outgoing.image and self._moves.hand_over(member):
+                    held, bundle = self._held_path(member), self._bundle(number)
+                    outgoing.packing = self._in_thread(carry, held, bundle)
             elif outgoing.packing.done():
                 outgoing.packing.result()
                 outgoing.packed = True
-                self._tell(steering.Packed(number))
+                self._tell(steering.Packed(number, held=not outgoing.image))
         except Exception as error:
             del self._outgoing[number]
             self._tell(steering.Packed(number, str(error)))
 
     # -- in ------------------------------------------------------------------------------------
 
-    def fetch(self, member: Member, number: int) -> None:
+    def fetch(self, member: Member, number: int, *, held: bool) -> None:
         """Fetch, from the run, the bundle of a member that is to live here."""
-        self._actors.expect_image(member)
+        self._moves.expect_image(member)
         try:
             file = Incoming(number, self._bundle(number))
         except OSError as error:
             self._tell(steering.BundleRejected(number, str(error)))
-            self._actors.give_up_image(member)
+            self._moves.give_up_image(member)
             return
-        self._coming[number] = _Coming(member, file)
+        self._coming[number] = _Coming(member, file, held)
         self.advance()
 
     def take_piece(self, piece: steering.BundlePiece) -> None:
@@ -134,8 +151,12 @@ class Migration(Closing):
             self._give_up(piece.number, coming, str(error))
             return
         if coming.file.whole:
-            home = self._actors.home_of(coming.member)
-            coming.unpacking = self._in_thread(self._actors.images.unpack, piece.number, home)
+            home, bundle = self._moves.home_of(coming.member), self._bundle(piece.number)
+            if coming.held:
+                held = self._held_path(coming.member)
+                coming.unpacking = self._in_thread(carry, bundle, held)
+            else:
+                coming.unpacking = self._in_thread(self._images.unpack, piece.number, home)
             self.advance()
         else:
             self._request_piece(coming)
@@ -157,14 +178,20 @@ class Migration(Closing):
         except Exception as error:  # a bundle from another node may hold anything
             self._give_up(number, coming, str(error))
             return
+        if image is None:
+            del self._coming[number]
+            self._bundle(number).unlink()
+            self._moves.give_up_image(coming.member, came=True)
+            return
         coming.restoring = True
-        self._actors.take_in(coming.member, image)
+        self._moves.take_in(coming.member, image)
 
     def _give_up(self, number: int, coming: _Coming, why: str) -> None:
         del self._coming[number]
         coming.file.close()
+        self._bundle(number).unlink(missing_ok=True)
         self._tell(steering.BundleRejected(number, why))
-        self._actors.give_up_image(coming.member)
+        self._moves.give_up_image(coming.member)
 
     # -- both ----------------------------------------------------------------------------------
 
@@ -175,7 +202,7 @@ class Migration(Closing):
                 self._advance_outgoing(number, outgoing)
         for number, coming in tuple(self._coming.items()):
             self._advance_coming(number, coming)
-        for arrival in self._actors.arrivals():
+        for arrival in self._moves.arrivals():
             for number, coming in tuple(self._coming.items()):
                 if coming.member == arrival.member:
                     del self._coming[number]
@@ -213,13 +240,14 @@ class Migration(Closing):
                 unpacking = coming.unpacking
                 if unpacking is not None and not coming.restoring and not unpacking.cancel():
                     # Another process is about to replace the actor: drop its image.
-                    wait([unpacking], _UNPACK_SECONDS)
-                    if unpacking.done() and unpacking.exception() is None:
-                        self._actors.images.drop(unpacking.result())
+                    wait((unpacking,), _UNPACK_SECONDS)
+                    there = unpacking.done() and unpacking.exception() is None
+                    if there and (image := unpacking.result()) is not None:
+                        self._images.drop(image)
                 self._bundle(number).unlink(missing_ok=True)
 
     def _bundle(self, number: int) -> Path:
-        return self._actors.images.bundle(number)
+        return self._images.bundle(number)
 
     def _in_thread(self, what: Callable[P, T], *about: P.args, **named: P.kwargs) -> Future[T]:
         work = self._thread.submit(what, *about, **named)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -152,24 +153,27 @@ def sampler_of(
     seed: int,
     data: Mapping[str, ActorBlock] = MappingProxyType({}),
     goals: Callable[[], Goals] | None = None,
+    memory: Path | None = None,
 ) -> Sampler:
     """The sampler that draws like that from these blocks, and from those of data sets.
 
+    It keeps priorities in the file ``memory``, and those of data sets in one for each beside it.
     ``goals`` is asked for what the environment says of goals, if any are to be relabelled.
 
     Raises:
         ValueError: they are, and there is nobody to ask.
     """
     if not draw.data:
-        return _sampler(draw, draw.pattern, blocks, seed, goals)
+        return _sampler(draw, draw.pattern, blocks, seed, memory, goals)
     parts, bare = {}, msgspec.structs.replace(draw, max_lag=None)  # data sets have no versions
     if draw.live:
-        parts[""] = _sampler(draw, draw.pattern.of(draw.live), blocks, seed)
+        parts[""] = _sampler(draw, draw.pattern.of(draw.live), blocks, seed, memory)
     for name, picks in draw.data.items():
         block = data[name]
         # Of its own place in the plan, so that no two parts draw alike.
         own = seed ^ block.spec.actor + 1
-        parts[name] = _sampler(bare, draw.pattern.of(picks), {block.spec.actor: block}, own)
+        beside = memory.with_name(f"{memory.name}-{name}") if memory else None
+        parts[name] = _sampler(bare, draw.pattern.of(picks), {block.spec.actor: block}, own, beside)
     return MixedSampler(parts, {name: data[name].spec.actor for name in draw.data})
 
 
@@ -178,6 +182,7 @@ def _sampler(
     pattern: Pattern,
     blocks: Mapping[int, ActorBlock],
     seed: int,
+    memory: Path | None,
     goals: Callable[[], Goals] | None = None,
 ) -> One:
     keys, max_lag = draw.keys, draw.max_lag
@@ -185,7 +190,7 @@ def _sampler(
         case Sequences(batch, length, burn_in, alpha, beta):
             return SequenceSampler(
                 blocks, keys, batch, length, burn_in=burn_in, alpha=alpha, beta=beta, seed=seed,
-                max_lag=max_lag,
+                max_lag=max_lag, memory=memory,
             )  # fmt: skip
         case Uniform(batch):
             hindsight = None
@@ -207,6 +212,7 @@ def _sampler(
                 beta=beta,
                 max_lag=max_lag,
                 initial=pattern.initial,
+                memory=memory,
                 **_ahead(pattern, keys),
             )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.samplers.frames import Ints
+from artos.buffer.samplers.priority_memory import PriorityMemory
 from artos.buffer.samplers.sum_tree import SumTree
 from artos.buffer.samplers.transitions import Picks, RowWindow, TransitionReader
 from artos.errors import BadRow, NothingToSample
@@ -22,9 +24,10 @@ class Priorities:
 
     New rows get the highest priority given so far, so that each is likely to be seen once, or with
     ``initial`` the one that their actor wrote into that data key (Ape-X, Horgan et al. 2018, §3).
-    Once another process writes a block, all of its rows count as new, because void rows may have
-    become others. ``beta`` may be set at any time; ``anneal`` moves it from the first to the second
-    of a pair (Schaul et al. 2016, §3.4).
+    Once another process writes a block, all of its rows are looked at again, because void rows may
+    have become others. What is in the file ``memory`` (``PriorityMemory``), if one is named,
+    outlives this process. ``beta`` may be set at any time; ``anneal`` moves it from the first to
+    the second of a pair (Schaul et al. 2016, §3.4).
     """
 
     kept: ClassVar[tuple[str, ...]] = (
@@ -38,6 +41,7 @@ class Priorities:
         beta: float | tuple[float, float],
         seed: int | None = None,
         initial: str = "",
+        memory: Path | None = None,
     ) -> None:
         self.alpha, self._initial, self._reader = alpha, initial, reader
         self._betas = beta if isinstance(beta, tuple) else (beta, beta)
@@ -45,13 +49,27 @@ class Priorities:
         self._rng = np.random.default_rng(seed)
         sources = reader.sources
         self._cells = sources.capacity * sources.envs
-        self._tree = SumTree(len(sources.blocks) * self._cells)
-        self._known = RowWindow(*np.zeros((2, len(sources.blocks)), np.int64))
-        self._terms = reader.terms()
         actors = [block.spec.actor for block in sources.blocks]
         self._numbers = np.zeros(max(actors) + 1, np.int64)
         self._numbers[actors] = np.arange(len(actors))
-        self._highest = 1.0
+        self._known = RowWindow(*np.zeros((2, len(actors)), np.int64))
+        self._terms, self._highest = reader.terms(), 1.0
+        self._memory = None
+        if memory is not None:
+            self._memory = PriorityMemory.opened(memory, actors, self._cells, alpha)
+            self._find(self._memory)
+        leaves = self._memory.leaves if self._memory else None
+        self._tree = SumTree(len(actors) * self._cells, leaves)
+
+    def _find(self, memory: PriorityMemory) -> None:
+        """Go on from what another process had: rows are looked at again where the term is new."""
+        _, start, stop, terms = memory.known.copy()
+        self._known, self._terms = RowWindow(start, stop), np.where(stop > 0, terms, self._terms)
+        self._highest = memory.highest
+        there = [self._range(n, *ends) for n, ends in enumerate(zip(start, stop, strict=True))]
+        unknown = np.ones(len(memory.leaves), np.bool_)
+        unknown[np.concatenate(there)] = False
+        memory.leaves[unknown] = 0.0
 
     def anneal(self, progress: float) -> None:
         """Set ``beta`` for this share of the run, 0 to 1."""
@@ -98,6 +116,8 @@ class Priorities:
         values = np.maximum(values[here], _SMALLEST)
         self._tree.set(self._leaves(owners, steps, envs)[here], values**self.alpha)
         self._highest = max(self._highest, float(values.max(initial=0.0)))
+        if self._memory is not None:
+            self._memory.highest = self._highest
         return int(here.sum())
 
     @staticmethod
@@ -140,6 +160,8 @@ class Priorities:
         if leaves:
             # A new row may lie where one that left was: the later value wins.
             self._tree.set(np.concatenate(leaves), np.concatenate(values))
+        if leaves and self._memory is not None:
+            self._memory.known[1:] = *window, terms
 
     def _range(self, owner: int, start: int, stop: int) -> Ints:
         envs, capacity = self._reader.sources.envs, self._reader.sources.capacity

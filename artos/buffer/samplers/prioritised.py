@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -20,7 +21,8 @@ class PrioritisedSampler:
     """Batches of transitions drawn with probability in proportion to priority ** alpha.
 
     Samples are those of ``UniformSampler`` plus ``weights`` (batch_size,) float32: importance
-    weights. New rows get a priority as ``Priorities`` says; the learner gives others.
+    weights. New rows get a priority as ``Priorities`` says; the learner gives others. ``memory`` is
+    where they are kept, too.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("priorities", "_reader")
@@ -40,13 +42,14 @@ class PrioritisedSampler:
         depth: int = 1,
         padding: Padding | None = None,
         initial: str = "",
+        memory: Path | None = None,
     ) -> None:
         self.batch_size, self.max_lag = batch_size, max_lag
         self._reader = TransitionReader(
             list(blocks.values()), keys, next_keys, n_step=n_step, depth=depth, padding=padding,
             also=(initial,) if initial else (),
         )  # fmt: skip
-        self.priorities = Priorities(self._reader, alpha, beta, seed, initial)
+        self.priorities = Priorities(self._reader, alpha, beta, seed, initial, memory)
 
     def sample(self, version: int | None = None) -> Sample:
         """A batch of transitions. ``version`` is the learner's (default: that of the newest row).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -62,6 +63,7 @@ class SequenceSampler:
         max_lag: int | None = None,
         depth: int = 1,
         padding: Padding | None = None,
+        memory: Path | None = None,
     ) -> None:
         self.batch_size, self.length, self.max_lag = batch_size, length, max_lag
         self.burn_in = burn_in
@@ -72,7 +74,9 @@ class SequenceSampler:
         self._reader = TransitionReader(
             list(blocks.values()), read, depth=depth, padding=padding, run=burn_in + length
         )
-        self.priorities = Priorities(self._reader, alpha, beta, seed) if alpha else None
+        self.priorities = (
+            Priorities(self._reader, alpha, beta, seed, memory=memory) if alpha else None
+        )
 
     def sample(self, version: int | None = None) -> Sample:
         """A batch of windows. ``version`` is the learner's (default: that of the newest row).

@@ -15,25 +15,35 @@ _TOP = 1024
 Values = NDArray[np.float64]
 
 
+def padded(leaves: int) -> int:
+    """The length of the array that so many leaves are in."""
+    return -(-leaves // _FAN) * _FAN
+
+
 class SumTree:
     """Leaves with values ≥ 0, and above them levels of sums of 32 until at most 1,024 are left.
 
     Schaul et al. 2016 use a binary tree; a wide one needs three rounds of array operations for a
     draw of any size instead of twenty. Parents are recomputed from their children, never by
     differences, so rounding does not add up and setting a leaf twice is like setting it once.
+    ``bottom`` is where the leaves are to be, ``padded`` with zeros; those in it are those of the
+    tree.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("_levels",)
 
-    def __init__(self, leaves: int) -> None:
-        self._levels: list[Values] = []
-        size = leaves
-        while True:
-            size = -(-size // _FAN) * _FAN
-            self._levels.append(np.zeros(size))
-            if size <= _TOP:
-                break
-            size //= _FAN
+    def __init__(self, leaves: int, bottom: Values | None = None) -> None:
+        self._levels = [np.zeros(padded(leaves)) if bottom is None else bottom]
+        while len(below := self._levels[-1]) > _TOP:
+            sums = below.reshape(-1, _FAN).sum(axis=1)
+            level = np.zeros(padded(len(sums)))
+            level[: len(sums)] = sums
+            self._levels.append(level)
+
+    def go_on(self, found: dict[str, list[Values]]) -> None:
+        """Hold what another tree of as many leaves was ``taken`` with."""
+        for level, values in zip(self._levels, found["_levels"], strict=True):
+            level[:] = values
 
     @property
     def leaves(self) -> Values:

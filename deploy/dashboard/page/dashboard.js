@@ -2,7 +2,7 @@
 // Charts are drawn here: they need little, and no file of others is kept in this project.
 
 const COLORS = ["#0b5cad", "#d55e00", "#009e73", "#cc79a7", "#e08e0b", "#56b4e9", "#7a4fb5", "#6b7280"];
-const KINDS = { sample: "#4f93d2", update: "#e3812b", wait: "#e3e8ee", start: "#58b368", part: "#b9551a", firing: "#7a4fb5" };
+const KINDS = { sample: "#4f93d2", update: "#e3812b", wait: "#e3e8ee", start: "#58b368", moved: "#1f7a4d", frozen: "#7fb7d8", checkpointed: "#31708f", restoring: "#c99a1e", part: "#b9551a", firing: "#7a4fb5" };
 const WAITS = { rows: "#dfe5ec", version: "#e9e2f3", slot: "#f4c9b3", process: "#f6dfae", firing: "#eceff3" };
 const $ = (id) => document.getElementById(id);
 
@@ -168,27 +168,42 @@ async function showCurves(view, query) {
 }
 
 const past = { time: [], slots: [], devices: [], queue: [] };
+let heldBefore = null;
+
+// The learners of a head's runs that lease devices: run, learner, device, and what each does or waits for now.
+const leasesOf = (found) => found.runs.filter((run) => !run.outcome && run.facts).flatMap((run) =>
+  Object.entries(run.facts.leases || {}).map(([learner, device]) => ({ run, learner, device, now: (run.facts.waits || {})[learner] || "" })));
+// Devices that were held on average since the last look; of this machine, those that are held now.
+function devicesHeld(found, now) {
+  const sum = found.runs.reduce((all, run) => all + (run.facts?.usage?.device_seconds_held || 0), 0), before = heldBefore;
+  heldBefore = { now, sum };
+  if (found.pool) return found.pool.holders.length;
+  return before && now > before.now ? Math.max(0, sum - before.sum) / (now - before.now) : 0;
+}
 
 function remember(found) {
   const pool = found.pool || {}, alive = found.nodes.filter((node) => node.alive);
   past.time.push(Date.now() / 1e3);
+  past.devices.push(devicesHeld(found, past.time.at(-1)));
   past.slots.push(alive.reduce((sum, node) => sum + node.actors, 0));
-  past.devices.push((pool.holders || []).length);
   past.queue.push((pool.queue || []).length + found.runs.filter((run) => run.waits_for).length);
   for (const each of Object.values(past)) if (each.length > 3600) each.shift();
 }
+
+const ofMachine = (pool) => [el("h3", {}, "Slots and devices of this machine"), pool.resources.length ? table(["resource", "held", "memory", "by"], pool.resources.map((each) => [each.name, `${each.holders} of ${each.share}`, each.memory_mb ? `${each.memory_taken_mb} of ${each.memory_mb} MB` : "", pool.holders.filter((who) => who.resource === each.name).map((who) => `${who.workload} for ${seconds(who.held_seconds)}`).join(", ")])) : el("p", {}, "nothing is leased here")];
+const ofLearners = (found) => [el("h3", {}, "Devices that learners lease"), leasesOf(found).length ? table(["device", "on", "run", "learner", "held by the run", "now"], leasesOf(found).map(({ run, learner, device, now }) => [device, run.carrier || "the head's machine", run.name, learner, seconds(run.facts.usage.device_seconds_held || 0), now])) : el("p", {}, "no run leases any")];
 
 function showCluster(view) {
   const render = (found) => {
     remember(found);
     const pool = found.pool || { resources: [], holders: [], queue: [] }, began = past.time[0];
     const x = past.time.map((time) => time - began);
-    const names = [["slots", "actors that take part"], ["devices", "leases held on this machine"], ["queue", "waiting"]];
+    const names = [["slots", "actors that take part"], ["devices", found.pool ? "leases held on this machine" : "devices held by learners"], ["queue", "waiting"]];
     view.replaceChildren(
       el("h3", {}, "Nodes"), table(["node", "state", "slots", "actors", "CPU", "memory", "devices", "runs"], found.nodes.map((node) => [node.name, node.alive ? node.leaves || "alive" : `gone for ${seconds(node.silent_seconds)}`, node.slots, node.actors, `${Math.round(node.cpu * 100)}%`, `${Math.round(node.memory * 100)}%`, node.devices, Object.entries(node.runs).map(([run, n]) => `${run} ${n}`).join(", ")])),
       el("h3", {}, "Over time, while this page is open"), chart({ across: "seconds", height: 200, lines: names.map(([name, label], i) => ({ x, y: past[name], label, color: COLORS[i] })) }),
       keys(names.map(([, label], i) => [label, COLORS[i]])),
-      el("h3", {}, "Slots and devices of this machine"), pool.resources.length ? table(["resource", "held", "memory", "by"], pool.resources.map((each) => [each.name, `${each.holders} of ${each.share}`, each.memory_mb ? `${each.memory_taken_mb} of ${each.memory_mb} MB` : "", pool.holders.filter((who) => who.resource === each.name).map((who) => `${who.workload} for ${seconds(who.held_seconds)}`).join(", ")])) : el("p", {}, "nothing is leased here"),
+      ...(found.pool ? ofMachine(found.pool) : ofLearners(found)),
       el("h3", {}, "Who waits"), table(["who", "for", "since", "lacks"], [...pool.queue.map((who) => [who.workload, who.what, seconds(who.waited_seconds), who.why]), ...found.runs.filter((run) => run.waits_for).map((run) => [run.name, run.waits_for, "", ""])]),
       el("h3", {}, "Runs"), table(["run", "user", "state", "actors", "nodes", "about"], found.runs.map((run) => [el("a", { href: `#/run/${enc(run.name)}/timeline` }, run.name), run.user, run.outcome || run.state, run.actors, Object.keys(run.nodes).join(", "), run.waits_for ? `waits for ${run.waits_for}` : run.why.split("\n")[0]])));
   };
@@ -207,7 +222,9 @@ async function showBill(view) {
 // -- views of a run -----------------------------------------------------------------------------
 
 const colorOf = (what, facts = {}) => (what.startsWith("wait") ? WAITS[facts.for || what.slice(9)] || KINDS.wait : KINDS[what] || COLORS[[...what].reduce((sum, c) => sum + c.charCodeAt(0), 0) % COLORS.length]);
-const kindOf = (span) => (["wait", "start", "part", "firing"].includes(span.kind) ? span.kind : span.name);
+const kindOf = (span) => (span.kind === "start" && span.facts.to ? "moved" : ["wait", "start", "part", "firing"].includes(span.kind) ? span.kind : span.name);
+// Drawn as a thin bar below what it is within.
+const isWithin = (span) => span.kind === "part" || span.kind === "rest";
 
 async function showTimeline(view, query, name) {
   const first = await ask(`runs/${enc(name)}/timeline?${new URLSearchParams({ from: query.get("from") || 0, to: query.get("to") || "inf" })}`);
@@ -240,12 +257,12 @@ async function showTimeline(view, query, name) {
     pen.save(); pen.beginPath(); pen.rect(LEFT, 0, right - LEFT, members.length * ROW); pen.clip();
     const row = new Map(members.map((member, i) => [member, i * ROW]));
     for (const span of found.spans) {
-      const kind = kindOf(span), x = px(span.from), wide = Math.max(px(span.to) - x, kind === "firing" ? 2 : 0.6), part = kind === "part";
+      const kind = kindOf(span), x = px(span.from), wide = Math.max(px(span.to) - x, kind === "firing" ? 2 : 0.6), within = isWithin(span);
       if (x > right || x + wide < LEFT) continue;
-      if (!part) seen.set(kind === "wait" ? `wait for ${span.facts.for || "?"}` : kind, colorOf(kind, span.facts));
+      if (span.kind !== "part") seen.set(kind === "wait" ? `wait for ${span.facts.for || "?"}` : kind, colorOf(kind, span.facts));
       pen.fillStyle = colorOf(kind, span.facts);
-      pen.fillRect(x, row.get(span.member) + (part ? 17 : 3), wide, part ? 5 : ROW - 6);
-      if (wide > 46 && !part) { pen.fillStyle = kind === "wait" ? "#5f6b7a" : "#fff"; pen.save(); pen.beginPath(); pen.rect(x, 0, wide, 1e5); pen.clip(); pen.fillText(kind === "wait" && span.facts.who ? `for ${span.facts.who}` : span.name, x + 4, row.get(span.member) + 14); pen.restore(); }
+      pen.fillRect(x, row.get(span.member) + (within ? 17 : 3), wide, within ? 5 : ROW - 6);
+      if (wide > 46 && !within) { pen.fillStyle = kind === "wait" ? "#5f6b7a" : "#fff"; pen.save(); pen.beginPath(); pen.rect(x, 0, wide, 1e5); pen.clip(); pen.fillText(kind === "wait" && span.facts.who ? `for ${span.facts.who}` : span.name, x + 4, row.get(span.member) + 14); pen.restore(); }
     }
     for (const column of found.columns) {
       const x = px(column.from), wide = px(column.to) - x;
@@ -275,7 +292,7 @@ async function showTimeline(view, query, name) {
   const at = (event) => since + ((event.offsetX - LEFT) / (canvas.clientWidth - LEFT - 8)) * (until - since);
   const under = (event) => {
     const member = found.members[Math.floor(event.offsetY / ROW)], t = at(event), near = ((until - since) / canvas.clientWidth) * 2;
-    return found.spans.filter((span) => span.member === member && span.from - near <= t && t <= span.to + near && (span.kind !== "part" || event.offsetY % ROW > 16)).at(-1);
+    return found.spans.filter((span) => span.member === member && span.from - near <= t && t <= span.to + near && (!isWithin(span) || event.offsetY % ROW > 16)).at(-1);
   };
   let held = null;
   canvas.addEventListener("wheel", (event) => { event.preventDefault(); const t = at(event), by = 1.25 ** Math.sign(event.deltaY); move(t - (t - since) * by, t + (until - t) * by); }, { passive: false });
@@ -384,9 +401,10 @@ let stream = null, turn = 0;
 
 const fault = (text) => { $("fault").textContent = text; };
 function listen(run, say) {
-  stream = new EventSource(`api/events?run=${enc(run)}`);
-  stream.onmessage = (event) => { const found = JSON.parse(event.data); fault(found.error ? found.error.join("\n") : ""); if (!found.error) say(found); };
-  stream.onerror = () => fault("the dashboard does not answer: is it still running? The page goes on when it comes back.");
+  const events = stream = new EventSource(`api/events?run=${enc(run)}`);
+  events.onmessage = (event) => { const found = JSON.parse(event.data); fault(found.error ? found.error.join("\n") : ""); if (!found.error) say(found); };
+  // A stream that was refused is closed: the view's own question was, too, and says why.
+  events.onerror = () => { if (events.readyState !== EventSource.CLOSED) fault("the dashboard does not answer: is it still running? The page goes on when it comes back."); };
 }
 // Again and again, as long as the view is there and looked at.
 function repeat(view, act, every = 1500) {

@@ -25,6 +25,8 @@ from deploy.launchers.launcher import EngineFailed, Here, Launcher, State, Unit
 
 _MANIFESTS = Path(__file__).parents[1] / "kubernetes"
 _FILES = ("keys.yaml", "access.yaml", "head.yaml", "workers.yaml")
+_KUSTOMIZE = ("kustomization.yaml", "images/kustomization.yaml", "images/worker.yaml")
+"""A base of these files, and a component of it that lets workers use CRIU."""
 _PORT = 7700
 _SECONDS = 30.0
 _DEFAULTS = {
@@ -48,21 +50,29 @@ class Engine(Launcher):
     in_order = True
 
     @staticmethod
+    def misasked(cluster: Cluster) -> list[str]:
+        """What is wrong with names and options."""
+        return [*_misasked(cluster)]
+
+    @staticmethod
     def faults(cluster: Cluster) -> list[str]:
-        """What is wrong with names and options, and whether there is a client and a context."""
-        found = [*_faults(cluster)]
+        """Whether there is a client and a context."""
         if find_spec("kubernetes") is None:
-            return [*found, "kubernetes: its client is missing: pip install 'artos[kubernetes]'"]
-        if not found:
-            try:
-                _api()
-            except EngineFailed as failed:
-                found.append(f"kubernetes: {failed.why}")
-        return found
+            return ["kubernetes: its client is missing: pip install 'artos[kubernetes]'"]
+        try:
+            _api()
+        except EngineFailed as failed:
+            return [f"kubernetes: {failed.why}"]
+        return []
 
     def plan(self) -> Mapping[str, str]:
         """The manifests; without keys, which are made when the cluster is."""
         return dict(self._manifests(_shown_keys))
+
+    def beside(self) -> Mapping[str, str]:
+        """A base for Kustomize, and a component by which workers have images."""
+        words = {"name": self._cluster.name}
+        return {name: _filled(name, words) for name in _KUSTOMIZE}
 
     def start(self, indexes: Sequence[int]) -> None:
         """Create everything for the head; more workers are a larger number of replicas."""
@@ -89,6 +99,21 @@ class Engine(Launcher):
                 f"delete {unit.id}", core.delete_namespaced_pod, unit.id, namespace,
                 grace_period_seconds=0, but=(404,),
             )  # fmt: skip
+
+    def refusal(self) -> str:
+        """The newest event about pods that could not be made, such as for a quota of the namespace.
+
+        "" also if whoever asks may not read events.
+        """
+        core, _, namespace = _api()
+        reason = "reason=FailedCreate,involvedObject.kind=StatefulSet"
+        found = _asked(
+            "list events", core.list_namespaced_event, namespace, field_selector=reason, but=(403,)
+        )
+        own = {f"{self._cluster.name}-{unit}" for unit in ("head", "worker")}
+        ours = [each for each in found.items if each.involved_object.name in own] if found else []
+        newest = max(ours, key=lambda each: each.last_timestamp.timestamp(), default=None)
+        return str(newest.message) if newest else ""
 
     def here(self) -> Here:
         """All CPUs of its container; the devices that the container sees."""
@@ -166,10 +191,14 @@ class Engine(Launcher):
                 resources["nvidia.com/gpu"] = options["gpu"]
             words[f"{unit}_resources"] = json.dumps(resources)
         for name in _FILES:
-            yield name, Template(contents(_MANIFESTS / name).decode()).substitute(words)
+            yield name, _filled(name, words)
 
 
-def _faults(cluster: Cluster) -> Iterator[str]:
+def _filled(name: str, words: Mapping[str, object]) -> str:
+    return Template(contents(_MANIFESTS / name).decode()).substitute(words)
+
+
+def _misasked(cluster: Cluster) -> Iterator[str]:
     if not _NAME.fullmatch(cluster.name):
         yield f"--name {cluster.name!r}: at most 32 of a-z, 0-9 and - for Kubernetes"
     for flag, words in (("head", cluster.head_options), ("worker", cluster.worker_options)):
@@ -203,14 +232,24 @@ def _shown_keys(name: str) -> str:
 def _unit(pod: Any) -> Unit:
     tail = pod.metadata.name.rpartition("-")[2]
     index = HEAD if pod.metadata.labels.get("artos-unit") == "head" else int(tail)
-    state: State = "ends" if pod.metadata.deletion_timestamp else _STATES[pod.status.phase]
+    held_up = _held_up(pod)  # its phase is Running also while its container ends again and again
+    state: State = "waits" if held_up else _STATES[pod.status.phase]
+    state = "ends" if pod.metadata.deletion_timestamp else state
     whys = [each.message for each in pod.status.conditions or () if each.status == "False"]
     began = pod.metadata.creation_timestamp
     return Unit(
         index, pod.metadata.name, state, pod.spec.node_name or "",
-        next((why for why in whys if why), "") if state == "waits" else "",
+        next((why for why in (held_up, *whys) if why), "") if state == "waits" else "",
         began.timestamp() if began else 0.0,
     )  # fmt: skip
+
+
+def _held_up(pod: Any) -> str:
+    """Why a container of it does not run, in Kubernetes' words: its image is not to be had, ..."""
+    status = pod.status
+    every = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+    waiting = (each.state.waiting for each in every if each.state and each.state.waiting)
+    return next((f"{each.reason}: {each.message}" for each in waiting if each.message), "")
 
 
 def _api() -> tuple[Any, Any, str]:

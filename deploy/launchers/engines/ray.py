@@ -22,6 +22,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import psutil
+
+from artos.clock import Deadline
 from artos.system.regular_file import opened
 from deploy.launchers import processes
 from deploy.launchers.cluster import HEAD, Cluster
@@ -29,7 +32,14 @@ from deploy.launchers.launcher import EngineFailed, Here, Launcher, State, Unit
 
 _SECONDS = 30.0
 _ANSWER_SECONDS = 2.0
+_LOOK_SECONDS = 0.005
 _ACCESS = "RAY_AUTH_"
+_ENDS = ("setpriv", "--pdeathsig")
+_APART = (*_ENDS, "KILL", "setsid", "--fork", "--wait", *_ENDS, "TERM")
+"""Ray kills an actor's child and its process group at once with the actor. A worker's process is
+neither: it is told to leave when the child has ended, and can move its own actors elsewhere."""
+_FORK_SECONDS = 10.0
+"""For that child to start the process."""
 _RESOURCE = re.compile(r"[^=]+=\d+(\.\d+)?")
 _STATES: Mapping[str, State] = {
     "PENDING": "waits", "PREPARED": "waits", "RESCHEDULING": "waits", "CREATED": "runs",
@@ -42,9 +52,10 @@ class Holder:
     Ray starts it again if its machine dies, and so the process.
     """
 
-    def __init__(self, command: Sequence[str], log: str) -> None:
-        setpriv = shutil.which("setpriv")  # so that the process leaves if this actor is killed
-        words = [setpriv, "--pdeathsig", "TERM", *command] if setpriv else [*command]
+    def __init__(self, command: Sequence[str], log: str, *, apart: bool) -> None:
+        ends = shutil.which("setpriv") is not None
+        apart = apart and ends
+        words = [*(_APART if apart else (*_ENDS, "TERM") if ends else ()), *command]
         # What Ray sets for an actor is not the daemon's, but for the GPUs that it may see and for
         # how a client shows that it may connect.
         kept = {
@@ -62,6 +73,13 @@ class Holder:
             self._child = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=kept
             )
+        self._process = child = psutil.Process(self._child.pid)
+        deadline = Deadline(_FORK_SECONDS)
+        while apart and self._process == child and not deadline.passed:
+            time.sleep(_LOOK_SECONDS)
+            if self._child.poll() is not None:
+                break
+            self._process = next(iter(child.children()), child)
 
     def ended(self) -> int | None:
         """The exit status of the process, None while it lives."""
@@ -69,8 +87,8 @@ class Holder:
 
     def stop(self, *, now: bool) -> None:
         """Send it SIGTERM, or SIGKILL ``now``."""
-        if self._child.poll() is None:
-            self._child.send_signal(signal.SIGKILL if now else signal.SIGTERM)
+        with suppress(psutil.NoSuchProcess):
+            self._process.send_signal(signal.SIGKILL if now else signal.SIGTERM)
 
 
 class Engine(Launcher):
@@ -82,17 +100,24 @@ class Engine(Launcher):
         """Groups that had no actor at the last look: one has none for a moment, or for good."""
 
     @staticmethod
+    def misasked(cluster: Cluster) -> list[str]:
+        """Whether all that is asked of Ray has a number."""
+        found = [
+            f"ray: option {word!r}: write RESOURCE=NUMBER, such as GPU=1"
+            for word in (*cluster.head_options, *cluster.worker_options)
+            if not _RESOURCE.fullmatch(word)
+        ]
+        if not cluster.slots:
+            found.append("ray: give --slots, the CPUs that each worker gets of Ray")
+        return found
+
+    @staticmethod
     def faults(cluster: Cluster) -> list[str]:
         """Whether Ray is here, and runs."""
         if find_spec("ray") is None:
             return [
                 "ray: it is not installed here: pip install ray, on all machines of the cluster"
             ]
-        if not cluster.slots:
-            return ["ray: give --slots, the CPUs that each worker gets of Ray"]
-        for word in (*cluster.head_options, *cluster.worker_options):
-            if not _RESOURCE.fullmatch(word):
-                return [f"ray: option {word!r}: write RESOURCE=NUMBER, such as GPU=1"]
         try:
             with _asking(cluster, "answer"):
                 pass
@@ -130,7 +155,7 @@ class Engine(Launcher):
                     name=name, lifetime="detached", max_restarts=-1, num_cpus=bundle["CPU"],
                     num_gpus=bundle.get("GPU", 0),
                     scheduling_strategy=PlacementGroupSchedulingStrategy(group),
-                ).remote(self._cluster.unit(index), str(log))  # fmt: skip
+                ).remote(self._cluster.unit(index), str(log), apart=index != HEAD)  # fmt: skip
 
     def units(self) -> list[Unit]:
         """Every group that is not removed; one whose process has ended is removed now."""
@@ -153,9 +178,11 @@ class Engine(Launcher):
         """Signal its process; ``now``: kill that, and remove actor and group."""
         with _asking(self._cluster, f"stop unit {unit.index}") as ray:
             holder = self._holder(unit.index)
+            # One that is not told now goes on for as long as a worker may take to leave.
+            seconds = _SECONDS if now else _ANSWER_SECONDS
             if holder is not None and unit.state == "runs":
                 with suppress(ray.exceptions.RayError):
-                    ray.get(holder.stop.remote(now=now), timeout=_ANSWER_SECONDS)
+                    ray.get(holder.stop.remote(now=now), timeout=seconds)
             if now:
                 for index, group, _ in self._groups():
                     if index == unit.index:

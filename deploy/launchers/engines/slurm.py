@@ -9,10 +9,12 @@ the same index at once. The head is requeued, and finds its runs in the shared f
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from time import time
 
@@ -32,6 +34,7 @@ _FIELDS = {
     "id": "%i", "index": "%K", "name": "%j", "state": "%T", "where": "%N", "why": "%r",
     "asked": "%V", "began": "%S", "comment": "%k",
 }  # fmt: skip
+_LEFT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 
 class Engine(Launcher):
@@ -75,7 +78,7 @@ class Engine(Launcher):
                 raise
 
     def here(self) -> Here:
-        """The CPUs and GPUs of this job on this node."""
+        """The CPUs and GPUs of this job on this node, and the end of its allocation."""
         cpus = os.environ.get("SLURM_CPUS_ON_NODE", "")
         gpus = ""
         if "SLURM_JOB_GPUS" in os.environ or "SLURM_GPUS_ON_NODE" in os.environ:
@@ -83,7 +86,12 @@ class Engine(Launcher):
         devices = ",".join(
             f"cuda:{number}" for number, _ in enumerate(filter(None, gpus.split(",")))
         )
-        return Here(int(cpus) if cpus.isdecimal() else 0, devices)
+        seconds = 0.0
+        if job := os.environ.get("SLURM_JOB_ID"):
+            with suppress(EngineFailed):  # the worker hears the signal before its time is over
+                left = self._run("ask for its time", "squeue", "--jobs", job, "-ho", "%L")
+                seconds = _seconds_left(left.strip())
+        return Here(int(cpus) if cpus.isdecimal() else 0, devices, seconds)
 
     def _script(self, indexes: Sequence[int]) -> str:
         cluster, head = self._cluster, HEAD in indexes
@@ -149,3 +157,11 @@ def _seconds(told: str) -> float:
         return min(time(), datetime.fromisoformat(told).timestamp())
     except ValueError:
         return 0.0
+
+
+def _seconds_left(told: str) -> float:
+    """A duration as ``squeue`` has it, ``[DAYS-][HOURS:]MINUTES:SECONDS``; 0 if there is none."""
+    if (found := _LEFT.fullmatch(told)) is None:  # as UNLIMITED
+        return 0.0
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

@@ -57,17 +57,23 @@ class Engine(Launcher):
     """The hosts of a cluster, one worker on each."""
 
     @staticmethod
-    def faults(cluster: Cluster) -> list[str]:
-        """Whether there are hosts enough, and an ssh."""
-        found = []
-        if shutil.which("ssh") is None:
-            found.append("ssh: there is no ssh on this machine (Debian: openssh-client)")
+    def misasked(cluster: Cluster) -> list[str]:
+        """Whether there are hosts enough."""
+        if not cluster.hosts:
+            return ["ssh: give --hosts FILE, which names a machine a line"]
         if len(cluster.hosts) < cluster.most:
-            found.append(
+            return [
                 f"ssh: --hosts names {len(cluster.hosts)} hosts for --nodes {cluster.most}: one "
                 "worker runs on each"
-            )
-        return found
+            ]
+        return []
+
+    @staticmethod
+    def faults(cluster: Cluster) -> list[str]:
+        """Whether there is an ssh."""
+        if shutil.which("ssh") is None:
+            return ["ssh: there is no ssh on this machine (Debian: openssh-client)"]
+        return []
 
     def plan(self) -> Mapping[str, str]:
         """The script that starts each worker."""

@@ -3,8 +3,7 @@
 #   sudo deploy/launchers/systemd/install.sh head tcp://IP:PORT KEYS_DIR [RUNS_DIR]
 #   sudo deploy/launchers/systemd/install.sh worker tcp://IP:PORT KEYS_DIR [FLAGS...]
 # With IMAGES=yes a worker has actors as images, clones and moves of them, without root: CRIU is set up
-# in /opt/artos, and the worker and the users' code that it runs get the capabilities that CRIU needs.
-# They may then mount file systems, trace processes and configure the network, as this user.
+# in /opt/artos. What runs there has rights over what is this user's own, and over nothing else.
 # Needs the .venv of `make setup`. The service runs as the user who called sudo. Existing files in
 # /etc/artos are not overwritten, so changes there stay.
 set -eu
@@ -17,7 +16,7 @@ shift 3
 here=$(dirname "$(realpath "$0")")
 artos=${ARTOS:-$(realpath "$here/../../..")/.venv/bin/artos}
 user=${SUDO_USER:-$(id -un)}
-images=${IMAGES:-no} capabilities='' criu=${ARTOS_CRIU:-}
+images=${IMAGES:-no} criu=${ARTOS_CRIU:-}
 units=${UNITS:-/etc/systemd/system} etc=${ETC:-/etc/artos}
 
 [ -x "$artos" ] || fail "there is no $artos: run make setup"
@@ -35,8 +34,6 @@ END
     ;;
 worker)
     if [ "$images" = yes ]; then
-        needs='CAP_SYS_ADMIN CAP_SYS_PTRACE CAP_NET_ADMIN CAP_CHECKPOINT_RESTORE CAP_SETPCAP'
-        capabilities="AmbientCapabilities=$needs"
         [ -n "$criu" ] || ARTOS_CACHE=/opt/artos "$artos" setup criu || fail "there is no CRIU here"
         [ -n "$criu" ] || criu=$(ls -d /opt/artos/criu-*/bin/criu | tail -1)
     fi
@@ -51,8 +48,7 @@ END
 *) fail "give head or worker, not $role" ;;
 esac
 
-sed -e "s|@ARTOS@|$artos|" -e "s|@USER@|$user|" \
-    -e "s|@CAPABILITIES@|$capabilities|" "$here/artos-$role.service" \
+sed -e "s|@ARTOS@|$artos|" -e "s|@USER@|$user|" "$here/artos-$role.service" \
     >"$units/artos-$role.service"
 [ -n "${UNITS:-}" ] || systemctl daemon-reload
 [ -n "${UNITS:-}" ] || systemctl enable --now "artos-$role.service"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 from deploy.why.evidence import Evidence
 from deploy.why.finding import Finding
 
@@ -12,14 +14,14 @@ _SPARE = 0.9
 def look(run: Evidence) -> Finding | None:
     """Rows are drawn as often as the learner can while actors work all the time."""
     fields = run.fields("ReplayTrigger")
-    if fields is None or not run.rounds:
+    if fields is None or not run.rounds or not run.updates:
         return None
     ratio = fields.get("ratio")
-    busy = max(run.busy(member) for member in run.rounds)
-    learns = run.busy(run.updates[0].member) if run.updates else 0.0
+    busy = fmean(run.busy(member) for member in run.rounds)
+    learns = run.busy(run.updates[0].member)
     if not isinstance(ratio, int | float) or not 0 < busy < learns:
         return None
-    wanted = float(f"{_SPARE * ratio * busy / learns:.1g}") or ratio * busy / learns
+    wanted = float(f"{_SPARE * ratio * busy / learns:.2g}")
     figure = (
         f"actors work {busy:.0%} of the time and wait for the learner, which works {learns:.0%} of "
         f"it, as every row is drawn {ratio:g} times"

@@ -7,8 +7,10 @@ from deploy.why.evidence import Evidence, doubled, without
 from deploy.why.finding import Finding
 from deploy.why.history import HAND_OVER
 
-_LITTLE, _MOST = 0.05, 256.0
+_LITTLE, _MOST = 0.05, 1024.0
 """The share of the time that hand-overs may take, and how much more is done at a time at most."""
+_PER_STEP = ("environment", "inference")
+"""What of a round takes longer the more steps it has; binding weights, for one, does not."""
 _ROWS, _SECONDS = 64, 0.003
 """A step of an optimiser on fewer rows that takes less costs what an empty one costs."""
 
@@ -23,26 +25,40 @@ def _rounds(run: Evidence) -> Finding | None:
     over = run.share(HAND_OVER)
     if over <= _LITTLE or run.queued >= MUCH:
         return None
-    times = doubled(min(_MOST, over / (1 - over) / _LITTLE))
+    work = run.sampling + run.learning
+    grows = run.share(*_PER_STEP) or run.sampling
+    rows, _ = _step_of_optimiser(run)
+    costs_the_same = not run.replays and _costs_what_an_empty_one_does(run)
+    grows += run.learning * (rows / _ROWS if costs_the_same else 1.0)
+    fixed = over + work - grows
+    times = doubled(min(_MOST, fixed / max(grows, 1e-9) / _LITTLE))
     steps = run.steps * times
     figure = (
         f"{over:.0%} of the time work is handed over: a round of {run.steps * run.envs:,} steps "
         f"takes {1e3 * run.round:.3g} ms, an update {1e3 * run.update:.3g} ms"
     )
-    gain = without(over * (1 - 1 / times))
+    gain = without(fixed * (1 - 1 / times))
     return Finding("small batch", gain, figure, (f"--set steps={steps}",))
 
 
-def _steps_of_optimiser(run: Evidence) -> Finding | None:
+def _step_of_optimiser(run: Evidence) -> tuple[float, float]:
+    """The rows that each takes, and its seconds."""
     if run.replays:
-        rows, count = run.number("batch", _ROWS), 1.0
-    else:
-        parts = run.number("minibatches", 1.0)
-        rows = run.actors * run.envs * run.steps / parts
-        count = run.number("epochs", 1.0) * parts
-    seconds = run.update / count
-    if rows >= _ROWS or seconds > _SECONDS:
+        return run.number("batch", _ROWS), run.update
+    parts = run.number("minibatches", 1.0)
+    rows = run.actors * run.envs * run.steps / parts
+    return rows, run.update / (run.number("epochs", 1.0) * parts)
+
+
+def _costs_what_an_empty_one_does(run: Evidence) -> bool:
+    rows, seconds = _step_of_optimiser(run)
+    return rows < _ROWS and seconds <= _SECONDS
+
+
+def _steps_of_optimiser(run: Evidence) -> Finding | None:
+    if not _costs_what_an_empty_one_does(run):
         return None
+    rows, seconds = _step_of_optimiser(run)
     times = doubled(_ROWS / rows)
     figure = (
         f"{run.learning:.0%} of the time the learner learns: a step of its optimiser takes "

@@ -40,7 +40,10 @@ def look(run: Evidence) -> Finding | None:
     # While it samples, the others make so many versions: its rows will be that old.
     lag = ceil(seconds / others) + 1
     lag = max(lag, int(run.number("max_lag", 0.0)))
+    slots = run.actors if run.history.far else min(run.cpus, run.actors)
+    together = max(1, slots - 1)  # the slow one has the other slot
+    gain = (n / (others * max(1.0, n / together))) / (run.actors / seconds)
     advice = f"--set n={n} --set max_lag={lag}"
     if "n" not in run.settings:
         advice = f"appo or impala, with {advice}"
-    return Finding("one straggler", without(excess(run)), figure, (advice,))
+    return Finding("one straggler", min(gain, without(excess(run))), figure, (advice,))

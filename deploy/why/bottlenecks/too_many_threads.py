@@ -7,8 +7,9 @@ from deploy.why.finding import Finding
 
 
 def look(run: Evidence) -> Finding | None:
-    """As many threads as are free."""
-    threads = run.number("threads", 0.0) * run.number("learners", 1.0)
+    """As many threads as are free: all, if actors wait while it learns."""
+    learners = run.number("learners", 1.0)
+    threads = run.number("threads", 0.0) * learners
     if threads <= run.cpus:
         return None
     wasted = run.learning * (1 - run.cpus / threads)
@@ -16,4 +17,5 @@ def look(run: Evidence) -> Finding | None:
         f"{run.learning:.0%} of the time the learner learns, with {threads:.0f} threads on "
         f"{run.cpus} CPUs, of which it uses {run.learner_cpu:.2g}"
     )
-    return Finding("too many threads", without(wasted), figure, ("--set threads=0",))
+    free = max(1, int(run.cpus // learners)) if run.in_turn else 0
+    return Finding("too many threads", without(wasted), figure, (f"--set threads={free}",))

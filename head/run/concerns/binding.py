@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from artos.protocol.invocations import Invoke
 from head.run.coordination.books import Claims, Rounds
 from triggers.targets import parsed
 
-_NONE: Mapping[str, int] = MappingProxyType({})
+_NONE: Mapping[str, int] = {}  # a plain one, as it is saved with the books
 
 
 class Binding:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from artos.buffer.object_region import ObjectRegion
 from artos.protocol.invocations import Done, Invoke
-from artos.specs.keys import EVALUATION, read_as
+from artos.specs.keys import EVALUATION, OTHER_VERSIONS, read_as
 from artos.specs.members import EVALUATOR, Member
 from artos.system.exit_report import ExitReport
 from head.records.evaluations import Evaluated
@@ -113,8 +113,9 @@ class Evaluation(Concern[Run]):
         )  # fmt: skip
         version, arrays = self._public(model)
         for name in run.plan.read_learners:
-            _, others = self._public(run.learners[name].model)
+            made, others = self._public(run.learners[name].model)
             arrays |= {read_as(each, name): array for each, array in others.items()}
+            arrays[OTHER_VERSIONS + name] = np.array(made)
         return Due(call, version, run.steps, updates, arrays)
 
     def _public(self, model: ObjectRegion) -> tuple[int, dict[str, NDArray[Any]]]:

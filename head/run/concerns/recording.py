@@ -11,12 +11,13 @@ from xxhash import xxh3_64
 from artos.buffer.actor_block import ActorBlock
 from artos.protocol.invocations import Done, Invoke
 from artos.runtime.taping import share
-from artos.specs.keys import VERSION_KEY
+from artos.specs.keys import OTHER_VERSIONS, VERSION_KEY
 from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
 
+WIDE = "float32"
 _SMALL = 256
 """Bytes of a value of one environment that is looked at: rewards and actions, but no images."""
 
@@ -26,13 +27,22 @@ class Recording(Concern[Run]):
 
     ``asked`` holds the row up to which the actor sampled (0: none), whether it was to bind the
     newest weights, the environment steps made by then, and the share of the run, unless that is
-    just the share of the steps. Learners record their own part (``artos.runs.tape``).
+    just the share of the steps. ``beside`` has the versions of other learners of which it reads
+    something. ``kept`` says up to which row there is anything of a round whose
+    node is gone. Learners record their own part (``artos.runs.tape``).
     """
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._asked: dict[int, deque[Invoke]] = {}
-        self._rows = {actor: block.written for actor, block in run.ports.blocks.items()}
+        self._ends = {actor: block.written for actor, block in run.ports.blocks.items()}
+        """The row up to which the journal says how each actor came to it."""
+
+    def begin(self) -> None:
+        """Record as what actors get their weights, if those on other nodes get them rounded."""
+        if (dtype := self.run.plan.elastic.wire_dtype) != WIDE:
+            here = self.run.ports.row_source.in_place
+            self.run.ports.journal.write({"sent_as": WIDE if here else dtype})
 
     def invoked(self, member: Member, call: Invoke) -> None:
         """An actor was asked for something."""
@@ -44,31 +54,48 @@ class Recording(Concern[Run]):
         if not self.run.members.role(member).samples:
             return NOTHING
         self._asked[member.rank].popleft()
-        return self._facts(member.rank, call)
+        beside = {"beside": done.beside} if done.beside else NOTHING
+        return {**self._facts(member.rank, call, call.stop), **beside}
 
     def failed(self, member: Member, death: ExitReport) -> None:
         """It has done what is not asked any more, though it did not come to say so."""
         if not self.run.members.role(member).samples:
             return
-        asked, block = self._asked.get(member.rank, deque()), self.run.ports.blocks[member.rank]
+        asked = self._asked.get(member.rank, deque())
         for _ in range(len(asked) - len(self.run.invocations.of(member))):
-            call = asked.popleft()
-            version = int(block.arrays[VERSION_KEY][block.index(call.stop - 1)])
-            facts = {"version": version, **self._facts(member.rank, call)}
-            self.run.ports.journal.write({"again": call.firing, "by": str(member), **facts})
+            self._again(member, call := asked.popleft(), call.stop)
+        # Of a round on a node that is gone there may be the rows that had arrived from it.
+        kept = self.run.rounds.written_by(member.rank)
+        if asked and self._ends[member.rank] < kept < asked[0].stop:
+            self._again(member, asked[0], kept, kept=kept)
 
-    def _facts(self, actor: int, call: Invoke) -> dict[str, Any]:
+    def _again(self, member: Member, call: Invoke, stop: int, **facts: Any) -> None:
+        """Record what nobody answers for, by the rows that there are of it up to ``stop``."""
+        block = self.run.ports.blocks[member.rank]
+
+        def made_by(key: str) -> int:
+            return int(block.arrays[key][block.index(stop - 1)])
+
+        if beside := {n: made_by(OTHER_VERSIONS + n) for n in self.run.plan.read_learners}:
+            facts["beside"] = beside
+        facts |= {"version": made_by(VERSION_KEY), **self._facts(member.rank, call, stop)}
+        self.run.ports.journal.write({"again": call.firing, "by": str(member), **facts})
+
+    def _facts(self, actor: int, call: Invoke, stop: int) -> dict[str, Any]:
         plan = self.run.plan
         asked: list[Any] = [call.stop, int(call.bind), call.steps]
         if call.progress != share(call.steps, plan.total_steps):
             asked.append(call.progress)
-        if not call.stop or plan.short_rounds:
+        if not stop or plan.short_rounds:
             return {"asked": asked}
-        start, self._rows[actor] = self._rows[actor], call.stop
+        start, self._ends[actor] = self._ends[actor], stop
         block = self.run.ports.blocks[actor]
-        if block.written < call.stop:
+        if block.written < stop:
             return {"asked": asked}  # they are still on their way from another node
-        return {"asked": asked, "rows": checksum(block, start, call.stop)}
+        rows = checksum(block, start, stop)
+        if any(block.oldest(key.name) > start for key in block.spec.keys):
+            return {"asked": asked}  # used and released already, so later ones took their place
+        return {"asked": asked, "rows": rows}
 
 
 def checksum(block: ActorBlock, start: int, stop: int) -> int:

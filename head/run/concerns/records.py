@@ -66,7 +66,13 @@ class Records(Concern[Run]):
         )
         monitor.stepped(run.ports.clock.now() - done.seconds)
         costs = {"slot": done.slot, "waited": done.waited, "restored": done.restored}
-        paid = {name: round(seconds, 6) for name, seconds in costs.items() if seconds}
+        paid: dict[str, Any] = {
+            name: round(seconds, 6) for name, seconds in costs.items() if seconds
+        }
+        if done.rested:
+            paid["rested"] = [
+                (r.state, round(r.before, 6), round(r.seconds, 6)) for r in done.rested
+            ]
         return {"version": done.version, "stop": call.stop, **set_, **paid}
 
     def _agents(self, done: Done) -> list[str]:

@@ -21,11 +21,14 @@ class Relocation(Concern[Run]):
         """The same of each other learner of which actors read something, by name."""
         return {name: self.run.learners[name].model.version for name in self.run.plan.read_learners}
 
-    def place_anew(self, actor: int, term: int, committed: int, node: str) -> int:
+    def place_anew(
+        self, actor: int, term: int, committed: int, node: str, *, goes_on: bool = False
+    ) -> int:
         """The actor leaves ``node``, where it ``committed`` so many rows; its next term begins.
 
         The journal has the range of granted rows that the actor samples again elsewhere. At least
         the first ``lost`` of them had been committed, more if the node died before it reported so.
+        One that ``goes_on`` there from where it was keeps all of its rows, which have arrived.
 
         Returns:
             The first row of its next place.
@@ -35,8 +38,10 @@ class Relocation(Concern[Run]):
         # The last end of a round, or of a claim, up to which all rows have arrived: so a round
         # comes from one place, unless the learner has begun to use it. A learner that draws rows
         # without claims keeps all rows that have arrived.
-        base, consumers = run.rounds.written_by(actor), run.plan.consumers
-        if consumers:
+        there = base = run.rounds.written_by(actor)
+        consumers = run.plan.consumers
+        # At its first place it goes on where the run before it ended.
+        if consumers and node and not goes_on:
             parts = (part for each in run.engine.wrappers for part in each.trigger.parts())
             ends = [base - base % run.plan.steps, *(part.taken(actor) for part in parts)]
             ends += [run.claims.claimed(consumer.name, actor) for consumer in consumers]
@@ -49,7 +54,8 @@ class Relocation(Concern[Run]):
         if lost or (node and granted > base):
             facts = {"lost": lost, "actor": actor, "node": node, "from": base}
             run.ports.journal.write(facts | {"granted": granted})
-        run.engine.feed(Rewound(actor, base))
+        if node or base < there:
+            run.engine.feed(Rewound(actor, base))
         run.monitor.rows_lost += lost * run.plan.envs
         return base
 

@@ -33,6 +33,8 @@ def start(run: Coordinator) -> None:
 def go_on(run: Coordinator) -> None:
     """Begin with the books of a run that was saved; what it left undone is still to be done."""
     now = run.ports.clock.now()
+    for actor, block in run.ports.blocks.items():
+        run.ports.row_source.rewind(actor, block.incarnation, run.rounds.written_by(actor))
     for member in {member for member, _ in run.invocations}:
         run.invocations.restamp(member, now)
     start(run)

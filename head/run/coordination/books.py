@@ -95,12 +95,11 @@ class Invocations:
 
 
 class Rounds:
-    """Rows granted to actors, in rounds of ``steps``, and rows that they wrote."""
+    """Rows granted to actors, in rounds of ``steps``, and written, after those ``begun`` with."""
 
-    def __init__(self, actors: Iterable[int], steps: int) -> None:
+    def __init__(self, begun: Mapping[int, int], steps: int) -> None:
         self._steps = steps
-        self._granted = dict.fromkeys(actors, 0)
-        self._written = dict.fromkeys(self._granted, 0)
+        self._granted, self._written = {**begun}, {**begun}
         self._most = 1
         # Running sums, because they are read with every event, however many actors there are.
         self.granted = self.written = 0
@@ -124,10 +123,6 @@ class Rounds:
         self.granted -= rows
         return rows
 
-    def begin(self, actor: int, row: int) -> None:
-        """The actor's first row here is ``row``; those before are of an earlier part of the run."""
-        self._granted[actor] = self._written[actor] = row
-
     def at_once(self, rounds: int) -> None:
         """So many rounds an actor may have to sample."""
         self._most = max(self._most, rounds)
@@ -143,8 +138,7 @@ class Rounds:
     def wrote(self, actor: int, rows: int) -> int:
         """An actor has written ``rows`` rows by now; returns the number before.
 
-        They become fewer if rows were lost with a node. What was granted stays granted, so the
-        actor is invoked again for what is missing.
+        They become fewer if rows were lost with a node; what was granted is still to be sampled.
         """
         before, self._written[actor] = self._written[actor], rows
         self.written += rows - before
@@ -164,28 +158,33 @@ class Claims:
     Where claims are of single environments, each of a consumer's ``envs`` has a cursor, and rows
     are acknowledged that no environment needs; those between two claims are of no use to anyone.
     Rows that an ``uncounted`` consumer is done with are not consumed: other consumers need them.
+    Rows before an actor's first row in ``begun`` were handed over earlier.
     """
 
-    def __init__(self, uncounted: Container[str] = (), envs: Mapping[str, int] | None = None):
-        self._uncounted, self._envs = uncounted, envs or {}
+    def __init__(
+        self, uncounted: Container[str] = (), envs: Mapping[str, int] | None = None,
+        begun: Mapping[int, int] | None = None,
+    ) -> None:  # fmt: skip
+        self._uncounted, self._envs, self._begun = uncounted, envs or {}, begun or {}
         self._cursors: dict[tuple[str, int], dict[int, _Cursor]] = {}
-        self._furthest: dict[int, int] = {}
+        self._furthest = {**self._begun}
         self._consumed = 0
 
     def claim(self, consumer: str, claims: Iterable[Claim]) -> None:
         """Book rows as handed over."""
         for claim in claims:
             if (cursors := self._cursors.get((consumer, claim.actor))) is None:
-                columns = (ALL,) if claim.env == ALL else range(self._envs[consumer])
-                cursors = self._cursors[consumer, claim.actor] = {env: _Cursor() for env in columns}
+                envs = (ALL,) if claim.env == ALL else range(self._envs[consumer])
+                at = self._begun.get(claim.actor, 0)
+                cursors = self._cursors[consumer, claim.actor] = {e: _Cursor(at, at) for e in envs}
             cursor = cursors[claim.env]
             cursor.claimed = max(cursor.claimed, claim.stop)
             cursor.in_use.add(claim.start)
 
     def claimed(self, consumer: str, actor: int) -> int:
         """The row up to which an actor's rows were handed over to a consumer."""
-        cursors = self._cursors.get((consumer, actor), {})
-        return max((cursor.claimed for cursor in cursors.values()), default=0)
+        cursors = self._cursors.get((consumer, actor), {}).values()
+        return max((cursor.claimed for cursor in cursors), default=self._begun.get(actor, 0))
 
     def done(self, consumer: str, claim: Claim) -> tuple[int, int]:
         """Book rows as used; returns the consumer's ``(claimed, acknowledged)`` for that actor."""
@@ -196,10 +195,9 @@ class Claims:
         acknowledged = min([each.acknowledged for each in cursors.values()])
         if consumer not in self._uncounted:
             # A running sum, because it is read with every firing, however many actors there are.
-            gained = acknowledged - self._furthest.get(claim.actor, 0)
-            if gained > 0:
-                self._furthest[claim.actor] = acknowledged
-                self._consumed += gained
+            before = self._furthest.get(claim.actor, 0)
+            self._furthest[claim.actor] = furthest = max(before, acknowledged)
+            self._consumed += furthest - before
         return max([each.claimed for each in cursors.values()]), acknowledged
 
     def consumed(self) -> int:

@@ -31,11 +31,12 @@ class Coordinator:
     def __init__(self, outline: Outline, ports: Ports, base_steps: int = 0) -> None:
         self.outline, self.ports, self.members = outline, ports, outline.members
         self.non_publishing = outline.non_publishing
-        self.invocations, self.claims = Invocations(), Claims(outline.non_publishing, outline.parts)
+        self.invocations, begun = Invocations(), {a: b.written for a, b in ports.blocks.items()}
+        self.claims = Claims(outline.non_publishing, outline.parts, begun)
         self.learners = ports.versions(outline, self.invocations)
         self.first = self.learners[outline.members.publisher.role]
         """The learner whose weights actors act with."""
-        self.rounds, self.objects = Rounds(ports.blocks, outline.steps), self.first.objects
+        self.rounds, self.objects = Rounds(begun, outline.steps), self.first.objects
         self.progress = Progress(outline, base_steps, self.rounds, self.claims, self.first)
         self.roster, self.ending = Roster(outline, ports), Ending(self)
         self.actors = range(0)
@@ -46,10 +47,8 @@ class Coordinator:
         """Firings that were not admitted: a run that goes on here with more budget makes them."""
         self.moved, self.vain = ports.clock.now(), set[str]()
         """When something happened last; clocks that fired in vain since, which is no progress."""
-        for actor, block in ports.blocks.items():
-            if rows := block.written:  # of an earlier part of the run: nobody takes them for new
-                self.rounds.begin(actor, rows)
-                ports.row_source.rewind(actor, block.incarnation, rows)
+        for actor, rows in begun.items():  # of an earlier part of the run: they are not new
+            ports.row_source.rewind(actor, ports.blocks[actor].incarnation, rows)
 
     def wire(
         self, table: Mapping[str, Trigger], destinations: Mapping[str, Callable[[Firing], None]],

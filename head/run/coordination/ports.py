@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from triggers.engine import MessagePasser
     from triggers.events import Firing
 
+NO_ROOM = "a node with a free slot"
+"""What an actor waits for that the head has no place for."""
+
 
 class Processes(Protocol):
     """The processes (or inline parts) of a workload's members, as the coordinator sees them."""

@@ -7,15 +7,27 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from artos.buffer.actor_block import ActorBlock
-from artos.protocol.invocations import Done, FromMember, Invoke
-from artos.protocol.steering import ActorReport, Call, Died, End, Prepare, Retire, Start
+from artos.protocol.invocations import Done, FromMember, Invoke, Ready
+from artos.protocol.steering import (
+    ActorReport,
+    Call,
+    Died,
+    End,
+    HeldState,
+    Prepare,
+    Retire,
+    Start,
+)
+from artos.runtime.held import Held
 from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
 from artos.system.transitions import after
 from artos.transport.messenger import Messenger
+from head.run.remote.held_file import HeldFile
 from triggers.passers import ZmqPasser
 
 Published = tuple[int, dict[str, int]]
+AnyReport = ActorReport | Died | HeldState
 
 
 class State(StrEnum):
@@ -87,10 +99,16 @@ class ActorPlacement:
     """The node that it is to leave for once the executor there is up, "" for none."""
 
     def __init__(
-        self, block: ActorBlock, steering: Messenger, published: Callable[[], Published]
+        self,
+        block: ActorBlock,
+        steering: Messenger,
+        published: Callable[[], Published],
+        held: HeldFile,
     ) -> None:
         self._block, self._steering, self._published = block, steering, published
         self.number, self.member = block.spec.actor, Member(ACTORS, block.spec.actor)
+        self.held = held
+        """What it goes on from, and what it held in the end."""
         self.state = State.UNPLACED
         self.term, self.base = 0, 0
         """The term of this place, and the first row that the actor writes here."""
@@ -139,10 +157,10 @@ class ActorPlacement:
         """The actor is at its place."""
         self._move(Event.ENTER)
 
-    def leave(self, *, by_image: bool) -> None:
-        """The actor leaves for its target; ``by_image``: to be restored there from its image."""
+    def leave(self, *, by_bundle: bool) -> None:
+        """The actor leaves for its target; ``by_bundle``: to go on there from its bundle."""
         if self.has_process:
-            self._executor.pass_message(End(self.member, by_image))
+            self._executor.pass_message(End(self.member, by_bundle))
         self._move(Event.LEAVE)
 
     def lose(self) -> bool:
@@ -153,6 +171,7 @@ class ActorPlacement:
     def begin_term(self, base: int) -> None:
         """The next term begins with row ``base``; calls and reports of the last one are void."""
         self.term, self.base, self.committed = self.term + 1, base, base
+        self.held.at(base)
         self.given.clear()
         self._reports.clear()
 
@@ -161,16 +180,21 @@ class ActorPlacement:
 
     # -- its process ---------------------------------------------------------------------------
 
-    def launch(self, image: int) -> None:
-        """Have the actor launched as ``wanted``, from the image of that number (0: none)."""
+    def launch(self, bundle: int, *, held: bool = False) -> None:
+        """Have the actor launched as ``wanted``, from the bundle of that number (0: none).
+
+        ``held``: which is what it held, and no image.
+        """
         assert self.wanted is not None
         self._move(Event.LAUNCH)
+        if data := self.held.to_send():
+            self._executor.pass_message(HeldState(self.member, self.term, content=data))
         if self.wanted is Prepare:
             message: Start | Prepare = Prepare(
-                self.member, self.term, self.base, image, self.within
+                self.member, self.term, self.base, bundle, self.within, held
             )
         else:
-            message = Start(self.member, self.term, self.base, image)
+            message = Start(self.member, self.term, self.base, bundle, held)
         self._executor.pass_message(message)
         self.pass_on()
 
@@ -229,7 +253,7 @@ class ActorPlacement:
         """Whether nothing is under way, so that the actor can move without losing anything."""
         return not self.given and not self._reports and self._arrived >= self.committed
 
-    def is_from_here(self, node: str, report: ActorReport | Died) -> bool:
+    def is_from_here(self, node: str, report: AnyReport) -> bool:
         """Whether a report comes from the place where the actor lives now."""
         return self.is_placed and node == self.node and report.term == self.term
 
@@ -238,8 +262,13 @@ class ActorPlacement:
         if self.is_placed and node == self.node:
             self.committed = max(self.committed, rows)
 
-    def heard(self, report: ActorReport | Died) -> None:
-        """Keep a report until its rows have arrived."""
+    def heard(self, report: AnyReport) -> None:
+        """Keep a report until its rows have arrived, and what the actor held for the next part."""
+        if isinstance(report, HeldState):
+            self.held.keep(Held(bytes(report.content), report.why))
+            return
+        if isinstance(report, ActorReport) and isinstance(report.told, Ready):
+            self.held.taken_up()
         self.committed = max(self.committed, report.written)
         self._reports.append(report)
 

@@ -103,6 +103,10 @@ class _Bundle:
     """The pieces fetched so far."""
     target: str = ""
     """The node that may fetch the bundle."""
+    image: bool = True
+    """Whether an image would fit where the actor goes."""
+    held: bool = False
+    """Whether it is what the actor held, and no image."""
 
     @property
     def is_whole(self) -> bool:
@@ -135,11 +139,14 @@ class Bundles(Closing):
 
     # -- actors that move ----------------------------------------------------------------------
 
-    def want(self, actor: int, node: str) -> None:
-        """Have a bundle of the actor made on the node that it leaves, unless there is one."""
+    def want(self, actor: int, node: str, *, image: bool = True) -> None:
+        """Have a bundle of the actor made on the node that it leaves, unless there is one.
+
+        Of its ``image``, if that would fit where it goes and can be made; else of what it holds.
+        """
         if actor not in self._bundles:
             self._count += 1
-            self._bundles[actor] = bundle = _Bundle(self._count, actor, node)
+            self._bundles[actor] = bundle = _Bundle(self._count, actor, node, image=image)
             self._set_deadline(bundle)
             self._pack_next(node)
 
@@ -149,7 +156,8 @@ class Bundles(Closing):
         for bundle in sorted(unsettled, key=lambda bundle: bundle.number)[:_AT_ONCE]:
             if bundle.state is State.QUEUED:
                 self._move(bundle, Event.PACK)
-                self._tell(node, steering.Pack(Member(ACTORS, bundle.actor), bundle.number))
+                who = Member(ACTORS, bundle.actor)
+                self._tell(node, steering.Pack(who, bundle.number, bundle.image))
 
     def is_settled(self, actor: int) -> bool:
         """Whether the actor's bundle is here or has failed."""
@@ -180,6 +188,10 @@ class Bundles(Closing):
         bundle.target = node
         self._move(bundle, Event.OFFER)
         return bundle.number
+
+    def held(self, actor: int) -> bool:
+        """Whether the actor's bundle is what it held, and no image."""
+        return actor in self._bundles and self._bundles[actor].held
 
     def origin(self, actor: int) -> str:
         """The node that the actor's bundle was made on; "" if no bundle is here."""
@@ -236,6 +248,7 @@ class Bundles(Closing):
             if bundle.file is None:
                 bundle.file = Incoming(bundle.number, self._folder / str(bundle.number))
                 self._move(bundle, Event.PACKED)
+                bundle.held = isinstance(message, steering.Packed) and message.held
             if isinstance(message, steering.BundlePiece):
                 bundle.file.take(message)
                 self._move(bundle, Event.TAKE)

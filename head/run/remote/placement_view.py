@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from artos.specs.members import ACTORS, Member
+from head.run.coordination.ports import NO_ROOM
 from head.run.remote.actor_placement import ActorPlacement
 from head.run.remote.node_usage import NodeUsage
 
 _SILENT = 3.0
 """Seconds of silence after which a node is the reason why its actors do not answer."""
+_SHOWN = 6
+"""Actors that are named; of more, how many."""
 
 
 class PlacementView:
@@ -46,7 +49,7 @@ class PlacementView:
             origin = self._origin(actor.number)
             return f"an image from {origin}" if origin else ""
         if not actor.node:
-            return "a node with a free slot"
+            return NO_ROOM
         if actor.node not in self._nodes:
             return f"the executor on {actor.node}"
         return "the replay buffer"
@@ -70,8 +73,13 @@ class PlacementView:
         for actor in actors:
             if why := self.unplaced(Member(ACTORS, actor)):
                 unplaced.setdefault(why, []).append(str(actor))
-        words = [f"actors {', '.join(who)} wait for {why}" for why, who in unplaced.items()]
+        words = [f"{why} (actors {_some(who)})" for why, who in unplaced.items()]
         silent = self.silent().items()
         return "; ".join(
-            words + [f"node {node} was not heard for {seconds:.0f} s" for node, seconds in silent]
+            words + [f"node {node}, not heard for {seconds:.0f} s" for node, seconds in silent]
         )
+
+
+def _some(who: Sequence[str]) -> str:
+    more = [f"{len(who) - _SHOWN} more"] if len(who) > _SHOWN + 1 else []
+    return ", ".join([*(who[:_SHOWN] if more else who), *more])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from artos.buffer.actor_block import ActorBlock
 from artos.errors import BadMessage
 from artos.protocol import control
-from artos.protocol.invocations import FromMember, Ready
+from artos.protocol.invocations import FromMember, Ready, StartKind
 from artos.protocol.message import Message, Restarted
 from artos.protocol.steering import (
     ActorReport,
@@ -26,6 +27,7 @@ from artos.protocol.steering import (
     ExecutorClosed,
     ExecutorNews,
     ExecutorUp,
+    HeldState,
     Packed,
     Prepare,
     ReadPiece,
@@ -34,8 +36,9 @@ from artos.protocol.steering import (
 from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
 from artos.transport.messenger import Messenger
-from head.run.remote.actor_placement import ActorPlacement, State
+from head.run.remote.actor_placement import ActorPlacement, AnyReport, State
 from head.run.remote.bundles import Bundles
+from head.run.remote.held_file import HeldFile
 from head.run.remote.node_usage import NodeUsage
 from head.run.remote.placement_view import PlacementView
 from head.run.remote.remote_servers import RemoteServers
@@ -52,7 +55,9 @@ class Bookkeeper(Protocol):
     def published_beside(self) -> dict[str, int]:
         """The same of each other learner of which actors read something, by name."""
 
-    def place_anew(self, actor: int, term: int, committed: int, node: str) -> int:
+    def place_anew(
+        self, actor: int, term: int, committed: int, node: str, *, goes_on: bool = False
+    ) -> int:
         """The actor leaves its place; returns the first row of its next place."""
 
     def restarting(self, member: Member) -> None:
@@ -64,8 +69,9 @@ class RemoteActors:
 
     ``steering`` sends messages to the executors, ``terms`` tells the replay buffer the term, the
     base and the node of actors that change their place, ``silent`` returns the seconds since a node
-    was last heard. An actor that moves is restored from its image on the new node, if its bundle
-    can be had (``bundles``).
+    was last heard. An actor that moves goes on from its bundle on the new node, if that
+    can be had (``bundles``). What an actor goes on from, or held when it ended, is in a file of
+    ``held_path``.
     """
 
     def __init__(
@@ -76,15 +82,17 @@ class RemoteActors:
         terms: Callable[[dict[int, int], dict[int, int], dict[int, str]], None],
         silent: Callable[[str], float],
         bundles: Bundles,
+        held_path: Callable[[Member], Path],
         servers: Sequence[Member] = (),
     ) -> None:
         self._epoch, self._steering = epoch, steering
         self._tell_terms, self._bundles = terms, bundles
         self.passers = {
-            Member(ACTORS, actor): ActorPlacement(
+            (member := Member(ACTORS, actor)): ActorPlacement(
                 block,
                 steering,
                 lambda: (self._bookkeeper.published, self._bookkeeper.published_beside),
+                HeldFile(member, held_path(member), len(blocks)),
             )
             for actor, block in blocks.items()
         }
@@ -94,6 +102,8 @@ class RemoteActors:
         self._to_check: dict[ActorPlacement, None] = {}
         self._reports: deque[tuple[Member, FromMember | ExitReport]] = deque()
         self._closing = False
+        self.emptied = False
+        """Whether the last actor of a node has moved; until that is reported."""
         self.nodes = NodeUsage()
         self.servers = RemoteServers(servers, steering.send)
         """What answers the actors, on their nodes."""
@@ -103,13 +113,17 @@ class RemoteActors:
         """The first term of every actor begins."""
         self._bookkeeper = bookkeeper
         for actor in self.passers.values():
+            actor.held.begin()
             self._begin_term(actor)
 
-    def close(self) -> None:
-        """The run is over: close all executors, whatever becomes of the actors."""
+    def close(self, *, hand_over: bool = False) -> None:
+        """The run is over: close all executors, whatever becomes of the actors.
+
+        ``hand_over``: they send what the actors held when they ended.
+        """
         self._closing = True
         for node in self.nodes.open:
-            self._steering.send(node, CloseExecutor())
+            self._steering.send(node, CloseExecutor(hand_over))
 
     # -- Processes ----------------------------------------------------------------------------
 
@@ -153,7 +167,8 @@ class RemoteActors:
             self._launch(actor)
 
     def _launch(self, actor: ActorPlacement) -> None:
-        actor.launch(self._bundles.send(actor.number, actor.node))
+        bundle = self._bundles.send(actor.number, actor.node)
+        actor.launch(bundle, held=self._bundles.held(actor.number))
 
     # -- messages of the head daemon -----------------------------------------------------------
 
@@ -167,9 +182,9 @@ class RemoteActors:
                 self._bind(actor, target)
                 continue
             # It goes on where it is until it can be at work there, unless its node may die before
-            # that, and its image can be saved.
+            # that: then what it holds is saved now.
             awaits = target not in ("", actor.node) and target not in self.nodes
-            awaits &= message.relief or not self.nodes.images_fit(actor.node, target)
+            awaits &= message.relief
             actor.target, actor.awaits = (actor.node, target) if awaits else (target, "")
             if actor.is_leaving:
                 self._leave_if_idle(actor)
@@ -189,6 +204,9 @@ class RemoteActors:
             case ExecutorUp(epoch=self._epoch, criu=criu):
                 self._lose(node, "its executor was restarted")
                 self.nodes.begin(node, criu)
+                if self._closing:  # it came too late to be told with the others
+                    self._steering.send(node, CloseExecutor())
+                    return
                 self.servers.joined(node, self._bookkeeper.restarting)
                 self._to_enter |= dict.fromkeys(self._bound_for(node))
                 for actor in [each for each in self.passers.values() if each.awaits == node]:
@@ -203,7 +221,9 @@ class RemoteActors:
         match message:
             case ActorReport() | Died() if message.member in self.servers:
                 self.servers.heard(node, message)
-            case ActorReport() | Died():
+            case HeldState() if not self._closing:
+                raise BadMessage(f"nobody has asked {node} what its actors hold")
+            case ActorReport() | Died() | HeldState():
                 actor = self.passers.get(message.member)
                 if actor is None:
                     raise BadMessage(f"no {message.member} of this run has a place")
@@ -224,14 +244,16 @@ class RemoteActors:
             case _:
                 raise BadMessage(f"a run takes no {type(message).__name__}")
 
-    def _unpacked(self, actor: ActorPlacement, message: ActorReport | Died) -> ActorReport | Died:
+    def _unpacked(self, actor: ActorPlacement, message: AnyReport) -> AnyReport:
         """The report of an actor; its first report at a new place ends the need for its bundle."""
         if not (origin := self._bundles.origin(actor.number)):
             return message
+        held = self._bundles.held(actor.number)
         self._bundles.drop(actor.number)
         match message:
-            case ActorReport(told=Ready(start="moved") as told):
-                told = msgspec.structs.replace(told, moved=(origin, actor.node))
+            case ActorReport(told=Ready() as told) if held or told.start == "moved":
+                start: StartKind = "state" if held else "moved"
+                told = msgspec.structs.replace(told, start=start, moved=(origin, actor.node))
                 return msgspec.structs.replace(message, told=told)
         return message
 
@@ -289,19 +311,18 @@ class RemoteActors:
     def _leave_if_idle(self, actor: ActorPlacement) -> None:
         if not (actor.is_placed and actor.is_leaving and actor.is_idle):
             return
-        if self._goes_by_image(actor) and not self._bundles.is_settled(actor.number):
-            self._bundles.want(actor.number, actor.node)
+        lives = actor.has_process and actor.wanted is not None
+        if lives and not self._bundles.is_settled(actor.number):
+            image = self.nodes.images_fit(actor.node, actor.target)
+            self._bundles.want(actor.number, actor.node, image=image)
             return
         node = actor.node
-        actor.leave(by_image=bool(self._bundles.origin(actor.number)))
+        goes_on = bool(self._bundles.origin(actor.number))
+        actor.leave(by_bundle=goes_on)
         if actor.wanted is not None or actor.waiting:
             self._bookkeeper.restarting(actor.member)
-        self._begin_term(actor, node)
-
-    def _goes_by_image(self, actor: ActorPlacement) -> bool:
-        """Whether an image of the actor may be restored on its target."""
-        lives = actor.has_process and actor.wanted is not None
-        return lives and self.nodes.images_fit(actor.node, actor.target)
+        self._begin_term(actor, node, goes_on=goes_on)
+        self.emptied |= not self._bound_for(node)
 
     def _lose(self, node: str, why: str) -> None:
         """A node, or its executor, is gone, and with it all rows that have not arrived."""
@@ -318,8 +339,10 @@ class RemoteActors:
                     self._reports.append((actor.member, death))
                 self._begin_term(actor, node)
 
-    def _begin_term(self, actor: ActorPlacement, left: str = "") -> None:
-        base = self._bookkeeper.place_anew(actor.number, actor.term + 1, actor.committed, left)
+    def _begin_term(self, actor: ActorPlacement, left: str = "", *, goes_on: bool = False) -> None:
+        base = self._bookkeeper.place_anew(
+            actor.number, actor.term + 1, actor.committed, left, goes_on=goes_on
+        )
         self._bundles.leave(actor.number)
         actor.begin_term(base)
         self._bind(actor, actor.awaits or actor.target)

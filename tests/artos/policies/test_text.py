@@ -75,13 +75,13 @@ class Spied(TextActor):
     def __init__(self, module: TextPolicy, seed: int) -> None:
         super().__init__(module, seed)
         self.read: list[tuple[int, int]] = []
-        read = module._read
+        read = module.read
 
         def noted(tokens: torch.Tensor, *more: Any) -> torch.Tensor:
             self.read.append((tokens.shape[0], tokens.shape[1]))
             return read(tokens, *more)
 
-        module._read = noted  # type: ignore[method-assign]
+        module.read = noted  # type: ignore[method-assign]
 
 
 def flat(policy: TextPolicy) -> Any:
@@ -127,7 +127,21 @@ def test_other_weights_and_another_number_of_texts_read_all_of_them_anew() -> No
             policy.bind(flat(made(seed)))
         found, expected = (each.act({OBSERVATIONS: text}, ActInfo()) for each in (cached, plain))
         np.testing.assert_allclose(found["log_probs"], expected["log_probs"], atol=1e-6)
-    assert cached.read == [(2, 4), (2, 5), (1, 5)]
+    assert cached.read == [(1, 4), (2, 5), (1, 5)]
+
+
+def test_texts_that_begin_alike_are_read_once_and_go_on_apart() -> None:
+    cached, plain = Spied(made(), 5), TorchActor(made(), 5)
+    one, other, short = [3, 1, 2, 11, 0, 0, 0], [1, 2, 9, 11, 0, 0, 0], [9, 11, 0, 0, 0, 0, 0]
+    begun = np.array([one, other, one, short, one, short])
+    for policy in (cached, plain):
+        policy.bind(flat(made(1)))
+    steps = [begun, grown(begun, *((n,) for n in (1, 2, 3, 4, 5, 6)))]
+    steps.append(grown(steps[1], *((n,) for n in (7, 7, 8, 8, 9, 9))))
+    for text in steps:
+        found, expected = (each.act({OBSERVATIONS: text}, ActInfo()) for each in (cached, plain))
+        np.testing.assert_allclose(found["log_probs"], expected["log_probs"], atol=1e-6)
+    assert cached.read == [(1, 2), (2, 4), (6, 1), (6, 1)]
 
 
 def test_actors_read_so_and_learners_do_not() -> None:

@@ -61,7 +61,7 @@ def test_a_gpu_that_cannot_be_checked_is_trusted_and_told(
     with lent("cuda:0,cpu:a", "artos head"):
         assert [each.name for each in read_pool().resources] == ["cuda:0", "cpu:a"]
         (line,) = logged
-        assert "whether cuda:0 exist cannot be checked here" in line
+        assert "whether there is cuda:0 cannot be checked here" in line
     assert not pool_folder().exists()
     with lent("", "artos head"):
         assert not pool_folder().exists()

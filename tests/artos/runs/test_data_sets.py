@@ -8,18 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.data_block import DataBlock
 from artos.buffer.layout import BlockSpec
+from artos.buffer.part_of_block import Part
 from artos.buffer.samplers.drawn_batch import drawn, sampler_of
 from artos.buffer.samplers.patterns import Draw, Prioritised, Sequences, Uniform
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import NothingToSample, Refused, UnknownKey
 from artos.runs import checkpoint
 from artos.runs.checkpoint import SAVED, Manifest
-from artos.runs.data_sets import examined, filled
+from artos.runs.data_sets import examined, filled, read
 from artos.specs.data import NO_VERSION, DataSet, Rows
 from artos.specs.keys import VERSION_KEY, DataKey
 
@@ -108,6 +110,25 @@ def test_environments_may_lie_side_by_side(tmp_path: Path, shm: Path) -> None:
     np.testing.assert_array_equal(block.arrays["observations"], wide["observations"])
 
 
+@pytest.mark.parametrize("front", ["", "prey/"], ids=["its own names", "those of a run"])
+def test_a_policy_has_its_rows_by_its_own_names_or_among_those_of_others(
+    front: str, tmp_path: Path, shm: Path
+) -> None:
+    """Each row of a run has all agents of a policy, and the other policies are not read."""
+    wide = {name: np.stack([array, array], 1) for name, array in episodes(3).items()}
+    others = {f"hunters/{name}": array[:9] for name, array in wide.items()} if front else {}
+    np.savez(tmp_path / "game.npz", **{front + n: a for n, a in wide.items()}, **others)
+    part, faults = Part("prey", KEYS, 2), list[str]()
+    data = {"demos": Rows("game.npz")}
+    (data_set,) = examined(data, str(tmp_path), (), faults, {"demos": part})
+    assert faults == []
+    assert (data_set.rows, data_set.envs, data_set.policy) == (15, 2, "prey")
+    block = block_of(shm, data_set)
+    np.testing.assert_array_equal(block.arrays["observations"], wide["observations"])
+    examined(data, str(tmp_path), (), faults, {"demos": Part("wolves", KEYS[:1], 2)})
+    assert len(faults) == bool(front), "there is no such policy in the game"
+
+
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     stored(
         tmp_path, observations=np.zeros((15, 2)), actions=np.zeros((15, 3), "int64"),
@@ -176,9 +197,9 @@ def test_a_file_that_has_changed_since_is_refused(tmp_path: Path, shm: Path) -> 
 # -- rows of a run ---------------------------------------------------------------------------------
 
 
-def kept(run: Path, shm: Path, keys: tuple[DataKey, ...] = KEYS, capacity: int = 12) -> None:
+def kept(run: Path, shm: Path, keys: tuple[DataKey, ...] = KEYS, front: str = "") -> None:
     """The checkpoint of a run whose two actors wrote 15 and 10 rows, and kept the newest 12."""
-    blocks = {}
+    blocks, capacity = {}, 12
     for actor, count in ((0, 3), (1, 2)):
         block = ActorBlock.create(
             shm / f"actor-{actor}", BlockSpec(actor, keys, capacity, 1, (), "overwrite")
@@ -187,7 +208,7 @@ def kept(run: Path, shm: Path, keys: tuple[DataKey, ...] = KEYS, capacity: int =
         for step in range(count * 5):
             block.allocate(1)
             for name, array in rows.items():
-                block.arrays[name][block.index(step)] = array[step]
+                block.arrays[front + name][block.index(step)] = array[step]
             block.arrays[VERSION_KEY][block.index(step)] = step
             block.commit(step + 1)
         blocks[actor] = block
@@ -210,6 +231,15 @@ def test_rows_of_a_run_are_a_data_set(tmp_path: Path, shm: Path) -> None:
     assert ((following - first > 0) & (following - first <= 3)).all()
     assert set(first) == {103.0, *range(105, 109), *range(110, 114), *range(200, 204),
                           *range(205, 209)}  # fmt: skip
+
+
+def test_an_episode_begins_with_the_first_row_of_each_policy_of_an_actor(
+    tmp_path: Path, shm: Path
+) -> None:
+    """So that no row of another actor is taken for the one before."""
+    keys = tuple(replace(key, name=f"p/{key.name}") for key in KEYS)
+    kept(tmp_path / "run", shm, keys, "p/")
+    assert read(tmp_path / "run")["p/ages"][:3, 0].tolist() == [0, 1, 0]  # they were 3, 4, 0
 
 
 def test_stacks_of_rows_of_a_run_are_whole(tmp_path: Path, shm: Path) -> None:

@@ -62,6 +62,24 @@ def test_environments_side_by_side_stay_so(folder: Path) -> None:
     assert np.load(folder / "new.npz")["rewards"][:5].tolist() == [[n, n] for n in (1, 2, 3, 7, 5)]
 
 
+def test_of_several_policies_the_rows_of_one_are_scored_by_their_usual_names(folder: Path) -> None:
+    flat, reward = np.load(folder / "demos.npz"), f"{folder / 'rewards.py'}:next_number"
+    own = {f"prey/{name}": np.stack([flat[name]] * 2, 1) for name in flat.files}
+    np.savez(folder / "game.npz", **own, **{f"hunters/{name}": flat[name] for name in flat.files})
+    for policy in ("", "pray"):
+        with pytest.raises(Refused, match="choose by --policy one of hunters, prey"):
+            rescore(folder / "game.npz", reward, folder / "new.npz", policy)
+    with pytest.raises(Refused, match="leave --policy prey out"):
+        rescore(folder / "demos.npz", reward, folder / "new.npz", "prey")
+    found = rescore(folder / "game.npz", reward, folder / "new.npz", "prey")
+    assert (found.rows, found.transitions) == (8, 10)
+    before, after = np.load(folder / "game.npz"), np.load(folder / "new.npz")
+    assert after["prey/rewards"][:5].tolist() == [[n, n] for n in (1, 2, 3, 7, 5)]
+    assert before.files == after.files
+    for name in before.files:
+        assert name == "prey/rewards" or np.array_equal(before[name], after[name])
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -16,6 +16,7 @@ from artos.runs.tape import (
     Called,
     Header,
     Looked,
+    Peer,
     Published,
     Record,
     TapeDamaged,
@@ -39,6 +40,7 @@ RECORDS = st.one_of(
     st.builds(Threads, COUNTS, st.integers(1, 64)),
     st.builds(Published, SUMS),
     st.builds(Looked, st.integers(0, 3), st.tuples(COUNTS, COUNTS)),
+    st.builds(Peer, st.text(max_size=20), st.integers(-1, 2**40)),
 )
 
 
@@ -50,6 +52,8 @@ def tell(writer: Writer, record: Record) -> None:
             writer.called(firing, steps, configuration, progress)
         case Threads(turn, threads):
             writer.threads(turn, threads)
+        case Peer(learner, version):
+            writer.peer(learner, version)
         case Published(checksum):
             writer.published(checksum)
         case Looked(what, counts):

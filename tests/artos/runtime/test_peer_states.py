@@ -11,6 +11,7 @@ from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.buffer.object_region import ObjectRegion
 from artos.runs.plan import Beside, Plan, Site
 from artos.runtime.other_learners import PeerStates, first_peer
+from artos.runtime.taping import Tape
 from artos.specs.keys import MODEL_PARAM, PARAMS, ArraySpec
 from artos.specs.members import Member
 from artos.specs.reference import Reference
@@ -29,7 +30,7 @@ def two_in(folder: Path) -> tuple[PeerStates, ObjectRegion]:
     arrays = ArraySpec(PARAMS, (2,)), ArraySpec(MOMENTS, (2,))
     spec = ObjectSpec.sized(MODEL_PARAM, arrays, first_peer(PLAN) + 2)
     region = ModelBlock.create(site.model_of("two"), [spec])[MODEL_PARAM]
-    return PeerStates(PLAN, site), region
+    return PeerStates(PLAN, site, Tape()), region
 
 
 def test_it_is_all_of_one_version_and_a_copy(tmp_path: Path) -> None:
@@ -50,7 +51,7 @@ def test_what_a_killed_process_had_pinned_is_let_go(tmp_path: Path) -> None:
     _, region = two_in(tmp_path)
     region.publish({PARAMS: np.zeros(2), MOMENTS: np.zeros(2)})
     region.pin(first_peer(PLAN))
-    PeerStates(PLAN, Site(str(tmp_path), Member("one"), PLAN.members))
+    PeerStates(PLAN, Site(str(tmp_path), Member("one"), PLAN.members), Tape())
     assert "pins=[-1, -1, -1, -1, -1]" in repr(region)
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from named import LEARNER
+from named import LEARNER, acting
 
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.mailbox import Board
 from artos.protocol.invocations import Done, Invoke, Stop, encode
-from artos.runtime.member import Line, Stopped, serve
+from artos.runtime.member import ActorRole, Line, Stopped, serve
+from artos.specs.keys import DataKey
 from artos.specs.members import Members
 
 
@@ -77,3 +81,34 @@ def test_while_nothing_comes_it_does_what_there_is_to_do(board: Board) -> None:
     role: Any = Role(line, lambda _: None)
     assert serve(role, line, idle) == 0
     assert next(duties, None) is None
+
+
+def test_it_says_whether_something_is_to_be_handed_over(board: Board) -> None:
+    line, down = Line(board, LEARNER), board.down(LEARNER)
+    role: Any = Role(line, lambda _: down.put(encode(Stop(hand_over="held"))))
+    down.put(call(1))
+    assert serve(role, line) == 0
+    assert line.stop == Stop(hand_over="held")
+
+
+def test_an_actor_that_waits_for_room_ends_without_having_begun(
+    board: Board, tmp_path: Path
+) -> None:
+    """The rows that it waits for are held by a learner that learns no more."""
+    (member,) = acting(0)
+    consumers = (Consumer("learner.update", ("rewards",)),)
+    spec = BlockSpec(0, (DataKey("rewards"),), 4, 1, consumers, "wait")
+    block = ActorBlock.create(tmp_path / "block", spec)
+    block.allocate(4)
+    block.commit(4)
+    line, down = Line(board, member), board.down(member)
+    plan = SimpleNamespace(deadline=600.0, steps=4, short_rounds=False)
+    context: Any = SimpleNamespace(block=block, actor=0, plan=plan)
+    actor: Any = SimpleNamespace(setup=lambda _: None)
+    model: Any = None
+    role = ActorRole(actor, context, model, stopped=line.told_to_stop)
+    down.put(encode(Invoke(1, "actors.sample", "sample", stop=8)))
+    down.put(encode(Stop(hand_over="held")))
+    assert serve(role, line) == 0
+    assert block.written == 4
+    assert board.up(member).take() is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -56,4 +57,22 @@ def test_one_that_was_killed_has_none(memory: Path) -> None:
     os.close(tell)
     with OwnCpus(USABLE, 1) as next_one:
         assert (next_one.now(), next_one.shared) == ((0,), ())
+    assert [*memory.iterdir()] == []
+
+
+def test_a_folder_that_another_removes_meanwhile_is_tidy(
+    memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers that are stopped at the same time: the other one is the faster."""
+    look = Path.iterdir
+
+    def late(folder: Path) -> Iterator[Path]:
+        folder.rmdir()
+        return look(folder)
+
+    mine = OwnCpus(USABLE, 1)
+    mine.now()
+    monkeypatch.setattr(Path, "iterdir", late)
+    mine.close()
+    monkeypatch.undo()
     assert [*memory.iterdir()] == []

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from helpers import PATIENCE
 
+from artos.system import signals
 from artos.system.signals import StopRequests
 
 
@@ -42,3 +47,17 @@ def test_what_is_undisturbed_is_done_to_its_end(times: int) -> None:
 def test_while_nothing_is_there_yet_any_raises() -> None:
     with StopRequests(), pytest.raises(KeyboardInterrupt):
         stop()
+
+
+def test_an_interrupt_while_a_class_is_made_leaves_the_exit_status(tmp_path: Path) -> None:
+    """CPython ends a process started with ``-m`` by SIGINT for it unless it is told."""
+    (tmp_path / "interrupted.py").write_text(
+        "import sys\nfrom artos.system import signals\n"
+        "try:\n    exec('raise KeyboardInterrupt')\n"
+        "except KeyboardInterrupt:\n    signals.forget_interrupt()\n    sys.exit(130)\n"
+    )
+    root = Path(signals.__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(root)])}
+    command = [sys.executable, "-m", "interrupted"]
+    ended = subprocess.run(command, check=False, env=environment, timeout=PATIENCE)
+    assert ended.returncode == 130

@@ -31,7 +31,7 @@ NODES = {
     "Hello", "Load", "ExecutorEnded", "Leaving", "Bye", "FetchArchive", "LogPiece",
     "Shares", "RunEnded",
     "ExecutorUp", "ActorReport", "Died", "Packed", "ReadPiece", "BundlePiece", "BundleRejected",
-    "ExecutorNews", "ExecutorLog", "ExecutorClosed", "Greet", "Chunk", "Pull",
+    "ExecutorNews", "ExecutorLog", "HeldState", "ExecutorClosed", "Greet", "Chunk", "Pull",
 }  # fmt: skip
 RUNS = {"RunUp", "RunNews", "RunScaled", "RunSet"}
 EVERYBODY = {"Refusal"}

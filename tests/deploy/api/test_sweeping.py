@@ -82,6 +82,21 @@ def test_what_is_refused_ends_the_sweep(begun: Any, tmp_path: Path) -> None:
     assert begun == []
 
 
+def test_of_a_sweep_that_is_refused_nothing_is_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(*_: Any, **__: Any) -> Result:
+        raise Refused(["unknown setting 'lr'"])
+
+    monkeypatch.setattr(sweeping, "run_named", refuse)
+    with pytest.raises(Refused, match="unknown setting"):
+        swept(tmp_path / "s")
+    (tmp_path / "file").touch()
+    with pytest.raises(Refused, match=r"--folder .*: Not a directory"):
+        swept(tmp_path / "file" / "s")
+    assert not (tmp_path / "s").exists()
+
+
 @pytest.mark.processes
 @pytest.mark.long
 def test_a_sweep_of_real_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,4 +190,16 @@ def test_the_commands_write_files_and_say_which(
     assert files == {f"{n}.{kind}" for n in names for kind in ("svg", "png")} | {"captions.md"}
     assert main(["report", "run-1"]) == 0
     assert (tmp_path / "run-1-report.html").is_file()
-    assert main(["plot", "none"]) == 1 or "none" in capsys.readouterr().err
+    assert main(["plot", "none"]) == 2
+    assert "none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["plot", "report", "trace"])
+def test_where_nothing_can_be_written_that_is_refused(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made(tmp_path / "runs", "run-1", 1)
+    (tmp_path / "file").touch()
+    output = tmp_path / "file" / "output"
+    assert main([command, str(tmp_path / "runs" / "run-1"), "-o", str(output)]) == 2
+    assert f"-o {output}: Not a directory" in capsys.readouterr().err

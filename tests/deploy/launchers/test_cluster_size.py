@@ -121,6 +121,13 @@ def test_one_that_is_gone_is_started_again_under_its_index() -> None:
     assert scaling.step(view(node(0), node(2)), [unit(0), unit(2)], {}, 0.0).start == (1,)
 
 
+def test_one_whose_node_still_leaves_is_replaced_under_another_name() -> None:
+    """The engine took the unit away; a second node of its name would be refused."""
+    there = view(node(0), node(1, leaves="node lab-1 leaves: told to stop"))
+    assert Scaling(cluster(2)).step(there, [unit(0)], {}, 0.0).start == (2,)
+    assert Scaling(cluster(2), in_order=True).step(there, [unit(0)], {}, 0.0).start == (1,)
+
+
 def test_one_that_leaves_is_replaced_at_once() -> None:
     there = view(node(0), node(1, leaves="node lab-1 leaves: told to stop"))
     assert Scaling(cluster(2)).step(there, [unit(0), unit(1)], {}, 0.0).start == (2,)

@@ -13,7 +13,8 @@ from artos.transport.address import published
 from deploy.cli.__main__ import main
 from deploy.launchers.cluster import HEAD, RECORD, VARIABLE, Cluster, faults, known, load
 from deploy.launchers.launcher import Here, names
-from deploy.launchers.unit import await_head, head_command, worker_words
+from deploy.launchers.unit import await_head, head_command, worker_words, write_config
+from head.daemon.options import config_for_engine, head_options
 
 
 def cluster(folder: Path, **more: object) -> Cluster:
@@ -111,6 +112,24 @@ def test_a_head_that_starts_again_on_its_machine_listens_at_its_port(tmp_path: P
         assert "tcp://0.0.0.0:0" in head_command(lab, Here())
 
 
+def test_a_head_has_the_admins_and_quotas_that_its_cluster_was_given(tmp_path: Path) -> None:
+    """What ``artos up --config`` was given is what the head reads, on whatever machine it is."""
+    file = tmp_path / "mine.toml"
+    file.write_text('admins = ["ann"]\n[quotas.users]\nben = {slots = 2}\n')
+    lab = cluster(tmp_path / "lab", config=config_for_engine(file))
+    lab.save()
+    file.unlink()
+    there = load(lab.path)
+    write_config(there)
+    command = head_command(there, Here())
+    read = Path(command[command.index("--config") + 1])
+    options = head_options(read, {"listen": "tcp://0.0.0.0:0", "keys": lab.keys})
+    assert options.admins == ("ann",)
+    assert options.quotas.users["ben"].slots == 2
+    lab.forget()
+    assert not read.exists()
+
+
 def test_a_worker_of_another_version_says_so(tmp_path: Path) -> None:
     lab = cluster(tmp_path / "lab")
     lab.save()
@@ -139,7 +158,7 @@ def test_dry_run_starts_nothing(
     [
         (("up", "--on", "slum", "--nodes", "2"), "did you mean slurm?"),
         (("up", "--on", "ssh", "--nodes", "two"), "--nodes 'two': write N or MIN..MAX"),
-        (("up", "--on", "ssh", "--nodes", "2"), "--hosts names 0 hosts for --nodes 2"),
+        (("up", "--on", "ssh", "--nodes", "2"), "give --hosts FILE"),
         (("up", "--on", "ssh", "--nodes", "1", "--hosts", "/nowhere"), "--hosts /nowhere"),
         (("down", "lab"), "there is no cluster 'lab'"),
     ],
@@ -151,6 +170,39 @@ def test_wrong_commands_are_refused_and_leave_nothing(
     monkeypatch.setenv(VARIABLE, str(tmp_path / "clusters"))
     assert main(words) == 2
     assert said in capsys.readouterr().err
+    assert not (tmp_path / "clusters").exists()
+
+
+@pytest.mark.parametrize(
+    ("engine", "flags", "said"),
+    [
+        ("ssh", (), ["give --hosts FILE"]),
+        ("ssh", ("--hosts", "{}/hosts"), ["--hosts names 1 hosts for --nodes 2"]),
+        ("ray", ("--worker-options=GPU",), ["give --slots", "option 'GPU'"]),
+        ("kubernetes", ("--worker-options=cpus=3",), ["--worker-options 'cpus=3'"]),
+    ],
+)
+def test_a_dry_run_refuses_what_the_engine_would_not_understand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    engine: str, flags: tuple[str, ...], said: list[str],
+) -> None:  # fmt: skip
+    (tmp_path / "hosts").write_text("desk1\n# desk2\n")
+    given = [flag.format(tmp_path) for flag in flags]
+    assert main(("up", "--on", engine, "--nodes", "2", "--dry-run", *given)) == 2
+    told = capsys.readouterr().err
+    assert [words for words in said if words not in told] == []
+
+
+def test_what_is_wrong_in_a_config_is_told_at_once_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "clusters"))
+    (tmp_path / "head.toml").write_text('runs = "mine"\nadmin = ["ann"]\n')
+    words = ("up", "--on", "ssh", "--nodes", "1", "--config", str(tmp_path / "head.toml"))
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert "did you mean admins?" in said
+    assert "itself tells the head runs: remove the line" in said
     assert not (tmp_path / "clusters").exists()
 
 

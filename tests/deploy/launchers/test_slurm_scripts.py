@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.engines.slurm import Engine
 from deploy.launchers.launcher import Here
+from deploy.launchers.unit import worker_words
 
 
 def cluster(**more: object) -> Cluster:
@@ -79,11 +81,30 @@ def test_no_script_holds_a_secret_or_a_port() -> None:
 def test_a_unit_has_what_its_job_was_given(
     variables: dict[str, str], here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("SLURM_CPUS_ON_NODE", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"):
+    for name in ("SLURM_CPUS_ON_NODE", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert Engine(cluster()).here() == here
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [("9:58", 598), ("2:00:01", 7_201), ("3-00:10:00", 259_800), ("UNLIMITED", 0), ("", 0)],
+)
+def test_a_unit_knows_the_end_of_its_allocation(
+    told: str, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    squeue = tmp_path / "squeue"
+    squeue.write_text(f'#!/bin/sh\n[ "$*" = "--jobs 17 -ho %L" ] && echo "{told}"\n')
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    here = Engine(cluster()).here()
+    assert here.seconds == seconds
+    words = worker_words(cluster(), 3, here)
+    assert ("--lifetime" in words) == (seconds > 0)
+    assert "--lifetime" not in worker_words(cluster(), 3, Here(seconds=1.0)), "it is over already"
 
 
 def test_where_slurm_is_not_installed_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,3 +144,17 @@ def test_names_are_those_that_prometheus_asks_for() -> None:
         assert not family.name.endswith(("_total", "_count", "_sum", "_bucket"))
         assert family.help.endswith(".")
         assert family.samples
+
+
+def test_an_autoscaler_is_told_how_many_workers_runs_have_a_use_for() -> None:
+    """Half as many as slots are wanted, with two slots each; more if these lack memory."""
+    nodes = tuple(NodeView(name=f"w{n}", alive=True, slots=2, shm_bytes=100) for n in range(2))
+
+    def wanted(*runs: RunView) -> float:
+        return value(of(*runs, nodes=nodes), "nodes_wanted")
+
+    assert wanted() == 0
+    assert wanted(run(wants=4), run("second", wants=3)) == 4
+    assert wanted(run(wants=3, where=("gpu",))) == 0, "no worker like these is of use to it"
+    assert wanted(run(wants=2, lacks_memory=1, actor_bytes=100)) == 3
+    assert value(of(run(wants=3)), "nodes_wanted") == 3, "as if they had one slot"

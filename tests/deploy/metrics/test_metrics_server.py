@@ -9,11 +9,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import pytest
 
 from artos.clock import ManualClock, SystemClock
-from artos.errors import NoSuchRun
+from artos.errors import NoSuchRun, Refused
 from artos.protocol.views import ClusterView, NodeView
 from deploy.metrics.families import Family, families
 from deploy.metrics.server import Metrics, MetricsServer
@@ -59,8 +60,18 @@ def test_over_ipv6_too() -> None:
     try:
         with serving(Metrics(lambda: TOLD, SystemClock()), "::1") as server:
             assert got(server.address)[0] == 200
-    except OSError as error:
+    except Refused as error:
         pytest.skip(f"no IPv6 loopback here: {error}")
+
+
+def test_a_port_that_is_taken_is_refused() -> None:
+    with (
+        serving(Metrics(lambda: TOLD, SystemClock())) as server,
+        pytest.raises(Refused, match="something listens there already"),
+    ):
+        MetricsServer(
+            Metrics(lambda: TOLD, SystemClock()), "127.0.0.1", urlsplit(server.address).port or 0
+        )
 
 
 def test_there_is_nothing_else() -> None:

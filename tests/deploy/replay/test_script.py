@@ -51,6 +51,49 @@ def test_the_first_round_of_a_process_binds_even_if_it_need_not(tmp_path: Path) 
     assert [*found.bound()] == [4]
 
 
+def test_of_a_round_whose_node_was_lost_some_rows_are_left(tmp_path: Path) -> None:
+    found = script(
+        tmp_path,
+        {"ready": "actor 0", "start": "fork", "incarnation": 1},
+        {"done": 1, "by": "actor 0", "version": 0, "asked": [8, 1, 0], "rows": 5},
+        {"lost": 4, "actor": 0, "node": "w1", "from": 10, "granted": 16},
+        {"again": 2, "by": "actor 0", "version": 1, "asked": [16, 1, 8], "kept": 10},
+        {"ready": "actor 0", "start": "cold", "incarnation": 9},
+        {"done": 2, "by": "actor 0", "version": 2, "asked": [16, 1, 8]},
+    )
+    assert [*found.actors[0]] == [
+        Started(1),
+        Round(1, 8, True, 0, 0, None, 0, 5),
+        Round(2, 16, True, 1, 8, None, 0, None, kept=10),
+        Started(9),
+        Round(2, 16, True, 2, 8, None, 0, None),
+    ]
+    assert not found.unknown
+
+
+def test_rows_of_a_lost_node_that_no_line_tells_of(tmp_path: Path) -> None:
+    """An earlier ARTOS did not record of which round they are."""
+    found = script(
+        tmp_path,
+        {"done": 1, "by": "actor 0", "version": 0, "asked": [8, 1, 0]},
+        {"done": 1, "by": "actor 1", "version": 0, "asked": [8, 1, 0]},
+        {"lost": 4, "actor": 0, "node": "w1", "from": 10, "granted": 16},
+        {"lost": 2, "actor": 1, "node": "w1", "from": 8, "granted": 16},
+        {"ready": "actor 0", "incarnation": 9},
+        {"ready": "actor 1", "incarnation": 9},
+    )
+    assert found.unknown == {0}
+
+
+def test_who_goes_on_by_an_image_is_not_started(tmp_path: Path) -> None:
+    found = script(
+        tmp_path,
+        {"ready": "actor 0", "start": "fork", "incarnation": 1},
+        {"ready": "actor 0", "start": "moved", "from": "w2", "to": "w1", "incarnation": 9},
+    )
+    assert [*found.actors[0]] == [Started(1)]
+
+
 def test_settings_by_the_number_of_their_configuration(tmp_path: Path) -> None:
     lines = ({"set": {"learner.lr": 0.1}, "configuration": 1, "version": 0},
              {"set": {"max_lag": 2.0}, "configuration": 2, "version": 3})  # fmt: skip

@@ -73,6 +73,25 @@ def test_a_row_has_what_its_member_did_one_after_another() -> None:
             assert before["ts"] + before["dur"] <= after["ts"] + 0.01, "they would hide each other"
 
 
+def test_how_an_actor_rested_is_within_its_waits() -> None:
+    """It was an image from before its version came until its process was awaited."""
+    late = {
+        "t": 1.3, "done": 3, "by": "actor 0", "version": 1, "seconds": 0.1, "waited": 0.1,
+        "rested": [["checkpointed", 0.35, 0.25], ["restoring", 0.1, 0.1]],
+    }  # fmt: skip
+    found = rows(traced(*IN_TURN[:7], late))["actor 0"]
+    waits = [e for e in found if e["cat"] == "wait"]
+    rests = [e for e in found if e["cat"] == "rest"]
+    told = [(e["name"], round(e["ts"] / 1e6, 4), round(e["dur"] / 1e6, 4)) for e in rests]
+    assert told == [("checkpointed", 0.85, 0.05), ("restoring", 1.1, 0.1)]
+    for rest in rests:
+        assert any(
+            w["ts"] <= rest["ts"] and rest["ts"] + rest["dur"] <= w["ts"] + w["dur"] + 0.01
+            for w in waits
+        ), "a viewer would not show it below its wait"
+    assert "rested" not in found[-1]["args"]
+
+
 def test_a_wait_is_for_what_was_missing_last() -> None:
     """Rows of an actor, a version of the learner, then maybe a process to run in."""
     late = {"t": 1.2, "done": 3, "by": "actor 0", "version": 1, "seconds": 0.1, "waited": 0.1}

@@ -72,9 +72,9 @@ def named(
             ("one straggler", "--set n=3 --set max_lag=10"),
         ),
         (named(run_of(), actors_cpu=0.1), ("lag gate", "--set max_lag=1")),
-        (named(run_of(sample=0.001, learn=0.001, over=0.02)), ("small batch", "--set steps=4096")),
+        (named(run_of(sample=0.001, learn=0.001, over=0.02)), ("small batch", "--set steps=16384")),
         (named(run_of(blocked=0.5)), ("slow disk", "--run-dir on a faster disk")),
-        (named(run_of(learn=0.5), {"threads": 16}), ("too many threads", "--set threads=0")),
+        (named(run_of(learn=0.5), {"threads": 16}), ("too many threads", "--set threads=2")),
         (named(run_of(learn=1.0)), ("learner", "--set learners=2")),
         (
             named(run_of(over=0.4, far=True), {"wire_dtype": "float32"}),
@@ -85,7 +85,7 @@ def named(
             named(run_of(waited=0.5), {"park": "checkpoint"}),
             ("parked too eagerly", "--set park=memory"),
         ),
-        (named(run_of(learn=1.0), table=REPLAY), ("replay ratio", "--set ratio=1")),
+        (named(run_of(learn=1.0), table=REPLAY), ("replay ratio", "--set ratio=1.4")),
         (
             named(run_of(slot=0.5, quota="user ann holds 1 of 1 slots", far=True)),
             ("scheduler's quota", "in head.toml: a quota of slots = 2"),
@@ -107,6 +107,31 @@ def test_a_step_of_the_optimiser_on_few_rows_is_a_small_batch() -> None:
     found = findings(Evidence(run, settings, {"learner.update": REPLAY}, 2, steps=8, cpus=2))
     small = next(each for each in found if each.bottleneck == "small batch")
     assert small.advice == ("--set batch=64 --set ratio=16",)
+
+
+def test_what_a_round_takes_whatever_its_steps_is_spread_over_more_of_them() -> None:
+    run = run_of(sample=0.01, learn=0.01, over=0.002)
+    settings, table = {"minibatches": 1}, {"learner.update": IN_TURN}
+    steps = {}
+    for bound in (0.0, 0.9):
+        for member in ("actor 0", "actor 1"):
+            for each in run.members[member]:
+                each.work = {"environment": 0.01 * (1 - bound), "bind": 0.01 * bound}
+        found = findings(Evidence(run, settings, table, 2, steps=64, cpus=2))
+        small = next(each for each in found if each.bottleneck == "small batch")
+        steps[bound] = int(small.advice[0].partition("=")[2])
+    assert steps[0.9] > steps[0.0]
+
+
+def test_rounds_before_the_first_update_say_nothing_of_the_ratio() -> None:
+    """They fill the buffer, and wait for nobody."""
+    run = run_of(learn=1.0)
+    found = findings(Evidence(run, {}, {"learner.update": REPLAY}, 2, cpus=2))
+    before = next(each for each in found if each.bottleneck == "replay ratio")
+    first = run.members["actor 0"][0]
+    first.begin, run.ready["actor 0"] = first.begin - 50.0, -50.0
+    found = findings(Evidence(run, {}, {"learner.update": REPLAY}, 2, cpus=2))
+    assert next(each for each in found if each.bottleneck == "replay ratio") == before
 
 
 def test_on_a_busy_machine_hand_overs_say_nothing_of_the_batch() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from worlds import World
 
-from artos.protocol.control import Leave, RunNews
+from artos.protocol.control import FinishRun, Leave, RunNews
 from artos.protocol.run_state import QUEUED, RUNNING, STARTING, STOPPING
 from artos.transport.keys import new_run_keys
 from head.daemon.carriers import Place, chosen
@@ -263,3 +263,23 @@ def test_the_next_head_knows_who_carries_it() -> None:
     again = World(scheduler=Scheduler(state.runs, state.queue))
     again.expect(state.nodes)
     assert again.scheduler.all_runs.carried == {"r1"}
+
+
+def test_who_is_to_end_is_told_again_when_its_node_is_back() -> None:
+    """What the node was told may be lost; whether it is, nobody knows but the node."""
+    world = World()
+    joined(world, "w1")
+    run, other = submitted(world), submitted(world, "r2")
+    world.up("r1")
+    world.up("r2")
+    joined(world, "w1")
+    assert told_again(world) == []
+    world.scheduler.stop(run)
+    world.turn()
+    joined(world, "w1")
+    assert told_again(world) == ["r1"]
+    assert other.state == RUNNING
+
+
+def told_again(world: World) -> list[str]:
+    return [each.run for each in world.ordered if isinstance(each, FinishRun) and each.again]

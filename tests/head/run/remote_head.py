@@ -36,7 +36,7 @@ class Head:
         self.bundles = Bundles(folder / "bundles", self.send, self.clock)
         self.remote = RemoteActors(
             self.blocks, 1, self, self._terms, lambda node: self.quiet.get(node, 0.0),
-            self.bundles,
+            self.bundles, lambda member: folder / f"held-{member.rank}",
         )  # fmt: skip
         self.remote.begin(self)
         self.remote.step()
@@ -49,7 +49,10 @@ class Head:
 
     # -- Bookkeeper --------------------------------------------------------------------------------
 
-    def place_anew(self, actor: int, term: int, committed: int, node: str) -> int:
+    def place_anew(
+        self, actor: int, term: int, committed: int, node: str, *, goes_on: bool = False
+    ) -> int:
+        del goes_on
         base = self.blocks[actor].written // STEPS * STEPS
         if committed > base:
             self.lost.append((actor, committed - base, node))

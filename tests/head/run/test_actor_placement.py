@@ -14,6 +14,7 @@ from artos.protocol import steering
 from artos.protocol.message import Message
 from artos.system.transitions import after, events
 from head.run.remote.actor_placement import TABLE, ActorPlacement, Event, State
+from head.run.remote.held_file import HeldFile
 
 EXPECTED = """
 unplaced   enter:placed    end:unplaced
@@ -52,7 +53,8 @@ class Edge:
 
     def __init__(self, folder: Path) -> None:
         self.told: list[tuple[str, Message]] = []
-        self.placement = ActorPlacement(block_at(folder / "actor-0", 0), self, lambda: (5, {}))
+        block, held = block_at(folder / "actor-0", 0), HeldFile(ONE, folder / "held-0", 1)
+        self.placement = ActorPlacement(block, self, lambda: (5, {}), held)
         self.placement.begin_term(0)
         self.placement.bind("w1")
 
@@ -82,7 +84,7 @@ def edge(tmp_path: Path) -> Edge:
 DO: dict[Event, Callable[[ActorPlacement], object]] = {
     Event.ENTER: lambda there: there.enter(),
     Event.LAUNCH: lambda there: there.launch(0),
-    Event.LEAVE: lambda there: there.leave(by_image=False),
+    Event.LEAVE: lambda there: there.leave(by_bundle=False),
     Event.LOSE: lambda there: there.lose(),
 }
 

@@ -144,13 +144,13 @@ class Places(RuleBasedStateMachine):
             self.head.done(node, member, calls.pop(0), rows, term)
 
     @precondition(lambda self: self.asked)
-    @rule(whole=st.booleans(), fails=SELDOM)
-    def bundle(self, whole: bool, fails: bool) -> None:
+    @rule(whole=st.booleans(), fails=SELDOM, held=st.booleans())
+    def bundle(self, whole: bool, fails: bool, held: bool) -> None:
         node, number = self.asked[-1]
         news = (
             steering.BundlePiece(number, 0, 1, b"i")
             if whole
-            else steering.Packed(number, "no" * fails)
+            else steering.Packed(number, "no" * fails, held)
         )
         self.head.remote.heard(node, news)
 

@@ -48,7 +48,7 @@ def test_a_member_that_starts_anew_gets_its_full_time_again() -> None:
 
 
 def test_nobody_is_granted_more_rounds_than_were_ever_granted_at_once() -> None:
-    rounds = Rounds((0, 1), steps=4)
+    rounds = Rounds({0: 0, 1: 0}, steps=4)
     assert [rounds.grant(0), rounds.grant(0)] == [4, None], "one is still to be sampled"
     rounds.wrote(0, 3)
     assert rounds.grant(0) == 8, "but the last row of it"
@@ -78,6 +78,18 @@ def test_rows_of_several_environments_are_acknowledged_once_none_needs_them() ->
     assert claims.done("a", other) == (9, 5)
     assert claims.done("a", late) == (9, 7)
     assert claims.consumed() == 7
+
+
+def test_rows_of_an_earlier_part_of_the_run_are_neither_granted_nor_consumed_once_more() -> None:
+    rounds, claims = Rounds({0: 100, 1: 0}, steps=4), Claims(envs={"a": 2}, begun={0: 100})
+    assert [rounds.grant(0), rounds.grant(1), rounds.written] == [104, 4, 0]
+    assert (claims.claimed("a", 0), claims.claimed("a", 1), claims.consumed()) == (100, 0, 0)
+    one, other = Claim(0, 100, 103, 1), Claim(0, 100, 108, 0)
+    claims.claim("a", [one])
+    assert claims.done("a", one) == (103, 100), "the other environment still needs its rows"
+    claims.claim("a", [other])
+    assert claims.done("a", other) == (108, 103)
+    assert claims.consumed() == 3
 
 
 def test_consumers_have_cursors_of_their_own_and_the_furthest_counts() -> None:

@@ -97,6 +97,14 @@ def test_it_goes_on_elsewhere_once_its_image_is_here(head: Moving, logged: list[
     assert (head.files(), logged) == ([], [])
 
 
+def test_that_its_node_has_no_actor_left_is_known_at_once(head: Moving) -> None:
+    """Such a node may leave; until then it is held and paid for."""
+    head.go()
+    assert not head.remote.emptied
+    head.fetch()
+    assert head.remote.emptied
+
+
 def test_its_image_is_not_asked_for_while_something_is_under_way(head: Moving) -> None:
     head.call(TWO, sample(7, STEPS))
     head.said()
@@ -117,13 +125,20 @@ def test_who_is_prepared_goes_with_its_image_too(head: Moving) -> None:
 
 
 @pytest.mark.parametrize(("here", "there"), [("", "4.1"), ("4.1", ""), ("4.1", "4.2")])
-def test_nobody_is_asked_for_an_image_of_no_use(
+def test_where_an_image_is_of_no_use_it_goes_on_from_what_it_held(
     tmp_path: Path, here: str, there: str, logged: list[str]
 ) -> None:
     head = Moving(tmp_path, there, here)
     head.place(ELSEWHERE)
-    assert head.said() == BEGINS_ANEW
-    assert logged == []
+    assert head.said() == [("w2", steering.Pack(TWO, 1, image=False))]
+    head.hear("w2", steering.Packed(1, held=True))
+    assert head.hear("w2", steering.BundlePiece(1, 0, len(IMAGE), IMAGE)) == [
+        ("w2", steering.End(TWO, leaves=True)),
+        ("w1", steering.Start(TWO, 2, 0, 1, held=True)),
+    ]
+    head.hear("w1", steering.ActorReport(TWO, 2, Ready(0.5, 1, "fork"), 0))
+    assert head.reported == [(TWO, Ready(0.5, 1, "state", ("w2", "w1")))]
+    assert (head.files(), logged) == ([], [])
 
 
 def test_without_a_place_to_go_to_it_waits_as_an_image(head: Moving) -> None:

@@ -34,7 +34,7 @@ class World:
     source: Commits | Arrivals
     replay: ReplayTrigger
     rounds: RoundTrigger
-    ledger: Rounds = field(default_factory=lambda: Rounds(range(ACTORS), STEPS))
+    ledger: Rounds = field(default_factory=lambda: Rounds(dict.fromkeys(range(ACTORS), 0), STEPS))
     to_sample: dict[int, deque[int]] = field(default_factory=dict)
     updates: deque[Firing] = field(default_factory=deque)
     events: deque[Event] = field(default_factory=deque)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from artos.runs.run_memory import RunMemory
 from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
 from artos.specs.members import Member
 from artos.specs.reference import Reference
+from artos.system.exit_report import ExitReport
 from head.run.concerns.relocation import Relocation
 from head.run.coordination.ports import Ports
 from head.run.coordination.rows import Arrivals
@@ -113,11 +115,13 @@ def stage(folder: Path, size: int = STEPS, later: Trigger | None = None) -> Iter
     journal.close()
 
 
-def lost(folder: Path) -> list[Any]:
-    import json  # noqa: PLC0415
+def lines_with(folder: Path, name: str) -> list[Any]:
+    text = (folder / "journal.jsonl").read_text()
+    return [line for line in map(json.loads, text.splitlines()) if name in line]
 
-    lines = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
-    return [line for line in lines if "lost" in line]
+
+def lost(folder: Path) -> list[Any]:
+    return lines_with(folder, "lost")
 
 
 def test_it_goes_on_at_the_last_whole_round(tmp_path: Path) -> None:
@@ -190,3 +194,38 @@ def test_a_finished_round_is_not_sampled_again(tmp_path: Path) -> None:
         assert there.players.sent == []
         there.coordinator.receive(ACTOR, Done(call.firing, 0))
         assert there.coordinator.monitor.episodes == 0
+
+
+def test_a_replay_is_told_of_which_round_the_rows_are_that_are_left(tmp_path: Path) -> None:
+    """The learner has begun to use a round of a node that is then lost."""
+    with stage(tmp_path, size=STEPS // 2) as there:
+        there.arrive(0, 3)
+        there.arrive(1, 2)
+        assert there.players.claims() == [((0, 0, 2), (1, 0, 2))]
+        assert there.place(0, 2, committed=STEPS) == 2
+        there.coordinator.died(ACTOR, ExitReport("node w1 is gone", own=False))
+    ((call,), (told,)) = ([call for member, call in there.players.sent if member == ACTOR][:1],
+                          lines_with(tmp_path, "again"))  # fmt: skip
+    assert (told["by"], told["again"], told["version"]) == ("actor 0", call.firing, 0)
+    assert (told["kept"], told["asked"][0]) == (2, STEPS)
+
+
+def test_nothing_is_told_of_a_round_of_which_no_row_is_left(tmp_path: Path) -> None:
+    with stage(tmp_path) as there:
+        there.arrive(0, 3)
+        assert there.place(0, 2, committed=STEPS) == 0
+        there.coordinator.died(ACTOR, ExitReport("node w1 is gone", own=False))
+    assert lines_with(tmp_path, "again") == []
+
+
+def test_no_checksum_is_told_of_rows_that_others_have_taken_the_place_of(tmp_path: Path) -> None:
+    """The answer of a round may be read after the actor has begun the one that overwrites it."""
+    with stage(tmp_path) as there:
+        there.arrive(0, STEPS)
+        (call,) = [call for member, call in there.players.sent if member == ACTOR]
+        for header in there.block(0).headers.values():
+            header.set_released(STEPS)
+        there.block(0).allocate(CAPACITY)  # after these four
+        there.coordinator.receive(ACTOR, Done(call.firing, 0))
+    (told,) = (line for line in lines_with(tmp_path, "asked") if line["by"] == "actor 0")
+    assert "rows" not in told

@@ -117,7 +117,7 @@ def test_rows_that_would_be_too_old_are_not_sampled(
 
 def test_what_is_fresh_enough_is_not_pulled_again(tmp_path: Path) -> None:
     """The books of one actor: rounds of 8 rows, updates of 8, at most two versions old."""
-    rounds, claims = Rounds((0,), 8), Claims()
+    rounds, claims = Rounds({0: 0}, 8), Claims()
     max_lags = [("learner.update", 8, 2)]
     books = Binding(held := {0: -1}, max_lags, each_round=False)
     rounds.at_once(3)

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from named import LEARNER
 from remote_head import ONE, STEPS, TWO, Head, sample
 
 from artos.errors import BadMessage
-from artos.protocol import steering
+from artos.protocol import control, steering
 from artos.protocol.data import Nudge
 from artos.protocol.invocations import Done, Failed, Ready
 from artos.protocol.message import Message, Restarted
 from artos.specs.members import ACTORS, Member
 from artos.system.exit_report import ExitReport
+from head.run.remote.placement_view import PlacementView
 
 
 @pytest.fixture
 def head(tmp_path: Path) -> Head:
     return Head(tmp_path)
+
+
+def test_who_waits_for_what_is_said_in_short_however_many_they_are() -> None:
+    nowhere: Any = SimpleNamespace(is_placed=False, node="")
+    actors = {Member(ACTORS, number): nowhere for number in range(1_000)}
+    nodes: Any = SimpleNamespace(open=())
+    view = PlacementView(actors, nodes, lambda node: 0.0, lambda actor: "")
+    assert view.waits(range(7)) == "a node with a free slot (actors 0, 1, 2, 3, 4, 5, 6)"
+    shown = "a node with a free slot (actors 0, 1, 2, 3, 4, 5, 994 more)"
+    assert view.waits(range(1_000)) == shown
 
 
 def test_calls_wait_for_a_place_and_then_follow_the_start(head: Head) -> None:
@@ -63,8 +76,11 @@ def test_a_new_process_never_samples_with_older_weights_than_there_are(head: Hea
     head.done("w2", TWO, 7, STEPS)
     head.arrive(1, STEPS)
     head.reports()
+    head.said()
     head.place({0: "w1", 1: "w1"})
     head.call(TWO, sample(8, 2 * STEPS, bind=False))
+    head.remote.heard("w2", steering.Packed(1, "cannot pickle 'lock' object"))
+    head.reports()
     assert ("w1", steering.Call(TWO, sample(8, 2 * STEPS, bind=False), 7)) in head.said()
 
 
@@ -144,6 +160,14 @@ def test_nobody_starts_before_the_replay_buffer_knows_the_term(head: Head) -> No
     assert head.said() == [("w1", steering.Start(TWO, 2, 0))]
 
 
+def leaves(head: Head) -> list[tuple[str, Message]]:
+    """Actor 1 cannot say what it holds, and begins anew; what is said then."""
+    assert head.said() == [("w2", steering.Pack(TWO, 1, image=False))]
+    head.remote.heard("w2", steering.Packed(1, "cannot pickle 'lock' object"))
+    head.reports()
+    return head.said()
+
+
 def test_a_move_waits_until_nothing_is_under_way(head: Head) -> None:
     head.begin()
     head.call(TWO, sample(7, STEPS))
@@ -155,7 +179,7 @@ def test_a_move_waits_until_nothing_is_under_way(head: Head) -> None:
     assert head.said() == []
     head.arrive(1, STEPS)
     assert head.reports() == [(TWO, Done(7, 0))]
-    assert head.said() == [
+    assert leaves(head) == [
         ("w2", steering.End(TWO)),
         ("w1", steering.Start(TWO, 2, STEPS)),
         ("w1", steering.Call(TWO, sample(8, 2 * STEPS), 0)),
@@ -177,7 +201,7 @@ def test_a_move_waits_for_rows_and_words_that_are_on_their_way(head: Head) -> No
     head.arrive(1, STEPS + 1)
     ((member, _),) = head.reports()
     assert member == TWO
-    assert head.said()[0] == ("w2", steering.End(TWO))
+    assert leaves(head)[0] == ("w2", steering.End(TWO))
 
 
 def test_a_move_waits_until_what_was_said_is_heard(head: Head) -> None:
@@ -186,12 +210,12 @@ def test_a_move_waits_until_what_was_said_is_heard(head: Head) -> None:
     head.place({0: "w1", 1: "w1"})
     assert head.said() == []
     assert head.reports() == [(TWO, Ready(0.5))]
-    assert head.said()[0] == ("w2", steering.End(TWO))
+    assert leaves(head)[0] == ("w2", steering.End(TWO))
 
 
 def test_an_actor_works_where_it_is_until_it_can_where_it_is_to_be(head: Head) -> None:
     head.begin()
-    head.place({0: "w1", 1: "w3"})
+    head.remote.placed(control.Placed({0: "w1", 1: "w3"}, relief=True))
     head.call(TWO, sample(7, STEPS))
     assert head.said() == [("w2", steering.Call(TWO, sample(7, STEPS), 0))]
     head.up("w3")
@@ -199,7 +223,7 @@ def test_an_actor_works_where_it_is_until_it_can_where_it_is_to_be(head: Head) -
     head.done("w2", TWO, 7, STEPS)
     head.arrive(1, STEPS)
     head.reports()
-    assert head.said() == [("w2", steering.End(TWO)), ("w3", steering.Start(TWO, 2, STEPS))]
+    assert leaves(head) == [("w2", steering.End(TWO)), ("w3", steering.Start(TWO, 2, STEPS))]
 
 
 def test_it_goes_to_where_it_is_to_be_when_it_loses_its_node(head: Head) -> None:
@@ -216,7 +240,7 @@ def test_it_goes_to_where_it_is_to_be_when_it_loses_its_node(head: Head) -> None
 
 def test_it_stays_if_it_is_to_stay_after_all(head: Head) -> None:
     head.begin()
-    head.place({0: "w1", 1: "w3"})
+    head.remote.placed(control.Placed({0: "w1", 1: "w3"}, relief=True))
     head.place({0: "w1", 1: "w2"})
     head.up("w3")
     assert head.said() == []
@@ -326,6 +350,14 @@ def test_a_silent_node_is_why_nobody_answers(head: Head) -> None:
     head.quiet["w1"] = 0.1
     head.remote.heard("w1", steering.ExecutorNews({}, waits_for_slot=(ONE,)))
     assert head.remote.placement_view.waits_for_slot(ONE)
+
+
+def test_an_executor_that_comes_while_the_run_closes_is_closed(head: Head) -> None:
+    head.begin()
+    head.remote.close()
+    head.said()
+    head.up("w3")
+    assert head.said() == [("w3", steering.CloseExecutor())]
 
 
 def test_a_closing_run_only_keeps_books(head: Head) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from artos.errors import MemoryTooSmall
 from artos.runs import run_memory
 from artos.runs.left_rows import LeftRows
 from artos.runs.plan import Plan
-from artos.runs.run_memory import CacheMemory, check_space, needed_bytes
+from artos.runs.run_memory import CacheMemory, check_space, held_bytes, needed_bytes
 from artos.specs.actor_count import Manual
 
 
@@ -51,6 +52,24 @@ def test_a_worker_opens_no_block_beyond_its_limit(
         leave(monkeypatch, None)
         cache.open(0, 1, 0)
         assert cache.blocks.keys() == {0}
+
+
+def test_memory_that_is_removed_meanwhile_is_not_counted(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A worker's load is told each second, also in that in which an executor ends."""
+    with CacheMemory(plan, "cache.node", tmp_path) as cache:
+        cache.open(0, 1, 0)
+        assert held_bytes("node") > 0
+        look = Path.iterdir
+
+        def late(folder: Path) -> Iterator[Path]:
+            shutil.rmtree(folder, ignore_errors=True)
+            return look(folder)
+
+        monkeypatch.setattr(Path, "iterdir", late)
+        assert held_bytes("node") == 0
+        monkeypatch.undo()
 
 
 def test_rows_that_are_kept_for_a_killed_run_are_given_up_where_there_is_no_other_room(

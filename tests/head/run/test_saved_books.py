@@ -132,6 +132,11 @@ def test_all_that_is_not_named_is_kept(first: WithEvaluator, second: WithEvaluat
         assert found == [], "name what is not to be kept in NOT_KEPT, with the reason"
 
 
+def test_those_of_a_run_that_asked_nobody_for_anything_can_be_saved(second: WithEvaluator) -> None:
+    run = second.coordinator
+    assert resumed(run, saved(run, "beside")) == "beside"
+
+
 def test_parts_that_share_something_share_it_afterwards(
     first: WithEvaluator, second: WithEvaluator
 ) -> None:

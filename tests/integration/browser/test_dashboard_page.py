@@ -5,36 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from chromium import Tab, browsing
+from dashboards import DRAWN, FAULT, SECONDS, command, look, serving, started
 from helpers import ROOT
 
 pytestmark = [pytest.mark.long, pytest.mark.processes]
 pytest.importorskip("websockets")
 ALL, ONE = ("curves", "cluster", "bill"), ("timeline", "path", "lags", "wiring", "logs", "run")
 HOSTILE = "<img src=x onerror=document.title='taken'>"
-SECONDS = 300.0
-READY = "document.querySelector('#view[data-ready]') !== null"
-FAULT = "document.getElementById('fault')?.textContent ?? ''"  # the page may not be there yet
-TEXT = "document.getElementById('view').innerText"
-DRAWN = """[...document.querySelectorAll('canvas')].some((canvas) => {
-  const {width, height} = canvas;
-  const data = canvas.getContext('2d').getImageData(0, 0, width, height).data;
-  return new Set(new Uint32Array(data.buffer)).size > 5;
-})"""
-
-
-def command(*words: str | Path) -> list[str]:
-    return [sys.executable, "-m", "deploy.cli", *map(str, words)]
 
 
 def train(folder: Path, steps: int) -> subprocess.Popen[bytes]:
@@ -50,18 +35,6 @@ def until_learned(folder: Path) -> None:
     while not (journal.exists() and b'"lags"' in journal.read_bytes()):
         assert time.monotonic() < deadline, "no update was made"
         time.sleep(0.1)
-
-
-@contextmanager
-def started(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        process.wait(SECONDS)
-        if process.stdout:
-            process.stdout.close()
 
 
 @pytest.fixture(scope="module")
@@ -82,28 +55,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def address(runs: Path) -> Iterator[str]:
-    words = command("dashboard", "--runs", runs, "--port", "0", "--json")
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with started(subprocess.Popen(words, stdout=subprocess.PIPE, env=env)) as process:
-        assert process.stdout is not None
-        yield json.loads(process.stdout.readline())["address"]
+    with serving("--runs", runs) as address:
+        yield address
 
 
 @pytest.fixture
 def tab(tmp_path: Path) -> Iterator[Tab]:
     with browsing(tmp_path) as tab:
         yield tab
-
-
-def look(tab: Tab, address: str, view: str) -> str:
-    """Open a view as a new page; returns its text. It is drawn, says no fault and logs none."""
-    tab.open("about:blank")
-    tab.wait("location.href === 'about:blank'")
-    tab.open(f"{address}#/{view}")
-    tab.wait(READY, SECONDS)
-    assert tab.value(FAULT) == ""
-    assert tab.errors == []
-    return str(tab.value(TEXT))
 
 
 def test_each_view_is_drawn_whatever_became_of_a_run(

@@ -66,8 +66,14 @@ class Cluster:
         self.run = self._start("head.run", order, "run")
         self.until(lambda: self.ups and self.ups[-1].epoch == self.epoch)
 
-    def open(self, node: str, cpus: tuple[int, ...] | None = None, steering: str = "") -> None:
-        """Start an executor on the node; it is steered over another endpoint if one is given."""
+    def open(
+        self, node: str, cpus: tuple[int, ...] | None = None, steering: str = "", *,
+        criu: bool = True,
+    ) -> None:  # fmt: skip
+        """Start an executor on the node; it is steered over another endpoint if one is given.
+
+        Without ``criu`` it finds none.
+        """
         up, code = self.ups[-1], self.folder / f"code-{node}"
         if not code.exists():
             shutil.copytree(self.code, code)
@@ -79,16 +85,19 @@ class Cluster:
             assign, node, str(self.folder / "keys"), str(code), str(own / "logs"),
             str(own / "images"), cpus or tuple(sorted(os.sched_getaffinity(0))),
         )  # fmt: skip
-        self.executors[node] = self._start("workers.executor", order, node)
+        without = {} if criu else {"ARTOS_CRIU": str(self.folder / "no-criu")}
+        self.executors[node] = self._start("workers.executor", order, node, **without)
 
-    def _start(self, module: str, order: RunOrder | ExecutorOrder, name: str) -> Any:
+    def _start(
+        self, module: str, order: RunOrder | ExecutorOrder, name: str, **environment: str
+    ) -> Any:
         file = self.folder / f"{name}.json"
         write_order(file, order)
         with self.log(name).open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-P", "-m", module, str(file)], stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, cwd=self.folder, start_new_session=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+                env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment},
             )  # fmt: skip
 
     def log(self, name: str) -> Path:

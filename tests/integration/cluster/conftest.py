@@ -13,6 +13,7 @@ from helpers import SUPPORT
 HERE = Path(__file__).parent
 RUNS = HERE.parent / "runs"
 REPLAYING = (RUNS / "replaying.py", RUNS / "checked_replay.py")
+SHARED = ("counting.py", "pennies.py", "asking.py", "drawing.py", "drawn.py")
 USERS = (
     "staged.py", "witness.py", "publishing.py", "episodes.py", "journey.py", "alternating.py",
     "whole.py",
@@ -24,7 +25,7 @@ def code(tmp_path: Path) -> Path:
     """A user's folder on the head."""
     folder = tmp_path / "code"
     folder.mkdir()
-    shared = (SUPPORT / name for name in ("counting.py", "pennies.py", "asking.py"))
+    shared = (SUPPORT / name for name in SHARED)
     for file in (*shared, *(HERE / name for name in USERS), *REPLAYING):
         shutil.copy(file, folder)
     return folder

@@ -1,4 +1,4 @@
-"""Actors that leave a node go on elsewhere in mid-episode, by their image; real processes."""
+"""Actors that leave a node go on elsewhere in mid-episode; real processes."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from elastic import needs_criu
 from journey import follower
 from sluice import Sluice
 
+from artos.runs.checkpoint import read_manifest
 from artos.system.signals import CLOSE
 
-pytestmark = [needs_criu, pytest.mark.processes, pytest.mark.long]
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 JOURNEY = "journey.py:workload"
 ROWS = 2400
 
 
-def begin(cluster: Cluster, **settings: str) -> None:
-    """Actor 0 on w1, actor 1 on w2."""
+def begin(cluster: Cluster, *, criu: bool = True, **settings: str) -> None:
+    """Actor 0 on w1, actor 1 on w2, which may have no CRIU."""
     cluster.begin(JOURNEY, total_steps=ROWS, **settings)
-    for node in ("w1", "w2"):
-        cluster.open(node)
+    cluster.open("w1")
+    cluster.open("w2", criu=criu)
     cluster.place({0: "w1", 1: "w2"})
 
 
@@ -51,9 +52,9 @@ def assert_over(cluster: Cluster, summary: dict[str, Any], rows: int = ROWS) -> 
     assert cluster.survivors() == []
 
 
-def moved(cluster: Cluster) -> list[tuple[str, str, str]]:
-    """Who moved from where to where, as the journal says."""
-    lines = [line for line in cluster.journal() if line.get("start") == "moved"]
+def moved(cluster: Cluster, by: str = "moved") -> list[tuple[str, str, str]]:
+    """Who moved from where to where, as the journal says: by an image, or by its "state"."""
+    lines = [line for line in cluster.journal() if line.get("start") == by]
     return [(line["ready"], line["from"], line["to"]) for line in lines]
 
 
@@ -63,10 +64,11 @@ def is_left(cluster: Cluster, node: str) -> list[str]:
     return [
         path.name
         for path in (*memory.iterdir(), *images.glob("*/*"))
-        if path.name.startswith("actor") or path.suffix == ".bundle"
+        if path.name.startswith(("actor", "held")) or path.suffix == ".bundle"
     ]
 
 
+@needs_criu
 @pytest.mark.parametrize("settings", [{}, {"park": "freeze", "start": "cold"}])
 def test_an_actor_goes_on_in_mid_episode_on_another_node(
     cluster: Cluster, settings: dict[str, str]
@@ -86,6 +88,60 @@ def test_an_actor_goes_on_in_mid_episode_on_another_node(
     assert [len(path) for path in paths(cluster.run_folder, 1)] == [ROWS // 2]
 
 
+@needs_criu
+def test_a_run_that_saves_all_has_what_an_actor_holds_that_came_by_its_image(
+    cluster: Cluster,
+) -> None:
+    """Its process began in the memory of the run on the other node, which is gone."""
+    with cluster.slowly():
+        begin(cluster, checkpoint="all")
+        cluster.until_update(3)
+        cluster.place({0: "w1", 1: "w1"}, why="w2 is drained")
+        cluster.until(lambda: moved(cluster))
+        cluster.executors["w2"].send_signal(CLOSE)
+        cluster.stop()
+    assert cluster.finish()["outcome"] == "interrupted", cluster.said()
+    assert read_manifest(cluster.run_folder / "checkpoint").not_restored == ()
+    assert cluster.survivors() == []
+
+
+@pytest.mark.parametrize("settings", [{}, {"park": "freeze", "start": "cold"}])
+def test_without_criu_it_goes_on_by_what_it_held(
+    cluster: Cluster, settings: dict[str, str]
+) -> None:
+    """In the middle of its episode all the same, and every row is there once."""
+    with cluster.slowly():
+        begin(cluster, criu=False, **settings)
+        cluster.until_update(3)
+        cluster.place({0: "w1", 1: "w1"}, why="w2 is drained")
+        cluster.until(lambda: moved(cluster, "state"))
+        assert is_left(cluster, "w2") == []
+        cluster.place({0: "w1", 1: "w2"}, why="w2 is back")
+        cluster.until(lambda: len(moved(cluster, "state")) == 2)
+    summary = cluster.finish()
+    assert moved(cluster, "state") == [("actor 1", "w2", "w1"), ("actor 1", "w1", "w2")]
+    assert summary["starts"]["state"]["count"] == 2
+    assert summary["restarts"] == 0
+    assert_over(cluster, summary)
+    assert [len(path) for path in paths(cluster.run_folder, 1)] == [ROWS // 2]
+
+
+def test_who_is_called_back_after_it_has_handed_over_goes_on(cluster: Cluster) -> None:
+    with cluster.slowly():
+        begin(cluster, criu=False)
+        cluster.until_update(3)
+        cluster.place({0: "w1", 1: "w1"}, why="w2 is drained")
+        memory = cluster.memory_of("w2")
+        cluster.until(lambda: [*memory.glob("held-*")] or moved(cluster, "state"))
+        cluster.place({0: "w1", 1: "w2"}, why="w2 stays")
+        cluster.until_update(cluster.updates() + 5)
+    summary = cluster.finish()
+    assert summary["restarts"] == 0
+    assert_over(cluster, summary)
+    assert [len(path) for path in paths(cluster.run_folder, 1)] == [ROWS // 2]
+
+
+@needs_criu
 def test_who_is_called_back_while_it_is_packed_goes_on(cluster: Cluster) -> None:
     with cluster.slowly():
         begin(cluster)
@@ -100,6 +156,7 @@ def test_who_is_called_back_while_it_is_packed_goes_on(cluster: Cluster) -> None
     assert [len(path) for path in paths(cluster.run_folder, 1)] == [ROWS // 2]
 
 
+@needs_criu
 def test_both_actors_go_on_at_an_executor_that_opens_when_their_node_is_gone(
     cluster: Cluster,
 ) -> None:
@@ -109,7 +166,7 @@ def test_both_actors_go_on_at_an_executor_that_opens_when_their_node_is_gone(
         cluster.place({0: "w1", 1: "w1"})
         cluster.until_update(3)
         cluster.place({0: "w2", 1: "w2"}, why="w1 is drained")
-        cluster.until(lambda: "0, 1 wait for the executor on w2" in cluster.news[-1].waits_for)
+        cluster.until(lambda: "the executor on w2 (actors 0, 1)" in cluster.news[-1].waits_for)
         cluster.kill_node("w1")
         cluster.open("w2")
         cluster.until(lambda: len(moved(cluster)) == 2)
@@ -126,6 +183,7 @@ def test_both_actors_go_on_at_an_executor_that_opens_when_their_node_is_gone(
         assert [len(path) for path in paths(cluster.run_folder, actor)] == [ROWS // 2]
 
 
+@needs_criu
 def test_an_image_that_is_refused_is_named_and_its_actor_begins_anew(cluster: Cluster) -> None:
     with cluster.slowly():
         begin(cluster)
@@ -148,6 +206,7 @@ def test_an_image_that_is_refused_is_named_and_its_actor_begins_anew(cluster: Cl
     assert len(paths(cluster.run_folder, 1)) == 2
 
 
+@needs_criu
 def test_a_node_that_dies_while_an_image_is_fetched_is_a_dead_node(cluster: Cluster) -> None:
     with cluster.slowly():
         cluster.begin(JOURNEY, total_steps=ROWS)

@@ -17,6 +17,7 @@ def lengths() -> itertools.chain[int]:
     return itertools.chain((5,), (LONGER[at % len(LONGER)] for at in itertools.count(1)))
 
 
+@pytest.mark.long
 def test_each_whole_episode_is_learned_from_once(cluster: Cluster) -> None:
     """An actor is killed, and then a node: what was begun there is given up, and counted."""
     cluster.begin("whole.py:workload")

@@ -106,20 +106,45 @@ def test_what_is_listed_stays_here(code: Path) -> None:
     (code / "runs" / "one").mkdir(parents=True)
     (code / "runs" / "one" / "run.lock").write_text("")
     (code / IGNORE_FILE).write_text("data/  # large\nnotes/*.txt\n\n# that is all\n")
-    unpacked = tarfile.open(fileobj=io.BytesIO(pack(code)[1])).getnames()  # noqa: SIM115
-    assert unpacked == [
+    assert sent(code) == [
         ".artosignore", "algo.py", "default", "nets/data.bin", "nets/small.py", "run.sh",
     ]  # fmt: skip
 
 
-def test_a_head_of_the_same_folder_and_its_keys_stay_here(code: Path) -> None:
+def sent(folder: Path) -> list[str]:
+    with tarfile.open(fileobj=io.BytesIO(pack(folder)[1])) as archive:
+        return archive.getnames()
+
+
+def test_environments_and_hidden_folders_stay_here(code: Path) -> None:
+    """A checkout that somebody works in, with its environments under whatever name."""
+    before = sent(code)
+    for name in ("env/pyvenv.cfg", "tools/py311/conda-meta/history", ".venvs/ray/pyvenv.cfg",
+                 ".tox/py311/lib/torch.so", "nets/.cache/data.bin"):  # fmt: skip
+        (code / name).parent.mkdir(parents=True, exist_ok=True)
+        (code / name).write_text("x")
+    assert sent(code) == before
+
+
+def test_a_hidden_folder_can_be_taken_back(code: Path) -> None:
+    for name in (".assets/map.txt", ".cache/map.txt", ".git/HEAD"):
+        (code / name).parent.mkdir()
+        (code / name).write_text("x")
+    (code / IGNORE_FILE).write_text("!.assets/\n!.git/  # never\n")
+    hidden = [name for name in sent(code) if name.startswith(".")]
+    assert hidden == [IGNORE_FILE, ".assets/map.txt"]
+
+
+def test_a_head_of_the_same_folder_and_its_keys_stay_here(
+    code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_keys(code / "keys")
     (code / "runs/.head").mkdir(parents=True)
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(code / "runs/.head/head"))
-        content = pack(code)[1]
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        names = archive.getnames()
+        with monkeypatch.context() as there:
+            there.chdir(code / "runs/.head")  # the whole path may be too long for a socket
+            listening.bind("head")
+        names = sent(code)
     keys = [name for name in names if name.startswith("keys/")]
     assert keys == ["keys/head.key", "keys/nodes/any.key", "keys/users/owner.key"], "no secret ones"
     assert not any(".head" in name for name in names)
@@ -127,9 +152,19 @@ def test_a_head_of_the_same_folder_and_its_keys_stay_here(code: Path) -> None:
 
 def test_what_is_too_large_is_named(code: Path) -> None:
     (code / "weights.bin").write_bytes(bytes(3_000_000))
-    with pytest.raises(Refused, match=r"3\.0 MB.*weights\.bin \(3\.0 MB\)") as refused:
+    with pytest.raises(Refused, match=r"3\.0 MB.*/weights\.bin \(3\.0 MB\)") as refused:
         pack(code, limit_mb=1)
-    assert IGNORE_FILE in str(refused.value)
+    assert str(code / IGNORE_FILE) in str(refused.value)
+
+
+def test_a_folder_of_many_files_is_named_as_one(code: Path) -> None:
+    """No file of it is large."""
+    (code / "frames").mkdir()
+    for number in range(30):
+        (code / "frames" / f"{number}.bin").write_bytes(bytes(100_000))
+    (code / "weights.bin").write_bytes(bytes(200_000))
+    with pytest.raises(Refused, match=r"are /frames/ \(30 files, 3\.0 MB\), /weights\.bin \(0"):
+        pack(code, limit_mb=1)
 
 
 def test_all_that_cannot_travel_is_named_at_once(code: Path) -> None:

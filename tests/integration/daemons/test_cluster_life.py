@@ -130,6 +130,7 @@ def test_a_worker_daemon_is_killed(cluster: Cluster, code: Path) -> None:
     assert cluster.stop() == {"w1": 0, "w2": 0, "head": 0}
 
 
+@pytest.mark.long
 def test_a_worker_daemon_that_was_killed_is_gone_long_before_the_deadline(tmp_path: Path) -> None:
     with closing(Cluster(tmp_path, deadline=100 * PATIENCE)) as cluster:
         cluster.start_worker("w1")
@@ -178,6 +179,7 @@ def test_a_name_is_taken_while_its_worker_lives(cluster: Cluster) -> None:
     assert cluster.stop() == {"w1": 0, "head": 0}
 
 
+@pytest.mark.long
 def test_the_head_is_killed_and_started_again(cluster: Cluster, code: Path) -> None:
     """Workers and runs live on, are found again, and the one who waits hears of the end."""
     submit = under_way(cluster, code, "w1")
@@ -309,6 +311,18 @@ def test_a_drained_node_is_left_by_all_and_its_worker_ends(cluster: Cluster, cod
     assert cluster.stop() == {"w1": 0, "w2": 0, "head": 0}
 
 
+def test_a_worker_leaves_before_its_time_is_over(cluster: Cluster) -> None:
+    worker = cluster.start_worker("w1", "--lifetime", 4, "--stop-seconds", 1)
+    left = cluster.until(lambda: cluster.status()[0].get("w1", {}).get("seconds_left"))
+    assert 0 < left <= 3
+    assert worker.wait() == 0, cluster.story()
+    assert "w1 leaves: its time on this machine is over" in worker.said
+    assert cluster.status()[0]["w1"]["leaves"] == "its time on this machine is over"
+    refused = cluster.start_worker("w2", "--lifetime", 4, "--stop-seconds", 5)
+    assert refused.wait() == 2
+    assert "it must be longer than --stop-seconds 5" in refused.said
+
+
 def test_a_head_ends_soon_while_runs_wait_and_register(cluster: Cluster, code: Path) -> None:
     runs = [cluster.ask("submit", *COUNTING, "--seed", seed, cwd=code)["run"] for seed in (1, 2)]
     cluster.until(lambda: cluster.processes("head.run"))
@@ -324,6 +338,7 @@ def test_a_head_ends_soon_while_runs_wait_and_register(cluster: Cluster, code: P
     assert cluster.stop() == {"head": 0}
 
 
+@pytest.mark.long
 def test_a_run_that_waits_for_a_worker_is_stopped_at_once(cluster: Cluster, code: Path) -> None:
     """None was ever there; then the only one died; then the head is to end."""
     first = cluster.submit(*COUNTING, "--json", cwd=code)

@@ -17,6 +17,7 @@ def lent() -> list[str]:
     return [each.name for each in read_pool().resources if each.kind == "device"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("device", ["pool", "learner=pool"])
 def test_a_run_on_devices_that_a_daemon_lends(device: str, cluster: Cluster) -> None:
     worker = cluster.start_worker("w1", "--devices", "cpu:a,cpu:b")

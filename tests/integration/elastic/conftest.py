@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from elastic_runs import ElasticRun, inhabitants
+from helpers import SUPPORT
 from real_runs import shared_memory
 
 HERE = Path(__file__).parent
@@ -16,8 +17,8 @@ HERE = Path(__file__).parent
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A user's folder with the algorithms of these tests."""
-    for name in ("counted.py", "drawn.py", "hindered.py"):
-        shutil.copy(HERE / name, tmp_path)
+    for file in (HERE / "counted.py", SUPPORT / "drawn.py", HERE / "hindered.py"):
+        shutil.copy(file, tmp_path)
     return tmp_path
 
 

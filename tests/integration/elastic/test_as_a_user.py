@@ -1,4 +1,7 @@
-"""Images, clones and moves without root: other tests, run by a user with a few capabilities."""
+"""Images, clones and moves without root: other tests, run by an ordinary user.
+
+It has a few capabilities, or none at all: what is started takes them in a namespace of its own.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,19 @@ pytestmark = [
 ]
 
 USER = 65533
-TESTS = (
+STARTED = (
     "tests/integration/daemons/test_moving_life.py",
     "tests/integration/elastic/test_prewarmed.py",
-    "tests/artos/runtime/test_clones.py",
 )
-"""Moves of a cluster's actors, images restored ahead, clones of a template."""
+"""Moves of a cluster's actors, images restored ahead."""
+OF_THE_TEST = ("tests/artos/runtime/test_clones.py",)
+"""Clones of a template that the test itself starts."""
 
 
-def test_a_user_has_images_clones_and_moves() -> None:
+@pytest.mark.parametrize(
+    ("rights", "tests"), [(OF_A_USER, (*STARTED, *OF_THE_TEST)), ({}, STARTED)], ids=["few", "none"]
+)
+def test_a_user_has_images_clones_and_moves(rights: dict[str, int], tests: tuple[str, ...]) -> None:
     with TemporaryDirectory(prefix="artos-user-") as name:
         home = Path(name)
         home.chmod(0o755)
@@ -41,7 +48,7 @@ def test_a_user_has_images_clones_and_moves() -> None:
         shutil.copy(find_criu(), home / "criu")
         (work := home / "work").mkdir()
         os.chown(work, USER, USER)
-        caps = ",".join(f"+{each.lower()}" for each in OF_A_USER)
+        caps = ",".join(["-all", *(f"+{each.lower()}" for each in rights)])
         as_user = (
             "setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups",
             f"--inh-caps={caps}", f"--ambient-caps={caps}",
@@ -51,10 +58,10 @@ def test_a_user_has_images_clones_and_moves() -> None:
             "HOME": str(work), "XDG_CACHE_HOME": str(work / "cache"), "PYTHONPATH": str(ROOT),
             "ARTOS_CRIU": str(home / "criu"), "TMPDIR": str(work),
         }  # fmt: skip
-        tests = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
+        plain = ("-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-rs")
         done = subprocess.run(
-            [*readable_by_all(place), *as_user, *tests, "-rs", *TESTS], cwd=ROOT, env=env,
-            capture_output=True, text=True, timeout=2 * PATIENCE, check=False,
+            [*readable_by_all(place), *as_user, sys.executable, "-m", "pytest", *plain, *tests],
+            cwd=ROOT, env=env, capture_output=True, text=True, timeout=2 * PATIENCE, check=False,
         )  # fmt: skip
     assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
     last = done.stdout.strip().splitlines()[-1]

@@ -54,6 +54,7 @@ def begun(start: Start, **settings: object) -> ElasticRun:
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_run_that_was_branched_learns_what_it_would_have(
     start: Start, home: Path, slow: Path
 ) -> None:
@@ -125,8 +126,9 @@ def test_an_emulator_with_threads_is_branched_by_copies_of_an_image(
     start: Start, home: Path
 ) -> None:
     def pong() -> ElasticRun:
+        # One thread: how many there are decides in which order a learner adds up.
         return start("ppo", "--env", "PongNoFrameskip-v4", "--total-steps", 4096, "--seed", 4,
-                     actors=1, envs=1, steps=128, epochs=1, max_lag=0)  # fmt: skip
+                     actors=1, envs=1, steps=128, epochs=1, max_lag=0, threads=1)  # fmt: skip
 
     run = pong()
     run.until(lambda: run.updates)
@@ -172,6 +174,7 @@ def test_an_actor_that_is_killed_takes_its_continuations_with_it(
     assert_nothing_left(home)
 
 
+@pytest.mark.long
 def test_continuations_end_with_the_run(start: Start, home: Path, slow: Path) -> None:
     run = begun(start)
     run.until(lambda: run.updates)

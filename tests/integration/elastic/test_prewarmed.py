@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from elastic import needs_criu
+from elastic import needs_images
 from elastic_runs import ElasticRun, assert_exact, assert_nothing_left, hold_with_images
 from real_runs import journal
 
-pytestmark = [pytest.mark.processes, needs_criu, pytest.mark.long]
+pytestmark = [pytest.mark.processes, needs_images, pytest.mark.long]
 
 ACTORS, UPDATES, ROUND = 2, 8, 16
 

@@ -10,9 +10,10 @@ import pytest
 from counted import LIFE
 from elastic import needs_criu
 from elastic_runs import ElasticRun, assert_exact, assert_nothing_left
-from real_runs import checkpointed
+from real_runs import checkpointed, whole_timeline
 
 pytestmark = [pytest.mark.processes, needs_criu]
+
 
 SMALL = {"envs": 2, "steps": 16, "minibatches": 2, "epochs": 2, "max_lag": 0}
 ROUNDS = 16
@@ -51,6 +52,7 @@ def test_weights_learned_are_the_same_to_the_last_bit(
             np.testing.assert_array_equal(other[name], array, err_msg=name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["clone", "fork"])
 def test_each_has_a_stream_a_block_and_a_log_of_its_own(
     way: str, start: Callable[..., ElasticRun], home: Path
@@ -69,4 +71,9 @@ def test_each_has_a_stream_a_block_and_a_log_of_its_own(
         assert len(life) == 16 * rounds
         said = (run.folder / "logs" / f"actor-{actor}.log").read_text()
         assert said == f"life {life[0, LIFE]} of actor {actor}\n"
+    drawn = [span for span in whole_timeline(run.folder).spans if span.kind == "rest"]
+    images = [span for span in drawn if span.name == "checkpointed"]
+    assert {span.member for span in images} == {f"actor {actor}" for actor in range(actors)}
+    assert len(images) >= actors * (rounds - 2)
+    assert all(span.begin < span.end for span in images)
     assert_nothing_left(home)

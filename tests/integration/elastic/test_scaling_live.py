@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.processes, needs_criu]
 Start = Callable[..., ElasticRun]
 
 
+@pytest.mark.long
 def test_up_and_down_by_hand(start: Start, home: Path) -> None:
     (home / "slow").touch()
     run = start(

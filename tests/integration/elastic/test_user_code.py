@@ -63,6 +63,7 @@ def test_what_cannot_be_forked_is_cloned(start: Start, home: Path) -> None:
     assert_nothing_left(home)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not common_memory.SUPPORTED, reason="images of forks hold all of their memory")
 def test_what_can_be_is_forked_and_its_image_holds_what_the_others_have_not(
     start: Start, home: Path

@@ -94,7 +94,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 def api(server: Api) -> Iterator[Api]:
     yield server
     server.ask("room", 100)
+    server.ask("quota", 100)
     server.ask("forbid", "")
+    server.ask("held", {})
     server.tried("down", "lab")  # of a test that failed
 
 
@@ -157,6 +159,50 @@ def test_what_it_has_no_room_for_is_told_in_its_words(api: Api) -> None:
     assert "0/3 nodes are available" in missing
     api.ask("room", 3)
     until(launcher_of(kept()), {0: "runs", 1: "runs"})
+    api.artos("down", "lab")
+
+
+def test_a_quota_that_it_exceeds_is_told_in_its_words(api: Api) -> None:
+    api.ask("quota", 2)  # the head and a worker
+    (missing,) = up(api, "2", "--wait", "5")["missing"]
+    assert missing.startswith("1 of 2 workers (since ")
+    assert "exceeded quota: lab" in missing
+    api.ask("quota", 100)
+    until(launcher_of(kept()), {0: "runs", 1: "runs"})
+    api.artos("down", "lab")
+
+
+def waiting(containers: str, reason: str, message: str) -> dict[str, Any]:
+    """What a pod's status says of a container that does not run."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    about = {"name": "worker", "image": "artos", "imageID": "", "ready": False, "restartCount": 0}
+    return {containers: [{**about, "state": state}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (
+            {
+                "phase": "Pending",
+                **waiting("initContainerStatuses", "ErrImagePull", "artos: not found"),
+            },
+            "ErrImagePull: artos: not found",
+        ),
+        (
+            waiting("containerStatuses", "CrashLoopBackOff", "back-off restarting worker"),
+            "CrashLoopBackOff: back-off restarting worker",
+        ),
+    ],
+    ids=["image", "crash"],
+)
+def test_a_worker_whose_container_does_not_run_is_missing_and_says_why(
+    api: Api, status: dict[str, Any], said: str
+) -> None:
+    api.ask("held", status)
+    (missing,) = up(api, "1", "--wait", "5")["missing"]
+    assert missing.startswith("1 of 1 workers (since ")
+    assert said in missing
     api.artos("down", "lab")
 
 

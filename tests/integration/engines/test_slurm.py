@@ -159,8 +159,8 @@ def test_the_head_is_requeued_and_its_runs_go_on(cluster: Slurm) -> None:
     cluster.until(lambda: (now := view()).get("restarts") == 1 and now["state"] == "running")
     before = updates()
     cluster.until(lambda: updates() > before + 5)
-    nodes = artos(cluster, "status", *towards(started))
-    assert names(nodes) == {f"{NAME}-0"}
+    # Another one, if Slurm preempted the first one for the head.
+    assert len(names(artos(cluster, "status", *towards(started)))) == 1
     artos(cluster, "down", NAME)
     assert is_clean(cluster)
     summary = cluster.folder / "clusters" / NAME / "runs" / run / "summary.json"
@@ -182,10 +182,11 @@ def test_workers_are_as_many_as_runs_can_use(cluster: Slurm) -> None:
 def test_a_worker_leaves_before_its_time_limit(cluster: Slurm) -> None:
     """Slurm's shortest limit is a minute; with a notice of 45 s it hears of it after 15."""
     log = cluster.folder / "clusters" / NAME / "logs" / "worker-0.log"
-    before = len(log.read_text())
+    before = len(log.read_text()) if log.exists() else 0
     started = up(cluster, "1", "--worker-options=--time=1", "--notice=45")
-    cluster.until(lambda: f"{NAME}-0 leaves" in log.read_text()[before:])
     view = lambda: artos(cluster, "status", *towards(started))  # noqa: E731
+    cluster.until(lambda: any(0 < node["seconds_left"] < 60 for node in view()["nodes"]))
+    cluster.until(lambda: f"{NAME}-0 leaves" in log.read_text()[before:])
     cluster.until(lambda: len(names(view())) == 1)  # the next one
     assert "DUE TO TIME LIMIT" not in log.read_text()[before:]
     artos(cluster, "down", NAME)

@@ -112,7 +112,7 @@ class Machines(Cluster):
     def silence(self, node: str) -> int:
         """For how many seconds the run says that it has been waiting for a node."""
         said = self.said_of_run()["waits_for"]
-        found = re.search(rf"node {node} was not heard for (\d+) s", said)
+        found = re.search(rf"node {node}, not heard for (\d+) s", said)
         return int(found[1]) if found else 0
 
     def goes_on(self, updates: int = 3) -> None:

@@ -18,6 +18,7 @@ from artos import (
     Learner,
     LearnerContext,
     Policy,
+    Rows,
     TorchLearner,
     Uniform,
     Workload,
@@ -49,7 +50,8 @@ class Drawing(DQN):
         np.testing.assert_array_equal(batch["n_step.returns"], right)
         np.testing.assert_array_equal(batch["n_step.discounts"] == 0, at + 1 == LAST(number))
         assert batch["policy_version"].max() <= self.updates, "rows are of versions that it made"
-        return super().update(batch, call) | {"right": float(right.mean())}
+        shown = float(batch.of("demos").sum()) if batch.numbers else 0.0
+        return super().update(batch, call) | {"right": float(right.mean()), "shown": shown}
 
 
 class Reinforce(TorchLearner):
@@ -85,10 +87,12 @@ class Reinforce(TorchLearner):
         return {"right": float(batch["rewards"].mean())}
 
 
-def trigger_of(way: str, keys: tuple[str, ...]) -> Trigger:
-    """How a policy's learner is handed its rows."""
+def trigger_of(way: str, keys: tuple[str, ...], demos: int = 0) -> Trigger:
+    """How a policy's learner is handed its rows; ``demos`` of a batch are of a data set."""
     if way == "draws":
-        return ReplayTrigger(keys, Uniform(BATCH, gamma=0.5), ratio=RATIO, after=AFTER)
+        source = {"demos": demos} if demos else ""
+        pattern = Uniform(BATCH, gamma=0.5)
+        return ReplayTrigger(keys, pattern, ratio=RATIO, after=AFTER, source=source)
     if way == "episodes":
         return DataKeyTrigger(keys, sample=Episodes(EPISODES))
     return DataKeyTrigger(keys, size=8)
@@ -103,9 +107,13 @@ def learner_of(way: str) -> Learner:
 
 def workload(
     middle: str = "draws", others: str = "draws", total_steps: int = 6_000, capacity: int = 1_024,
-    actors: int = 2, **given: Any,
+    actors: int = 2, demos: str = "", **given: Any,
 ) -> Workload:  # fmt: skip
-    """Each policy's learner draws, or it is handed episodes or rounds."""
+    """Each policy's learner draws, or it is handed episodes or rounds.
+
+    That of ``middle`` may have a quarter of its batches from the data set ``demos``.
+    """
+    shown = {"middle": BATCH // 4} if demos else {}
     values = partial(QNetwork, hidden=(32,), epsilon=Epsilon(end=0.05, share=0.3))
     ways = {"middle": middle, "others": others}
     actor = AgentsActor(
@@ -117,9 +125,13 @@ def workload(
         actor=actor,
         learners={name: learner_of(ways[name]) for name in actor.policies},
         triggers={
-            **{f"{n}.update": trigger_of(ways[n], actor.keys(n)) for n in actor.policies},
+            **{
+                f"{n}.update": trigger_of(ways[n], actor.keys(n), shown.get(n, 0))
+                for n in actor.policies
+            },
             "actors.sample": RoundTrigger(ahead=1),
         },
+        data={"demos": Rows(demos)} if demos else {},
         actors=actors, steps=8, capacity=capacity, total_steps=total_steps,
         on_full="overwrite" if {*ways.values()} == {"draws"} else "wait", **given,
     )  # fmt: skip

@@ -135,7 +135,10 @@ def test_second_run_in_the_same_folder(
     during = start(*command, "--inline").wait()
     assert (during.status, "is used by a live run" in during.err) == (2, True), during.err
     resumed = start("run", "--resume", "r").wait()
-    assert (resumed.status, "is used by a live run" in resumed.err) == (2, True), resumed.err
+    assert (
+        resumed.status,
+        "is used by a live run: choose another --run-dir or stop that" in resumed.err,
+    ) == (2, True), resumed.err
     cleaned = artos("clean", "--json")
     assert cleaned.summary == {"removed": []}
     assert shared_memory() == live

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from gated import GATE, opened
-from helpers import SUPPORT
+from helpers import ROOT, SUPPORT
 from named import LEARNER, acting
 from real_runs import TINY, Artos, Outcome, updates
 
+from artos.buffer.samplers.priority_memory import PriorityMemory
+from artos.buffer.segment import Segment
 from artos.errors import Refused
 from artos.runs.checkpoint import read_manifest
 from artos.runs.tape import Published, read, tapes
@@ -56,6 +60,7 @@ def gated(home: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     return ("--env", "gated:Gated", "--actors", "2")
 
 
+@pytest.mark.long
 def test_a_run_with_lag_whose_members_are_killed(
     start: Start, home: Path, gated: tuple[str, ...]
 ) -> None:
@@ -77,12 +82,15 @@ def test_a_run_with_lag_whose_members_are_killed(
     assert found.versions == outcome.summary["updates"] + 1
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["uniform", "prioritised"])
 def test_rows_that_are_drawn_are_drawn_again(
-    start: Start, home: Path, gated: tuple[str, ...]
+    start: Start, home: Path, gated: tuple[str, ...], how: str
 ) -> None:
+    """Also by the priorities that a learner found which the killed one had given."""
     run = home / "run"
-    words = ("run", "dqn", *gated, *FEW, "--total-steps", 3_000, "--run-dir", run, "--json")
-    artos = start(*words)
+    words = ("run", "dqn", *gated, *FEW, "--set", f"replay={how}", "--total-steps", 3_000)
+    artos = start(*words, "--run-dir", run, "--json")
     artos.until(lambda: updates(run) > 4)
     artos.kill(LEARNER)
     artos.until(lambda: len(tapes(run, "learner")) == 2)
@@ -90,8 +98,35 @@ def test_rows_that_are_drawn_are_drawn_again(
     opened(home, 1, 2)
     outcome = artos.wait()
     assert outcome.status == 0, outcome.err
+    assert len(rated(run, 1)) == (how == "prioritised")
     found = replayed(run, trust=True)
     assert (found.equal, found.first_difference, found.ended) == (True, None, "")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "stopped"])
+def test_a_run_that_draws_by_priority_and_was_resumed(
+    start: Start, home: Path, gated: tuple[str, ...], how: signal.Signals
+) -> None:
+    run = home / "run"
+    words = ("run", "dqn", *gated, *FEW, "--set", "replay=prioritised", "--total-steps", 3_000)
+    artos = start(*words, "--run-dir", run)
+    artos.until(lambda: saved(run) > 8 and rests(run))
+    artos.signal(how)
+    artos.wait()
+    opened(home, 1, 2)
+    outcome = start("run", "--resume", run, "--json").wait()
+    assert outcome.status == 0, outcome.err
+    (given,) = rated(run, 1)
+    assert len(np.unique(given.leaves)) > 32, "they are those that its first part gave"
+    found = replayed(run, trust=True)
+    assert (found.equal, found.first_difference, found.ended) == (True, None, "")
+
+
+def rated(run: Path, tape: int) -> list[PriorityMemory]:
+    """The priorities that a process of the learner found."""
+    files = (run / "replay").glob(f"learner-{tape}.priorities-*")
+    return [PriorityMemory(Segment.attach(file)) for file in files]
 
 
 @pytest.mark.long
@@ -135,6 +170,12 @@ def saved(run: Path) -> int:
     """The version of its checkpoint; -1: there is none."""
     there = (run / "checkpoint" / "manifest.json").exists()
     return read_manifest(run / "checkpoint").version if there else -1
+
+
+def rests(run: Path) -> bool:
+    """Whether all that it did before its gate is in its records."""
+    records = run / "journal.jsonl", run / "checkpoint" / "manifest.json"
+    return time.time() - max(each.stat().st_mtime for each in records) > 3.0
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +286,34 @@ def test_rows_that_were_kept_when_a_run_was_resumed(start: Start, home: Path) ->
     found = replayed(run)
     assert (found.equal, found.first_difference, found.ended) == (True, None, "")
     assert found.versions == saved(run) + 1
+
+
+@pytest.mark.long
+def test_past_versions_that_were_kept_when_a_run_was_resumed(
+    artos: Callable[..., Outcome], home: Path
+) -> None:
+    """Also where it kept more of them from then on, whether they were there or not."""
+    shutil.copy(ROOT / "docs" / "examples" / "my_self_play.py", home)
+    run = home / "run"
+    first = ("my_self_play.py:workload", "--run-dir", run, "--set", "total_updates=30")
+    for words in (
+        first,
+        ("--resume", run, "--set", "total_updates=40", "--set", "history=12"),
+        ("--resume", run, "--set", "total_updates=50"),
+    ):
+        ended = artos("run", *words)
+        assert ended.status == 0, ended.err
+    config = json.loads((run / "config.json").read_text())
+    assert [sorted(part["past"]) for part in config["resumed"]] == [
+        [0, 5, 10, 15, 20, 25], [0, 5, 10, 15, 20, 25, 30, 35],
+    ]  # fmt: skip
+    found = replayed(run, trust=True)
+    assert (found.equal, found.first_difference, found.ended) == (True, None, "")
+    assert found.versions == saved(run) + 1
+    del config["resumed"][1]["past"]
+    (run / "config.json").write_text(json.dumps(config))
+    with pytest.raises(Refused, match="did not record with which past versions"):
+        replayed(run, trust=True)
 
 
 @pytest.mark.long

@@ -130,6 +130,7 @@ def test_nan_observation_names_actor_step_and_key(home: Path) -> None:
     assert "toys_to_run:NotANumber: environment 0 returned nan at [1]" in message
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_environment_that_hangs(artos: Callable[..., Outcome]) -> None:
     outcome = artos(
@@ -143,6 +144,7 @@ def test_environment_that_hangs(artos: Callable[..., Outcome]) -> None:
     assert "raise --deadline" in outcome.err
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_environment_that_crashes_the_process(artos: Callable[..., Outcome]) -> None:
     outcome = artos("run", "ppo", "--env", "toys_to_run:Crashing", "--actors", 1, "--json", *TINY)

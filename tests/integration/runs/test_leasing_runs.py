@@ -128,6 +128,7 @@ def test_a_learner_killed_in_mid_lease(start: Start) -> None:
     assert first.summary()["updates"] == second.summary()["updates"] == 5
 
 
+@pytest.mark.long
 def test_a_learner_that_hangs_keeps_nobody_waiting(start: Start) -> None:
     """Longer than its lease; its update counts, and it has its turns again."""
     hung = start("hung", steps=ENDLESS)
@@ -144,6 +145,7 @@ def test_a_learner_that_hangs_keeps_nobody_waiting(start: Start) -> None:
     assert "too long for its lease: meanwhile cpu:0 was given" in hung.artos.said
 
 
+@pytest.mark.long
 def test_a_run_that_waits_can_be_stopped(start: Start) -> None:
     first = start("first", hangs=True)
     first.artos.until(lambda: first.begun)

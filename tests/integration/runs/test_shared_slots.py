@@ -43,6 +43,7 @@ def test_the_slots_of_a_killed_run_are_the_others(start: Start, home: Path) -> N
     assert not two.survivors()
 
 
+@pytest.mark.long
 def test_nothing_is_left_of_the_pool_after_the_last_run(start: Start, home: Path) -> None:
     runs = [begun(start, home, name) for name in ("one", "two")]
     assert [run.wait().status for run in runs] == [0, 0]

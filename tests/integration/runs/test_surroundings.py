@@ -14,13 +14,16 @@ from artos.pool.folder import pool_folder
 RUN = ("run", "counting.py:workload", "--total-steps", "512", "--run-dir", "r", "--json")
 PPO = ("run", "ppo", "--env", "CartPole-v1", "--device", "pool", "--run-dir", "r", "--json")
 _MANY = ",".join(f"cpu:n{number}" for number in range(2000))
+_ROOT = os.geteuid() == 0  # others may not write there
+_NO_ROOM = "MB free, this run needs" if _ROOT else "it cannot be written"
+_NO_POOL = "it holds what no pool has made" if _ROOT else "it belongs to user 0"
 
 VARIABLES: dict[str, tuple[tuple[str, ...], str, str, str]] = {
     "no shared memory": (RUN, "ARTOS_SHM", "/nowhere", "there is no such folder"),
     "relative shared memory": (RUN, "ARTOS_SHM", "here", "its path is not absolute"),
     "a file as shared memory": (RUN, "ARTOS_SHM", "/etc/passwd", "it is not a folder"),
-    "shared memory without room": (RUN, "ARTOS_SHM", "/sys/kernel", "MB free, this run needs"),
-    "a pool in the root": (RUN, "ARTOS_POOL", "/", "it holds what no pool has made"),
+    "shared memory without room": (RUN, "ARTOS_SHM", "/sys/kernel", _NO_ROOM),
+    "a pool in the root": (RUN, "ARTOS_POOL", "/", _NO_POOL),
     "a pool nowhere": (RUN, "ARTOS_POOL", "/nowhere/pool", "cannot be made in /nowhere"),
     "a relative pool": (RUN, "ARTOS_POOL", "pool", "its path is not absolute"),
     "a file as a pool": (RUN, "ARTOS_POOL", "/etc/passwd", "it is a link or a file"),

@@ -93,6 +93,7 @@ def test_flags_are_recognised(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean --greedy?" in said
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_it_is_stopped_at_once(run: str, tmp_path: Path) -> None:
     words = ("eval", run, "--env", "toys_to_load:endless", "--episodes", "3", "--trust")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import ROOT
 
 import artos
 from artos.errors import DeadlineExceeded, Refused
@@ -76,6 +78,20 @@ def test_what_makes_no_sense_is_refused(expert: str, tmp_path: Path) -> None:
         trained.record(tmp_path / "demos.npz", 0, seed=-1)
     with pytest.raises(Refused, match=r"written to FILE\.npz"):
         trained.record(tmp_path / "demos.pkl")
+
+
+def test_actors_that_ask_a_server_are_recorded_if_they_can_do_without(
+    train: Callable[..., str], home: Path, tmp_path: Path
+) -> None:
+    """Where a server has the network they act by themselves; nobody else is a judge."""
+    shutil.copy(ROOT / "docs" / "examples" / "my_judge.py", home)
+    judged = artos.load(train("judged", "my_judge.py:workload"))
+    with pytest.raises(Refused, match="asks the server 'judge', which answers only while"):
+        judged.record(tmp_path / "demos.npz", 1)
+    small = ("--set", "envs=4", "--set", "steps=16", "--set", "minibatches=1")
+    central = artos.load(train("central", "ppo", "--set", "inference=central", *small))
+    recorded = central.record(tmp_path / "demos.npz", 3)
+    assert recorded.returns == central.evaluate(3, greedy=False).returns
 
 
 def test_episodes_that_do_not_end_are_given_up(toy: Callable[[str], str], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import workers.actors
 from artos.errors import ForbiddenMove
-from artos.protocol.invocations import Invoke
+from artos.protocol.invocations import Done, Invoke, Rest
 from artos.system.transitions import after
 from workers.actors.actor_record import TABLE, ActorRecord, Move, State
 
@@ -32,8 +32,8 @@ MOVES: dict[Move, Callable[[ActorRecord], None]] = {
     Move.STARTED: ActorRecord.started,
     Move.RUN: lambda record: record.run(7.0),
     Move.PARK: lambda record: record.park(7.0),
-    Move.FREEZE: ActorRecord.freeze,
-    Move.THAW: ActorRecord.thaw,
+    Move.FREEZE: lambda record: record.freeze(7.0),
+    Move.THAW: lambda record: record.thaw(7.0),
     Move.DUMP: lambda record: record.dump(SHOT, 7.0),
     Move.DUMPED: ActorRecord.dumped,
     Move.REFUSE: ActorRecord.refuse,
@@ -42,6 +42,8 @@ MOVES: dict[Move, Callable[[ActorRecord], None]] = {
     Move.LOSE: lambda record: record.lose("truncated"),
     Move.EXPECT: lambda record: record.expect(7.0),
     Move.ARRIVE: lambda record: record.arrive(IMAGE),
+    Move.HAND_OVER: lambda record: record.hand_over(7.0),
+    Move.HANDED_OVER: lambda record: record.handed_over(whole=True),
     Move.DIE: ActorRecord.die,
     Move.END: ActorRecord.end,
 }
@@ -95,6 +97,26 @@ def test_who_is_ended_begins_with_nothing_of_what_was() -> None:
     record.start(6.0)
     record.started()
     assert record.entered_new_state(), "what it keeps while it waits is counted from its start on"
+
+
+def test_its_answer_says_how_it_rested() -> None:
+    """Stopped, then an image, then back before it was needed; an image that was refused is none."""
+    record = ActorRecord(2, State.RUNNING, CHILD)
+    record.park(1.0)
+    record.freeze(1.5)
+    record.thaw(2.0)
+    record.dump(SHOT, 2.0)
+    record.refuse()
+    record.dump(SHOT, 3.0)
+    record.dumped()
+    record.restore(REVIVAL, "", 5.0)
+    record.restored(CHILD, 5.25)
+    record.run(6.0)
+    found = record.with_costs(Done(1, 0)).rested
+    assert found == (
+        Rest("frozen", 4.5, 0.5), Rest("checkpointed", 3.0, 2.0), Rest("restoring", 1.0, 0.25),
+    )  # fmt: skip
+    assert record.with_costs(Done(2, 0)).rested == (), "it is said once"
 
 
 def test_what_goes_on_is_handed_over_once() -> None:

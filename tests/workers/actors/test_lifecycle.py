@@ -15,17 +15,19 @@ cold          end:cold   start:starting      expect:arriving
 arriving      end:cold   arrive:checkpointed lose:cold
 starting      end:cold   started:parked      die:dead
 running       end:cold   park:parked         die:dead
-parked        end:cold   run:running         freeze:frozen    dump:dumping   die:dead
+parked        end:cold   run:running         freeze:frozen    dump:dumping   die:dead \
+              hand_over:handing-over
 frozen        end:cold   thaw:parked         die:dead
 dumping       end:cold   dumped:checkpointed refuse:parked
 checkpointed  end:cold   restore:restoring
 restoring     end:cold   restored:parked     lose:cold
+handing-over  end:cold   handed_over:cold    die:dead
 dead          end:cold
 """
 
 ALLOWED = {
     (State(line.split()[0]), Move(pair.split(":")[0])): State(pair.split(":")[1])
-    for line in EXPECTED.strip().splitlines()
+    for line in EXPECTED.replace("\\\n", "").strip().splitlines()
     for pair in line.split()[1:]
 }
 

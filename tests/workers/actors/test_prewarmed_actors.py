@@ -138,7 +138,7 @@ def test_prepared_while_its_image_is_made_it_comes_back_once(host: Any) -> None:
     assert there.state(ONE) is State.RESTORING
     back(there, 0.25)
     assert there.state(ONE) is State.PARKED
-    assert there.manager.image_of(ONE) is None
+    assert there.manager.moves.image_of(ONE) is None
     there.checkpointer.dumps[1].result = object()
     there.manager.step()
     assert there.state(ONE) is State.CHECKPOINTED
@@ -159,6 +159,6 @@ def test_who_is_alive_is_not_waited_for_however_long_a_moment_takes(state: State
     record = ActorRecord(ONE, state)
     record.serve(7.0)
     if state is State.FROZEN:
-        record.thaw()
+        record.thaw(0.0)
     record.run(7.5)
     assert record.with_costs(Done(0, 0)).waited == 0.0

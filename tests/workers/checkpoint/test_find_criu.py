@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,7 @@ def test_what_the_set_up_left_is_repeated(tmp_path: Path) -> None:
     assert "no network; fix: plug it in" in str(error)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's CRIU has one")
 def test_the_folder_of_the_feature_cache_is_there_and_ours(tmp_path: Path) -> None:
     criu(tmp_path / "bin/criu")
     find.find_criu()

@@ -15,6 +15,8 @@ from artos.protocol.message import Message
 from artos.runs.orders import RunOrder
 from artos.system.archives import Archives, pack
 from artos.system.faults import Faults
+from artos.system.pidfd import PidFd
+from artos.system.signals import CLOSE
 from artos.transport.keys import Keys, make_keys, new_run_keys
 from workers.daemon.node_accounts import NodeAccounts
 from workers.daemon.run_carrier import RunCarrier
@@ -105,3 +107,18 @@ def test_a_process_is_ended_at_once_and_by_a_newer_one(carrier: RunCarrier, tmp_
     while carrier.runs:
         told += steps(carrier)
     assert [each.epoch for each in told if isinstance(each, RunEnded)] == [1, 2]
+
+
+def test_who_is_told_again_to_finish_is_not_hurried(
+    carrier: RunCarrier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only who asks twice wants it at once."""
+    sent: list[int] = []
+    carrier.carry(carry(tmp_path))
+    carrier.step()
+    monkeypatch.setattr(PidFd, "signal", lambda process, number: sent.append(number))
+    again, asked = FinishRun("r1", 1, again=True), FinishRun("r1", 1)
+    for told in (again, again, asked, again):
+        assert carrier.finish(told) == []
+    monkeypatch.undo()
+    assert sent == [CLOSE, CLOSE]

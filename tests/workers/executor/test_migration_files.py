@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from helpers import PATIENCE
 
@@ -14,6 +15,7 @@ from artos.clock import ManualClock
 from artos.errors import ImageUnusable, NoImage
 from artos.protocol import steering
 from artos.protocol.message import Message, Refusal
+from artos.runtime.held import Held
 from artos.specs.members import Member
 from workers.actors.arrival import Arrival
 from workers.executor.migration import Migration
@@ -68,9 +70,10 @@ class Site:
         self.came: list[Arrival] = []
         self.shelved: Any = "image"
         self._rung = threading.Event()
+        self.moves: Any = self
         actors: Any = self
         self.migration = Migration(
-            actors, self.said.append, self._rung.set, self._arrived, self.clock
+            actors, self.held_path, self.said.append, self._rung.set, self._arrived, self.clock
         )
 
     # -- ProcessManager ----------------------------------------------------------------------------
@@ -83,14 +86,22 @@ class Site:
             raise self.shelved
         return self.shelved
 
+    def held_path(self, member: Member) -> Path:
+        return self.folder / f"held-{member}"
+
+    def hand_over(self, member: Member) -> bool:
+        if isinstance(self.shelved, NoImage) and "starting" in self.shelved.why:
+            raise self.shelved
+        return self.held_path(member).exists()
+
     def expect_image(self, member: Member) -> None:
         self.done.append(("expect", member))
 
     def take_in(self, member: Member, image: object) -> None:
         self.done.append(("take in", member, image))
 
-    def give_up_image(self, member: Member) -> None:
-        self.done.append(("give_up_image", member))
+    def give_up_image(self, member: Member, *, came: bool = False) -> None:
+        self.done.append(("give_up_image", member, *(["came"] * came)))
 
     def arrivals(self) -> list[Arrival]:
         came, self.came = self.came, []
@@ -116,7 +127,7 @@ class Site:
 
     def come(self, member: Member, number: int) -> None:
         """A whole bundle of a member is here and being unpacked."""
-        self.migration.fetch(member, number)
+        self.migration.fetch(member, number, held=False)
         self.migration.take_piece(steering.BundlePiece(number, 0, len(IMAGE), IMAGE))
         assert self.images.begun.wait(PATIENCE)
 
@@ -159,6 +170,50 @@ def test_who_has_no_image_is_not_packed(site: Site) -> None:
     assert site.told() == [steering.Packed(7, "there is no image of actor 1: it is starting")]
 
 
+@pytest.mark.parametrize("image", [True, False])
+def test_who_has_no_image_moves_by_what_it_holds(site: Site, image: bool) -> None:
+    """Also where one could be made, and would not fit where the actor goes."""
+    if image:
+        site.shelved = NoImage(1, "its environment holds a socket")
+    site.migration.pack(steering.Pack(2, 7, image))
+    assert site.told() == [], "it has not ended yet"
+    Held(b"mid-episode").write(site.held_path(2))
+    site.migration.advance()
+    site.work()
+    assert site.told() == [steering.Packed(7, held=True)]
+    size = site.images.bundle(7).stat().st_size
+    site.migration.send_piece(steering.ReadPiece(7))
+    (piece,) = site.told()
+    assert isinstance(piece, steering.BundlePiece)
+    site.held_path(2).unlink()
+    site.migration.forget(2)
+    site.migration.fetch(3, 8, held=True)
+    site.told()
+    site.migration.take_piece(msgspec.structs.replace(piece, number=8, size=size))
+    site.work()
+    assert site.done == [("expect", 3), ("give_up_image", 3, "came")]
+    assert Held.read(site.held_path(3)) == Held(b"mid-episode")
+    site.held_path(3).unlink()
+
+
+def test_who_cannot_say_what_it_holds_is_not_packed(site: Site) -> None:
+    Held(why="cannot pickle 'lock' object").write(site.held_path(2))
+    site.migration.pack(steering.Pack(2, 7, image=False))
+    site.work()
+    assert site.told() == [steering.Packed(7, "cannot pickle 'lock' object")]
+    site.held_path(2).unlink()
+
+
+def test_a_bundle_that_is_no_such_file_is_refused(site: Site) -> None:
+    site.migration.fetch(2, 7, held=True)
+    site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE))
+    site.work()
+    (_, refused) = site.told()
+    assert isinstance(refused, steering.BundleRejected)
+    assert "it did not say what it held" in refused.why
+    assert site.done == [("expect", 2), ("give_up_image", 2)]
+
+
 def test_what_cannot_be_packed_is_said(site: Site) -> None:
     site.images.fault = OSError("no room")
     site.migration.pack(steering.Pack(2, 7))
@@ -195,7 +250,7 @@ def test_nobody_reads_beyond_the_end(site: Site) -> None:
 
 
 def test_who_moves_in_is_fetched_unpacked_and_brought_to_life(site: Site) -> None:
-    site.migration.fetch(2, 7)
+    site.migration.fetch(2, 7, held=False)
     assert site.told() == [steering.ReadPiece(7, 0)]
     site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     assert site.told() == [steering.ReadPiece(7, 5)]
@@ -230,7 +285,7 @@ def test_what_does_not_fit_here_is_told_of(site: Site) -> None:
 
 
 def test_a_bundle_that_is_not_there_any_more(site: Site) -> None:
-    site.migration.fetch(2, 7)
+    site.migration.fetch(2, 7, held=False)
     site.told()
     site.migration.take_piece(steering.BundlePiece(7, 0))
     assert site.told() == [steering.BundleRejected(7, "bundle 7: the file is no longer there")]
@@ -240,7 +295,7 @@ def test_a_bundle_that_is_not_there_any_more(site: Site) -> None:
 
 
 def test_a_piece_that_never_comes_is_waited_for_thirty_seconds(site: Site) -> None:
-    site.migration.fetch(2, 7)
+    site.migration.fetch(2, 7, held=False)
     site.clock.advance(29.0)
     site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     site.clock.advance(29.0)
@@ -254,7 +309,7 @@ def test_a_piece_that_never_comes_is_waited_for_thirty_seconds(site: Site) -> No
 
 def test_two_are_fetched_at_a_time_and_the_others_wait_for_their_turn(site: Site) -> None:
     for number in (7, 8, 9):
-        site.migration.fetch(number, number)
+        site.migration.fetch(number, number, held=False)
     assert site.told() == [steering.ReadPiece(7, 0), steering.ReadPiece(8, 0)]
     site.clock.advance(29.0)
     site.migration.take_piece(steering.BundlePiece(8, 0, len(IMAGE), IMAGE))
@@ -265,7 +320,7 @@ def test_two_are_fetched_at_a_time_and_the_others_wait_for_their_turn(site: Site
 
 
 def test_who_is_ended_while_it_is_fetched_leaves_nothing(site: Site) -> None:
-    site.migration.fetch(2, 7)
+    site.migration.fetch(2, 7, held=False)
     site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     site.migration.forget(2)
     assert site.files() == []
@@ -293,7 +348,7 @@ def test_an_executor_that_closes_in_the_middle_leaves_nothing(site: Site) -> Non
     site.migration.pack(steering.Pack(3, 6))
     site.migration.advance()
     site.work()
-    site.migration.fetch(2, 7)
+    site.migration.fetch(2, 7, held=False)
     site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE[:5]))
     assert site.files() == ["6.bundle", "7.bundle"]
     site.migration.close()

@@ -1,0 +1,1 @@
+"""Measures what recording for an exact replay costs."""

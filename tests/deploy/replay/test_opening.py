@@ -1,0 +1,51 @@
+"""What is in the way of a replay is named before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from artos.errors import Refused
+from artos.runs.run_config import CONFIG
+from deploy.replay.opening import replayed
+
+CARTPOLE = {"env": "CartPole-v1", "actors": 1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"learners": 2}, "2 learners together, and a replay is one process"),
+        ({"inference": "central"}, "its actors ask servers .*: which were answered together"),
+        ({"wire_dtype": "bfloat16"}, r"had rounded weights \(wire_dtype=bfloat16\)"),
+    ],
+)
+def test_a_run_of_which_something_is_not_recorded(
+    tmp_path: Path, settings: dict[str, object], why: str
+) -> None:
+    config = {"workload": "ppo", "settings": CARTPOLE | settings, "folder": str(tmp_path)}
+    (tmp_path / CONFIG).write_bytes(msgspec.json.encode(config))
+    (tmp_path / "journal.jsonl").write_bytes(b"")
+    with pytest.raises(Refused, match=why):
+        replayed(tmp_path)
+
+
+HERE = {"weights": "block", "weights_folder": "", "server": ""}
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+def test_texts_of_a_server_that_is_gone(tmp_path: Path, part: int) -> None:
+    """It is not asked for, though a run of these settings would be refused without it.
+
+    Also where only a part of the run had its texts written there.
+    """
+    way = {"weights": "http", "weights_folder": str(tmp_path), "server": "http://127.0.0.1:9"}
+    *before, last = [way if number == part else HERE for number in range(3)]
+    config = {"workload": "grpo", "settings": last, "folder": str(tmp_path)}
+    config["resumed"] = [{"before": settings, "rows": [], "past": []} for settings in before]
+    (tmp_path / CONFIG).write_bytes(msgspec.json.encode(config))
+    with pytest.raises(Refused, match="a server outside of the run wrote its texts") as refused:
+        replayed(tmp_path)
+    assert all("127.0.0.1" not in fault for fault in refused.value.faults)
