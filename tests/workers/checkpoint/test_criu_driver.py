@@ -283,6 +283,32 @@ def test_a_cancelled_dump_leaves_no_image_and_the_process_alone(stage: Stage) ->
     assert stage.store.used == 0
 
 
+@pytest.mark.parametrize(("owner", "interrupted"), [("_worker", "close"), ("_task", "failed")])
+def test_what_an_interrupt_has_left_of_a_failed_dump_can_be_cancelled(
+    owner: str, interrupted: str, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = stage.subject().serve()
+    image = stage.store.begin("image")
+    operation = stage.criu.dump(one.pid, image)
+    os.kill(operation.criu_pid, signal.SIGKILL)
+    until("the end of CRIU", operation._worker.has_exited)
+    carry_out = getattr(getattr(operation, owner), interrupted)
+
+    def interrupt(*about: object) -> None:
+        if interrupted == "close":
+            carry_out(*about)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as once:
+        once.setattr(getattr(operation, owner), interrupted, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            operation.poll()
+    operation.cancel()
+    assert one.count() == 1
+    assert not image.folder.exists()
+    assert stage.store.used == 0
+
+
 # -- refused beforehand ------------------------------------------------------------------------
 
 

@@ -93,6 +93,11 @@ class Worker:
         """CRIU's process id."""
         return self._process.pid
 
+    @property
+    def reaped(self) -> bool:
+        """Whether it was closed, or that was begun: an interrupt may have ended ``close`` early."""
+        return self._process.returncode is not None
+
     def has_exited(self) -> bool:
         """Whether CRIU has exited; asking does not reap it."""
         return self._pidfd.has_ended()
@@ -115,7 +120,10 @@ class Worker:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> int:
-        """Reap CRIU, which must have exited or been killed; returns its exit status."""
+        """Reap CRIU, which must have exited or been killed; returns its exit status.
+
+        May be called again, as an interrupt may have ended it early.
+        """
         status = self._process.wait(_PATIENCE)
         self._pidfd.close()
         self._let_go()
@@ -202,8 +210,15 @@ class Operation:
         return outcome
 
     def cancel(self) -> None:
-        """Kill CRIU and remove its unfinished work. No error if the operation has ended."""
-        if self._outcome is None and self._error is None:
+        """Kill CRIU and remove its unfinished work. No error if the operation has ended.
+
+        An interrupt may have ended ``poll`` at any point.
+        """
+        if self._outcome is not None or self._error is not None:
+            return
+        if self._worker.reaped:  # its id may be another process's now
+            self._fail("it was cancelled", None)
+        else:
             self._give_up("it was cancelled")
 
     def _give_up(self, why: str) -> None:
