@@ -27,7 +27,8 @@ class Start(Message, frozen=True, tag=True):
     ``term`` counts the places an actor had: rows of an older term are refused. If there is a block
     of the same term, the actor goes on where that block ends. If ``bundle`` (0: none) can be
     fetched and used, the actor goes on as it was on its last node; ``held``: by what it held there,
-    not by an image. A server has no block, and its term counts its starts on this node.
+    not by an image. An image may need ``memory``, another bundle (0: none), which is fetched first
+    unless it is here. A server has no block, and its term counts its starts on this node.
     """
 
     member: Member
@@ -35,6 +36,7 @@ class Start(Message, frozen=True, tag=True):
     base: Count
     bundle: Count = 0
     held: bool = False
+    memory: Count = 0
 
 
 class Call(Message, frozen=True, tag=True):
@@ -65,6 +67,7 @@ class Prepare(Message, frozen=True, tag=True):
     bundle: Count = 0
     within: Seconds = 0.0
     held: bool = False
+    memory: Count = 0
 
 
 class Retire(Message, frozen=True, tag=True):
@@ -118,24 +121,46 @@ class Died(Message, frozen=True, tag=True):
 class Pack(Message, frozen=True, tag=True):
     """Run → executor: the idle member is to move: make bundle ``number`` of its image.
 
-    Where that cannot be, or an ``image`` does not fit where it goes, of what it holds.
+    Where that cannot be, or an ``image`` does not fit where it goes, of what it holds. The memory
+    of the name ``without`` need not be in it.
     """
 
     member: Member
     number: Count
     image: bool = True
+    without: Line = ""
+
+
+class PackMemory(Message, frozen=True, tag=True):
+    """Run → executor: make bundle ``number`` of the memory that the actors there share."""
+
+    number: Count
+
+
+class TakeMemory(Message, frozen=True, tag=True):
+    """Run → executor: fetch that bundle, ahead of actors that will come."""
+
+    number: Count
+
+
+class MemoryHere(Message, frozen=True, tag=True):
+    """Executor → run: the memory in that bundle is here; or ``why`` it cannot be."""
+
+    number: Count
+    why: Text = ""
 
 
 class Packed(Message, frozen=True, tag=True):
     """Executor → run: the bundle is made; or ``why`` it is not, and the actor is unchanged.
 
     ``held``: of what it held, not of its image. Its process has ended, and another one goes on from
-    there if it stays.
+    there if it stays. ``memory`` is the name of the memory that it is of, or that it is without.
     """
 
     number: Count
     why: Text = ""
     held: bool = False
+    memory: Line = ""
 
 
 class ReadPiece(Message, frozen=True, tag=True):

@@ -82,6 +82,7 @@ SAYS: Mapping[KeyRole, frozenset[Kind]] = {
             steering.ActorReport,
             steering.Died,
             steering.Packed,
+            steering.MemoryHere,
             steering.ReadPiece,
             steering.BundlePiece,
             steering.BundleRejected,

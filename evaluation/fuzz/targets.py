@@ -287,7 +287,8 @@ class ExecutorPlace:
         """The executor, attacked by its run; orders that a run may give are left out."""
         ordered = (
             steering.CloseExecutor, steering.Start, steering.Prepare, steering.Call, steering.End,
-            steering.Retire, steering.Pack, steering.HeldState,
+            steering.Retire, steering.Pack, steering.PackMemory, steering.TakeMemory,
+            steering.HeldState,
         )  # fmt: skip
         kinds = tuple(kind for kind in codec.TYPES if kind not in ordered)
         say = lambda body: self.run.say(body, "w1")  # noqa: E731

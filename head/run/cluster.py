@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -35,6 +36,7 @@ from artos.transport.messenger import HEAD, Messenger
 from head.run.collected_logs import CollectedLogs
 from head.run.concerns.relocation import Relocation
 from head.run.remote.bundles import Bundles
+from head.run.remote.memories import Memories
 from head.run.remote.remote_actors import RemoteActors
 from head.run.replay_host import ReplayHost
 from head.run.run import Run
@@ -92,7 +94,9 @@ class ClusterRun(Supervisor):
             node.site, node.plan_file, address.keys, address.host, clock, address.epoch,
             node.plan.elastic.wire_dtype,
         )  # fmt: skip
-        self._bundles = Bundles(address.bundles, self._steering.send, clock)
+        numbers = count(1)
+        self._bundles = Bundles(address.bundles, self._steering.send, clock, numbers)
+        self._memories = Memories(address.bundles / "memories", self._steering.send, clock, numbers)
         self._remote = RemoteActors(
             node.blocks,
             address.epoch,
@@ -100,7 +104,9 @@ class ClusterRun(Supervisor):
             self._replay.terms,
             self._silence,
             self._bundles,
+            self._memories,
             node.site.held_path,
+            clock,
             node.plan.members.servers,
         )
         mail = Mailboxes(node.board)
@@ -281,6 +287,7 @@ class ClusterRun(Supervisor):
         self._logs.close(self._remote.nodes.ends)
         self._replay.stop(STOP_SECONDS)
         self._steering.close()
+        self._memories.close()
         self._bundles.close()
 
     def _await_executors(self, seconds: float) -> None:
@@ -302,4 +309,5 @@ class ClusterRun(Supervisor):
         self._kill_beside()
         self._replay.stop(0.0)
         self._steering.close()
+        self._memories.close()
         self._bundles.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from artos.clock import Clock
 from artos.errors import NoImage
@@ -128,6 +129,11 @@ class Moves:
         """Actors whose arrival from another node ended since the last call, well or not."""
         arrivals, self._arrivals = self._arrivals, []
         return arrivals
+
+    @property
+    def memory(self) -> Path:
+        """The file with the memory that the actors here share, if they do."""
+        return self._place.memory
 
     def home_of(self, member: Member) -> Home:
         """Where the actor lives, in the form that bundles use."""

@@ -1,7 +1,8 @@
 """Bundles: an actor's image and the files it needs, as one file for another worker.
 
 A bundle holds the image, the actor's block unless its rows have already been sent, and for a clone
-the memory it shares with its template. It also holds the semaphore that the process sleeps on: a
+the memory it shares with its template, unless that is brought there apart (``template_memory``). It
+also holds the semaphore that the process sleeps on: a
 semaphore's memory counts its sleepers, so a restored sleeper would never be woken on a fresh one.
 Weights do not travel: the actor binds those of its new worker. Paths may differ there; each file
 that the image names is opened at its new place.
@@ -24,12 +25,13 @@ from artos.errors import ImageUnusable
 from artos.runs.plan import Site
 from artos.specs.unreadable import UNREADABLE
 from artos.system.regular_file import contents, opened
+from workers.checkpoint import template_memory
 from workers.checkpoint.bundle_file import packing, unpacking
 from workers.checkpoint.criu.opened import opened_in
 from workers.checkpoint.facts import Facts, Host, faults
 from workers.checkpoint.images import FACTS, Image, ImageStore
 
-_FORMAT = 1
+_FORMAT = 2
 _MANIFEST, _IMAGE = "bundle.json", "image/"
 _BLOCK, _MEMORY, _LOG = "block", "memory", "log"
 _MOVED = "moved.json"
@@ -84,17 +86,20 @@ class BundleManifest(msgspec.Struct, frozen=True):
     """Whether the block is in the bundle."""
     code: str = ""
     """The folder in which the actor looks for modules it has not imported yet, "": none."""
+    memory: str = ""
+    """The name of the template's memory if that is not in the bundle."""
     format: int = _FORMAT
 
 
 # -- packing ---------------------------------------------------------------------------------------
 
 
-def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
+def pack(image: Image, home: Home, target: Path, *, rows: bool = True, without: str = "") -> str:
     """Write a bundle of the image of an actor that lived in ``home``.
 
     The image stays; drop it once the bundle has arrived, as an actor must not have two images.
-    Without ``rows`` the block is left out: the new node's block begins where this one ends.
+    Without ``rows`` the block is left out: the new node's block begins where this one ends. The
+    template's memory is left out if it has the name ``without``; returns the name of what was.
 
     Raises:
         ImageUnusable: the image is damaged, or names files that would stay behind.
@@ -123,17 +128,22 @@ def pack(image: Image, home: Home, target: Path, *, rows: bool = True) -> None:
         files[_MEMORY] = Path(places.get(names[_MEMORY], names[_MEMORY]))
     sizes = {what: path.stat().st_size for what, path in files.items()}
     code = home.code if home.code and Path(home.code).is_dir() else ""
+    apart = template_memory.path_of(without, home.folder)
+    named = template_memory.is_name(without) and _MEMORY in names and apart.exists()
+    if not (named and apart.samefile(files[_MEMORY])):
+        without = ""
     manifest = BundleManifest(
-        image.name, home.site, facts, names, sizes, bytes(_doorbell(home)), rows, code
+        image.name, home.site, facts, names, sizes, bytes(_doorbell(home)), rows, code, without
     )
     with packing(target) as bundle:
         bundle.note(_MANIFEST, manifest)
         if rows:
             bundle.file(_BLOCK, shared[_BLOCK])
-        if _MEMORY in names:
+        if _MEMORY in names and not without:
             bundle.file(_MEMORY, files[_MEMORY])
         for name in _travelling(facts):
             bundle.file(f"{_IMAGE}{name}", image.folder / name)
+    return without
 
 
 # -- unpacking -------------------------------------------------------------------------------------
@@ -156,7 +166,7 @@ def unpack(bundle: Path, store: ImageStore, home: Home, criu: str) -> Image:
         if wrong := misfits(manifest, home, criu):
             raise ImageUnusable(manifest.image, wrong)
         image = store.begin(manifest.image, sum(manifest.facts.files.values()))
-        files = (*([_BLOCK] if manifest.rows else []), _MEMORY)
+        files = (*([_BLOCK] if manifest.rows else []), *([] if manifest.memory else [_MEMORY]))
         block = home.shared[_BLOCK]
         arriving = {what: block.with_name(f"{block.name}.{what}{_PARTIAL}") for what in files}
         try:
@@ -170,19 +180,21 @@ def unpack(bundle: Path, store: ImageStore, home: Home, criu: str) -> Image:
             if changed := opened.changed():
                 differ = [f"{name} differs from what was packed" for name in changed]
                 raise ImageUnusable(image.name, differ)
-            memory = home.folder / f"{opened.sums.get(_MEMORY, '')[:16]}.{_MEMORY}"
+            # The memory is named after its content, so clones of one template share it here too.
+            name = manifest.memory or template_memory.name_of(opened.sums.get(_MEMORY, ""))
+            memory = template_memory.path_of(name, home.folder)
             # The image says where the files that it names are now.
             places = {**home.shared, _LOG: Path(os.path.realpath(home.log)), _MEMORY: memory}
             moves = {name: str(places[what]) for what, name in manifest.names.items()}
             (image.folder / _MOVED).write_bytes(msgspec.json.encode(moves))
-            # The memory is named after its content, so clones of one template share it here too.
-            if arriving[_MEMORY].exists() and not memory.exists():
-                arriving[_MEMORY].rename(memory)
+            came = arriving.get(_MEMORY)
+            if came is not None and came.exists() and not memory.exists():
+                came.rename(memory)
             if _BLOCK in arriving:
-                came = Segment.attach(arriving[_BLOCK])
+                rows = Segment.attach(arriving[_BLOCK])
                 # An existing block is overwritten in place: other processes may have it mapped.
-                here = Segment.attach(block) if block.exists() else Segment.create(block, len(came))
-                here.memory[:] = came.memory
+                here = Segment.attach(block) if block.exists() else Segment.create(block, len(rows))
+                here.memory[:] = rows.memory
             _doorbell(home)[:] = manifest.doorbell
             image.seal(manifest.facts)
         finally:
@@ -214,6 +226,12 @@ def misfits(manifest: BundleManifest, home: Home, criu: str) -> list[str]:
             found.append(f"there is no {what} {path}")
         if here not in (None, size):
             found.append(f"the {what} {path} has {here} bytes here, {size} on its old node")
+    if manifest.memory:
+        memory = template_memory.path_of(manifest.memory, home.folder)
+        if not memory.exists():
+            found.append(f"its template's memory {manifest.memory} is not here")
+        elif (bytes_here := memory.stat().st_size) != manifest.sizes.get(_MEMORY):
+            found.append(f"its template's memory has {bytes_here} bytes here")
     if not found and not manifest.rows:
         rows = ActorBlock.attach(home.shared[_BLOCK]).written
         if rows != facts.step:
@@ -235,6 +253,8 @@ def _malformed(manifest: BundleManifest) -> Iterator[str]:
         yield f"it gives no sizes for: {', '.join(sorted(missing))}"
     if len(manifest.doorbell) != SEMAPHORE_BYTES:
         yield f"its semaphore has {len(manifest.doorbell)} bytes"
+    if manifest.memory and not template_memory.is_name(manifest.memory):
+        yield "its template's memory has no such name"
     if "\0" in manifest.code:
         yield "the path of its code has a zero byte"
 

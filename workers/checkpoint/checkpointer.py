@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from artos.errors import CheckpointRefused
 from artos.runs.plan import Site
+from workers.checkpoint import template_memory
 from workers.checkpoint.bundle import Home, belongings, pack, unpack
 from workers.checkpoint.criu.driver import Criu, Operation
 from workers.checkpoint.criu.unavailable import NoCriu
@@ -60,6 +61,8 @@ class Checkpointer:
         self._site, self._criu, self._store = site, criu, store
         self._prefix, self._progress = prefix, progress
         self.gives_back = gives_back  # whether images free memory, as they are not on a tmpfs
+        self.awaited = set[str]()
+        """Names of template memory that is kept though no clone here needs it (yet)."""
         remove_left(Path.cwd())
 
     def take(self, pid: int, name: str, actor: int = -1, *, stays: bool = False) -> Shot:
@@ -151,9 +154,9 @@ class Checkpointer:
         """The path of the bundle with that number, next to the images."""
         return self._store.folder / f"{number}.bundle"
 
-    def pack(self, image: Image, home: Home, number: int) -> None:
+    def pack(self, image: Image, home: Home, number: int, without: str = "") -> str:
         """Write the bundle with that number, without the actor's rows; as ``bundle.pack`` does."""
-        pack(image, home, self.bundle(number), rows=False)
+        return pack(image, home, self.bundle(number), rows=False, without=without)
 
     def unpack(self, number: int, home: Home) -> Image:
         """Unpack the bundle with that number and remove it; raises as ``bundle.unpack``."""
@@ -162,6 +165,22 @@ class Checkpointer:
             return unpack(bundle, self._store, home, self._criu.version)
         finally:
             bundle.unlink(missing_ok=True)
+
+    def pack_memory(self, memory: Path, number: int) -> str:
+        """Write the bundle with that number of a template's memory; as ``template_memory.pack``."""
+        return template_memory.pack(memory, self.bundle(number))
+
+    def unpack_memory(self, number: int) -> str:
+        """Unpack that bundle and remove it; raises as ``template_memory.unpack``."""
+        bundle = self.bundle(number)
+        try:
+            return template_memory.unpack(bundle, Path(self._site.folder))
+        finally:
+            bundle.unlink(missing_ok=True)
+
+    def has_memory(self, name: str) -> bool:
+        """Whether template memory of that name is here."""
+        return template_memory.path_of(name, Path(self._site.folder)).exists()
 
     # ------------------------------------------------------------------------------------------
 
@@ -175,7 +194,8 @@ class Checkpointer:
         Images and the processes ``pids`` may need it. No dump or restore may be under way.
         """
         for path in unused(Path(self._site.folder), self._store.images, pids):
-            path.unlink(missing_ok=True)
+            if path.stem not in self.awaited:
+                path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Remove every image."""

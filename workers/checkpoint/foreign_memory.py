@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,14 +9,13 @@ from artos.errors import ArtosError
 from workers.checkpoint.bundle import moved
 from workers.checkpoint.criu.opened import opened_in
 from workers.checkpoint.images import Image
-
-_CAME = re.compile(r"[0-9a-f]{16}\.memory")
+from workers.checkpoint.template_memory import is_name
 
 
 def unused(folder: Path, images: Iterable[Image], pids: Iterable[int]) -> list[Path]:
     """Files of such memory in a run's shared memory that no image and no process here needs."""
     here = folder.resolve()
-    came = {str(path) for path in here.glob("*.memory") if _CAME.fullmatch(path.name)}
+    came = {str(path) for path in here.glob("*.memory") if is_name(path.stem)}
     if came:  # else skip the slow reading below
         for needed in (*map(_named_by, images), *map(_mapped_by, pids)):
             came.difference_update(needed)

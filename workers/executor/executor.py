@@ -203,7 +203,7 @@ class Executor(Loop):
                 self._take_down(message)
             case (
                 steering.Pack() | steering.ReadPiece() | steering.BundlePiece()
-                | steering.HeldState()
+                | steering.HeldState() | steering.PackMemory() | steering.TakeMemory()
             ):  # fmt: skip
                 self._carry(message)
             case steering.Retire(member=member) if member in self._members_here:
@@ -238,7 +238,7 @@ class Executor(Loop):
             self.closing, self.why = True, str(error)
             return
         if message.bundle:
-            self._migration.fetch(member, message.bundle, held=message.held)
+            self._migration.fetch(member, message.bundle, held=message.held, memory=message.memory)
         elif isinstance(message, steering.Start):
             self._actors.start(member)
         else:
@@ -265,7 +265,12 @@ class Executor(Loop):
 
     def _carry(
         self,
-        message: steering.Pack | steering.ReadPiece | steering.BundlePiece | steering.HeldState,
+        message: steering.Pack
+        | steering.ReadPiece
+        | steering.BundlePiece
+        | steering.HeldState
+        | steering.PackMemory
+        | steering.TakeMemory,
     ) -> None:
         match message:
             case steering.HeldState(member=member, content=content):
@@ -284,6 +289,10 @@ class Executor(Loop):
                 self._migration.send_piece(message)
             case steering.BundlePiece():
                 self._migration.take_piece(message)
+            case steering.PackMemory(number=number):
+                self._migration.memories.pack(number)
+            case steering.TakeMemory(number=number):
+                self._migration.memories.fetch(number)
 
     def _end(self, member: Member) -> None:
         self._members_here.discard(member)

@@ -21,6 +21,7 @@ from artos.system.closing import Closing
 from artos.transport.served_files import Incoming, cut
 from workers.actors.process_manager import ProcessManager
 from workers.checkpoint.images import Image
+from workers.executor.memories import Memories
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,7 +41,9 @@ class _Outgoing:
     member: Member
     image: bool = True
     """Whether it is to move by its image."""
-    packing: Future[None] | None = None
+    without: str = ""
+    """The memory that need not be in the bundle."""
+    packing: Future[str] | None = None
     """Begins once there is an image of the actor, or what it held."""
     packed: bool = False
 
@@ -53,6 +56,8 @@ class _Coming:
     file: Incoming
     held: bool
     """Whether it is what the actor held, and no image."""
+    memory: int
+    """The bundle with the memory that it needs, 0: none."""
     until: Deadline | None = None
     """The deadline of the piece that was asked for."""
     unpacking: Future[Image | None] | None = None
@@ -83,26 +88,28 @@ class Migration(Closing):
         self._coming: dict[int, _Coming] = {}
         # Not for restores: a restored process dies with the thread that asked for it.
         self._thread = ThreadPoolExecutor(1, "migration")
+        self.memories = Memories(actors.images, self._moves.memory, self._in_thread, tell, clock)
+        """What actors share that move, on its way."""
 
     # -- out -----------------------------------------------------------------------------------
 
     def pack(self, order: steering.Pack) -> None:
         """Make a bundle of an idle member that lives here."""
-        self._outgoing[order.number] = _Outgoing(order.member, order.image)
+        self._outgoing[order.number] = _Outgoing(order.member, order.image, order.without)
         self.advance()
 
     def send_piece(self, wanted: steering.ReadPiece) -> None:
         """Send the run a piece of a bundle."""
-        outgoing, piece = (
-            self._outgoing.get(wanted.number),
-            steering.BundlePiece(wanted.number, wanted.start),
-        )
-        if outgoing is not None and outgoing.packed:
+        number, outgoing = wanted.number, self._outgoing.get(wanted.number)
+        piece = steering.BundlePiece(number, wanted.start)
+        if self.memories.holds(number) or (outgoing is not None and outgoing.packed):
             try:
-                piece = cut(self._bundle(wanted.number), wanted)
+                piece = cut(self._bundle(number), wanted)
             except (BadMessage, OSError) as error:
                 self._tell(Refusal(str(error)))
         self._tell(piece)
+        if self.memories.holds(number):
+            self.memories.sent(piece)
 
     def _advance_outgoing(self, number: int, outgoing: _Outgoing) -> None:
         member = outgoing.member
@@ -114,36 +121,41 @@ class Migration(Closing):
                     image, outgoing.image = None, False
                 if image is not None:
                     home = self._moves.home_of(member)
-                    outgoing.packing = self._in_thread(self._images.pack, image, home, number)
+                    outgoing.packing = self._in_thread(
+                        self._images.pack, image, home, number, outgoing.without
+                    )
                 elif not outgoing.image and self._moves.hand_over(member):
                     held, bundle = self._held_path(member), self._bundle(number)
-                    outgoing.packing = self._in_thread(carry, held, bundle)
+                    outgoing.packing = self._in_thread(_carry, held, bundle)
             elif outgoing.packing.done():
-                outgoing.packing.result()
-                outgoing.packed = True
-                self._tell(steering.Packed(number, held=not outgoing.image))
+                without, outgoing.packed = outgoing.packing.result(), True
+                self._tell(steering.Packed(number, held=not outgoing.image, memory=without))
         except Exception as error:
             del self._outgoing[number]
             self._tell(steering.Packed(number, str(error)))
 
     # -- in ------------------------------------------------------------------------------------
 
-    def fetch(self, member: Member, number: int, *, held: bool) -> None:
-        """Fetch, from the run, the bundle of a member that is to live here."""
+    def fetch(self, member: Member, number: int, *, held: bool, memory: int = 0) -> None:
+        """Fetch, from the run, the bundle of a member that is to live here, and its ``memory``."""
         self._moves.expect_image(member)
+        if memory:
+            self.memories.fetch(memory)
         try:
             file = Incoming(number, self._bundle(number))
         except OSError as error:
             self._tell(steering.BundleRejected(number, str(error)))
             self._moves.give_up_image(member)
             return
-        self._coming[number] = _Coming(member, file, held)
+        self._coming[number] = _Coming(member, file, held, memory)
         self.advance()
 
     def take_piece(self, piece: steering.BundlePiece) -> None:
         """Take in a piece of a bundle."""
+        if self.memories.take_piece(piece):
+            return
         coming = self._coming.get(piece.number)
-        if coming is None or coming.unpacking is not None:
+        if coming is None or coming.file.whole:
             return  # a piece of a bundle that is not wanted any more
         try:
             coming.file.take(piece)
@@ -151,12 +163,7 @@ class Migration(Closing):
             self._give_up(piece.number, coming, str(error))
             return
         if coming.file.whole:
-            home, bundle = self._moves.home_of(coming.member), self._bundle(piece.number)
-            if coming.held:
-                held = self._held_path(coming.member)
-                coming.unpacking = self._in_thread(carry, bundle, held)
-            else:
-                coming.unpacking = self._in_thread(self._images.unpack, piece.number, home)
+            coming.until = None
             self.advance()
         else:
             self._request_piece(coming)
@@ -170,6 +177,13 @@ class Migration(Closing):
             if coming.until is not None and coming.until.passed:
                 why = f"no piece of its bundle came for {_PIECE_SECONDS:g} s"
                 self._give_up(number, coming, why)
+            elif coming.file.whole and not self.memories.is_coming(coming.memory):
+                home, bundle = self._moves.home_of(coming.member), self._bundle(number)
+                if coming.held:
+                    held = self._held_path(coming.member)
+                    coming.unpacking = self._in_thread(carry, bundle, held)
+                else:
+                    coming.unpacking = self._in_thread(self._images.unpack, number, home)
             return
         if coming.restoring or not coming.unpacking.done():
             return
@@ -197,6 +211,7 @@ class Migration(Closing):
 
     def advance(self) -> None:
         """Advance all moves that are under way. Never waits."""
+        self.memories.advance()
         for number, outgoing in tuple(self._outgoing.items()):
             if not outgoing.packed:
                 self._advance_outgoing(number, outgoing)
@@ -210,7 +225,7 @@ class Migration(Closing):
                         self._tell(steering.BundleRejected(number, arrival.lost))
             if not arrival.lost:
                 self._tell_arrived(arrival.member, arrival.seconds)
-        fetched = [each for each in self._coming.values() if each.unpacking is None]
+        fetched = [each for each in self._coming.values() if not each.file.whole]
         for coming in fetched[:_AT_ONCE]:
             if coming.until is None:
                 self._request_piece(coming)
@@ -225,7 +240,7 @@ class Migration(Closing):
                     bundle.unlink(missing_ok=True)
                 else:
 
-                    def unlink(_: Future[None], path: Path = bundle) -> None:
+                    def unlink(_: Future[str], path: Path = bundle) -> None:
                         path.unlink(missing_ok=True)
 
                     packing.add_done_callback(unlink)  # as soon as it is packed
@@ -257,8 +272,14 @@ class Migration(Closing):
     def close(self) -> None:
         """Release everything, after finishing the bundle that is being packed or unpacked."""
         self._thread.shutdown(cancel_futures=True)
+        self.memories.close()
         for coming in self._coming.values():
             coming.file.close()
         for number in (*self._outgoing, *self._coming):
             self._bundle(number).unlink(missing_ok=True)
         self._outgoing, self._coming = {}, {}
+
+
+def _carry(held: Path, bundle: Path) -> str:
+    carry(held, bundle)
+    return ""  # it is without any memory

@@ -96,7 +96,7 @@ class ActorPlacement:
     """The node that the head daemon has chosen; while it is another one than ``node``, the actor is
     leaving and gets no calls."""
     awaits: str
-    """The node that it is to leave for once the executor there is up, "" for none."""
+    """The node that it is to leave for once it can be at work there, "" for none."""
 
     def __init__(
         self,
@@ -180,10 +180,10 @@ class ActorPlacement:
 
     # -- its process ---------------------------------------------------------------------------
 
-    def launch(self, bundle: int, *, held: bool = False) -> None:
+    def launch(self, bundle: int, *, held: bool = False, memory: int = 0) -> None:
         """Have the actor launched as ``wanted``, from the bundle of that number (0: none).
 
-        ``held``: which is what it held, and no image.
+        ``held``: which is what it held, and no image; ``memory``: the bundle that this needs.
         """
         assert self.wanted is not None
         self._move(Event.LAUNCH)
@@ -191,10 +191,10 @@ class ActorPlacement:
             self._executor.pass_message(HeldState(self.member, self.term, content=data))
         if self.wanted is Prepare:
             message: Start | Prepare = Prepare(
-                self.member, self.term, self.base, bundle, self.within, held
+                self.member, self.term, self.base, bundle, self.within, held, memory
             )
         else:
-            message = Start(self.member, self.term, self.base, bundle, held)
+            message = Start(self.member, self.term, self.base, bundle, held, memory)
         self._executor.pass_message(message)
         self.pass_on()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -107,6 +107,8 @@ class _Bundle:
     """Whether an image would fit where the actor goes."""
     held: bool = False
     """Whether it is what the actor held, and no image."""
+    without: str = ""
+    """The memory that need not be in it; once it is made, that is not."""
 
     @property
     def is_whole(self) -> bool:
@@ -120,13 +122,19 @@ class _Bundle:
 class Bundles(Closing):
     """Decides which bundles are fetched and when they are given up; keeps them in ``folder``.
 
-    ``tell`` sends a message to a node. The reason why an actor begins anew is logged.
+    ``tell`` sends a message to a node; ``numbers`` are for the bundles. The reason why an actor
+    begins anew is logged.
     """
 
-    def __init__(self, folder: Path, tell: Callable[[str, Message], None], clock: Clock) -> None:
-        self._folder, self._tell, self._clock = folder, tell, clock
+    def __init__(
+        self,
+        folder: Path,
+        tell: Callable[[str, Message], None],
+        clock: Clock,
+        numbers: Iterator[int],
+    ) -> None:
+        self._folder, self._tell, self._clock, self._numbers = folder, tell, clock, numbers
         self._bundles: dict[int, _Bundle] = {}
-        self._count = 0
         self.close()  # a run process that died may have left bundles
 
     def _move(self, bundle: _Bundle, event: Event) -> None:
@@ -139,14 +147,17 @@ class Bundles(Closing):
 
     # -- actors that move ----------------------------------------------------------------------
 
-    def want(self, actor: int, node: str, *, image: bool = True) -> None:
+    def want(self, actor: int, node: str, *, image: bool = True, without: str = "") -> None:
         """Have a bundle of the actor made on the node that it leaves, unless there is one.
 
-        Of its ``image``, if that would fit where it goes and can be made; else of what it holds.
+        Of its ``image``, if that would fit where it goes and can be made, ``without`` the memory of
+        that name; else of what it holds.
         """
         if actor not in self._bundles:
-            self._count += 1
-            self._bundles[actor] = bundle = _Bundle(self._count, actor, node, image=image)
+            number = next(self._numbers)
+            self._bundles[actor] = bundle = _Bundle(
+                number, actor, node, image=image, without=without
+            )
             self._set_deadline(bundle)
             self._pack_next(node)
 
@@ -157,7 +168,7 @@ class Bundles(Closing):
             if bundle.state is State.QUEUED:
                 self._move(bundle, Event.PACK)
                 who = Member(ACTORS, bundle.actor)
-                self._tell(node, steering.Pack(who, bundle.number, bundle.image))
+                self._tell(node, steering.Pack(who, bundle.number, bundle.image, bundle.without))
 
     def is_settled(self, actor: int) -> bool:
         """Whether the actor's bundle is here or has failed."""
@@ -192,6 +203,15 @@ class Bundles(Closing):
     def held(self, actor: int) -> bool:
         """Whether the actor's bundle is what it held, and no image."""
         return actor in self._bundles and self._bundles[actor].held
+
+    def without(self, actor: int) -> str:
+        """The name of the memory that the actor's bundle is without, "": none."""
+        return self._bundles[actor].without if actor in self._bundles else ""
+
+    @property
+    def all_without(self) -> set[str]:
+        """The names of memory that any bundle is without."""
+        return {bundle.without for bundle in self._bundles.values()} - {""}
 
     def origin(self, actor: int) -> str:
         """The node that the actor's bundle was made on; "" if no bundle is here."""
@@ -248,7 +268,8 @@ class Bundles(Closing):
             if bundle.file is None:
                 bundle.file = Incoming(bundle.number, self._folder / str(bundle.number))
                 self._move(bundle, Event.PACKED)
-                bundle.held = isinstance(message, steering.Packed) and message.held
+                if isinstance(message, steering.Packed):
+                    bundle.held, bundle.without = message.held, message.memory
             if isinstance(message, steering.BundlePiece):
                 bundle.file.take(message)
                 self._move(bundle, Event.TAKE)

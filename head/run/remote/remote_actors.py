@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from artos.buffer.actor_block import ActorBlock
+from artos.clock import Clock
 from artos.errors import BadMessage
 from artos.protocol import control
 from artos.protocol.invocations import FromMember, Ready, StartKind
@@ -38,7 +39,9 @@ from artos.system.exit_report import ExitReport
 from artos.transport.messenger import Messenger
 from head.run.remote.actor_placement import ActorPlacement, AnyReport, State
 from head.run.remote.bundles import Bundles
+from head.run.remote.departures import Departures
 from head.run.remote.held_file import HeldFile
+from head.run.remote.memories import Memories
 from head.run.remote.node_usage import NodeUsage
 from head.run.remote.placement_view import PlacementView
 from head.run.remote.remote_servers import RemoteServers
@@ -70,8 +73,8 @@ class RemoteActors:
     ``steering`` sends messages to the executors, ``terms`` tells the replay buffer the term, the
     base and the node of actors that change their place, ``silent`` returns the seconds since a node
     was last heard. An actor that moves goes on from its bundle on the new node, if that
-    can be had (``bundles``). What an actor goes on from, or held when it ended, is in a file of
-    ``held_path``.
+    can be had (``bundles``), and what it shares with others is brought there first (``memories``).
+    What an actor goes on from, or held when it ended, is in a file of ``held_path``.
     """
 
     def __init__(
@@ -82,11 +85,13 @@ class RemoteActors:
         terms: Callable[[dict[int, int], dict[int, int], dict[int, str]], None],
         silent: Callable[[str], float],
         bundles: Bundles,
+        memories: Memories,
         held_path: Callable[[Member], Path],
+        clock: Clock,
         servers: Sequence[Member] = (),
     ) -> None:
         self._epoch, self._steering = epoch, steering
-        self._tell_terms, self._bundles = terms, bundles
+        self._tell_terms, self._bundles, self._memories = terms, bundles, memories
         self.passers = {
             (member := Member(ACTORS, actor)): ActorPlacement(
                 block,
@@ -105,6 +110,7 @@ class RemoteActors:
         self.emptied = False
         """Whether the last actor of a node has moved; until that is reported."""
         self.nodes = NodeUsage()
+        self._departures = Departures(self.nodes, memories, clock)
         self.servers = RemoteServers(servers, steering.send)
         """What answers the actors, on their nodes."""
         self.placement_view = PlacementView(self.passers, self.nodes, silent, bundles.origin)
@@ -168,7 +174,9 @@ class RemoteActors:
 
     def _launch(self, actor: ActorPlacement) -> None:
         bundle = self._bundles.send(actor.number, actor.node)
-        actor.launch(bundle, held=self._bundles.held(actor.number))
+        source, without = self._bundles.origin(actor.number), self._bundles.without(actor.number)
+        memory = self._memories.offer(source, without, actor.node) if without else 0
+        actor.launch(bundle, held=self._bundles.held(actor.number), memory=memory)
 
     # -- messages of the head daemon -----------------------------------------------------------
 
@@ -181,11 +189,7 @@ class RemoteActors:
             if not actor.is_placed:
                 self._bind(actor, target)
                 continue
-            # It goes on where it is until it can be at work there, unless its node may die before
-            # that: then what it holds is saved now.
-            awaits = target not in ("", actor.node) and target not in self.nodes
-            awaits &= message.relief
-            actor.target, actor.awaits = (actor.node, target) if awaits else (target, "")
+            self._departures.place(actor, target, hurry=not message.relief)
             if actor.is_leaving:
                 self._leave_if_idle(actor)
             else:
@@ -209,13 +213,11 @@ class RemoteActors:
                     return
                 self.servers.joined(node, self._bookkeeper.restarting)
                 self._to_enter |= dict.fromkeys(self._bound_for(node))
-                for actor in [each for each in self.passers.values() if each.awaits == node]:
-                    actor.target, actor.awaits = node, ""
-                    self._leave_if_idle(actor)
             case Restarted():
                 self._lose(node, "its executor is gone")
             case _ if node in self.nodes:
-                self._reported(node, message)
+                if not self._memories.heard(node, message):
+                    self._reported(node, message)
 
     def _reported(self, node: str, message: Message) -> None:
         match message:
@@ -287,6 +289,9 @@ class RemoteActors:
         """Have actors enter their places once the replay buffer knows their terms."""
         late = self._bundles.give_up_late()
         self._to_check |= {self.passers[Member(ACTORS, actor)]: None for actor in late}
+        for actor in self._departures.due():
+            self._leave_if_idle(actor)
+        self._memories.keep(self._bundles.all_without)
         if self._new_terms:
             actors, self._new_terms = [*self._new_terms], {}
             self._tell_terms(
@@ -314,7 +319,8 @@ class RemoteActors:
         lives = actor.has_process and actor.wanted is not None
         if lives and not self._bundles.is_settled(actor.number):
             image = self.nodes.images_fit(actor.node, actor.target)
-            self._bundles.want(actor.number, actor.node, image=image)
+            without = self._memories.name(actor.node, actor.target) if image else ""
+            self._bundles.want(actor.number, actor.node, image=image, without=without)
             return
         node = actor.node
         goes_on = bool(self._bundles.origin(actor.number))
@@ -328,6 +334,7 @@ class RemoteActors:
         """A node, or its executor, is gone, and with it all rows that have not arrived."""
         self.nodes.end(node, why)
         self._bundles.lost(node)
+        self._memories.lost(node)
         if not self._closing:
             self.servers.left(node)
         for actor in () if self._closing else self._bound_for(node):

@@ -29,7 +29,7 @@ USERS = {
 }  # fmt: skip
 NODES = {
     "Hello", "Load", "ExecutorEnded", "Leaving", "Bye", "FetchArchive", "LogPiece",
-    "Shares", "RunEnded",
+    "Shares", "RunEnded", "MemoryHere",
     "ExecutorUp", "ActorReport", "Died", "Packed", "ReadPiece", "BundlePiece", "BundleRejected",
     "ExecutorNews", "ExecutorLog", "HeldState", "ExecutorClosed", "Greet", "Chunk", "Pull",
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
 from named import acting
@@ -15,6 +16,7 @@ from artos.protocol.message import Message
 from artos.specs.keys import DataKey
 from artos.specs.members import ACTORS, Member
 from head.run.remote.bundles import Bundles
+from head.run.remote.memories import Memories
 from head.run.remote.remote_actors import RemoteActors
 
 STEPS = 4
@@ -33,10 +35,11 @@ class Head:
         self.adopts = True
         self.published, self.published_beside = 0, dict[str, int]()
         self.clock = ManualClock()
-        self.bundles = Bundles(folder / "bundles", self.send, self.clock)
+        self.bundles = Bundles(folder / "bundles", self.send, self.clock, count(1))
+        self.memories = Memories(folder / "memories", self.send, self.clock, count(101))
         self.remote = RemoteActors(
             self.blocks, 1, self, self._terms, lambda node: self.quiet.get(node, 0.0),
-            self.bundles, lambda member: folder / f"held-{member.rank}",
+            self.bundles, self.memories, lambda member: folder / f"held-{member.rank}", self.clock,
         )  # fmt: skip
         self.remote.begin(self)
         self.remote.step()

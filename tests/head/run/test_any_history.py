@@ -38,6 +38,7 @@ class Places(RuleBasedStateMachine):
         self.down: set[Member] = set()
         self.dead: set[tuple[str, Member]] = set()
         self.asked: list[tuple[str, int]] = []
+        self.taking: list[tuple[str, int]] = []
         self.firing = 0
         self.head = Head(self.folder)
         self.head.adopts = False
@@ -144,15 +145,25 @@ class Places(RuleBasedStateMachine):
             self.head.done(node, member, calls.pop(0), rows, term)
 
     @precondition(lambda self: self.asked)
-    @rule(whole=st.booleans(), fails=SELDOM, held=st.booleans())
-    def bundle(self, whole: bool, fails: bool, held: bool) -> None:
+    @rule(whole=st.booleans(), fails=SELDOM, held=st.booleans(), shared=st.booleans())
+    def bundle(self, whole: bool, fails: bool, held: bool, shared: bool) -> None:
         node, number = self.asked[-1]
         news = (
             steering.BundlePiece(number, 0, 1, b"i")
             if whole
-            else steering.Packed(number, "no" * fails, held)
+            else steering.Packed(number, "no" * fails, held, "memory" * shared)
         )
         self.head.remote.heard(node, news)
+
+    @precondition(lambda self: self.taking)
+    @rule(fails=SELDOM)
+    def memory(self, fails: bool) -> None:
+        node, number = self.taking.pop()
+        self.head.remote.heard(node, steering.MemoryHere(number, "no" * fails))
+
+    @rule()
+    def time_passes(self) -> None:
+        self.head.clock.advance(1.0)
 
     def _forget(self, node: str | None) -> None:
         self.lodged = {key: calls for key, calls in self.lodged.items() if key[0] != node}
@@ -164,8 +175,10 @@ class Places(RuleBasedStateMachine):
     def what_sites_are_told_makes_sense(self) -> None:
         for node, message in self.head.said():
             match message:
-                case steering.Pack(number=number):
+                case steering.Pack(number=number) | steering.PackMemory(number=number):
                     self.asked.append((node, number))
+                case steering.TakeMemory(number=number):
+                    self.taking.append((node, number))
                 case steering.Start(member=member) | steering.Prepare(member=member):
                     assert message.term == self.head.blocks[member.rank].incarnation
                     assert not [at for at in self.lodged if at[1] == member and at[0] != node]

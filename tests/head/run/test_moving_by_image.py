@@ -19,7 +19,10 @@ ELSEWHERE = {0: "w1", 1: "w1"}
 
 
 class Moving(Head):
-    """Actor 1 lives on w2, where images can be made, and is told to go to w1."""
+    """Actor 1 lives on w2, where images can be made, and is told to go to w1.
+
+    It shares no memory with others.
+    """
 
     def __init__(self, folder: Path, there: str = "4.1", here: str = "4.1") -> None:
         super().__init__(folder)
@@ -30,6 +33,15 @@ class Moving(Head):
         self.remote.start(ONE)
         self.remote.start(TWO)
         self.said()
+
+    def said(self) -> list[tuple[str, Message]]:
+        said = super().said()
+        for node, message in said:
+            if isinstance(message, steering.PackMemory):
+                self.remote.heard(node, steering.Packed(message.number, "there is none"))
+        if any(isinstance(message, steering.PackMemory) for _, message in said):
+            said += super().said()
+        return [each for each in said if not isinstance(each[1], steering.PackMemory)]
 
     def hear(self, node: str, *messages: Message) -> list[tuple[str, Message]]:
         for message in messages:
@@ -67,6 +79,8 @@ BEGINS_ANEW = [("w2", steering.End(TWO)), ("w1", steering.Start(TWO, 2, 0))]
 
 def test_its_image_is_saved_before_it_can_go_on_if_its_node_may_be_gone_soon(head: Moving) -> None:
     head.place({0: "w1", 1: "w4"})
+    assert head.said() == []
+    head.clock.advance(2.0)
     assert head.said() == [("w2", steering.Pack(TWO, 1))]
 
 

@@ -20,9 +20,10 @@ from sides import BLOCK, CRIU, MEGABYTE, Side, list_files
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
-from artos.errors import ImageUnusable
+from artos.errors import ImageUnusable, ShmTooSmall
 from artos.specs.keys import DataKey
 from artos.specs.members import ACTORS, Member
+from workers.checkpoint import template_memory
 from workers.checkpoint.bundle import Home, belongings, pack
 from workers.checkpoint.bundle_file import packing, unpacking
 from workers.checkpoint.criu.opened import FILES
@@ -288,7 +289,7 @@ NAMES = {"block": "b", "model": "m", "board": "o", "log": "l", "memory": "t"}
         (change(b'"criu":"4.1', b'"criu":"4.2'), "CRIU is 4.1.1, the image was taken with 4.2.1"),
         (remove_the_code, "its code folder .*here/code does not exist here"),
         (change(f'"{FEATURE}"'.encode(), f'"{FEATURE[:-1]}!"'.encode()), "the processor lacks .*!"),
-        (change(b'"format":1', b'"format":2'), "its bundle has format 2, this version reads 1"),
+        (change(b'"format":2', b'"format":1'), "its bundle has format 1, this version reads 2"),
         (forge(image=".."), "it has files outside of its image"),
         (forge(image="a\0b"), "it has files outside of its image"),
         (forge(facts={"files": {"..": 1}}), "it has files outside of its image"),
@@ -299,6 +300,8 @@ NAMES = {"block": "b", "model": "m", "board": "o", "log": "l", "memory": "t"}
         (forge(sizes={}), "no sizes for: block, board, memory, model"),
         (forge(doorbell="AAAA"), "its semaphore has 3 bytes"),
         (forge(code="a\0b"), "the path of its code has a zero byte"),
+        (forge(memory="../../etc/pass"), "its template's memory has no such name"),
+        (forge(memory="0123456789abcdef"), "its template's memory 0123456789abcdef is not here"),
         (bomb, "it holds more than it declares"),
     ],
 )
@@ -360,3 +363,94 @@ def largest_file(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+# -- memory that goes ahead ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ahead(here: Side, tmp_path: Path) -> tuple[Path, str]:
+    """A bundle of the template's memory, and its name; an image of a clone can be made."""
+    here.image()
+    return tmp_path / "ahead", template_memory.pack(here.memory, tmp_path / "ahead")
+
+
+def test_memory_that_went_ahead_is_not_in_the_bundles_of_actors(
+    here: Side, there: Side, ahead: tuple[Path, str], tmp_path: Path
+) -> None:
+    bundle, name = ahead
+    image = here.store.image("actor-0")
+    assert image is not None
+    assert pack(image, here.home, tmp_path / "bundle", without=name) == name
+    assert b"warm" not in lz4.frame.decompress((tmp_path / "bundle").read_bytes())
+    assert template_memory.unpack(bundle, there.home.folder) == name
+    assert template_memory.unpack(bundle, there.home.folder) == name, "it may come twice"
+    memory = there.home.folder / f"{name}.memory"
+    assert opened(there.unpack(tmp_path / "bundle"), there.home)[str(here.memory)] == str(memory)
+    assert memory.read_bytes() == here.memory.read_bytes()
+    assert unused(there.home.folder, there.store.images, ()) == []
+    pack(image, here.home, tmp_path / "whole")
+    there.unpack(tmp_path / "whole")
+    assert [*there.home.folder.glob("*.memory*")] == [memory], "the same, however it came"
+
+
+def test_other_memory_than_what_went_ahead_is_in_the_bundle(
+    here: Side, there: Side, ahead: tuple[Path, str], tmp_path: Path
+) -> None:
+    """A template that was started again has its memory in a new file."""
+    _, name = ahead
+    here.memory.unlink()
+    image = here.image()
+    assert pack(image, here.home, tmp_path / "bundle", without=name) == ""
+    assert pack(image, here.home, tmp_path / "bundle", without="0123456789abcdef") == ""
+    there.unpack(tmp_path / "bundle")
+    assert len([*there.home.folder.glob("*.memory")]) == 1
+
+
+def test_an_actor_that_comes_back_finds_the_memory_of_its_template(
+    here: Side, there: Side, ahead: tuple[Path, str], tmp_path: Path
+) -> None:
+    bundle, name = ahead
+    image = here.store.image("actor-0")
+    assert image is not None
+    pack(image, here.home, tmp_path / "bundle", without=name)
+    template_memory.unpack(bundle, there.home.folder)
+    moved = there.unpack(tmp_path / "bundle")
+    assert pack(moved, there.home, tmp_path / "back", without=name) == name
+    again = opened(here.unpack(tmp_path / "back"), here.home)[str(here.memory)]
+    assert Path(again).samefile(here.memory)
+
+
+def test_memory_of_another_size_is_not_what_it_needs(
+    here: Side, there: Side, ahead: tuple[Path, str], tmp_path: Path
+) -> None:
+    _, name = ahead
+    image = here.store.image("actor-0")
+    assert image is not None
+    pack(image, here.home, tmp_path / "bundle", without=name)
+    (there.home.folder / f"{name}.memory").write_bytes(b"warm")
+    with pytest.raises(ImageUnusable, match="its template's memory has 4 bytes here"):
+        there.unpack(tmp_path / "bundle")
+
+
+@pytest.mark.parametrize("harm", [change(b"warm", b"cold"), cut, say_nothing, bomb])
+def test_memory_that_was_changed_on_its_way_is_refused(
+    there: Side, ahead: tuple[Path, str], harm: Callable[[Path, Side], None]
+) -> None:
+    bundle, _ = ahead
+    harm(bundle, there)
+    before = there.listing()
+    with pytest.raises(ImageUnusable):
+        template_memory.unpack(bundle, there.home.folder)
+    assert there.listing() == before
+
+
+def test_memory_for_which_there_is_no_room_is_refused(
+    there: Side, ahead: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle, _ = ahead
+    monkeypatch.setattr(template_memory, "free_bytes", lambda _: MEGABYTE)
+    before = there.listing()
+    with pytest.raises(ShmTooSmall):
+        template_memory.unpack(bundle, there.home.folder)
+    assert there.listing() == before

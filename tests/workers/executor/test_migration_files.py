@@ -20,7 +20,7 @@ from artos.specs.members import Member
 from workers.actors.arrival import Arrival
 from workers.executor.migration import Migration
 
-IMAGE = b"what it was"
+IMAGE, MEMORY = b"what it was", b"0123456789abcdef"
 
 
 class Images:
@@ -33,20 +33,36 @@ class Images:
         self.fault: Exception | None = None
         self.dropped: list[object] = []
         self.begun = threading.Event()
+        self.here, self.awaited = set[str](), set[str]()
 
     def bundle(self, number: int) -> Path:
         return self._folder / f"{number}.bundle"
 
-    def pack(self, image: object, home: object, number: int) -> None:
+    def pack(self, image: object, home: object, number: int, without: str) -> str:
         del image, home
         self._work()
         self.bundle(number).write_bytes(IMAGE)
+        return without if without in self.awaited else ""
 
     def unpack(self, number: int, home: object) -> object:
         content = self.bundle(number).read_bytes()
         self.bundle(number).unlink()
         self._work()
         return home, content
+
+    def pack_memory(self, memory: Path, number: int) -> str:
+        self._work()
+        self.bundle(number).write_bytes(MEMORY)
+        return memory.name
+
+    def unpack_memory(self, number: int) -> str:
+        self._work()
+        self.here.add(name := self.bundle(number).read_bytes().decode())
+        self.bundle(number).unlink()
+        return name
+
+    def has_memory(self, name: str) -> bool:
+        return name in self.here
 
     def _work(self) -> None:
         self.begun.set()
@@ -71,6 +87,7 @@ class Site:
         self.shelved: Any = "image"
         self._rung = threading.Event()
         self.moves: Any = self
+        self.memory = folder / MEMORY.decode()
         actors: Any = self
         self.migration = Migration(
             actors, self.held_path, self.said.append, self._rung.set, self._arrived, self.clock
@@ -353,3 +370,98 @@ def test_an_executor_that_closes_in_the_middle_leaves_nothing(site: Site) -> Non
     assert site.files() == ["6.bundle", "7.bundle"]
     site.migration.close()
     assert site.files() == []
+
+
+# -- memory that several share ---------------------------------------------------------------------
+
+
+def offered(site: Site) -> None:
+    """The memory is fetched, whole and being unpacked."""
+    site.migration.memories.fetch(9)
+    assert site.told() == [steering.ReadPiece(9)]
+    site.migration.take_piece(steering.BundlePiece(9, 0, len(MEMORY), MEMORY))
+
+
+def test_memory_is_packed_once_and_left_out_of_the_bundles_of_actors(site: Site) -> None:
+    site.migration.memories.pack(9)
+    site.work()
+    assert site.told() == [steering.Packed(9, memory=MEMORY.decode())]
+    site.migration.send_piece(steering.ReadPiece(9))
+    assert site.told() == [steering.BundlePiece(9, 0, len(MEMORY), MEMORY)]
+    assert site.files() == [], "the run has all of it"
+    site.migration.pack(steering.Pack(2, 7, without=MEMORY.decode()))
+    site.migration.pack(steering.Pack(3, 8, without="of another node"))
+    site.work()
+    while len(site.said) < 2:
+        site.work()
+    assert site.told() == [steering.Packed(7, memory=MEMORY.decode()), steering.Packed(8)]
+    site.migration.forget(2)
+    site.migration.forget(3)
+
+
+def test_memory_that_there_is_not_is_told_of(site: Site) -> None:
+    site.images.fault = FileNotFoundError("template.memory")
+    site.migration.memories.pack(9)
+    site.work()
+    assert site.told() == [steering.Packed(9, "template.memory")]
+
+
+def test_memory_that_is_here_is_not_fetched_again(site: Site) -> None:
+    offered(site)
+    site.migration.memories.fetch(9)
+    assert site.told() == [], "it is on its way"
+    site.work()
+    assert site.told() == [steering.MemoryHere(9)]
+    site.migration.memories.fetch(9)
+    assert site.told() == [steering.MemoryHere(9)]
+    site.images.here.clear()
+    site.migration.memories.fetch(9)
+    assert site.told() == [steering.ReadPiece(9)], "it was removed, as nobody needed it"
+
+
+def test_an_actor_waits_for_the_memory_that_it_needs(site: Site) -> None:
+    site.migration.fetch(2, 7, held=False, memory=9)
+    assert site.told() == [steering.ReadPiece(9), steering.ReadPiece(7)]
+    site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE))
+    site.clock.advance(29.0)
+    site.migration.advance()
+    assert not site.images.begun.is_set()
+    site.migration.take_piece(steering.BundlePiece(9, 0, len(MEMORY), MEMORY))
+    site.work()
+    while not site.done[1:]:
+        site.work()
+    assert site.told() == [steering.MemoryHere(9)]
+    assert site.done[1] == ("take in", 2, (f"home of {2}", IMAGE))
+
+
+@pytest.mark.parametrize("how", ["gone", "late", "damaged"])
+def test_an_actor_whose_memory_does_not_come_is_not_waited_for(site: Site, how: str) -> None:
+    site.migration.fetch(2, 7, held=False, memory=9)
+    site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE))
+    site.told()
+    if how == "late":
+        site.clock.advance(30.0)
+        site.migration.advance()
+    else:
+        content = MEMORY if how == "damaged" else b""
+        site.images.fault = ImageUnusable("memory", ["no such memory"])
+        site.migration.take_piece(steering.BundlePiece(9, 0, len(content), content))
+        if how == "damaged":
+            site.work()
+    site.images.fault = ImageUnusable("image", ["its memory is not here"])
+    site.migration.advance()
+    while not site.done[1:]:
+        site.work()
+    (memory, bundle) = site.told()
+    assert isinstance(memory, steering.MemoryHere)
+    assert memory.why
+    assert bundle == steering.BundleRejected(7, str(site.images.fault))
+
+
+def test_memory_that_nobody_comes_for_is_kept_a_minute(site: Site) -> None:
+    offered(site)
+    site.work()
+    assert site.images.awaited == {MEMORY.decode()}
+    site.clock.advance(60.0)
+    site.migration.advance()
+    assert not site.images.awaited

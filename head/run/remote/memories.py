@@ -1,0 +1,191 @@
+"""What actors of a node share, brought to the nodes that they move to before they leave.
+
+An actor's image is small without the memory of the template that it was made from, and all actors
+of a node have that in common. So they play on until it is where they go, and then move fast.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from artos.clock import Clock
+from artos.errors import BadBundle
+from artos.protocol import steering
+from artos.protocol.message import Message
+from artos.system.closing import Closing
+from artos.system.private_folder import remove
+from artos.transport.served_files import Incoming, cut
+
+_log = logging.getLogger(__name__)
+_SECONDS = 15.0
+"""How long it may take to bring it here, or from here to a node."""
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The memory that a node's actors share."""
+
+    source: str
+    deadline: float
+    file: Incoming | None = None
+    """Its bundle, once it is made."""
+    name: str = ""
+    whole: bool = False
+    """Whether all of the bundle is here."""
+    failed: bool = False
+    at: dict[str, float] = field(default_factory=dict)
+    """Nodes that were offered it, and until when they may take; 0 if they have it."""
+    refused: set[str] = field(default_factory=set)
+    """Nodes that cannot have it."""
+
+
+class Memories(Closing):
+    """Keeps the bundles in ``folder``. ``tell`` sends to a node, ``numbers`` are for bundles."""
+
+    def __init__(
+        self,
+        folder: Path,
+        tell: Callable[[str, Message], None],
+        clock: Clock,
+        numbers: Iterator[int],
+    ) -> None:
+        self._folder, self._tell, self._clock, self._numbers = folder, tell, clock, numbers
+        self._memories: dict[int, _Memory] = {}
+        self._newest: dict[str, int] = {}
+        self.close()  # a run process that died may have left some
+
+    def bring(self, source: str, target: str, *, up: bool) -> bool:
+        """Bring what actors on ``source`` share to ``target``, if that is ``up``; else only here.
+
+        Returns whether it is there, or cannot be brought there: nobody need wait for it. Ask again
+        until then.
+        """
+        if source not in self._newest:
+            self._newest[source] = number = next(self._numbers)
+            self._memories[number] = _Memory(source, self._clock.now() + _SECONDS)
+            self._tell(source, steering.PackMemory(number))
+        number = self._newest[source]
+        memory = self._memories[number]
+        if not memory.whole and not memory.failed and self._clock.now() >= memory.deadline:
+            self._fail(memory, f"no sign of it for {_SECONDS:g} s")
+        if memory.failed or target in memory.refused:
+            return True
+        if not (memory.whole and up):
+            return False
+        if target not in memory.at:
+            memory.at[target] = self._clock.now() + _SECONDS
+            self._tell(target, steering.TakeMemory(number))
+        if memory.at[target] and self._clock.now() >= memory.at[target]:
+            self._refuse(memory, target, f"no sign of it for {_SECONDS:g} s")
+        return not memory.at.get(target, 0.0)
+
+    def name(self, source: str, target: str) -> str:
+        """What bundles of actors from ``source`` to ``target`` may be without; "": nothing."""
+        memory = self._memories.get(self._newest.get(source, 0))
+        usable = memory is not None and memory.whole and target not in memory.refused
+        return memory.name if memory is not None and usable else ""
+
+    def offer(self, source: str, name: str, target: str) -> int:
+        """The number of the bundle of that memory, for a node; 0 if there is none."""
+        for number, memory in self._memories.items():
+            if memory.whole and (memory.source, memory.name) == (source, name):
+                memory.at.setdefault(target, self._clock.now() + _SECONDS)
+                return number
+        return 0
+
+    # -- messages of executors -----------------------------------------------------------------
+
+    def heard(self, node: str, message: Message) -> bool:
+        """An executor's message; returns whether it is about memory.
+
+        Raises:
+            BadMessage: the message asks for a piece that cannot exist.
+        """
+        number = getattr(message, "number", 0)
+        if (memory := self._memories.get(number)) is None:
+            return isinstance(message, steering.MemoryHere)
+        match message:
+            case steering.ReadPiece():
+                piece = steering.BundlePiece(number, message.start)
+                if memory.whole and memory.file is not None and node in memory.at:
+                    try:
+                        piece = cut(memory.file.path, message)
+                    except OSError as error:
+                        self._refuse(memory, node, str(error))
+                self._tell(node, piece)
+            case steering.MemoryHere(why=why) if node in memory.at:
+                if why:
+                    self._refuse(memory, node, why)
+                else:
+                    memory.at[node] = 0.0
+            case steering.Packed() | steering.BundlePiece() if node == memory.source:
+                if not (memory.whole or memory.failed):
+                    self._take(number, memory, message)
+        return True
+
+    def _take(
+        self, number: int, memory: _Memory, message: steering.Packed | steering.BundlePiece
+    ) -> None:
+        if isinstance(message, steering.Packed) and not message.memory:
+            self._fail(memory, message.why or "it has no name")
+            return
+        try:
+            if memory.file is None:
+                memory.file = Incoming(number, self._folder / str(number))
+            if isinstance(message, steering.BundlePiece):
+                memory.file.take(message)
+            else:
+                memory.name = message.memory
+        except (BadBundle, OSError) as error:
+            self._fail(memory, str(error))
+            return
+        memory.whole = memory.file.whole and memory.name != ""
+        if not memory.whole:
+            self._tell(memory.source, memory.file.wish)
+
+    def _fail(self, memory: _Memory, why: str) -> None:
+        _log.debug("actors of %s move with the memory that they share: %s", memory.source, why)
+        memory.failed = True
+        if memory.file is not None:
+            memory.file.close()
+
+    def _refuse(self, memory: _Memory, node: str, why: str) -> None:
+        _log.debug("memory of actors of %s is not brought to %s: %s", memory.source, node, why)
+        memory.at.pop(node, None)
+        memory.refused.add(node)
+
+    # -- the end of it -------------------------------------------------------------------------
+
+    def lost(self, node: str) -> None:
+        """The node's executor is gone; another one has a template of its own."""
+        if (number := self._newest.pop(node, None)) is not None:
+            memory = self._memories[number]
+            if not memory.whole and not memory.failed:
+                self._fail(memory, f"{node} is gone")
+        for memory in self._memories.values():
+            memory.at.pop(node, None)
+            memory.refused.discard(node)
+
+    def keep(self, needed: Collection[str]) -> None:
+        """Remove memory of nodes that are gone unless a bundle is without it, by its name."""
+        newest = {*self._newest.values()}
+        for number, memory in tuple(self._memories.items()):
+            if number not in newest and memory.name not in needed:
+                del self._memories[number]
+                if memory.file is not None:
+                    memory.file.close()
+                    memory.file.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Remove all of it. May be called twice."""
+        for memory in self._memories.values():
+            if memory.file is not None:
+                memory.file.close()
+        self._memories, self._newest = {}, {}
+        remove(self._folder)
+
+    def __repr__(self) -> str:
+        return f"<Memories {[*self._memories]} in {self._folder}>"
