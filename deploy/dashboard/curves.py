@@ -64,17 +64,19 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
     """The curves of these runs.
 
     Raises:
-        Refused: there is no such axis.
+        Refused: there is no such axis, or no run has such a column.
     """
     if across not in _ACROSS:
         raise Refused([f"curves are drawn over {', '.join(_ACROSS)}, not {across!r}"])
     found: list[Curve] = []
     played: dict[str, list[tuple[float, float, float]]] = {}
     columns: set[str] = {RETURN}
+    named: set[str] = set()
     faults: dict[str, str] = {}
     for name, folder in folders.items():
         try:
             history = read_history(folder / "progress.csv")
+            named.update(*history[-1:])
             columns |= {
                 column for column, cell in (history or [{}])[-1].items() if _is_number(cell)
             }
@@ -91,6 +93,8 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
                 ]  # fmt: skip
         except (Refused, OSError, ValueError) as error:
             faults[name] = str(error)
+    if named and what not in named | {RETURN}:
+        raise Refused([f"no run has {what!r}; there are {', '.join(sorted(columns))}"])
     by_group: dict[str, list[Curve]] = {}
     for curve in found:
         if curve.x:

@@ -126,12 +126,13 @@ def replayed(
             versions += found.versions
             found = msgspec.structs.replace(found, versions=versions)
             if not found.equal or (until is not None and version >= until):
-                break
+                return found
             if then and (lacking := then.lacks(state)):
                 name, lost = lacking[0]
                 ended = f"version {lost} of {name}, from which the run went on, was not made"
                 return msgspec.structs.replace(found, ended=found.ended or ended)
-    return found
+    ended = "" if until is None else f"the run has no version {until:,}"
+    return msgspec.structs.replace(found, ended=found.ended or ended)
 
 
 def _opened(run: Path, *, trust: bool) -> list[Part]:

@@ -29,7 +29,7 @@ class Outcome(msgspec.Struct, frozen=True):
     versions: int
     first_difference: Difference | None = None
     ended: str = ""
-    """Why it ended before the end of the run, if it did so without a difference."""
+    """Why it ended before the end of the run, or what was asked for, without a difference."""
 
 
 class Replay(Closing):

@@ -158,6 +158,7 @@ def test_curves_of_runs_that_differ_by_their_seed_have_a_spread(asked: Asked) ->
     assert other["curves"][0]["x"] == sorted(other["curves"][0]["x"])
     assert "metrics/loss" in other["columns"] or len(other["columns"]) > 10
     assert "not 'time'" in asked.get("curves?across=time", 422)["error"][0]
+    assert "no run has 'nope'" in asked.get("curves?what=nope", 422)["error"][0]
 
 
 def test_the_bill_and_the_cluster_are_those_of_the_commands(asked: Asked, runs: Path) -> None:

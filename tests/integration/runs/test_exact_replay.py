@@ -215,6 +215,12 @@ def test_until_an_update(short: Path) -> None:
     assert lines[-1] == "3 versions, all as in the run"
 
 
+def test_until_an_update_that_there_is_not(short: Path) -> None:
+    found = repeated(short, "--until", 99)
+    assert found.status == 0, found.err
+    assert found.out.splitlines()[-1].endswith("ends there: the run has no version 99")
+
+
 def test_a_debugger_before_an_update(short: Path) -> None:
     found = repeated(short, "--break", 3, typed="p len(batch), call.firing > 1\ncontinue\n")
     assert found.status == 0, found.err
