@@ -223,7 +223,8 @@ class ProcessManager:
         self._place.cap_template_log()
         # Memory that came with clones from other nodes goes once nothing uses it.
         coming = any(record.expected is not None for record in self._records.values())
-        if self._one_has_ended and not coming and not self._turns.under_way:
+        unneeded = self._one_has_ended or self.images.may_free
+        if unneeded and not coming and not self._turns.under_way:
             self._one_has_ended = False
             self.images.free_memory(self.pids().values())
         self._newcomers.tick()

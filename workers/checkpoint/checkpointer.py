@@ -63,6 +63,8 @@ class Checkpointer:
         self.gives_back = gives_back  # whether images free memory, as they are not on a tmpfs
         self.awaited = set[str]()
         """Names of template memory that is kept though no clone here needs it (yet)."""
+        self.may_free = False
+        """Whether there is memory that was awaited, and may not be needed."""
         remove_left(Path.cwd())
 
     def take(self, pid: int, name: str, actor: int = -1, *, stays: bool = False) -> Shot:
@@ -178,6 +180,12 @@ class Checkpointer:
         finally:
             bundle.unlink(missing_ok=True)
 
+    def await_no_longer(self, name: str) -> None:
+        """Remove template memory of that name soon, unless a clone here needs it."""
+        if name in self.awaited:
+            self.awaited.discard(name)
+            self.may_free = True
+
     def has_memory(self, name: str) -> bool:
         """Whether template memory of that name is here."""
         return template_memory.path_of(name, Path(self._site.folder)).exists()
@@ -193,6 +201,7 @@ class Checkpointer:
 
         Images and the processes ``pids`` may need it. No dump or restore may be under way.
         """
+        self.may_free = False
         for path in unused(Path(self._site.folder), self._store.images, pids):
             if path.stem not in self.awaited:
                 path.unlink(missing_ok=True)

@@ -44,8 +44,12 @@ def pack(memory: Path, target: Path) -> str:
         bundle.file(_MEMORY, memory)
         name = name_of(bundle.sums[_MEMORY])
     here = path_of(name, memory.parent)
-    if not here.exists():
-        here.hardlink_to(memory)
+    try:
+        if not here.exists():
+            here.hardlink_to(memory)
+    except OSError:
+        target.unlink()
+        raise
     return name
 
 

@@ -16,7 +16,7 @@ from artos.transport.served_files import Incoming
 from workers.checkpoint.checkpointer import Checkpointer
 
 _PIECE_SECONDS = 30.0
-"""Longest wait for a piece of it."""
+"""Longest wait for a piece of it, or for the run to ask for one."""
 _KEPT_SECONDS = 60.0
 """How long it is kept for actors that do not come."""
 
@@ -52,7 +52,9 @@ class Memories(Closing):
         self._images, self._own = images, own
         self._submit, self._tell, self._clock = submit, tell, clock
         self._packing: dict[int, Future[str]] = {}
-        self._packed: set[int] = set()
+        self._packed: dict[int, Deadline] = {}
+        self._names: dict[int, str] = {}
+        """Of memory that was packed here, which stays."""
         self._coming: dict[int, _Coming] = {}
 
     # -- out -----------------------------------------------------------------------------------
@@ -68,18 +70,26 @@ class Memories(Closing):
     def sent(self, piece: steering.BundlePiece) -> None:
         """The run, which fetches it once, was sent a piece of it."""
         if piece.start + len(piece.content) >= piece.size:
-            self._packed.discard(piece.number)
-            self._images.bundle(piece.number).unlink(missing_ok=True)
+            self._drop_packed(piece.number)
+        else:
+            self._packed[piece.number] = Deadline(_PIECE_SECONDS, self._clock)
+
+    def _drop_packed(self, number: int) -> None:
+        del self._packed[number]
+        self._images.bundle(number).unlink(missing_ok=True)
 
     # -- in ------------------------------------------------------------------------------------
 
     def fetch(self, number: int) -> None:
         """Fetch it from the run, unless it is here; the run is told once it is, or cannot be."""
         known = self._coming.get(number)
-        if known is not None and (not known.name or self._images.has_memory(known.name)):
-            if known.name:
-                self._keep(known, known.name)
-                self._tell(steering.MemoryHere(number))
+        name = self._names.get(number, "") if known is None else known.name
+        if known is not None and not name:
+            return  # it is on its way
+        if name and self._images.has_memory(name):
+            if known is not None:
+                self._keep(known, name)
+            self._tell(steering.MemoryHere(number))
             return
         try:
             file = Incoming(number, self._images.bundle(number))
@@ -135,8 +145,12 @@ class Memories(Closing):
                     self._tell(steering.Packed(number, str(error)))
                     continue
                 self._images.awaited.add(name)  # bundles of actors refer to it
-                self._packed.add(number)
+                self._names[number] = name
+                self._packed[number] = Deadline(_PIECE_SECONDS, self._clock)
                 self._tell(steering.Packed(number, memory=name))
+        for number, until in tuple(self._packed.items()):
+            if until.passed:  # the run has given it up
+                self._drop_packed(number)
         for number, coming in tuple(self._coming.items()):
             if coming.unpacking is not None and coming.unpacking.done():
                 try:
@@ -146,7 +160,7 @@ class Memories(Closing):
                     continue
                 self._tell(steering.MemoryHere(number))
             elif coming.until.passed and coming.name:
-                self._images.awaited.discard(coming.name)
+                self._images.await_no_longer(coming.name)
             elif coming.until.passed and coming.unpacking is None:
                 self._give_up(number, coming, f"no piece of it came for {_PIECE_SECONDS:g} s")
 
@@ -156,4 +170,4 @@ class Memories(Closing):
             coming.file.close()
         for number in (*self._packing, *self._packed, *self._coming):
             self._images.bundle(number).unlink(missing_ok=True)
-        self._packing, self._packed, self._coming = {}, set(), {}
+        self._packing, self._packed, self._coming = {}, {}, {}

@@ -123,6 +123,8 @@ class ActorPlacement:
         self._reports: deque[ActorReport | Died] = deque()  # kept until their rows have arrived
         self.committed = 0
         """Rows that the actor is known to have committed."""
+        self.came = False
+        """Whether its process came here as an image, and shares memory with actors elsewhere."""
         self.bind("")
 
     # -- where it is ---------------------------------------------------------------------------
@@ -268,6 +270,7 @@ class ActorPlacement:
             self.held.keep(Held(bytes(report.content), report.why))
             return
         if isinstance(report, ActorReport) and isinstance(report.told, Ready):
+            self.came = report.told.start == "moved"
             self.held.taken_up()
         self.committed = max(self.committed, report.written)
         self._reports.append(report)

@@ -52,7 +52,7 @@ class Departures:
         there = actor.awaits in self._nodes
         if not (actor.has_process and actor.wanted):
             return there or hurry
-        if self._nodes.images_fit(actor.node, actor.awaits):
+        if self._nodes.images_fit(actor.node, actor.awaits) and not actor.came:
             return self._memories.bring(actor.node, actor.awaits, up=there) and there
         return there
 

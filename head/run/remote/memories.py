@@ -1,7 +1,8 @@
 """What actors of a node share, brought to the nodes that they move to before they leave.
 
 An actor's image is small without the memory of the template that it was made from, and all actors
-of a node have that in common. So they play on until it is where they go, and then move fast.
+that were made on a node have that in common. So they play on until it is where they go, and then
+move fast.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ from artos.transport.served_files import Incoming, cut
 
 _log = logging.getLogger(__name__)
 _SECONDS = 15.0
-"""How long it may take to bring it here, or from here to a node."""
+"""Longest wait for a sign of it, from the node that makes it or takes it."""
+_ANEW_SECONDS = 60.0
+"""After so long it is tried again."""
+_SURE_SECONDS = 30.0
+"""How long a node that has it surely keeps it."""
+_NO_SIGN = f"no sign of it for {_SECONDS:g} s"
 
 
 @dataclass(slots=True)
@@ -30,6 +36,7 @@ class _Memory:
 
     source: str
     deadline: float
+    """When it is given up; once it has failed, when it is tried again."""
     file: Incoming | None = None
     """Its bundle, once it is made."""
     name: str = ""
@@ -37,9 +44,11 @@ class _Memory:
     """Whether all of the bundle is here."""
     failed: bool = False
     at: dict[str, float] = field(default_factory=dict)
-    """Nodes that were offered it, and until when they may take; 0 if they have it."""
+    """Nodes that were offered it, and until when there should be a sign of that."""
+    here: dict[str, float] = field(default_factory=dict)
+    """Nodes that have it, and until when they surely keep it."""
     refused: set[str] = field(default_factory=set)
-    """Nodes that cannot have it."""
+    """Nodes that cannot have it, or not soon."""
 
 
 class Memories(Closing):
@@ -63,24 +72,26 @@ class Memories(Closing):
         Returns whether it is there, or cannot be brought there: nobody need wait for it. Ask again
         until then.
         """
-        if source not in self._newest:
+        now, number = self._clock.now(), self._newest.get(source, 0)
+        memory = self._memories.get(number)
+        if memory is None or (memory.failed and now >= memory.deadline):
             self._newest[source] = number = next(self._numbers)
-            self._memories[number] = _Memory(source, self._clock.now() + _SECONDS)
+            self._memories[number] = memory = _Memory(source, now + _SECONDS)
             self._tell(source, steering.PackMemory(number))
-        number = self._newest[source]
-        memory = self._memories[number]
-        if not memory.whole and not memory.failed and self._clock.now() >= memory.deadline:
-            self._fail(memory, f"no sign of it for {_SECONDS:g} s")
+        self._give_up_late(memory)
         if memory.failed or target in memory.refused:
             return True
         if not (memory.whole and up):
             return False
-        if target not in memory.at:
-            memory.at[target] = self._clock.now() + _SECONDS
+        if now < memory.here.get(target, 0.0):
+            return True
+        if target in memory.here or target not in memory.at:
+            memory.here.pop(target, None)
+            memory.at[target] = now + _SECONDS
             self._tell(target, steering.TakeMemory(number))
-        if memory.at[target] and self._clock.now() >= memory.at[target]:
-            self._refuse(memory, target, f"no sign of it for {_SECONDS:g} s")
-        return not memory.at.get(target, 0.0)
+        if now >= memory.at[target]:
+            self._refuse(memory, target, _NO_SIGN)
+        return target in memory.refused
 
     def name(self, source: str, target: str) -> str:
         """What bundles of actors from ``source`` to ``target`` may be without; "": nothing."""
@@ -111,6 +122,7 @@ class Memories(Closing):
             case steering.ReadPiece():
                 piece = steering.BundlePiece(number, message.start)
                 if memory.whole and memory.file is not None and node in memory.at:
+                    memory.at[node] = self._clock.now() + _SECONDS
                     try:
                         piece = cut(memory.file.path, message)
                     except OSError as error:
@@ -120,7 +132,8 @@ class Memories(Closing):
                 if why:
                     self._refuse(memory, node, why)
                 else:
-                    memory.at[node] = 0.0
+                    memory.here[node] = self._clock.now() + _SURE_SECONDS
+                    memory.refused.discard(node)
             case steering.Packed() | steering.BundlePiece() if node == memory.source:
                 if not (memory.whole or memory.failed):
                     self._take(number, memory, message)
@@ -142,20 +155,24 @@ class Memories(Closing):
         except (BadBundle, OSError) as error:
             self._fail(memory, str(error))
             return
+        memory.deadline = self._clock.now() + _SECONDS
         memory.whole = memory.file.whole and memory.name != ""
         if not memory.whole:
             self._tell(memory.source, memory.file.wish)
 
     def _fail(self, memory: _Memory, why: str) -> None:
         _log.debug("actors of %s move with the memory that they share: %s", memory.source, why)
-        memory.failed = True
+        memory.failed, memory.deadline = True, self._clock.now() + _ANEW_SECONDS
         if memory.file is not None:
             memory.file.close()
 
+    def _give_up_late(self, memory: _Memory) -> None:
+        if not (memory.whole or memory.failed) and self._clock.now() >= memory.deadline:
+            self._fail(memory, _NO_SIGN)
+
     def _refuse(self, memory: _Memory, node: str, why: str) -> None:
         _log.debug("memory of actors of %s is not brought to %s: %s", memory.source, node, why)
-        memory.at.pop(node, None)
-        memory.refused.add(node)
+        memory.refused.add(node)  # an actor that is without it may still be on its way there
 
     # -- the end of it -------------------------------------------------------------------------
 
@@ -167,12 +184,17 @@ class Memories(Closing):
                 self._fail(memory, f"{node} is gone")
         for memory in self._memories.values():
             memory.at.pop(node, None)
+            memory.here.pop(node, None)
             memory.refused.discard(node)
 
     def keep(self, needed: Collection[str]) -> None:
-        """Remove memory of nodes that are gone unless a bundle is without it, by its name."""
+        """Remove memory of nodes that are gone unless a bundle is without it, by its name.
+
+        What is late is given up.
+        """
         newest = {*self._newest.values()}
         for number, memory in tuple(self._memories.items()):
+            self._give_up_late(memory)
             if number not in newest and memory.name not in needed:
                 del self._memories[number]
                 if memory.file is not None:

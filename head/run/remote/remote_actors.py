@@ -319,7 +319,8 @@ class RemoteActors:
         lives = actor.has_process and actor.wanted is not None
         if lives and not self._bundles.is_settled(actor.number):
             image = self.nodes.images_fit(actor.node, actor.target)
-            without = self._memories.name(actor.node, actor.target) if image else ""
+            shares = image and not actor.came
+            without = self._memories.name(actor.node, actor.target) if shares else ""
             self._bundles.want(actor.number, actor.node, image=image, without=without)
             return
         node = actor.node

@@ -9,6 +9,7 @@ import pytest
 from remote_head import ONE, STEPS, TWO, Head, sample
 
 from artos.protocol import control, steering
+from artos.protocol.invocations import Ready
 from artos.protocol.message import Message
 
 NAME, MEMORY, IMAGE = "0123456789abcdef", b"what they share", b"what it was"
@@ -146,12 +147,75 @@ def test_a_node_that_does_not_say_whether_it_has_it_is_given_up(head: Sharing) -
 
 def test_nobody_else_can_read_it_or_say_that_it_is_there(head: Sharing) -> None:
     head.go()
-    head.hear("w3", steering.Packed(101, memory=NAME))
+    assert head.hear("w3", steering.Packed(101, memory=NAME)) == []
     assert head.come() == [("w1", steering.TakeMemory(101))]
-    assert head.hear("w3", steering.ReadPiece(101), steering.MemoryHere(101)) == [
-        ("w3", steering.BundlePiece(101, 0))
+    assert head.hear("w3", steering.ReadPiece(101)) == [("w3", steering.BundlePiece(101, 0))]
+    head.hear("w3", steering.MemoryHere(101))
+    assert not head.memories.bring("w2", "w3", up=True)
+    assert head.hear("w1", steering.MemoryHere(102)) == [("w3", steering.TakeMemory(101))]
+
+
+def test_a_slow_link_is_no_missing_sign(head: Sharing) -> None:
+    """Neither on the way here nor there, piece by piece."""
+    head.go(relief=True)
+    head.hear("w2", steering.Packed(101, memory=NAME))
+    for start in range(len(MEMORY)):
+        head.clock.advance(10.0)
+        piece = steering.BundlePiece(101, start, len(MEMORY), MEMORY[start : start + 1])
+        assert len(head.hear("w2", piece)) == 1
+    for start in range(len(MEMORY)):
+        head.clock.advance(10.0)
+        ((node, given),) = head.hear("w1", steering.ReadPiece(101, start))
+        assert (node, given) == (
+            "w1",
+            steering.BundlePiece(101, start, len(MEMORY), MEMORY[start:]),
+        )
+    assert head.hear("w1", steering.MemoryHere(101)) == [
+        ("w2", steering.Pack(TWO, 1, without=NAME))
     ]
-    assert head.hear("w1", steering.MemoryHere(102)) == []
+
+
+def test_a_node_that_was_given_up_may_still_read_what_an_actor_of_its_needs(head: Sharing) -> None:
+    head.go(relief=True)
+    head.come()
+    head.clock.advance(15.0)
+    head.said()
+    assert head.hear("w1", steering.ReadPiece(101)) == [
+        ("w1", steering.BundlePiece(101, 0, len(MEMORY), MEMORY))
+    ]
+
+
+def test_what_failed_is_tried_again_after_a_minute(head: Sharing) -> None:
+    head.go()
+    head.hear("w2", steering.Packed(101, "no room"))
+    head.go("w2")
+    assert head.memories.bring("w2", "w1", up=True)
+    head.clock.advance(60.0)
+    assert not head.memories.bring("w2", "w1", up=True)
+    assert ("w2", steering.PackMemory(102)) in head.said()
+
+
+def test_a_node_may_have_removed_what_it_had_a_while_ago(head: Sharing) -> None:
+    head.go()
+    head.come()
+    head.hear("w1", steering.MemoryHere(101))
+    head.go("w2")
+    head.clock.advance(29.0)
+    assert head.memories.bring("w2", "w1", up=True)
+    head.clock.advance(1.0)
+    assert head.go() == [("w1", steering.TakeMemory(101))]
+    assert head.hear("w1", steering.MemoryHere(101)) == [
+        ("w2", steering.Pack(TWO, 2, without=NAME))
+    ]
+
+
+def test_who_came_as_an_image_shares_no_memory_with_its_new_neighbours(head: Sharing) -> None:
+    head.go()
+    head.hear("w2", steering.Packed(101, "there is none"))
+    head.hear("w2", steering.Packed(1))
+    head.hear("w2", steering.BundlePiece(1, 0, len(IMAGE), IMAGE))
+    head.hear("w1", steering.ActorReport(TWO, 2, Ready(0.5, 1, "moved"), 0))
+    assert head.go("w3") == [("w1", steering.Pack(TWO, 2))]
 
 
 def test_what_is_taken_back_is_waited_for_no_longer(head: Sharing) -> None:

@@ -82,7 +82,7 @@ def test_an_actor_goes_on_in_mid_episode_on_another_node(
         if "start" not in settings and common_memory.SUPPORTED:
             ahead = cluster.run_folder / "images-moving" / "memories"
             cluster.until(lambda: [*ahead.glob("*")])
-        assert is_left(cluster, "w2") == []
+        cluster.until(lambda: is_left(cluster, "w2") == [])
         cluster.executors["w2"].send_signal(CLOSE)
     summary = cluster.finish()
     assert moved(cluster) == [("actor 1", "w2", "w1")]
@@ -119,7 +119,7 @@ def test_without_criu_it_goes_on_by_what_it_held(
         cluster.until_update(3)
         cluster.place({0: "w1", 1: "w1"}, why="w2 is drained")
         cluster.until(lambda: moved(cluster, "state"))
-        assert is_left(cluster, "w2") == []
+        cluster.until(lambda: is_left(cluster, "w2") == [])
         cluster.place({0: "w1", 1: "w2"}, why="w2 is back")
         cluster.until(lambda: len(moved(cluster, "state")) == 2)
     summary = cluster.finish()
@@ -200,7 +200,7 @@ def test_an_image_that_is_refused_is_named_and_its_actor_begins_anew(cluster: Cl
             file.write(bytes(64))
         cluster.open("w3")
         cluster.until(lambda: "begins anew" in cluster.log("run").read_text())
-        assert is_left(cluster, "w2") == []
+        cluster.until(lambda: is_left(cluster, "w2") == [])
     summary = cluster.finish()
     (line,) = [line for line in cluster.log("run").read_text().splitlines() if "anew" in line]
     assert line.startswith("actor 1, which left w2, begins anew: image")

@@ -20,13 +20,15 @@ from sides import BLOCK, CRIU, MEGABYTE, Side, list_files
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
-from artos.errors import ImageUnusable, ShmTooSmall
+from artos.errors import CriuUnavailable, ImageUnusable, ShmTooSmall
 from artos.specs.keys import DataKey
 from artos.specs.members import ACTORS, Member
 from workers.checkpoint import template_memory
 from workers.checkpoint.bundle import Home, belongings, pack
 from workers.checkpoint.bundle_file import packing, unpacking
+from workers.checkpoint.checkpointer import Checkpointer, Progress
 from workers.checkpoint.criu.opened import FILES
+from workers.checkpoint.criu.unavailable import NoCriu
 from workers.checkpoint.facts import Facts
 from workers.checkpoint.facts import Host as Hardware
 from workers.checkpoint.foreign_memory import unused
@@ -397,7 +399,6 @@ def test_memory_that_went_ahead_is_not_in_the_bundles_of_actors(
 def test_other_memory_than_what_went_ahead_is_in_the_bundle(
     here: Side, there: Side, ahead: tuple[Path, str], tmp_path: Path
 ) -> None:
-    """A template that was started again has its memory in a new file."""
     _, name = ahead
     here.memory.unlink()
     image = here.image()
@@ -443,6 +444,30 @@ def test_memory_that_was_changed_on_its_way_is_refused(
     with pytest.raises(ImageUnusable):
         template_memory.unpack(bundle, there.home.folder)
     assert there.listing() == before
+
+
+def test_memory_that_is_awaited_goes_once_it_is_not(there: Side, ahead: tuple[Path, str]) -> None:
+    bundle, name = ahead
+    criu = NoCriu(CriuUnavailable("not needed here", ""))
+    images = Checkpointer(
+        there.home.site, criu, there.store, no_prefix, no_progress, gives_back=False
+    )
+    images.awaited.add(template_memory.unpack(bundle, there.home.folder))
+    images.free_memory(())
+    assert images.has_memory(name)
+    images.await_no_longer(name)
+    assert images.may_free
+    images.free_memory(())
+    assert not images.has_memory(name)
+    assert not images.may_free
+
+
+def no_prefix(slot: object, **rest: object) -> list[str]:
+    raise AssertionError
+
+
+def no_progress(actor: int) -> Progress:
+    raise AssertionError
 
 
 def test_memory_for_which_there_is_no_room_is_refused(

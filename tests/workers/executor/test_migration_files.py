@@ -64,6 +64,9 @@ class Images:
     def has_memory(self, name: str) -> bool:
         return name in self.here
 
+    def await_no_longer(self, name: str) -> None:
+        self.awaited.discard(name)
+
     def _work(self) -> None:
         self.begun.set()
         assert self.may.wait(PATIENCE)
@@ -397,6 +400,30 @@ def test_memory_is_packed_once_and_left_out_of_the_bundles_of_actors(site: Site)
     assert site.told() == [steering.Packed(7, memory=MEMORY.decode()), steering.Packed(8)]
     site.migration.forget(2)
     site.migration.forget(3)
+
+
+def test_memory_that_the_run_does_not_fetch_is_not_kept_for_it(site: Site) -> None:
+    site.migration.memories.pack(9)
+    site.work()
+    site.clock.advance(30.0)
+    site.migration.advance()
+    assert site.files() == []
+    site.told()
+    site.migration.send_piece(steering.ReadPiece(9))
+    assert site.told() == [steering.BundlePiece(9, 0)]
+
+
+def test_memory_that_was_packed_here_is_here(site: Site) -> None:
+    """An actor that left, and came back before it was elsewhere."""
+    site.migration.memories.pack(9)
+    site.work()
+    site.images.here.add(MEMORY.decode())
+    site.told()
+    site.migration.memories.fetch(9)
+    site.clock.advance(60.0)
+    site.migration.advance()
+    assert site.told() == [steering.MemoryHere(9)]
+    assert site.images.awaited == {MEMORY.decode()}
 
 
 def test_memory_that_there_is_not_is_told_of(site: Site) -> None:
