@@ -133,6 +133,7 @@ class FakeCheckpointer:
         self.restores: list[FakeOperation] = []
         self.dropped: list[object] = []
         self.freed: list[list[int]] = []
+        self.may_free = False
         self.closed = False
 
     def take(self, pid: int, name: str, actor: int = -1) -> Any:
@@ -161,6 +162,7 @@ class FakeCheckpointer:
 
     def free_memory(self, pids: Iterable[int]) -> None:
         self.freed.append(sorted(pids))
+        self.may_free = False
 
     def close(self) -> None:
         self.closed = True

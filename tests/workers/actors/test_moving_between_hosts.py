@@ -311,6 +311,14 @@ def test_what_came_with_an_actor_is_looked_for_once_it_is_gone(host: Build) -> N
     assert there.checkpointer.freed == [[]]
 
 
+def test_what_came_for_actors_that_do_not_come_is_looked_for(host: Build) -> None:
+    there = host()
+    there.checkpointer.may_free = True
+    there.manager.tick()
+    there.manager.tick()
+    assert there.checkpointer.freed == [[]]
+
+
 def test_nothing_is_freed_while_an_image_is_on_its_way(host: Build) -> None:
     there = host()
     there.up(ONE)

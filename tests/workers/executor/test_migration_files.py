@@ -466,17 +466,14 @@ def test_an_actor_whose_memory_does_not_come_is_not_waited_for(site: Site, how: 
     site.migration.fetch(2, 7, held=False, memory=9)
     site.migration.take_piece(steering.BundlePiece(7, 0, len(IMAGE), IMAGE))
     site.told()
+    site.images.fault = ImageUnusable("image", ["its memory is not here"])
     if how == "late":
         site.clock.advance(30.0)
         site.migration.advance()
     else:
         content = MEMORY if how == "damaged" else b""
-        site.images.fault = ImageUnusable("memory", ["no such memory"])
         site.migration.take_piece(steering.BundlePiece(9, 0, len(content), content))
-        if how == "damaged":
-            site.work()
-    site.images.fault = ImageUnusable("image", ["its memory is not here"])
-    site.migration.advance()
+        site.migration.advance()
     while not site.done[1:]:
         site.work()
     (memory, bundle) = site.told()
