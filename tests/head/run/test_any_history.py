@@ -51,6 +51,7 @@ class Places(RuleBasedStateMachine):
         self.prepare(TWO)
 
     def teardown(self) -> None:
+        self.head.memories.close()
         self.head.bundles.close()
         shutil.rmtree(self.folder)
 
