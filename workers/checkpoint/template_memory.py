@@ -6,6 +6,7 @@ content, so that it is brought to a node once, whoever needs it there.
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 
@@ -37,13 +38,17 @@ def pack(memory: Path, target: Path) -> str:
     """Write a bundle of a template's memory; returns the name, under which it is here, too.
 
     Raises:
-        OSError: there is no such memory, or no room; nothing is left of the bundle.
+        OSError: there is no such memory yet, or no room; nothing is left of the bundle.
     """
+    before = memory.stat()
     with packing(target) as bundle:
-        bundle.note(_SIZE, memory.stat().st_size)
+        bundle.note(_SIZE, before.st_size)
         bundle.file(_MEMORY, memory)
         name = name_of(bundle.sums[_MEMORY])
-    here = path_of(name, memory.parent)
+    here, after = path_of(name, memory.parent), memory.stat()
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        target.unlink()
+        raise OSError(errno.EBUSY, "the template's memory is still being written")
     try:
         if not here.exists():
             here.hardlink_to(memory)

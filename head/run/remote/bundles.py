@@ -107,8 +107,10 @@ class _Bundle:
     """Whether an image would fit where the actor goes."""
     held: bool = False
     """Whether it is what the actor held, and no image."""
+    spared: Callable[[], str] = str
+    """The name of the memory that need not be in it."""
     without: str = ""
-    """The memory that need not be in it; once it is made, that is not."""
+    """The memory that need not be in it, once it is asked for; once it is made, that is not."""
 
     @property
     def is_whole(self) -> bool:
@@ -147,17 +149,17 @@ class Bundles(Closing):
 
     # -- actors that move ----------------------------------------------------------------------
 
-    def want(self, actor: int, node: str, *, image: bool = True, without: str = "") -> None:
+    def want(
+        self, actor: int, node: str, *, image: bool = True, spared: Callable[[], str] = str
+    ) -> None:
         """Have a bundle of the actor made on the node that it leaves, unless there is one.
 
-        Of its ``image``, if that would fit where it goes and can be made, ``without`` the memory of
-        that name; else of what it holds.
+        Of its ``image``, if that would fit where it goes and can be made, without the memory whose
+        name ``spared`` returns by then; else of what it holds.
         """
         if actor not in self._bundles:
             number = next(self._numbers)
-            self._bundles[actor] = bundle = _Bundle(
-                number, actor, node, image=image, without=without
-            )
+            self._bundles[actor] = bundle = _Bundle(number, actor, node, image=image, spared=spared)
             self._set_deadline(bundle)
             self._pack_next(node)
 
@@ -167,7 +169,7 @@ class Bundles(Closing):
         for bundle in sorted(unsettled, key=lambda bundle: bundle.number)[:_AT_ONCE]:
             if bundle.state is State.QUEUED:
                 self._move(bundle, Event.PACK)
-                who = Member(ACTORS, bundle.actor)
+                who, bundle.without = Member(ACTORS, bundle.actor), bundle.spared()
                 self._tell(node, steering.Pack(who, bundle.number, bundle.image, bundle.without))
 
     def is_settled(self, actor: int) -> bool:
@@ -305,6 +307,12 @@ class Bundles(Closing):
             give_up = self._begins_anew if bundle.state is State.OFFERED else self._fail
             give_up(bundle, f"{why} for {seconds:g} s")
         return given_up
+
+    def sign_of(self, node: str) -> None:
+        """The node fetches what bundles that were offered to it need."""
+        for bundle in self._bundles.values():
+            if bundle.state is State.OFFERED and bundle.target == node:
+                self._set_deadline(bundle)
 
     def lost(self, node: str) -> None:
         """The node is gone: its bundles that are not here yet have failed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -218,6 +219,8 @@ class RemoteActors:
             case _ if node in self.nodes:
                 if not self._memories.heard(node, message):
                     self._reported(node, message)
+                elif isinstance(message, ReadPiece):
+                    self._bundles.sign_of(node)
 
     def _reported(self, node: str, message: Message) -> None:
         match message:
@@ -320,8 +323,8 @@ class RemoteActors:
         if lives and not self._bundles.is_settled(actor.number):
             image = self.nodes.images_fit(actor.node, actor.target)
             shares = image and not actor.came
-            without = self._memories.name(actor.node, actor.target) if shares else ""
-            self._bundles.want(actor.number, actor.node, image=image, without=without)
+            spared = partial(self._memories.name, actor.node, actor.target) if shares else str
+            self._bundles.want(actor.number, actor.node, image=image, spared=spared)
             return
         node = actor.node
         goes_on = bool(self._bundles.origin(actor.number))

@@ -11,6 +11,7 @@ from remote_head import ONE, STEPS, TWO, Head, sample
 from artos.protocol import control, steering
 from artos.protocol.invocations import Ready
 from artos.protocol.message import Message
+from artos.specs.members import ACTORS, Member
 
 NAME, MEMORY, IMAGE = "0123456789abcdef", b"what they share", b"what it was"
 
@@ -182,6 +183,35 @@ def test_a_node_that_was_given_up_may_still_read_what_an_actor_of_its_needs(head
     head.said()
     assert head.hear("w1", steering.ReadPiece(101)) == [
         ("w1", steering.BundlePiece(101, 0, len(MEMORY), MEMORY))
+    ]
+
+
+def test_what_comes_while_bundles_wait_for_their_turn_is_left_out_of_them(head: Sharing) -> None:
+    name = ""
+    for actor in (7, 8, 9):  # two bundles at a time
+        head.bundles.want(actor, "w2", spared=lambda: name)
+    name = NAME
+    head.said()
+    head.bundles.heard("w2", steering.Packed(1, "no"))
+    who = Member(ACTORS, 9)
+    assert head.said() == [("w2", steering.Pack(who, 3, without=NAME))]
+
+
+def test_who_waits_for_memory_on_a_slow_link_is_not_given_up(head: Sharing) -> None:
+    head.go("w4")
+    head.come()
+    head.clock.advance(2.0)
+    head.said()
+    head.hear("w2", steering.Packed(1, memory=NAME))
+    head.hear("w2", steering.BundlePiece(1, 0, len(IMAGE), IMAGE))
+    assert ("w4", steering.Start(TWO, 2, 0, 1, memory=101)) in head.hear(
+        "w4", steering.ExecutorUp("w4", 1, 2, "4.1")
+    )
+    for _ in range(3):
+        head.clock.advance(100.0)
+        head.hear("w4", steering.ReadPiece(101))
+    assert head.hear("w4", steering.ReadPiece(1)) == [
+        ("w4", steering.BundlePiece(1, 0, len(IMAGE), IMAGE))
     ]
 
 

@@ -25,7 +25,7 @@ from artos.specs.keys import DataKey
 from artos.specs.members import ACTORS, Member
 from workers.checkpoint import template_memory
 from workers.checkpoint.bundle import Home, belongings, pack
-from workers.checkpoint.bundle_file import packing, unpacking
+from workers.checkpoint.bundle_file import Packer, packing, unpacking
 from workers.checkpoint.checkpointer import Checkpointer, Progress
 from workers.checkpoint.criu.opened import FILES
 from workers.checkpoint.criu.unavailable import NoCriu
@@ -420,6 +420,25 @@ def test_an_actor_that_comes_back_finds_the_memory_of_its_template(
     assert pack(moved, there.home, tmp_path / "back", without=name) == name
     again = opened(here.unpack(tmp_path / "back"), here.home)[str(here.memory)]
     assert Path(again).samefile(here.memory)
+
+
+def test_memory_that_is_still_being_written_is_not_packed(
+    here: Side, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.image()
+
+    @contextmanager
+    def slowly(target: Path) -> Iterator[Packer]:
+        with packing(target) as packer:
+            yield packer
+        with here.memory.open("ab") as file:
+            file.write(b"more")
+
+    monkeypatch.setattr(template_memory, "packing", slowly)
+    with pytest.raises(OSError, match="still being written"):
+        template_memory.pack(here.memory, tmp_path / "ahead")
+    assert not (tmp_path / "ahead").exists()
+    assert [*here.memory.parent.glob("*.memory")] == [here.memory]
 
 
 def test_memory_of_another_size_is_not_what_it_needs(

@@ -132,8 +132,8 @@ class Worker:
     def _let_go(self) -> None:
         self._socket.close()
         if self._folder >= 0:
-            os.close(self._folder)
-            self._folder = -1
+            folder, self._folder = self._folder, -1
+            os.close(folder)
 
 
 class Operation:
