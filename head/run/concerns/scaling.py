@@ -125,7 +125,8 @@ class Scaling(Concern[Run]):
         """
         least, most = self._fewest, self.run.plan.actors
         if actors > most:
-            raise CannotScale(actors, least, most, f"{most} are registered")
+            why = f"{most} are registered; a run can have so many that begins with --actors"
+            raise CannotScale(actors, least, most, f"{why} {most}..{actors}")
         if actors < least:
             raise CannotScale(actors, least, most, f"its triggers wait for {least} at least")
         self.scaler.set(actors)
