@@ -176,6 +176,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     silent_seconds: float = 0.0
     seconds_left: float = 0.0
     """Until it leaves by itself, as its allocation ends; 0: nobody knows."""
+    awaited: bool = False
+    """Whether a head that was restarted has not heard it yet: its worker may be gone since."""
 
 
 class QuotaView(msgspec.Struct, frozen=True):

@@ -83,7 +83,8 @@ class Scaling:
             self._idle_since = None
             most = len(cluster.hosts) or 2 * cluster.most  # an index may turn out not to live
             # The node of a unit that the engine took away may still be leaving, under its name.
-            named = {*workers} if self.in_order else {*workers, *nodes}
+            named = {index for index, node in nodes.items() if not node.awaited}
+            named = {*workers} if self.in_order else {*workers, *named}
             free = [index for index in range(most) if index not in named]
             able = [index for index in free if self._hasty.get(index, 0) < _MOST_IN_A_ROW]
             start = tuple(able[: wanted - len(there)])

@@ -128,6 +128,12 @@ def test_one_whose_node_still_leaves_is_replaced_under_another_name() -> None:
     assert Scaling(cluster(2), in_order=True).step(there, [unit(0)], {}, 0.0).start == (1,)
 
 
+def test_the_names_of_workers_that_a_new_head_only_remembers_are_free() -> None:
+    """The cluster was ended and is started again: nobody waits until it forgets them."""
+    there = view(*(msgspec.structs.replace(node(index), awaited=True) for index in (0, 1)))
+    assert Scaling(cluster(2)).step(there, [], {}, 0.0).start == (0, 1)
+
+
 def test_one_that_leaves_is_replaced_at_once() -> None:
     there = view(node(0), node(1, leaves="node lab-1 leaves: told to stop"))
     assert Scaling(cluster(2)).step(there, [unit(0), unit(1)], {}, 0.0).start == (2,)
