@@ -26,7 +26,7 @@ class Departures:
             self._leave(actor, target)
             return
         now = self._clock.now()
-        until = self._waiting[actor] if actor.awaits else math.inf
+        until = self._waiting.get(actor, math.inf) if actor.awaits else math.inf
         until = min(until, now + _HURRY_SECONDS) if hurry else until
         self._waiting[actor] = until
         actor.target, actor.awaits = actor.node, target
