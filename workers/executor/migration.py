@@ -43,7 +43,7 @@ class _Outgoing:
     """Whether it is to move by its image."""
     without: str = ""
     """The memory that need not be in the bundle."""
-    packing: Future[str] | None = None
+    packing: Future[str] | Future[None] | None = None
     """Begins once there is an image of the actor, or what it held."""
     packed: bool = False
 
@@ -126,9 +126,9 @@ class Migration(Closing):
                     )
                 elif not outgoing.image and self._moves.hand_over(member):
                     held, bundle = self._held_path(member), self._bundle(number)
-                    outgoing.packing = self._in_thread(_carry, held, bundle)
+                    outgoing.packing = self._in_thread(carry, held, bundle)
             elif outgoing.packing.done():
-                without, outgoing.packed = outgoing.packing.result(), True
+                without, outgoing.packed = outgoing.packing.result() or "", True
                 self._tell(steering.Packed(number, held=not outgoing.image, memory=without))
         except Exception as error:
             del self._outgoing[number]
@@ -240,7 +240,7 @@ class Migration(Closing):
                     bundle.unlink(missing_ok=True)
                 else:
 
-                    def unlink(_: Future[str], path: Path = bundle) -> None:
+                    def unlink(_: object, path: Path = bundle) -> None:
                         path.unlink(missing_ok=True)
 
                     packing.add_done_callback(unlink)  # as soon as it is packed
@@ -278,8 +278,3 @@ class Migration(Closing):
         for number in (*self._outgoing, *self._coming):
             self._bundle(number).unlink(missing_ok=True)
         self._outgoing, self._coming = {}, {}
-
-
-def _carry(held: Path, bundle: Path) -> str:
-    carry(held, bundle)
-    return ""  # it is without any memory

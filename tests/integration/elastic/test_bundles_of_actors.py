@@ -371,19 +371,21 @@ def largest_file(size: int) -> Iterator[None]:
 
 
 @pytest.fixture
-def ahead(here: Side, tmp_path: Path) -> tuple[Path, str]:
-    """A bundle of the template's memory, and its name; an image of a clone can be made."""
-    here.image()
+def clone(here: Side) -> Image:
+    return here.image()
+
+
+@pytest.fixture
+def ahead(here: Side, clone: Image, tmp_path: Path) -> tuple[Path, str]:
+    """A bundle of the memory of the clone's template, and its name."""
     return tmp_path / "ahead", template_memory.pack(here.memory, tmp_path / "ahead")
 
 
 def test_memory_that_went_ahead_is_not_in_the_bundles_of_actors(
-    here: Side, there: Side, ahead: tuple[Path, str], tmp_path: Path
+    here: Side, there: Side, ahead: tuple[Path, str], clone: Image, tmp_path: Path
 ) -> None:
     bundle, name = ahead
-    image = here.store.image("actor-0")
-    assert image is not None
-    assert pack(image, here.home, tmp_path / "bundle", without=name) == name
+    assert pack(clone, here.home, tmp_path / "bundle", without=name) == name
     assert b"warm" not in lz4.frame.decompress((tmp_path / "bundle").read_bytes())
     assert template_memory.unpack(bundle, there.home.folder) == name
     assert template_memory.unpack(bundle, there.home.folder) == name, "it may come twice"
@@ -391,7 +393,7 @@ def test_memory_that_went_ahead_is_not_in_the_bundles_of_actors(
     assert opened(there.unpack(tmp_path / "bundle"), there.home)[str(here.memory)] == str(memory)
     assert memory.read_bytes() == here.memory.read_bytes()
     assert unused(there.home.folder, there.store.images, ()) == []
-    pack(image, here.home, tmp_path / "whole")
+    pack(clone, here.home, tmp_path / "whole")
     there.unpack(tmp_path / "whole")
     assert [*there.home.folder.glob("*.memory*")] == [memory], "the same, however it came"
 
@@ -409,12 +411,10 @@ def test_other_memory_than_what_went_ahead_is_in_the_bundle(
 
 
 def test_an_actor_that_comes_back_finds_the_memory_of_its_template(
-    here: Side, there: Side, ahead: tuple[Path, str], tmp_path: Path
+    here: Side, there: Side, ahead: tuple[Path, str], clone: Image, tmp_path: Path
 ) -> None:
     bundle, name = ahead
-    image = here.store.image("actor-0")
-    assert image is not None
-    pack(image, here.home, tmp_path / "bundle", without=name)
+    pack(clone, here.home, tmp_path / "bundle", without=name)
     template_memory.unpack(bundle, there.home.folder)
     moved = there.unpack(tmp_path / "bundle")
     assert pack(moved, there.home, tmp_path / "back", without=name) == name
@@ -442,12 +442,10 @@ def test_memory_that_is_still_being_written_is_not_packed(
 
 
 def test_memory_of_another_size_is_not_what_it_needs(
-    here: Side, there: Side, ahead: tuple[Path, str], tmp_path: Path
+    here: Side, there: Side, ahead: tuple[Path, str], clone: Image, tmp_path: Path
 ) -> None:
     _, name = ahead
-    image = here.store.image("actor-0")
-    assert image is not None
-    pack(image, here.home, tmp_path / "bundle", without=name)
+    pack(clone, here.home, tmp_path / "bundle", without=name)
     (there.home.folder / f"{name}.memory").write_bytes(b"warm")
     with pytest.raises(ImageUnusable, match="its template's memory has 4 bytes here"):
         there.unpack(tmp_path / "bundle")
