@@ -288,7 +288,10 @@ class RoundTrigger(Trigger):
         self.keys = tuple({key: None for p in parts for stage in p.stages() for key in stage})
 
     def check(self, event: Event, now: float) -> Firing | None:
-        """Rounds of one actor at a time, in the order in which actors became free."""
+        """Rounds of one actor at a time, in turn: who got some and wants more waits its turn again.
+
+        Else whoever samples faster than the ratio allows would get every round there is.
+        """
         match event:
             case Joined():
                 self._members.add(event.actor)
@@ -318,7 +321,9 @@ class RoundTrigger(Trigger):
         while self._wants(actor) and self._may_insert():
             self._asked[actor] += self.steps
             rounds += 1
-        if self._wants(actor):
+        if self._wants(actor) and rounds:
+            self._turns.append(actor)
+        elif self._wants(actor):
             self._turns.appendleft(actor)
         return Firing(actors=(actor,), rounds=rounds, ahead=self.ahead) if rounds else None
 

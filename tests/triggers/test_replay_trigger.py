@@ -240,6 +240,26 @@ def test_rows_that_were_lost_with_a_node_count_no_more() -> None:
     assert replay.limit.inserted == 32
 
 
+def test_actors_that_the_ratio_holds_back_take_turns() -> None:
+    """Each samples faster than updates come: none of them gets all the rounds."""
+    replay, rounds = completed(ratio=8.0, after=32, sample=Uniform(16))
+    rows: Counter[int] = Counter()
+    under_way = each_round(feed(rounds, joined(3)))
+    updates = len(fire(replay, WEIGHTS))
+    for _ in range(1_000):
+        if under_way:
+            actor = under_way.pop(0)
+            rows[actor] += 16
+            event: Event = arrived(actor, rows[actor])
+        else:
+            updates -= 1
+            event = DONE
+        updates += len(fire(replay, event))
+        under_way += each_round(fire(rounds, event))
+    assert sum(rows.values()) > 20 * 16
+    assert max(rows.values()) - min(rows[actor] for actor in range(3)) <= 2 * 16
+
+
 def test_a_round_is_there_once_all_that_is_transferred_is() -> None:
     """Keys come one after the other; the next round is not asked for with the first of them."""
     wired: Table = {
