@@ -117,7 +117,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     actors: int = 0
     wants: int = 0
-    """Slots that its actors would use: those registered or, before it begins, asked for."""
+    """Slots that its actors would use: those that take part or, before it begins, are asked for;
+    none while it waits for a quota."""
     lacks_memory: int = 0
     """How many of its actors wait for a node's shared memory alone."""
     executor_bytes: int = 0

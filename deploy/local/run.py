@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from artos.clock import SystemClock, WakingClock
+from artos.runs.plan import Plan
 from artos.runtime.preload import Preloaded
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.signals import StopRequests
@@ -17,9 +18,11 @@ from deploy.display.view import LiveView
 from deploy.local.inline import Inline
 from deploy.tracking.alongside import Alongside, TrackedView
 from deploy.tracking.trackers import require
+from head.records import summary_file
 from head.records.curve import import_ahead
 from head.records.run_folder import RunFolder
 from head.records.status import Summary
+from head.run.concerns.budget import STEPS, UPDATES
 from head.run.preparation import PreparedRun, begun, resumed, stored_request
 from head.run.request import Request
 from head.run.session import RunMembers, Session
@@ -66,9 +69,14 @@ def resume(
         allow(path, request.reference(), trust=trust)
         if not trust and request.settings.get("checkpoint") != "model":
             require_own_states(path)
+
+        def unfit(plan: Plan) -> list[str]:
+            limits = {limit: getattr(plan, limit) for limit in (STEPS, UPDATES)}
+            return faults(plan) + summary_file.spent(path, limits)
+
         with request.preload() as preloaded, _view(request) as view:
             view.phase(_REGISTRATION)
-            with resumed(request, folder, requests, preloaded, faults) as prepared:
+            with resumed(request, folder, requests, preloaded, unfit) as prepared:
                 return _seen_through(prepared, request, requests, view, trackers)
 
 

@@ -203,7 +203,7 @@ class ClientApi:
                 view = status_api.one(run, self._scheduler)
                 if run.over:
                     with as_owner(Path(run.folder)):
-                        summary = status_api.summary(Path(run.folder))
+                        summary = status_api.summary(run)
                     view = msgspec.structs.replace(view, summary=summary)
                 answer = control.RunAnswer(run=view)
             case control.ReadLogs(run=name):

@@ -448,7 +448,8 @@ class HeadDaemon(Closing):
         # The run's last report may be old, as the head was away: its summary is not. If it is
         # damaged, users are told so who ask for the status.
         with suppress(Refused), as_owner(Path(run.folder)):
-            if found := summary_file.read(Path(run.folder)):
+            found = summary_file.read(Path(run.folder))
+            if found and found[1].epoch == run.epoch:
                 known = run.facts or RunFacts()
                 run.facts = msgspec.structs.replace(known, usage=flat(found[1].usage))
         self._scheduler.run_ended(ended.run, ended.status, ended.words)

@@ -125,6 +125,8 @@ class Run(msgspec.Struct):
     """The number of actors that a user last asked for while it ran; 0: no one has."""
     few_slots: str = ""
     """Which quota keeps slots from its actors, as its process was last told."""
+    was: str = ""
+    """The outcome that it had before it was submitted to go on."""
 
     def is_up(self, up: RunUp) -> None:
         """Record that its process is registered."""

@@ -127,7 +127,6 @@ class RunHost(Closing):
         try:
             self._accounts.give(folder, account)
             with acting():
-                (folder / summary_file.FILE).unlink(missing_ok=True)
                 resume = run.resume and _can_go_on(folder)
             if run.carrier and run.keys:
                 self._have_carried(run, run.keys, resume)
@@ -221,9 +220,9 @@ class RunHost(Closing):
                 words = ExitReport.of_process(child.pid, status, child.log_tail(10)).why
             else:
                 status, words = None, "it ended while the head was away"
-                with suppress(Refused):  # the summary is always that of the last process started
+                with suppress(Refused):
                     found = summary_file.read(folder)
-                    outcome = found[1].outcome if found else ""
+                    outcome = found[1].outcome if found and found[1].epoch == run.epoch else ""
                     status = ExitStatus.of_outcome(outcome) if outcome in OUTCOMES else None
         with as_owner(self._place(run)):
             self._file(run).unlink(missing_ok=True)

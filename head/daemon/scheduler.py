@@ -118,6 +118,8 @@ class Scheduler:
         if old is not None:
             run.epoch, run.never_began = old.epoch, old.never_began
             run.reached, run.billed = old.reached, old.billed
+        if old is not None and run.resume:
+            run.facts, run.was = old.facts, old.outcome if old.accepted else old.was
         self.all_runs.add(run)
 
     def withdraw(self, run: Run, old: Run | None) -> None:
@@ -208,7 +210,10 @@ class Scheduler:
             run.again("a machine to go on with" if there else "the next start of the head")
         elif outcome:
             as_asked = {"done": "", "interrupted": run.why}
-            self._over(run, outcome, as_asked.get(outcome, run.why or words))
+            why = as_asked.get(outcome, run.why or words)
+            if run.was and not run.accepted and outcome == ExitStatus.REFUSED.outcome:
+                why += f"; before that, it was {run.was} after {run.reached:,} steps"
+            self._over(run, outcome, why)
         elif stopping:
             self._over(run, "interrupted", f"it died while it was stopping: {words}")
         elif run.deaths >= MOST_IN_A_ROW:

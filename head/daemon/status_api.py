@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from artos.errors import Refused
-from artos.protocol.run_state import OVER
+from artos.protocol.run_state import OVER, QUEUED
 from artos.protocol.views import ClusterView, NodeView, RunView
 from artos.system.logs import piece
 from head.daemon.roster import Node, Roster
@@ -42,6 +42,8 @@ def line(run: Run, scheduler: Scheduler) -> RunView:
     places = list(run.places.values())
     take_part = UNSET if run.facts is None else run.facts.actors
     registered = run.up.actors if run.up else 0
+    now = registered if take_part is UNSET or not run.up else take_part
+    waits_for_quota = run.state == QUEUED and scheduler.books.why_not_begun(run)
     return RunView(
         name=run.name,
         user=run.user,
@@ -55,8 +57,8 @@ def line(run: Run, scheduler: Scheduler) -> RunView:
         where=run.where,
         carrier=run.carrier if run.active else "",
         restarts=run.restarts,
-        actors=registered if take_part is UNSET or not run.up else take_part,
-        wants=0 if run.over else registered or run.asks_actors,
+        actors=now,
+        wants=0 if run.over or waits_for_quota else now or run.asks_actors,
         lacks_memory=scheduler.waits.for_memory(run),
         executor_bytes=run.up.executor_bytes if run.up else 0,
         actor_bytes=run.up.actor_bytes if run.up else 0,
@@ -88,13 +90,14 @@ def _node(node: Node, scheduler: Scheduler, now: float) -> NodeView:
     )
 
 
-def summary(folder: Path) -> dict[str, Any] | None:
-    """The summary of a run that is over; None if it could not write one.
+def summary(run: Run) -> dict[str, Any] | None:
+    """The summary of a run that is over; None if its last process could not write one.
 
     Raises:
         DamagedRecord: it is damaged, or not a file that can be read.
     """
-    return found[0] if (found := summary_file.read(folder)) else None
+    found = summary_file.read(Path(run.folder))
+    return found[0] if found and found[1].epoch == run.epoch else None
 
 
 def log(folder: Path, name: str, offset: int, state: str) -> dict[str, Any]:

@@ -11,10 +11,12 @@ import msgspec
 from artos.errors import NoSuchRun, Refused
 from artos.protocol.control import Submit
 from artos.specs.fields import NAME, Line, Number, Seconds
+from artos.system.account import as_owner
 from artos.system.closest import closest
 from head.daemon.roster import POLICIES
 from head.daemon.run import Run
 from head.daemon.scheduler import Scheduler
+from head.records import summary_file
 from head.records.run_folder import default_path
 
 
@@ -66,11 +68,16 @@ def admitted(
     """The run that ``user`` requests, to be queued; ``root`` is the head's folder of runs.
 
     Raises:
-        Refused: the folder already holds a run, or there is no run to be resumed.
+        Refused: the folder already holds a run, there is no run to be resumed, or it has nothing
+            left to do.
     """
     if request.resume:
         old = find(scheduler, request.resume)
         settings = {**old.request.get("settings", {}), **request.settings}
+        with as_owner(Path(old.folder)):
+            spent = summary_file.spent(Path(old.folder), settings) if old.over else ()
+        if spent:
+            raise Refused(spent)
         stored = {**old.request, "settings": settings, "ticket": request.ticket}
         stored["origin"] = request.origin
         return Run(

@@ -57,6 +57,8 @@ class Summary(msgspec.Struct, frozen=True):
     for, and ``leases_lost``."""
     leases_lost: int = 0
     """Updates during which its device was taken from a learner, as others waited for it."""
+    epoch: int = 0
+    """On a cluster, which process of the run wrote it: the n-th that was begun."""
 
     def plain(self) -> dict[str, Any]:
         """The fields of ``summary.json``: all on one level but ``usage``, which is the bill.

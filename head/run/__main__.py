@@ -161,7 +161,7 @@ class RunProcess:
         )
         self._waker.wake = node.board.doorbell.ring
         view = HeadView(order.run, self._head, cluster, SystemClock())
-        prepared = replace(prepared, registration=here)
+        prepared = replace(prepared, registration=here, epoch=order.epoch)
         return Session(prepared, requests, view, cluster, clock, Arrivals(node.blocks))
 
 

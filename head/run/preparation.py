@@ -54,6 +54,8 @@ class PreparedRun:
     """The manifest of a resumed run's checkpoint."""
     states: bytes = b""
     """What the members of a resumed run held; empty if they are set up again."""
+    epoch: int = 0
+    """On a cluster, which process of the run this is: the n-th that was begun."""
 
 
 @contextmanager

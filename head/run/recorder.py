@@ -87,13 +87,13 @@ class Recorder:
         self, plan: Plan, folder: RunFolder, log: ProgressLog, board: Tracker, node: RunMemory,
         coordinator: Run, clock: Clock, gaps: Gaps, *, before: Manifest | None = None,
         snapshot: Callable[[], Snapshot | None] = lambda: None,
-        usage: Callable[[], Usage] = Usage,
+        usage: Callable[[], Usage] = Usage, epoch: int = 0,
     ) -> None:  # fmt: skip
         self._plan, self._folder, self._log, self._node = plan, folder, log, node
         self._coordinator, self._clock = coordinator, clock
         self._board, self._telling = board, Telling(board)
         self._before, self._gaps, self._snapshot = before, gaps, snapshot
-        self._usage = usage
+        self._usage, self._epoch = usage, epoch
         self._created = clock.now()
         self._whole = plan.checkpoint == "all"
         self._began: float | None = None
@@ -425,6 +425,7 @@ class Recorder:
             device=monitor.devices[self._plan.learner].name or self._plan.device,
             devices=self._devices(),
             leases_lost=sum(device.lost for device in monitor.devices.values()),
+            epoch=self._epoch,
         )
         if lacks := self._gaps.why(_CHECKPOINT):
             why = why or f"the newest weights could not be saved: {lacks}"

@@ -130,7 +130,7 @@ class Session:
             self._gaps = Gaps()
             self._recorder = Recorder(
                 plan, folder, log, board, node, coordinator, clock, self._gaps, before=before,
-                snapshot=members.snapshot, usage=members.usage,
+                snapshot=members.snapshot, usage=members.usage, epoch=prepared.epoch,
             )  # fmt: skip
             opened.pop_all()
 

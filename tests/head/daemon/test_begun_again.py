@@ -6,6 +6,7 @@ import pytest
 from worlds import World
 
 from artos.protocol.control import RunNews
+from artos.protocol.views import RunFacts
 
 
 def could_not_begin_again(world: World, told: bool, status: int = 2) -> None:
@@ -43,9 +44,13 @@ def test_a_run_that_is_stopped_while_it_begins_again_is_not_refused(world: World
 
 
 def test_whoever_resumes_a_run_may_be_refused(world: World) -> None:
-    """With settings, say, that do not fit its checkpoint."""
+    """With settings, say, that do not fit its checkpoint: it is told what became of it before."""
     world.begin("r1")
-    world.ended("r1", 130)
-    world.submit("r1", resume=True)
-    world.ended("r1", 2, "that does not fit")
-    assert world.scheduler.runs["r1"].outcome == "refused"
+    world.scheduler.run_news(RunNews("r1", "running", facts=RunFacts(steps=1_200)))
+    world.ended("r1", 0)
+    for _ in range(2):
+        world.submit("r1", resume=True)
+        world.ended("r1", 2, "that does not fit")
+        run = world.scheduler.runs["r1"]
+        assert (run.outcome, run.facts.steps) == ("refused", 1_200)
+        assert run.why == "that does not fit; before that, it was done after 1,200 steps"

@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from world_events import QUOTAS, events, happen, restarted
 from worlds import World
 
-from artos.protocol.control import RunUp
+from artos.protocol.control import RunNews, RunUp
 from artos.protocol.run_state import QUEUED
+from artos.protocol.views import RunFacts
+from head.daemon import status_api
 from head.daemon.effects import Finish
 from head.daemon.quotas import Quota, Quotas
 from head.daemon.run import Run, Seconds
@@ -38,6 +40,11 @@ def waits_for(world: World, name: str) -> str:
     return world.scheduler.waits.of(world.scheduler.runs[name])
 
 
+def wants(world: World, name: str) -> int:
+    """Slots for which an engine is asked for nodes."""
+    return status_api.line(world.scheduler.runs[name], world.scheduler).wants
+
+
 def slots_of(world: World, run: str) -> dict[str, int]:
     return {node: there[run].slots for node, there in world.executors.items() if run in there}
 
@@ -58,6 +65,9 @@ def test_a_run_beyond_its_users_quota_waits_with_the_reason_and_nobody_behind_it
     begun(world, "b1", "ben")
     assert slots_of(world, "a1") == {"w1": 4}
     assert world.scheduler.runs["a2"].state == QUEUED
+    assert [wants(world, name) for name in ("a1", "a2", "b1")] == [4, 0, 4]
+    world.scheduler.run_news(RunNews("b1", "running", facts=RunFacts(actors=2)))
+    assert wants(world, "b1") == 2, "as many of its actors take part"
     assert waits_for(world, "a2") == "a quota: user ann holds 4 of 4 slots"
     assert slots_of(world, "b1") == {"w1": 8}, "whoever has no quota"
     world.ended("a1", 0)

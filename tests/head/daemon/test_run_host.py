@@ -16,10 +16,11 @@ from artos.runs.checkpoint import MANIFEST
 from artos.runs.orders import RunOrder, read_order
 from artos.system.archives import Archives
 from artos.transport.keys import Keys, new_run_keys
-from head.daemon import user_accounts
+from head.daemon import status_api, user_accounts
 from head.daemon.run import Run
 from head.daemon.run_host import RunHost
 from head.daemon.user_accounts import UserAccounts
+from head.records import summary_file
 from triggers.journal import Journal
 
 pytestmark = pytest.mark.processes
@@ -31,13 +32,14 @@ def run(tmp_path: Path) -> Run:
     folder = tmp_path / "run"
     (folder / "checkpoint").mkdir(parents=True)
     (folder / "checkpoint" / MANIFEST).write_text("{}")
-    summarise(folder, "done", when=1 << 40)
-    return Run("run", {}, str(folder), resume=True)
+    summarise(folder, "done", when=1 << 40, epoch=1)
+    return Run("run", {}, str(folder), resume=True, epoch=2)
 
 
-def summarise(folder: Path, outcome: str, when: int) -> None:
+def summarise(folder: Path, outcome: str, when: int, epoch: int) -> None:
     """A summary that was written at any time, by the clock."""
-    (folder / "summary.json").write_text(json.dumps({"outcome": outcome}))
+    told = {"outcome": outcome, "epoch": epoch}
+    (folder / "summary.json").write_text(json.dumps(told))
     os.utime(folder / "summary.json", (when, when))
 
 
@@ -63,12 +65,17 @@ def killed(host: RunHost, run: Run) -> None:
 def test_an_earlier_process_does_not_speak_for_one_that_was_killed(host: RunHost, run: Run) -> None:
     killed(host, run)
     assert host.ended(run).status is None
+    found = summary_file.read(Path(run.folder))
+    assert found
+    assert found[1].outcome == "done", "what it ended with before is still there"
+    assert status_api.summary(run) is None
 
 
 def test_a_process_that_finished_says_so(host: RunHost, run: Run) -> None:
     killed(host, run)
-    summarise(Path(run.folder), "interrupted", when=0)
+    summarise(Path(run.folder), "interrupted", when=0, epoch=2)
     assert host.ended(run).status == 130
+    assert status_api.summary(run) == {"outcome": "interrupted", "epoch": 2}
 
 
 def test_what_saved_nothing_begins_anew_without_the_lines_of_before(
@@ -96,7 +103,7 @@ def test_a_run_whose_account_is_not_used_has_its_own_keys_and_says_so(
         tmp_path / "of-the-cluster", accounts=accounts,
     ) as host:  # fmt: skip
         host.begin(run)
-        order = read_order(tmp_path / "orders" / "run-0.json", RunOrder)
+        order = read_order(tmp_path / "orders" / "run-2.json", RunOrder)
         assert "its account artos-none is not used: the head is user" in order.note
         assert Keys.load(Path(order.keys)).head == run.keys.head.encode()
         host.signal(run.name, signal.SIGKILL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -206,3 +207,24 @@ def test_what_is_continued_keeps_its_code_and_settings(schedule: Scheduler, tmp_
     assert (again.request["workload"], again.request["seed"]) == ("a.py:b", 4)
     with pytest.raises(Refused, match="did you mean"):
         admit(schedule, tmp_path, resume="a-b-seed4-11")
+
+
+@pytest.mark.parametrize("ended_by", ["total_steps", "total_updates", "return"])
+def test_what_is_done_is_continued_only_for_more(
+    ended_by: str, schedule: Scheduler, tmp_path: Path
+) -> None:
+    run = admit(schedule, tmp_path, workload="ppo")
+    run.end("done", "")
+    Path(run.folder).mkdir()
+    made = {"outcome": "done", "ended_by": ended_by, "steps": 100, "updates": 100}
+    (Path(run.folder) / "summary.json").write_text(json.dumps(made))
+    if ended_by != "return":
+        for settings in ({}, {"lr": 0.1}, {ended_by: 100}, {ended_by: "1e2"}, {ended_by: 99.0}):
+            with pytest.raises(Refused, match=f"{run.name} is done, after 100 "):
+                admit(schedule, tmp_path, resume=run.name, settings=settings)
+        both = {ended_by: 200, "total_updates": 50, "total_steps": 50}
+        with pytest.raises(Refused, match="is done, after 100 "):
+            admit(schedule, tmp_path, resume=run.name, settings=both)
+    again = admit(schedule, tmp_path, resume=run.name, settings={ended_by: "200"})
+    again.end("refused", "lr is no number")
+    assert admit(schedule, tmp_path, resume=run.name).resume, "what it was to make is kept"

@@ -165,7 +165,8 @@ def test_what_a_run_held_while_the_head_was_away_is_in_the_books(head: Head) -> 
     folder = head.folder / "runs" / "r1"
     folder.mkdir()
     usage = Usage(cpu_seconds_held=7.5).bill
-    (folder / "summary.json").write_text(json.dumps({"outcome": "done", "usage": usage}))
+    summary = {"outcome": "done", "usage": usage, "epoch": 1}
+    (folder / "summary.json").write_text(json.dumps(summary))
     scheduler = head.daemon._scheduler
     scheduler.books.quotas = Quotas(users={"*": Quota(cpu_seconds=10)})
     facts = RunFacts(usage={"cpu_seconds_held": 1.0})

@@ -99,13 +99,27 @@ def test_resume_with_more_steps(home: Path, capsys: pytest.CaptureFixture[str]) 
     assert json.loads((folder / "config.json").read_text())["settings"]["total_steps"] == 1280
 
 
+def test_a_run_that_is_done_is_not_resumed_for_nothing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it has written stays as it is: no empty part is added."""
+    folder = inline(home, "r", total_steps=128)
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    for more in ((), ("--total-steps", "128"), ("--total-steps", "64")):
+        assert main(["run", "--resume", str(folder), *more]) == 2
+        said = "r is done, after 128 steps: give it more, as with --total-steps 256"
+        assert said in capsys.readouterr().err
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+    assert not shared_memory()
+
+
 @pytest.mark.parametrize("harm", ["truncate", "foreign", "other network", "manifest", "other env"])
 def test_checkpoints_that_do_not_fit(
     harm: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = inline(home, "r", total_steps=128)
     file = next((folder / "checkpoint").glob("*.safetensors"))
-    arguments = ["run", "--resume", str(folder), "--json"]
+    arguments = ["run", "--resume", str(folder), "--json", "--total-steps", "256"]
     if harm == "truncate":
         file.write_bytes(file.read_bytes()[:-100])
     elif harm == "foreign":

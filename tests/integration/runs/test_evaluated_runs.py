@@ -91,8 +91,8 @@ def test_an_environment_that_fails_when_evaluated_is_told(artos: Run, home: Path
     assert outcome.status == 0, outcome.err
     assert "there are no more evaluations" in outcome.err
     assert "given up: RuntimeError: nobody may watch" in outcome.err
-    summary = artos("run", "--resume", folder, "--json").summary
-    assert (summary["steps"], summary["evaluation"]) == (320, [])
+    summary = artos("run", "--resume", folder, "--json", "--total-steps", 640).summary
+    assert (summary["steps"], summary["evaluation"]) == (640, [])
     assert summary["evaluations_failed"].rstrip().endswith("RuntimeError: nobody may watch")
 
 
