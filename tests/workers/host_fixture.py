@@ -24,7 +24,7 @@ from workers.actors.tier_policy import Tier
 from workers.actors.usage import Accounts
 from workers.host.slots import OwnSlots, Slot, SlotTable
 
-ONE, TWO, THREE, FOUR = acting(0, 1, 2, 3)
+ONE, TWO, THREE, FOUR, FIVE = acting(0, 1, 2, 3, 4)
 
 
 class FakeChild:
@@ -196,7 +196,7 @@ class Restored:
 class Host:
     """A manager with everything around it."""
 
-    def __init__(self, folder: Path, actors: int, slots: int, park: Park) -> None:
+    def __init__(self, folder: Path, actors: int, slots: int, park: Park, most: int = 9) -> None:
         self.clock = ManualClock()
         self.mail, self.recovered = FakeMail(actors), list[int]()
         self.strategy, self.spare = FakeStrategy(folder / "log"), FakeStrategy(folder / "log")
@@ -211,7 +211,7 @@ class Host:
         self.site = site = Site(str(folder), ONE, Members.of_run(actors), str(folder / "logs"))
         self.manager = ProcessManager(
             Place(site, folder / "plan"), self.mail, self.recovered.append,  # type: ignore[arg-type]
-            Spawner([lambda: self.strategy, lambda: self.spare]), cpus,
+            Spawner([lambda: self.strategy, lambda: self.spare], most=most), cpus,
             SlotTable(OwnSlots(cpus), self.clock), tiers, accounts, self.clock, pin=False,
         )  # fmt: skip
         self._number = 0

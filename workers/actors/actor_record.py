@@ -143,8 +143,10 @@ class ActorRecord(PendingCalls, ImageWork):
         self._move(Move.START)
         self.retired, self.begun = False, now
 
-    def spawned(self, child: Child, kind: Kind) -> None:
+    def spawned(self, child: Child, kind: Kind, now: float) -> None:
         """Record the actor's process, which is not set up yet."""
+        if self.stayed:  # what only its node waits for begins now
+            self.begun = now
         self.child, self.kind, self.came = child, "state" if self.came else kind, False
 
     def started(self) -> None:

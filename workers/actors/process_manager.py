@@ -90,6 +90,7 @@ class ProcessManager:
         record = self._records[member]
         self._newcomers.leave(member)
         record.add_call(call, self._clock.now())
+        self.spawner.hurry(member)
         self._turns.request_slot(record)
 
     def prepare(self, member: Member, within: float = 0.0) -> None:
@@ -146,6 +147,7 @@ class ProcessManager:
         self._recover(record.actor)
         self._one_has_ended = True
         self._turns.grant()
+        self.step()
 
     # -- what happens --------------------------------------------------------------------------
 
@@ -165,9 +167,11 @@ class ProcessManager:
                 # After the caller has reacted: a new invocation keeps the actor from being parked.
                 if isinstance(message, Ready) and record.state is State.STARTING:
                     record.started()
+                    self.spawner.ready(member)
                     self.accounts.started(record.kind, self._clock.now() - record.begun)
                     self._newcomers.ready(member)
                     self._turns.resume(record)
+                    self.step()
                 elif isinstance(message, Done) and record.unanswered:
                     record.answered()
                     if not record.unanswered:
@@ -178,7 +182,7 @@ class ProcessManager:
         self.branches.look()
         for spawned in self.spawner.poll():
             record = self._records[spawned.member]
-            record.spawned(spawned.child, spawned.kind)
+            record.spawned(spawned.child, spawned.kind, self._clock.now())
             self.accounts.watch(record.actor, spawned.child.pid)
             self._newcomers.spawned(record.member, spawned.child.pid)
         for member in tuple(self._turns.under_way):
@@ -210,8 +214,11 @@ class ProcessManager:
                     self._turns.serve(record)  # if it is wanted here after all
                     continue
                 record.die()
+                self.spawner.withdraw(record.member)
                 death = ExitReport.of_process(child.pid, child.died() or 0, child.log_tail())
                 dead.append((record.member, death))
+        if dead:
+            self.step()
         return dead
 
     def tick(self) -> None:

@@ -37,6 +37,8 @@ from workers.host.shared_slots import MOST_SHARES, SharedSlots
 from workers.host.slots import Slot, Slots, SlotTable
 
 _ORDER = ("auto", "clone", "fork", "cold")
+_UNREADY = 4
+"""Actors for each CPU that are set up at once."""
 
 
 def build(
@@ -94,7 +96,8 @@ def build(
             others=node.plan.actors > most,
         )  # fmt: skip
     return ProcessManager(
-        place, mail, recover, Spawner(strategies, early), cpu_slots,
+        place, mail, recover, Spawner(strategies, early, _UNREADY * len(cpu_slots)),
+        cpu_slots,
         SlotTable(slots, clock), tiers, accounts, clock, pin=pin,
     )  # fmt: skip
 

@@ -57,13 +57,24 @@ class Roster:
             return None
         self._ready.add(member)
         now = self._clock.now()
-        return now - self._started.get(member, now)
+        since = self._started.get(member, now)
+        self._wanted.pop(member, None)
+        self._makes_room(since)
+        return now - since
+
+    def _makes_room(self, since: float) -> None:
+        """A node sets up few at once: the time of who was asked for later begins only now."""
+        now = self._clock.now()
+        for other, wanted in self._wanted.items():
+            if self._started[other] > since:
+                self._wanted[other] = max(wanted, now)
 
     def lost(self, member: Member) -> None:
         """The member's process is gone."""
         self._ready.discard(member)
-        self._started.pop(member, None)
-        self._wanted.pop(member, None)
+        since = self._started.pop(member, None)
+        if self._wanted.pop(member, None) is not None and since is not None:
+            self._makes_room(since)
         self._lacking.pop(member, None)
 
     def is_ready(self, member: Member) -> bool:
@@ -88,7 +99,7 @@ class Roster:
         """Members that should have been ready more than ``seconds`` ago and are not."""
         now = self._clock.now()
         for member, wanted in self._wanted.items():
-            if member not in self._ready and now - wanted > seconds:
+            if now - wanted > seconds:
                 yield member
 
     # -- what they wait for --------------------------------------------------------------------

@@ -65,6 +65,21 @@ def test_who_hangs_again_is_restarted_again(players: Troupe) -> None:
     assert set(players.unused().values()) == {0}
 
 
+def test_the_time_to_start_begins_when_those_asked_for_earlier_are_ready(players: Troupe) -> None:
+    """As a node sets up few actors at once, the last of a thousand begin late."""
+    roster, members = players.coordinator.roster, acting(5, 6, 7)
+    first, second, third = members
+    for member in members:
+        roster.started(member)
+        players.clock.advance(0.001)
+    players.clock.advance(90.0)
+    roster.ready(second)
+    players.clock.advance(20.0)
+    assert [*roster.late(100.0)] == [first], "it holds nobody's place up but its own"
+    players.clock.advance(90.0)
+    assert [*roster.late(100.0)] == [first, third]
+
+
 def test_who_was_held_back_has_its_full_time_afterwards(players: Troupe) -> None:
     assert players.coordinator.waits()["actor 0"].startswith("running sample")
     players.without_slot = {ACTOR}

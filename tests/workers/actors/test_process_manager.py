@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_fixture import FOUR, ONE, THREE, TWO, Host, Restored
+from host_fixture import FIVE, FOUR, ONE, THREE, TWO, Host, Restored
 
 from artos.errors import CheckpointRefused, RestoreFailed
 from artos.protocol.invocations import Ready
@@ -20,8 +20,8 @@ from workers.actors.actor_record import State
 def host(tmp_path: Path) -> Any:
     hosts = []
 
-    def build(actors: int = 2, slots: int = 2, park: Park = "auto") -> Host:
-        hosts.append(Host(tmp_path, actors, slots, park))
+    def build(actors: int = 2, slots: int = 2, park: Park = "auto", most: int = 9) -> Host:
+        hosts.append(Host(tmp_path, actors, slots, park, most))
         return hosts[-1]
 
     yield build
@@ -52,6 +52,23 @@ def test_what_is_asked_before_it_is_up_waits(host: Any) -> None:
     assert (there.served, there.state(ONE)) == ([], State.STARTING)
     there.say(ONE, Ready(0.0))
     assert (there.served, there.state(ONE)) == ([ONE], State.RUNNING)
+
+
+def test_few_are_set_up_at_once_and_those_that_are_needed_first(host: Any) -> None:
+    there = host(5, 1, most=1)
+    for member in (ONE, TWO, THREE, FOUR, FIVE):
+        there.manager.start(member)
+    assert [*there.manager.pids()] == [ONE]
+    there.say(ONE, Ready(0.0))
+    assert [*there.manager.pids()] == [ONE, TWO]
+    there.ask(FIVE)
+    there.strategy.children[TWO].status = -9
+    assert [member for member, _ in there.manager.deaths()] == [TWO]
+    assert [*there.manager.pids()] == [ONE, FIVE], "the place of one that died is free"
+    there.manager.end(FIVE)
+    assert [*there.manager.pids()] == [ONE, THREE]
+    there.say(THREE, Ready(0.0))
+    assert [*there.manager.pids()] == [ONE, THREE, FOUR]
 
 
 def test_more_actors_than_slots_take_turns_first_come_first_served(host: Any) -> None:

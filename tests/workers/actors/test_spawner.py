@@ -106,6 +106,27 @@ def test_who_was_spawned_early_is_not_made_again_by_the_next_strategy() -> None:
     assert kinds(spawner) == [(1, "fork"), (2, "cold")]
 
 
+def test_few_are_set_up_at_once() -> None:
+    spawner = Spawner([Way("clone")], most=2)
+    for member in (1, 2, 3, 4, 5):
+        spawner.request(member)
+    assert kinds(spawner) == [(1, "clone"), (2, "clone")]
+    assert kinds(spawner) == []
+    spawner.ready(2)
+    assert kinds(spawner) == [(3, "clone")]
+    spawner.withdraw(4)
+    spawner.withdraw(1)
+    assert kinds(spawner) == [(5, "clone")], "who died, or is not wanted any more, holds no place"
+    spawner.request(6)
+    spawner.request(7)
+    spawner.hurry(7)
+    spawner.ready(5)
+    assert kinds(spawner) == [(7, "clone")], "it is needed now"
+    spawner.close()
+    spawner.ready(3)
+    assert kinds(spawner) == [], "nothing is begun at the end"
+
+
 def test_a_template_may_be_made_before_anybody_is_asked_for() -> None:
     way = Way("clone", ready=False)
     spawner = Spawner([Way("fork", fails=True), way])

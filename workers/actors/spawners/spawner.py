@@ -7,6 +7,7 @@ The ways: a clone of a warm template's image, a fork of a warm template, a start
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -156,12 +157,22 @@ class Spawner:
 
     With an ``early`` spawn the first actors need not wait for a template; one is only started if
     there may be others.
+
+    At most ``most`` are being set up at once, in the order in which they were asked for, those that
+    are needed now first: a thousand together would leave no CPU to the daemons of their machine,
+    which would be taken for dead.
     """
 
     def __init__(
-        self, strategies: Sequence[Callable[[], SpawnStrategy]], early: EarlySpawn | None = None
+        self,
+        strategies: Sequence[Callable[[], SpawnStrategy]],
+        early: EarlySpawn | None = None,
+        most: int = sys.maxsize,
     ) -> None:
-        self._later, self._early = list(strategies), early
+        self._later, self._early, self._most = list(strategies), early, most
+        self._waiting: dict[Member, Slot | None] = {}
+        self._urgent: dict[Member, None] = {}
+        self._unready: set[Member] = set()
         self._asked: dict[Member, Slot | None] = {}
         self._begun: list[Spawned] = []
         self._strategy: SpawnStrategy | None = None
@@ -178,6 +189,26 @@ class Spawner:
 
     def request(self, member: Member, slot: Slot | None = None) -> None:
         """Ask for a process, on that slot's CPU if one is given; the first starts the template."""
+        self._waiting[member] = slot
+        self._begin()
+
+    def ready(self, member: Member) -> None:
+        """Note that an actor can be used: the next ``poll`` begins with another one."""
+        self._unready.discard(member)
+
+    def hurry(self, member: Member) -> None:
+        """An actor is needed now: it is begun with before those that are not."""
+        if member in self._waiting:
+            self._urgent[member] = None
+
+    def _begin(self) -> None:
+        while self._waiting and len(self._unready) < self._most:
+            member = next(iter(self._urgent or self._waiting))
+            self._urgent.pop(member, None)
+            self._unready.add(member)
+            self._spawn(member, self._waiting.pop(member))
+
+    def _spawn(self, member: Member, slot: Slot | None) -> None:
         first = None if self._early is None else self._early.spawn(member, slot)
         self._asked[member] = slot
         if first is not None:
@@ -188,8 +219,10 @@ class Spawner:
             self._strategy.request(member, slot)
 
     def withdraw(self, member: Member) -> None:
-        """The process is not wanted any more; if it is made anyway, ``poll`` kills it."""
-        self._asked.pop(member, None)
+        """The process is gone, or not wanted any more: if it is made anyway, ``poll`` kills it."""
+        for each in (self._asked, self._waiting, self._urgent):
+            each.pop(member, None)
+        self.ready(member)
 
     def heard(self, message: FromMember) -> None:
         """Pass on what a template reported."""
@@ -198,6 +231,7 @@ class Spawner:
 
     def poll(self) -> list[Spawned]:
         """Processes made since the last call. Never waits."""
+        self._begin()
         begun, self._begun = self._begun, []
         spawned = [each for each in begun if self._is_wanted(each)]
         return spawned + [each for each in self._made() if self._is_wanted(each)]
@@ -230,6 +264,7 @@ class Spawner:
         return False
 
     def close(self) -> None:
-        """End every start that is under way."""
+        """End every start that is under way; nothing is begun any more."""
+        self._most = 0
         if self._strategy is not None:
             self._strategy.close()
