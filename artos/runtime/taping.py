@@ -221,11 +221,8 @@ def checksum_of(file: Path) -> str:
 
 def not_recorded(plan: Plan) -> Iterator[str]:
     """Why a run of this plan cannot be replayed; nothing if it can."""
-    if plan.replicas > 1:
-        yield (
-            f"each update is made by {plan.replicas} learners together, and a replay is one "
-            "process: it cannot add up their parts in the order in which a group of processes does"
-        )
+    if plan.replicas > 1 and plan.beside:
+        yield f"each of its learners has {plan.replicas} replicas: that is recorded only of one"
     if plan.servers:
         names = ", ".join(each.name for each in plan.servers)
         yield f"its actors ask servers ({names}): which were answered together is not recorded"
@@ -245,7 +242,9 @@ def not_at_all(plan: Plan, site: Site) -> Tape:
 
 def recorder(plan: Plan, site: Site) -> Tape:
     """A new tape of the learner that ``site`` names; if it cannot be written, none."""
-    if not site.logs or any(not_recorded(plan)):
+    replicas_of_several = plan.replicas > 1 and len(site.members.publishers) > 1
+    # The first replica records what all of them did.
+    if not site.logs or site.member.rank or replicas_of_several or any(not_recorded(plan)):
         return Tape()
     run = Path(site.logs).parent
     try:

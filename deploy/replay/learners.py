@@ -32,6 +32,7 @@ from deploy.replay.difference import Differs, Killed, Over
 from deploy.replay.learner_tape import Following, Played
 from deploy.replay.own_block import OwnBlock
 from deploy.replay.reads import Reads
+from deploy.replay.replicas import Replicas
 from deploy.replay.script import Script
 from deploy.replay.versions import Versions
 from triggers.setting import lags_set
@@ -141,6 +142,7 @@ class ReplayedLearner:
                 path = self._site.block_path(actor)
                 self._blocks[actor] = OwnBlock(node.blocks[actor], path, reads)
         self.following = Following(self._published, self._reach, self._state, until, stop)
+        self._replicas = Replicas(node) if node.plan.replicas > 1 else None
         self._streams: Streams = {}
         self._threads = 0
         self._work = self._processes()
@@ -193,6 +195,8 @@ class ReplayedLearner:
     def close(self) -> None:
         """Leave what it was doing."""
         self._work.close()
+        if self._replicas:
+            self._replicas.close()
 
     def _processes(self) -> Generator[int]:
         for number, tape in enumerate(self._tapes):
@@ -204,10 +208,13 @@ class ReplayedLearner:
         then = next((record for record in later if isinstance(record, Begun)), None)
         played = Played(self.name, tape, then, self.following)
         own_streams(self._node.plan.seed)
+        term, gathering = self._replicas.begin() if self._replicas else (0, None)
+        site = msgspec.structs.replace(self._site, starts=term)
         try:
             role = learner_role(
-                self._plan, self._site, self._model, record=lambda plan, site: played
-            )
+                self._plan, site, self._model, gathering=gathering,
+                record=lambda plan, site: played,
+            )  # fmt: skip
             while (called := played.next_call(self._weights.version)) is not None:
                 self.firing = called.firing
                 yield called.firing
@@ -225,6 +232,8 @@ class ReplayedLearner:
         call = self._invocation(called)
         for claim in call.claims:
             self._reach({claim.actor: claim.stop})
+        if self._replicas:
+            self._replicas.call(call)
         done = role.run(call)
         if done.version == self._keep:  # a checkpoint has what came after the weights, too
             self._keep_it()

@@ -36,6 +36,8 @@ from head.run.request import reference_of
 from triggers.registration import Registration, prepare
 from triggers.targets import parsed
 
+_DAY = 86_400.0
+
 
 @dataclass(frozen=True)
 class Part:
@@ -103,7 +105,7 @@ def replayed(
     Raises:
         Refused: it cannot be replayed; says all that is in the way.
     """
-    parts, versions, found = _opened(run, trust=trust), 0, Outcome(True, 0)
+    parts, versions, found = _opened(run, stop, trust=trust), 0, Outcome(True, 0)
     for part in parts:
         check_space(part.plan, beside=own_bytes(part.plan, part.reads.values()))
     state: Mapping[str, Kept] = {}
@@ -135,7 +137,7 @@ def replayed(
     return msgspec.structs.replace(found, ended=found.ended or ended)
 
 
-def _opened(run: Path, *, trust: bool) -> list[Part]:
+def _opened(run: Path, stop: int | None, *, trust: bool) -> list[Part]:
     try:
         _, config = run_config.read(run, RunConfig)
     except FileNotFoundError as error:
@@ -181,6 +183,8 @@ def _opened(run: Path, *, trust: bool) -> list[Part]:
         faults += _of_the_code(versions, registration, headers, script)
         plan = plan_as_recorded(registration.plan, of_it)
         plan = msgspec.structs.replace(plan, doubts=(), resumes=number)
+        if stop is not None:  # whoever debugs one replica has the others wait
+            plan = msgspec.structs.replace(plan, deadline=_DAY)
         then = resumed[number - 1] if number else _Resumed(rows=(), past=())
         faults += _of_continuing(plan, then) if number else ()
         rows = then.rows if then.rows and any(then.rows) else ()

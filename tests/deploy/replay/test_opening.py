@@ -17,7 +17,6 @@ CARTPOLE = {"env": "CartPole-v1", "actors": 1}
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"learners": 2}, "2 learners together, and a replay is one process"),
         ({"inference": "central"}, "its actors ask servers .*: which were answered together"),
         ({"wire_dtype": "bfloat16"}, r"had rounded weights \(wire_dtype=bfloat16\)"),
     ],
