@@ -78,6 +78,8 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
     launcher = launcher_of(wanted)
     with _alone(wanted):
         joined = _join(wanted)
+        if not joined and (taken := launcher.taken()):
+            raise Refused([f"{wanted.engine}: {taken}: take another --name"])
         try:
             if not joined:
                 wanted.save()

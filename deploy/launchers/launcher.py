@@ -92,6 +92,13 @@ class Launcher(ABC):
     def stop(self, unit: Unit, *, now: bool = False) -> None:
         """Tell a unit to end by itself (SIGTERM); ``now``: end it."""
 
+    def taken(self) -> str:
+        """Who has the name of a cluster that is not up yet, where only one can have it; "": nobody.
+
+        Elsewhere clusters of one name, as of several users, are told apart by ``Cluster.mark``.
+        """
+        return ""
+
     def refusal(self) -> str:
         """Why some units that were asked for cannot be made, in the engine's words."""
         return ""

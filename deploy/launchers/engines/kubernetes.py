@@ -100,6 +100,21 @@ class Engine(Launcher):
                 grace_period_seconds=0, but=(404,),
             )  # fmt: skip
 
+    def taken(self) -> str:
+        """Another cluster of the namespace has that name: from another machine, or left over."""
+        from kubernetes import client as api  # noqa: PLC0415
+
+        _, client, namespace = _api()
+        head = f"{self._cluster.name}-head"
+        look = api.AppsV1Api(client).read_namespaced_stateful_set
+        # Whoever may not look may not create it either, and is told by that.
+        if _asked(f"look for {head}", look, head, namespace, but=(403, 404)) is None:
+            return ""
+        return (
+            f"namespace {namespace} has a cluster {self._cluster.name} that was not started from "
+            f"{self._cluster.folder} (`artos down {self._cluster.name}` where it was)"
+        )
+
     def refusal(self) -> str:
         """The newest event about pods that could not be made, such as for a quota of the namespace.
 

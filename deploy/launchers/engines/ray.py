@@ -212,7 +212,11 @@ class Engine(Launcher):
         return Here(self._cluster.slots, ",".join(f"cuda:{n}" for n, _ in enumerate(given)))
 
     def _name(self, index: int) -> str:
-        return f"artos:{self._cluster.name}:{'head' if index == HEAD else index}"
+        return f"{self._front}{'head' if index == HEAD else index}"
+
+    @property
+    def _front(self) -> str:
+        return f"artos:{self._cluster.name}:{self._cluster.mark}:"
 
     def _bundle(self, index: int) -> dict[str, float]:
         """What a unit asks Ray for: its options are resources, such as ``GPU=1``."""
@@ -223,10 +227,10 @@ class Engine(Launcher):
     def _groups(self) -> Iterator[tuple[int, str, State]]:
         from ray.util import placement_group_table  # noqa: PLC0415
 
-        begin = self._name(HEAD).removesuffix("head")
+        front = self._front
         for group, about in placement_group_table().items():
-            tail = about["name"].removeprefix(begin)
-            if about["name"].startswith(begin) and about["state"] in _STATES:
+            tail = about["name"].removeprefix(front)
+            if about["name"].startswith(front) and about["state"] in _STATES:
                 yield (HEAD if tail == "head" else int(tail)), group, _STATES[about["state"]]
 
     def _holder(self, index: int) -> Any:

@@ -14,6 +14,7 @@ import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from artos.system.regular_file import contents, opened
 from deploy.launchers import processes
@@ -22,7 +23,7 @@ from deploy.launchers.launcher import EngineFailed, Launcher, Unit
 
 _SECONDS, _CONNECT_SECONDS = 60.0, 10
 _AT_ONCE = 32
-_FOLDER = ".artos/nodes/{}"
+_FOLDER = ".artos/nodes/{}-{}"
 """On each host, below the user's home."""
 _NEEDED = ("head.key", "nodes/any.key_secret")
 """Keys of a worker, within the folder of keys."""
@@ -109,7 +110,7 @@ class Engine(Launcher):
     def clear(self) -> None:
         """Bring the workers' logs here, and remove all that is on their hosts."""
         processes.clear(self._cluster, HEAD)
-        folder, failed = shlex.quote(self._cluster.name), []
+        folder, failed = shlex.quote(Path(self._folder).name), []
         for index, host in enumerate(dict.fromkeys(self._cluster.hosts)):
             try:
                 log = self._ssh(host, "remove its keys", _CLEAR.format(folder=folder))
@@ -119,10 +120,13 @@ class Engine(Launcher):
             with opened(self._cluster.logs / f"worker-{index}.log", "ab") as file:
                 file.write(log)
         if failed:
-            left = f"remove all from {_FOLDER.format(self._cluster.name)}"
-            raise EngineFailed("ssh", left, "; ".join(failed))
+            raise EngineFailed("ssh", f"remove all from {self._folder}", "; ".join(failed))
 
     # -- workers -----------------------------------------------------------------------------------
+
+    @property
+    def _folder(self) -> str:
+        return _FOLDER.format(self._cluster.name, self._cluster.mark)
 
     def _begin(self, index: int) -> str:
         python, version = map(shlex.quote, (self._cluster.python, self._cluster.version))
@@ -157,7 +161,7 @@ class Engine(Launcher):
 
     def _ssh(self, host: str, what: str, script: str, sent: bytes = b"") -> bytes:
         """Run a script on a host, in the cluster's folder there; returns what it prints."""
-        folder = shlex.quote(_FOLDER.format(self._cluster.name))
+        folder = shlex.quote(self._folder)
         remote = shlex.join(["sh", "-c", _ALIVE.format(folder=folder) + script])
         words = ("ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_SECONDS}")
         command = [*words, *self._cluster.worker_options, host, remote]

@@ -49,8 +49,8 @@ class Api:
         assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
 
-    def tried(self, *words: str) -> subprocess.CompletedProcess[str]:
-        env = {**os.environ, **self.variables}
+    def tried(self, *words: str, desk: str = "clusters") -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, **self.variables, clusters.VARIABLE: str(self.folder / desk)}
         return subprocess.run(
             [sys.executable, "-P", "-m", "deploy.cli", *words], env=env, cwd=self.folder,
             capture_output=True, text=True, timeout=PATIENCE, check=False,
@@ -149,6 +149,18 @@ def test_a_cluster_comes_grows_shrinks_and_goes(api: Api) -> None:
     assert api.artos("down", "lab")["name"] == "lab"
     assert api.ask("objects") == before
     assert not (cluster.path / "keys").exists()
+
+
+def test_a_cluster_of_that_name_from_another_desk_is_left_alone(api: Api) -> None:
+    up(api, "1")
+    there = api.ask("objects")
+    other = api.tried("up", "--on", "kubernetes", "--nodes", "1", "--name", "lab", desk="other")
+    assert other.returncode == 2
+    assert "has a cluster lab that was not started from" in other.stderr
+    assert "take another --name" in other.stderr
+    assert api.ask("objects") == there
+    assert up(api, "1")["joined"]
+    api.artos("down", "lab")
 
 
 def test_what_it_has_no_room_for_is_told_in_its_words(api: Api) -> None:

@@ -32,11 +32,11 @@ class OnRay:
     """The commands of a user of a Ray cluster."""
 
     def __init__(self, folder: Path, python: Path, ray: RealRay | AutoscaledRay) -> None:
-        self.folder, self._python, self._variables = folder, python, ray.variables
+        self.folder, self._python, self._ray = folder, python, ray
 
     def tried(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         env = {
-            **os.environ, "PYTHONPATH": str(ROOT), **self._variables,
+            **os.environ, "PYTHONPATH": str(ROOT), **self._ray.variables,
             "ARTOS_CLUSTERS": str(self.folder / "clusters"), "OMP_NUM_THREADS": "1",
         }  # fmt: skip
         return subprocess.run(
@@ -48,6 +48,11 @@ class OnRay:
         done = self.tried("-m", "deploy.cli", *words, "--json", cwd=cwd)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
+
+    def beside(self, folder: Path) -> OnRay:
+        """Another user, whose clusters are in another folder."""
+        folder.mkdir()
+        return OnRay(folder, self._python, self._ray)
 
     def submit(self, actors: int, *towards: str) -> str:
         """Submit a run that lasts as long as a test needs; returns its name."""
@@ -114,8 +119,18 @@ def _goes_on(cluster: OnRay, ray: RealRay) -> None:
     assert set(groups().values()) == {"CREATED"}
     run = cluster.submit(2, *towards)
     goes_on()
+    # Another user's cluster of that name has no room, and is none of this one's business.
+    mine, other = groups(), cluster.beside(cluster.folder / "other")
+    theirs = other.artos(
+        "up", "--on", "ray", "--nodes", "1", "--slots", "2", "--name", NAME, "--wait", "2"
+    )
+    assert theirs["missing"], theirs
+    assert len(groups()) > len(mine)
+    other.artos("down", NAME)
+    assert groups() == mine
+    goes_on()
     # A group is removed by someone else: its worker is replaced, once its actor has moved.
-    ray.drop(f"artos:{NAME}:0")
+    ray.drop(next(name for name in groups() if name.endswith(":0")))
     cluster.until(lambda: f"{NAME}-0" not in cluster.names(*towards))
     cluster.until(lambda: len(cluster.names(*towards)) == 2)
     goes_on()

@@ -30,16 +30,18 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layer]:
         yield there
 
 
-def artos(there: Layer, *words: str, cwd: Path | None = None) -> Any:
-    return json.loads(there.run(*ARTOS, *words, "--json", cwd=cwd))
+def artos(there: Layer, *words: str, cwd: Path | None = None, desk: str = "clusters") -> Any:
+    env = ("env", f"ARTOS_CLUSTERS={there.folder / desk}")
+    return json.loads(there.run(*env, *ARTOS, *words, "--json", cwd=cwd))
 
 
-def up(there: Layer, hosts: str, nodes: str, *words: str) -> dict[str, Any]:
+def up(there: Layer, hosts: str, nodes: str, *words: str, desk: str = "clusters") -> dict[str, Any]:
     file = there.folder / "hosts"
     file.write_text(hosts)
     started: dict[str, Any] = artos(
         there, "up", "--on", "ssh", "--nodes", nodes, "--name", NAME, "--hosts", str(file),
         f"--worker-options={' '.join(sshd.flags(there))}", "--wait", "200", *words,
+        desk=desk,
     )  # fmt: skip
     return started
 
@@ -48,7 +50,9 @@ def test_workers_run_on_hosts_with_a_key_of_theirs_and_leave_nothing(hosts: Laye
     started = up(hosts, "desk1  # mine\n\ndesk2\n", "2", "--slots", "1")
     towards = ("--head", started["address"], "--keys", started["keys"])
     assert {node["name"] for node in started["nodes"]} == {f"{NAME}-0", f"{NAME}-1"}
-    there = f"/root/.artos/nodes/{NAME}"
+    (name,) = hosts.run("ls", "/root/.artos/nodes").split()
+    assert name.startswith(f"{NAME}-"), "and of which cluster of that name, by its keys"
+    there = f"/root/.artos/nodes/{name}"
     listed = hosts.run("find", there, "-name", "*.key_secret").split()
     assert listed == [f"{there}/keys/nodes/any.key_secret"]
 
@@ -81,6 +85,20 @@ def test_workers_run_on_hosts_with_a_key_of_theirs_and_leave_nothing(hosts: Laye
     assert hosts.tried("ls", there).returncode
     assert not (hosts.folder / "clusters" / NAME / "keys").exists()
     assert (hosts.folder / "clusters" / NAME / "logs" / "worker-0.log").read_text()
+
+
+def test_clusters_of_one_name_from_two_desks_do_not_meet(hosts: Layer) -> None:
+    """Neither takes the other one's worker for its own, nor ends it, nor removes its keys."""
+    first = up(hosts, "desk1\n", "1", "--slots", "1")
+    second = up(hosts, "desk1\n", "1", "--slots", "1", desk="other")
+    assert (first["missing"], second["missing"]) == ([], [])
+    assert first["head"] != second["head"]
+    artos(hosts, "down", NAME, desk="other")
+    status = artos(hosts, "status", "--head", first["address"], "--keys", first["keys"])
+    assert {n["name"]: n["alive"] for n in status["nodes"]}[f"{NAME}-0"]
+    assert len(hosts.run("ls", "/root/.artos/nodes").split()) == 1
+    artos(hosts, "down", NAME)
+    assert hosts.run("ls", "/root/.artos/nodes") == ""
 
 
 def test_a_host_that_cannot_be_reached_is_told_and_the_others_work(hosts: Layer) -> None:
