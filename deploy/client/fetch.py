@@ -19,6 +19,8 @@ from artos.runs.checkpoint import BEST, MANIFEST, SAVED
 from artos.system.regular_file import contents, opened
 from deploy.client.head_client import HeadClient
 
+NUMBERS, RECORDS = "numbers", "records"
+"""What the dashboard and other commands copy: what curves are drawn of, and all but weights."""
 WHAT: Mapping[str, tuple[str, ...]] = {
     "all": ("",),
     "checkpoint": (f"{SAVED}/", f"{BEST}/", "config.json", "summary.json"),
@@ -26,7 +28,8 @@ WHAT: Mapping[str, tuple[str, ...]] = {
         "progress.csv", "episodes.csv", "evaluations.csv", "events/", "curve.png", "config.json",
         "summary.json",
     ),
-    "records": (
+    NUMBERS: ("progress.csv", "episodes.csv", "evaluations.csv", "config.json"),
+    RECORDS: (
         "progress.csv", "episodes.csv", "evaluations.csv", "journal", "logs/", "config.json",
         "summary.json",
     ),

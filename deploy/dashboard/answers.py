@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from artos.errors import Refused
+from artos.errors import NoSuchRun, Refused
 from artos.protocol.run_state import OVER
 from artos.runs import run_config
 from deploy.client import bills
+from deploy.client.fetch import NUMBERS
 from deploy.dashboard.curves import RETURN, curves
 from deploy.dashboard.lags import of_journal, of_summary
 from deploy.dashboard.paths import path_of_row, path_of_version
@@ -63,8 +64,16 @@ class Answers:
         """Curves of runs, those of a group with their spread: ``runs``, ``what``, ``across``."""
         named = [name for name in query.get("runs", "").split(",") if name]
         names = named or [run.name for run in self._source.cluster().runs][-_MOST_RUNS:]
-        folders = {name: self._source.folder(name) for name in names[:_MOST_RUNS]}
-        return curves(folders, query.get("what", RETURN), query.get("across", "steps"))
+        folders, faults = dict[str, Path](), dict[str, str]()
+        for name in names[:_MOST_RUNS]:
+            try:
+                folders[name] = self._source.folder(name, NUMBERS)
+            except (Refused, OSError) as error:  # of another user, say, or without a folder yet
+                if named and isinstance(error, NoSuchRun):
+                    raise
+                faults[name] = str(error)
+        found = curves(folders, query.get("what", RETURN), query.get("across", "steps"))
+        return msgspec.structs.replace(found, faults=found.faults | faults)
 
     def run(self, name: str, query: Query) -> Any:
         """A run in full, its configuration, and the time that its journal spans."""

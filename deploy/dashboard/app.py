@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hmac
+import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from deploy.dashboard.answers import Answers
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _PAGE = Path(__file__).parent / "page"
 _PERIOD = 1.0
-_COOKIE, _TOKEN = "artos-token", "token"
+_TOKEN = "token"
 _YEAR = 365 * 86400
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -40,6 +42,9 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 """What a page may do: run its own module of JavaScript, and ask here."""
+
+_AWAY = (NoHead, WrongKeys, DeadlineExceeded)
+"""What is raised where a head does not answer."""
 
 _log = logging.getLogger(__name__)
 
@@ -87,12 +92,15 @@ def _asking(ask: Callable[..., Any]) -> Callable[[Request], Awaitable[Response]]
 def _events(answers: Answers, ends: Callable[[], bool]) -> Callable[[Request], Awaitable[Response]]:
     async def events(request: Request) -> Response:
         name = request.query_params.get("run", "")
-        first = await run_sync(answers.live, name)  # a wrong name is answered as such
+        try:
+            first = await run_sync(answers.live, name)  # a wrong name is answered as such
+        except _AWAY as error:  # the head may come back: who listens is told then
+            first = {"error": _words(error)}
 
         async def stream() -> AsyncIterator[bytes]:
             said, found = b"", first
             while not ends() and not await request.is_disconnected():
-                if (data := msgspec.json.encode(found)) != said:
+                if (data := _encoded(found)) != said:
                     said = data
                     yield b"data: " + data + b"\n\n"
                 await anyio.sleep(_PERIOD)
@@ -106,8 +114,15 @@ def _events(answers: Answers, ends: Callable[[], bool]) -> Callable[[Request], A
     return events
 
 
+def _encoded(found: Any) -> bytes:
+    try:
+        return msgspec.json.encode(found)
+    except UnicodeEncodeError:  # a name of a file that is no text
+        return json.dumps(msgspec.to_builtins(found)).encode()
+
+
 def _json(found: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(found), status, media_type="application/json")
+    return Response(_encoded(found), status, media_type="application/json")
 
 
 def _words(error: Exception) -> list[str]:
@@ -117,7 +132,7 @@ def _words(error: Exception) -> list[str]:
 async def _faults(request: Request, error: Exception) -> Response:
     if isinstance(error, NoSuchRun):
         status = 404
-    elif isinstance(error, NoHead | WrongKeys | DeadlineExceeded):
+    elif isinstance(error, _AWAY):
         status = 503
     else:
         status = 422
@@ -148,6 +163,8 @@ class _WithToken:
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app, self._token = app, token
+        # Browsers send cookies to all ports of a host: each dashboard there has its own.
+        self._cookie = f"artos-token-{sha256(token.encode()).hexdigest()[:8]}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -158,10 +175,10 @@ class _WithToken:
         if self._is(request.query_params.get(_TOKEN, "")):
             response: Response = RedirectResponse(str(request.url.remove_query_params(_TOKEN)))
             response.set_cookie(
-                _COOKIE, self._token, max_age=_YEAR, httponly=True, samesite="strict"
+                self._cookie, self._token, max_age=_YEAR, httponly=True, samesite="strict"
             )
             await response(scope, receive, send)
-        elif self._is(bearer) or self._is(request.cookies.get(_COOKIE, "")):
+        elif self._is(bearer) or self._is(request.cookies.get(self._cookie, "")):
             await self._app(scope, receive, send)
         else:
             said = "open the address that `artos dashboard` has printed: it has the token"

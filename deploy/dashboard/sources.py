@@ -15,7 +15,7 @@ from artos.pool.view import PoolView, read_pool
 from artos.protocol.views import ClusterView, RunView
 from artos.system.closing import Closing
 from artos.system.user_cache import user_cache
-from deploy.client.fetch import fetch
+from deploy.client.fetch import RECORDS, fetch
 from deploy.client.head_client import HeadClient
 from deploy.dashboard.recent import Recent
 from deploy.local.local_runs import LocalRuns, is_run, line
@@ -37,8 +37,8 @@ class Source(Protocol):
         """A run in full."""
         ...
 
-    def folder(self, name: str) -> Path:
-        """A folder on this machine with the run's records."""
+    def folder(self, name: str, what: str = RECORDS) -> Path:
+        """A folder on this machine with the run's records, or as much as curves are drawn of."""
         ...
 
     def pool(self) -> PoolView | None:
@@ -80,7 +80,7 @@ class Folders(Closing):
 
         return self._recent.get(name, ask)
 
-    def folder(self, name: str) -> Path:
+    def folder(self, name: str, what: str = RECORDS) -> Path:
         """The run's folder."""
         if self._named:
             folder = self._named.get(name)
@@ -136,15 +136,15 @@ class OfHead(Closing):
         """A run in full."""
         return self._recent.get(name, lambda: self._ask(lambda client: client.status(name)))
 
-    def folder(self, name: str) -> Path:
+    def folder(self, name: str, what: str = RECORDS) -> Path:
         """A copy of the run's records, or of what is new of them."""
         view = self.run(name)  # its name is the head's word for it, not a browser's
         target = self._copies / view.name
 
         def copy(client: HeadClient) -> Any:
-            return fetch(client, view.name, target, "records")
+            return fetch(client, view.name, target, what)
 
-        self._copied.get(name, lambda: self._ask(copy))
+        self._copied.get((name, what), lambda: self._ask(copy))
         return target
 
     def pool(self) -> PoolView | None:

@@ -18,8 +18,10 @@ Event = dict[str, Any]
 _RUN = 1
 _FIRINGS_ROW, _FIRST_MEMBER = 1, 2
 _ACTORS_FROM = 1_000
-PARTS = ("wait_for_device", "gather", "learn", "publish")
+PARTS = ("gather", "learn", "publish")
 """Parts of an update, in the order in which they are done."""
+DEVICE_WAIT = "wait_for_device"
+"""What an update waited for before it began, as its ``times`` name it."""
 _TOLD = ("t", "by", "times", "seconds", "rested")
 """What of a line is drawn, and so no fact of its slice."""
 _KEPT = 10_000
@@ -196,10 +198,12 @@ class Tracer:
             yield self._slice(row, "wait", "wait", last, end, facts)
         slot, restored = 1e6 * line.get("slot", 0.0), line.get("restored", 0.0)
         process = 1e6 * line.get("waited", 0.0)
+        device = 1e6 * line.get("times", {}).get(DEVICE_WAIT, 0.0)
         if not (slot or process or fired):
             process = 1e6 * line.get("times", {}).get("wait", 0.0)
         for what, since, end in (
             ("slot", until - process - slot, until - process), ("process", until - process, until),
+            ("device", until - device, until),
         ):  # fmt: skip
             if (since := max(self._ends.get(row, 0.0), since)) < end:
                 more = {"restored": restored} if restored and what == "process" else {}

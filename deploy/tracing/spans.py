@@ -17,7 +17,7 @@ from hashlib import blake2b
 from typing import Any, Literal
 
 from artos.specs.members import ACTORS, actor_of
-from deploy.tracing.events import PARTS, Latest
+from deploy.tracing.events import DEVICE_WAIT, PARTS, Latest
 from deploy.tracing.lines import RESUMED
 
 Kind = Literal["internal", "producer", "consumer"]
@@ -193,6 +193,9 @@ class Spans:
         yield self._span(
             of, parent, (role, member), target or role, begin, end, kind="consumer", facts=facts
         )
+        if waited := line.get("times", {}).get(DEVICE_WAIT):  # which is not in its seconds
+            own = self._id(version, number, member, DEVICE_WAIT)
+            yield self._span(own, of, (role, member), DEVICE_WAIT, begin - waited, begin)
         for part in PARTS:
             if seconds := line.get("times", {}).get(part):
                 begin, last = min(begin + seconds, end), begin

@@ -33,7 +33,7 @@ def shares(history: History) -> dict[str, dict[str, float]]:
 
 def _of_member(history: History, member: str) -> dict[str, float]:
     past = history.members[member]
-    began = history.ready.get(member, 0.0)
+    began = history.ready.get(member, history.began)
     spent, at = defaultdict[str, float](float), began
     for each in past:
         if (idle := max(at, min(each.fired, each.begin)) - at) > 0:

@@ -36,6 +36,8 @@ class Evidence:
     cpus: int = 1
     actors_cpu: float | None = None
     algorithm: str = ""
+    moved: float = 0.0
+    """Bytes that went from machine to machine for an update."""
 
     @cached_property
     def updates(self) -> list[Invocation]:
@@ -145,7 +147,8 @@ class Evidence:
     @property
     def queued(self) -> float:
         """The share of the time for which the run's loop waited for a CPU: others have them."""
-        return self.history.queued / self.history.ended if self.history.ended else 0.0
+        seconds = self.history.ended - self.history.began
+        return self.history.queued / seconds if seconds > 0 else 0.0
 
     def fields(self, kind: str) -> Mapping[str, Any] | None:
         """The fields of the first trigger of this type; None if the table has none."""

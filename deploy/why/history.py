@@ -66,6 +66,8 @@ class History:
     """Seconds for which the run's loop waited for a CPU."""
     cpu: float = 0.0
     """CPU-seconds that learners used for their updates."""
+    began: float = 0.0
+    """Time of the first line that was read: of a long journal, only its end is."""
     ended: float = 0.0
     """Time of the last line."""
     _firings: dict[int, tuple[str, float, str]] = field(default_factory=dict)
@@ -73,20 +75,24 @@ class History:
 
     def read(self, lines: Iterable[Mapping[str, Any]]) -> History:
         """Take in these lines, in their order."""
-        for line in lines:
+        for number, line in enumerate(lines):
             t = line.get("t", self.ended)
+            if not number:
+                self.began = t
             if t < self.ended - RESUMED:
                 # A resumed run counts its times anew: what was before is another part.
                 for each in (self.members, self.ready, self._firings, self._blocked):
                     each.clear()
                 self.quota, self.cpu, self.queued, self.ended = "", 0.0, 0.0, 0.0
+                self.began = 0.0
             self.ended = max(self.ended, t)
             if "firing" in line:
                 self._firings[line["firing"]] = line["trigger"], t, line.get("after", "")
             elif "done" in line:
                 self._done(line, t)
             elif "ready" in line:
-                self.ready.setdefault(line["ready"], t)
+                if line["ready"] not in self.members:
+                    self.ready.setdefault(line["ready"], t)
             elif "blocked" in line:
                 self._blocked.append((t - line["blocked"], t))
             elif "queued" in line:
@@ -100,7 +106,7 @@ class History:
         trigger, fired, cause = self._firings.get(line["done"], ("", end, ""))
         past = self.members.setdefault(member, [])
         before = past[-1] if past else None
-        free = before.end if before else self.ready.get(member, 0.0)
+        free = before.end if before else self.ready.get(member, self.began)
         end = max(end, free)
         begin = max(free, end - line.get("seconds", 0.0))
         self.cpu += line.get("cpu", 0.0)

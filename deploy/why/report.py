@@ -69,15 +69,15 @@ def _evidence(folder: Path) -> Evidence:
     status = last_status(folder / "progress.csv")
     times, usage = (status.times, status.usage) if status else ({}, {})
     split = {kind: s for kind in _OF_ACTORS if (s := times.get(kind, 0.0)) > 0}
-    far = usage.get("bytes_moved", 0.0) > 0
-    history = History(split or {SAMPLE: 1.0}, far).read(lines_of(folder, _MOST_LINES))
+    moved = usage.get("bytes_moved", 0.0) / max(1, status.updates if status else 0)
+    history = History(split or {SAMPLE: 1.0}, moved > 0).read(lines_of(folder, _MOST_LINES))
     held, used = usage.get("cpu_seconds_held", 0.0), usage.get("cpu_seconds_used", 0.0)
     plan = config.plan
     return Evidence(
         history, config.settings | dict(config.configuration.settings),
         plan.triggers if plan else {}, max(1, sum(map(is_actor, history.members))),
         plan.envs if plan else 1, plan.steps if plan else 1, config.host.cpus,
-        min(1.0, used / held) if held > _ENOUGH_HELD else None, config.algorithm,
+        min(1.0, used / held) if held > _ENOUGH_HELD else None, config.algorithm, moved,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ function el(tag, attributes = {}, ...children) {
 async function ask(path) {
   const answer = await fetch(`api/${path}`);
   const found = await answer.json().catch(() => ({ error: ["the answer is no JSON: is this the dashboard?"] }));
-  if (found.error) throw new Error(found.error.join("\n"));
+  if (found.error) throw Object.assign(new Error(found.error.join("\n")), { away: answer.status === 503 });
   return found;
 }
 
@@ -397,12 +397,12 @@ async function showRun(view, query, name) {
 
 const ALL = { curves: ["Curves", showCurves], cluster: ["Cluster", showCluster], bill: ["Bill", showBill] };
 const ONE = { timeline: ["Timeline", showTimeline], path: ["Path of a row", showPath], lags: ["Lag", showLags], wiring: ["Wiring", showWiring], logs: ["Logs", showLogs], run: ["About", showRun] };
-let stream = null, turn = 0;
+let stream = null, turn = 0, failed = false;  // failed: the head was away when the view was drawn
 
 const fault = (text) => { $("fault").textContent = text; };
 function listen(run, say) {
   const events = stream = new EventSource(`api/events?run=${enc(run)}`);
-  events.onmessage = (event) => { const found = JSON.parse(event.data); fault(found.error ? found.error.join("\n") : ""); if (!found.error) say(found); };
+  events.onmessage = (event) => { const found = JSON.parse(event.data); fault(found.error ? found.error.join("\n") : ""); if (found.error) return; if (failed) show(); else say(found); };
   // A stream that was refused is closed: the view's own question was, too, and says why.
   events.onerror = () => { if (events.readyState !== EventSource.CLOSED) fault("the dashboard does not answer: is it still running? The page goes on when it comes back."); };
 }
@@ -413,7 +413,7 @@ function repeat(view, act, every = 1500) {
 
 async function show() {
   const mine = ++turn, [path, query = ""] = location.hash.slice(2).split("?"), words = path.split("/").map(decodeURIComponent);
-  stream?.close(); fault(""); tip({}, "");
+  stream?.close(); fault(""); tip({}, ""); failed = false;
   const run = words[0] === "run" ? words[1] : "", views = run ? ONE : ALL, word = run ? words[2] : words[0], [title, draw] = views[word] || views[Object.keys(views)[0]];
   $("title").textContent = run || title;
   document.title = `${run || title} · ARTOS`;
@@ -423,7 +423,7 @@ async function show() {
   const view = el("section", { id: "view", "data-view": word || "curves" });
   $("view").replaceWith(view);
   if (run) listen(run, (found) => { const told = found.facts || {}; $("about").textContent = [found.outcome || found.state, told.algorithm && `${told.algorithm} on ${told.env}`, told.steps && `${number(told.steps, 9)} steps`, told.version >= 0 && `version ${told.version}`, told.steps_per_second && `${number(told.steps_per_second)} steps/s`, found.why].filter(Boolean).join(" · "); });
-  try { await draw(view, new URLSearchParams(query), run); } catch (error) { if (mine === turn) fault(error.message); }
+  try { await draw(view, new URLSearchParams(query), run); } catch (error) { if (mine === turn) { failed = !!error.away; fault(error.message); } }
   if (mine === turn) view.setAttribute("data-ready", "");
 }
 

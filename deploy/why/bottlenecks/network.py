@@ -6,6 +6,9 @@ from deploy.why.evidence import Evidence, without
 from deploy.why.finding import Finding
 from deploy.why.history import NETWORK
 
+_MUCH = 100_000
+"""Bytes an update; with fewer, a message takes as long as an empty one, more or less."""
+
 
 def look(run: Evidence) -> Finding | None:
     """Fewer bytes; and in turn, rows travel while others are sampled and learned from."""
@@ -13,7 +16,7 @@ def look(run: Evidence) -> Finding | None:
     if share <= 0:
         return None
     rest, advice = share, []
-    if run.settings.get("wire_dtype") == "float32":
+    if run.moved >= _MUCH and run.settings.get("wire_dtype") == "float32":
         rest, advice = share / 2, ["--set wire_dtype=bfloat16"]
     gain, work = without(share - rest), (run.sampling, run.learning)
     if run.in_turn and share > max(work):  # otherwise this is all the more so of work

@@ -21,6 +21,7 @@ import pytest
 from helpers import ROOT
 
 from artos.errors import Refused
+from artos.transport.keys import make_keys
 from deploy.cli.__main__ import main
 from deploy.dashboard.answers import Answers
 from deploy.dashboard.server import TOKEN, serve
@@ -161,6 +162,30 @@ def test_curves_of_runs_that_differ_by_their_seed_have_a_spread(asked: Asked) ->
     assert "no run has 'nope'" in asked.get("curves?what=nope", 422)["error"][0]
 
 
+def test_runs_of_other_settings_are_of_another_group(runs: Path, tmp_path: Path) -> None:
+    for name, lr in (("one", 0.1), ("two", 0.1), ("other", 0.2)):
+        shutil.copytree(runs / "seed1", tmp_path / name)
+        config = json.loads((tmp_path / name / "config.json").read_text())
+        config["settings"]["lr"] = lr
+        (tmp_path / name / "config.json").write_text(json.dumps(config))
+    found = Answers(Folders(tmp_path)).curves({})
+    assert {group.name: group.runs for group in found.groups} == {
+        "ppo on CartPole-v1 lr=0.1": 2, "ppo on CartPole-v1 lr=0.2": 1,
+    }  # fmt: skip
+
+
+def test_a_run_whose_records_are_refused_does_not_take_the_others_curves(runs: Path) -> None:
+    class Shared(Folders):
+        def folder(self, name: str, what: str = "") -> Path:
+            if name == "killed":
+                raise Refused([f"run {name} is ben's"])
+            return super().folder(name)
+
+    found = Answers(Shared(runs)).curves({})
+    assert {curve.name for curve in found.curves} == {"seed1", "seed2"}
+    assert found.faults == {"killed": "run killed is ben's"}
+
+
 def test_the_bill_and_the_cluster_are_those_of_the_commands(asked: Asked, runs: Path) -> None:
     bill = asked.get("bill")
     assert bill["total"]["usage"]["cpu_seconds_held"] == pytest.approx(
@@ -202,6 +227,16 @@ def test_what_happens_is_told_as_it_does(asked: Asked) -> None:
     assert asked.raw("/api/events?run=nothing").status == 404
 
 
+def test_who_listens_while_the_head_is_away_is_told_and_goes_on_listening(tmp_path: Path) -> None:
+    make_keys(tmp_path / "keys")
+    with dashboard("--head", "tcp://127.0.0.1:9", "--keys", str(tmp_path / "keys")) as asked:
+        with asked.answering("/api/events") as answer:
+            assert answer.status == 200, "a browser gives a stream up that is refused"
+            told = json.loads(answer.readline().removeprefix(b"data: "))
+        assert "there is no head at tcp://127.0.0.1:9" in told["error"][0]
+        assert asked.get("cluster", 503)["error"] == told["error"]
+
+
 def test_the_page_runs_nothing_but_its_own_module(asked: Asked) -> None:
     answer = asked.raw("/")
     assert answer.status == 200
@@ -235,6 +270,9 @@ def test_beyond_this_machine_a_token_is_needed(runs: Path) -> None:
         assert "token" not in let_in.headers["location"]
         cookie = let_in.headers["set-cookie"]
         assert "HttpOnly" in cookie
+        with dashboard("--runs", str(runs), "--host", "0.0.0.0") as second:
+            its = second.raw(f"/?token={second.token}").headers["set-cookie"]
+            assert its.partition("=")[0] != cookie.partition("=")[0], "browsers know no ports"
         assert "samesite=strict" in cookie.lower()
         assert asked.raw("/api/runs", Cookie=cookie.partition(";")[0]).status == 200
 
@@ -275,13 +313,14 @@ def test_whatever_a_folder_holds_is_answered_in_words(runs: Path, tmp_path: Path
     (root / "fifo" / "journal.jsonl").unlink()
     os.mkfifo(root / "fifo" / "journal.jsonl")
     RunFolder.create(root / "begun", {}).close()
+    RunFolder.create(root / "no\udcfftext", {}).close()
     secret = tmp_path / "secret.log"
     secret.write_text("secret")
     (root / "damaged" / "logs" / "out.log").symlink_to(secret)
     (root / HOSTILE / "logs" / "run.log").write_text(HOSTILE)
     with dashboard("--runs", str(root)) as asked:
         found = {run["name"]: run for run in asked.get("runs")["runs"]}
-        assert set(found) == {HOSTILE, "damaged", "fifo", "begun"}
+        assert set(found) == {HOSTILE, "damaged", "fifo", "begun", "no\udcfftext"}
         assert "summary.json is damaged" in found["damaged"]["why"]
         timeline = asked.get("runs/damaged/timeline")
         assert (timeline["spans"], timeline["damaged"]) == ([], 1)

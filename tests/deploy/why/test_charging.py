@@ -35,6 +35,14 @@ def test_the_shares_of_each_member_add_up_to_its_wall_time() -> None:
         assert sum(kinds.values()) == pytest.approx(1.0)
 
 
+def test_of_a_long_journal_only_the_time_that_is_read_counts() -> None:
+    """The lines that say since when members were there are not among its last ones."""
+    again = {"t": 5.5, "ready": "learner", "start": "fork", "seconds": 0.2}
+    learner = shares(History().read([*IN_TURN[5:], again]))["learner"]
+    assert sum(learner.values()) == pytest.approx(1.0)
+    assert learner["learn"] == pytest.approx(0.6 / 1.5), "of the 1.5 s from the first line on"
+
+
 def test_a_wait_is_charged_to_the_last_condition_that_was_missing() -> None:
     learner = shares(History().read(IN_TURN))["learner"]
     assert learner["wait: actor 1"] == pytest.approx(3.5 / 4.5)

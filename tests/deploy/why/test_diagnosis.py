@@ -77,8 +77,12 @@ def named(
         (named(run_of(learn=0.5), {"threads": 16}), ("too many threads", "--set threads=2")),
         (named(run_of(learn=1.0)), ("learner", "--set learners=2")),
         (
-            named(run_of(over=0.4, far=True), {"wire_dtype": "float32"}),
+            named(run_of(over=0.4, far=True), {"wire_dtype": "float32"}, moved=8e6),
             ("network", "--set wire_dtype=bfloat16 --set max_lag=1"),
+        ),
+        (
+            named(run_of(over=0.4, far=True), {"wire_dtype": "float32"}, moved=8e3),
+            ("network", "--set max_lag=1"),  # with few bytes, half of them take as long
         ),
         (named(run_of(device=0.5)), ("device contention", "--priority 1")),
         (
