@@ -66,7 +66,7 @@ def sweep(options: argparse.Namespace) -> int:
             lambda said: to_stderr(f"artos: {said}"), settings_of(options),
         )  # fmt: skip
     if options.json:
-        print_json(found)
+        print_json(found.runs)
     else:
         print(text(found))
     failed = any(run.outcome == "failed" for run in found.runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import artos
 from artos.errors import Refused
 from deploy.api import sweeping
 from deploy.api.running import Result, RunFailed
+from deploy.cli.__main__ import main
 from deploy.cli.sweep import text
 
 
@@ -54,6 +56,18 @@ def test_every_combination_is_run_with_every_seed(begun: Any, tmp_path: Path) ->
     assert (failed.outcome, failed.mean_return_100) == ("failed", None)
     assert "NotFinite" in failed.why
     assert Path(found.figure).stat().st_size > 1000
+
+
+def test_the_command_prints_a_list_of_runs(
+    begun: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("sweep", "ppo", "--grid", "lr=0.001,0.01", "--seeds", "2", "--at-once", "1")
+    assert main([*words, "--folder", str(tmp_path / "s"), "--json"]) == 0
+    runs = json.loads(capsys.readouterr().out)
+    assert [run["settings"] for run in runs] == [{"lr": 0.01}] * 2 + [{"lr": 0.001}] * 2
+    assert [run["mean_return_100"] for run in runs] == [9.0, 8.0, 0.0, -1.0]
+    assert all(Path(run["folder"]).name == run["name"] for run in runs)
+    assert (tmp_path / "s" / "sweep.csv").exists()
 
 
 def test_the_table_has_a_line_for_each_choice_with_its_spread(begun: Any, tmp_path: Path) -> None:
