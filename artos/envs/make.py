@@ -28,6 +28,7 @@ from artos.envs.settable import settable_of
 from artos.envs.spec import CHOSEN, STACK, EnvSpec, spec_of
 from artos.envs.trial import try_out
 from artos.envs.turns import InTurns, is_in_turns
+from artos.envs.wrappers import wrapped, wrappers_of
 from artos.errors import ArtosError, Refused
 from artos.system.closest import closest
 from artos.system.importing import users_module
@@ -160,10 +161,11 @@ def is_factory(env: str) -> bool:
 
 
 def _registered(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
+    env, wrappers = wrappers_of(env)
     env, components = components_of(env)
     name, arguments = parted(env)
     vectorised = name.startswith(_VECTOR)
-    if vectorised and components:
+    if vectorised and (components or wrappers):
         raise Refused([_ALONE.format(env)])
     spec = _spec(name.removeprefix(_VECTOR))
     if vectorised and spec.vector_entry_point is None:
@@ -172,7 +174,7 @@ def _registered(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
 
     def single() -> gym.Env[Any, Any]:
         one = gym.make(spec.id, disable_env_checker=True, **arguments)
-        return weighed(spec.id, one, components)
+        return weighed(spec.id, wrapped(env, one, wrappers, factory_of), components)
 
     try:
         if isinstance(entry, str):
@@ -191,7 +193,7 @@ def _registered(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
         raise Refused([missing or f"environment {env} cannot be made: {_tail(error)}"]) from error
 
 
-_ALONE = "environment {}: components are named of single environments: leave components out"
+_ALONE = "environment {}: components and wrappers are of single environments: leave them out"
 _OF_MAKE = ("max_episode_steps", "render_mode")
 """Arguments of ``gym.make`` itself that are of use here."""
 
@@ -303,11 +305,12 @@ def _atari(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
 
 
 def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> AnyVectorEnv:
-    asked, components = components_of(env)
+    asked, wrappers = wrappers_of(env)
+    asked, components = components_of(asked)
     env, only = selection(asked)
     factory = factory_of(env)
     first = _call(env, factory, envs, seed)
-    if components and not isinstance(first, gym.Env):
+    if (components or wrappers) and not isinstance(first, gym.Env):
         first.close()
         raise Refused([_ALONE.format(env)])
     if is_supersuit(first):
@@ -335,11 +338,14 @@ def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> A
         raise Refused([f"environment {asked}: it is no game of agents: leave {ONLY} out"])
     if not isinstance(first, gym.Env):
         raise Refused([hints.not_an_environment(env, first)])
-    first = weighed(env, first, components)
+
+    def whole(one: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+        return weighed(env, wrapped(env, one, wrappers, factory_of), components)
 
     def another(number: int) -> gym.Env[Any, Any]:
-        return weighed(env, _call(env, factory, envs, seed + number), components)
+        return whole(_call(env, factory, envs, seed + number))
 
+    first = whole(first)
     rest = [partial(another, number) for number in range(1, envs)]
     return SerialVectorEnv([lambda: first, *rest], autoreset)
 
