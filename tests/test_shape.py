@@ -67,3 +67,17 @@ def test_a_trigger_is_asked_and_not_looked_at() -> None:
         if re.search(r"isinstance\([^)]*\w+Trigger\b|case .*\w+Trigger\(", line)
     ]
     assert len(asked) <= TRIGGER_CLASSES, "\n".join(asked)
+
+
+def test_an_algorithm_is_a_short_file() -> None:
+    """With its settings and its table; what several share is not its own."""
+    files = [path for path in FILES if path.parent.relative_to(ROOT) == Path("triggers/algorithms")]
+    shared = {"pipelined_ppo.py", "pipelines.py", "replaying.py", "defaults.py", "separate.py"}
+    for path in files:
+        text = path.read_text()
+        assert len(text.splitlines()) <= 200, path.name
+        for node in ast.parse(text).body if path.name not in shared else ():
+            if isinstance(node, ast.ClassDef):
+                assert node.end_lineno is not None
+                assert node.end_lineno - node.lineno < 120, f"{path.name}: {node.name}"
+    assert len(files) > 20

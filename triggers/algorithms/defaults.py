@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from artos.actors.agents import AgentsActor, agents_of
 from artos.actors.asking import AskingActor
 from artos.actors.rollout import RolloutActor
 from artos.envs.spec import EnvSpec
 from artos.errors import Refused
-from artos.learners.settings import ActorCriticSettings, ReplaySettings
+from artos.learners.settings import (
+    OPEN,
+    ActorCriticSettings,
+    ClippedSettings,
+    ReplaySettings,
+    fitted,
+)
 from artos.policies.build import Policy
 from artos.policies.inference import Inference
 from artos.policies.inputs import can_be_scaled, picture
 from artos.policies.recurrent import RecurrentActorCritic
 from artos.specs.actor_count import ActorsSetting, actors_of
 
+C = TypeVar("C", bound=ClippedSettings)
 _OF_CENTRAL = {"splits": 1, "answer_batch": 1, "answer_wait": 0.0, "answer_device": "cpu"}
 _NOT_CENTRAL = "{} is of servers that answer actors: set inference=central, or leave it out"
 _PICTURES = "normalize scales numbers, but {} shows none: leave normalize out"
@@ -109,6 +118,16 @@ def lag_of(actors: ActorsSetting, n: int, wanted: int | None) -> int:
     By default every actor may have a round under way and another one that waits for the learner.
     """
     return 2 * actors_of(actors).most // max(1, n) if wanted is None else wanted
+
+
+def divided(found: C, actor: RolloutActor | AgentsActor, steps: int) -> C:
+    """With a number of minibatches that suits the rows of rounds, if it was left open."""
+    if found.minibatches is not OPEN:
+        return found
+    usual = fitted(found, None).minibatches  # sequences are few, and never cut
+    rows = min(part.envs for part in actor.parts.values()) if actor.parts else actor.envs
+    fine = minibatches_of(rows * steps, actors_of(found.actors).least)
+    return replace(found, minibatches=usual if found.recurrent else fine)
 
 
 def minibatches_of(rows: int, actors: int) -> int:

@@ -1,7 +1,4 @@
-"""GRPO (Shao et al. 2024) on tokens: its settings, its update, its table.
-
-Its losses are those of Prime-RL, which stay sound on rows a few versions old.
-"""
+"""GRPO (Shao et al. 2024) on tokens, by Prime-RL's losses: its settings, its update, its table."""
 
 from __future__ import annotations
 

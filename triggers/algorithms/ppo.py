@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, ClassVar
 
 import numpy as np
-from msgspec.structs import replace
 from torch import Tensor
 
-from artos.actors.agents import AgentsActor
-from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.batch import Batch
 from artos.learners.actor_critic import ActorCriticLearner, explained_variance
 from artos.learners.context import LearnerContext
@@ -37,11 +34,9 @@ from artos.specs.actor_count import NOISE_SCALE, actors_of
 from artos.specs.keys import ObjectKey
 from artos.specs.workload import Workload
 from triggers import ObjectKeyTrigger
-from triggers.algorithms.defaults import actor_critic, minibatches_of
+from triggers.algorithms.defaults import actor_critic, divided
 from triggers.algorithms.pipelines import Pipeline, learner_rows
 from triggers.algorithms.separate import separated
-
-C = TypeVar("C", bound=ClippedSettings)
 
 
 class PPOSettings(ClippedSettings, kw_only=True, frozen=True):
@@ -174,16 +169,6 @@ class PPO(ActorCriticLearner):
 def _counted(rows: Mapping[str, Tensor]) -> int:
     """How many of the rows are learned from."""
     return int(rows["valid"].sum()) if "valid" in rows else len(rows["advantages"])
-
-
-def divided(found: C, actor: RolloutActor | AgentsActor, steps: int) -> C:
-    """With a number of minibatches that suits the rows of rounds, if it was left open."""
-    if found.minibatches is not OPEN:
-        return found
-    usual = fitted(found, None).minibatches  # sequences are few, and never cut
-    rows = min(part.envs for part in actor.parts.values()) if actor.parts else actor.envs
-    fine = minibatches_of(rows * steps, actors_of(found.actors).least)
-    return replace(found, minibatches=usual if found.recurrent else fine)
 
 
 @builder(PPOSettings)

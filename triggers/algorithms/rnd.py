@@ -29,8 +29,8 @@ from artos.losses.masked import masked_mean
 from artos.policies.novelty import Embedding, Scaled, surprise
 from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
-from triggers.algorithms.defaults import actor_critic
-from triggers.algorithms.ppo import PPO, divided
+from triggers.algorithms.defaults import actor_critic, divided
+from triggers.algorithms.ppo import PPO
 from triggers.algorithms.separate import separated
 
 _AT_ONCE = 512
@@ -185,8 +185,7 @@ def workload(settings: RNDSettings) -> Workload:
     Sampling and learning alternate, exactly on-policy.
     """
     actor = actor_critic(settings, settings.correlation)
-    found = fitted(settings, actor.spec)
-    found = divided(found, actor, found.steps)
+    found = divided(fitted(settings, actor.spec), actor, settings.steps)
     keys = tuple(key.name for key in actor.data_keys())
     return separated(Workload(
         name="rnd",

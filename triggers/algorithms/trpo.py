@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from artos.buffer.samplers.batch import Batch
 from artos.learners.actor_critic import ActorCriticLearner, explained_variance
+from artos.learners.conjugate_gradients import conjugate_gradients
 from artos.learners.context import LearnerContext
 from artos.learners.sequences import TimeMajor
 from artos.learners.settings import (
@@ -54,9 +55,8 @@ class TRPO(ActorCriticLearner):
 
     Its curvature is that of the divergence as the rows' own actions show it, (r - 1) - log r with
     the ratio r of new to old probability: at r = 1 its Hessian is the mean of ∇log π ∇log πᵀ, the
-    empirical Fisher matrix (the paper, §6, finds both alike). So any policy that evaluates
-    actions will do. The critic has parameters of its own, and Adam; where the policy depends on
-    none of them, the step's gradient is 0, and so is Adam's step.
+    empirical Fisher matrix (the paper, §6, finds both alike). So any policy that evaluates actions
+    will do. The critic has parameters of its own, for which the step's gradient is 0, and Adam.
     """
 
     Settings: ClassVar[type[ActorCriticSettings]] = TRPOSettings
@@ -170,25 +170,6 @@ class TRPO(ActorCriticLearner):
                 return found | {"approx_kl": moved, "gain": better, "step": length}
         weights.copy_(start)
         return found
-
-
-def conjugate_gradients(of: Callable[[Tensor], Tensor], wanted: Tensor, steps: int) -> Tensor:
-    """About the vector that a positive definite matrix, ``of`` a vector, maps to ``wanted`` (N,).
-
-    It is within the span of the first ``steps`` residuals (Hestenes and Stiefel 1952).
-    """
-    found, residual = torch.zeros_like(wanted), wanted.clone()
-    along, square = residual.clone(), residual @ residual
-    for _ in range(steps):
-        if square.item() < _SOLVED:
-            break
-        mapped = of(along)
-        length = square / (along @ mapped)
-        found += length * along
-        residual -= length * mapped
-        square, before = residual @ residual, square
-        along = residual + square / before * along
-    return found
 
 
 @builder(TRPOSettings)

@@ -13,10 +13,10 @@ from torch import Tensor
 
 import artos
 from artos.envs.spec import ActionSpec, EnvSpec, Part
+from artos.learners.conjugate_gradients import conjugate_gradients
 from artos.learners.context import LearnerContext
 from artos.policies.actor_critic import ActorCritic
 from artos.specs.members import LEARNER
-from triggers.algorithms.trpo import conjugate_gradients
 
 ROWS = 40
 OBS, IMAGE = "observations", Part("observations", (36, 36), "uint8", low=0, high=255)
