@@ -27,7 +27,7 @@ from artos.specs.fields import (
     check_plain,
 )
 
-PROTOCOL = 16
+PROTOCOL = 17
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -344,7 +344,8 @@ class Load(Message, frozen=True, tag=True):
 
     Its executors have, or may have, ``shm_bytes`` of shared memory; 0: any number. ``faults``
     counts those the worker survived, ``malformed`` the messages that it refused. It leaves in
-    ``seconds_left``; 0: it does not know when.
+    ``seconds_left``; 0: it does not know when. Its machine's clock shows ``wall``, in seconds since
+    1970.
     """
 
     actors: Named = field(default_factory=dict)
@@ -354,6 +355,7 @@ class Load(Message, frozen=True, tag=True):
     malformed: Small = 0
     shm_bytes: Count = 0
     seconds_left: Seconds = 0.0
+    wall: Seconds = 0.0
 
 
 class Assign(Message, frozen=True, tag=True):

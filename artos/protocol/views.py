@@ -161,6 +161,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     alive: bool
     slots: int
     runs_per_slot: int = 1
+    clock_ahead: float = 0.0
+    """Seconds by which its clock is ahead of the head's, negative if behind; 0: no more than 5."""
     actors: int = 0
     runs: dict[str, int] = {}
     leaves: str = ""

@@ -76,6 +76,8 @@ def nodes(found: Iterable[NodeView]) -> RenderableType:
             state = f"alive, for {minutes // 60}:{minutes % 60:02} h"
         if node.alive and node.leaves:
             state = node.leaves
+        if node.alive and (ahead := node.clock_ahead):
+            state += f", its clock {abs(ahead):.0f} s {'ahead' if ahead > 0 else 'behind'}"
         shares = (f"{node.cpu:.0%}", f"{node.memory:.0%}") if node.alive else ("", "")
         counts = ", ".join(f"{run} {count}" for run, count in node.runs.items())
         more = {"devices": node.devices, "labels": ", ".join(node.labels)}

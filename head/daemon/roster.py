@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import heapq
+import logging
+import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -24,6 +26,13 @@ from head.daemon.unsaved import Table, Unsaved
 
 _MOST_GONE = 100
 """Nodes that are gone and still listed; a node with the same name replaces its entry."""
+_log = logging.getLogger(__name__)
+_SKEWED = 5.0
+_IN_TIME = (0.5, 3.0)
+_SKEW = (
+    "the clock of node %s is %.0f s %s the head's: so are the times in the logs of its processes; "
+    "runs do not go by it"
+)
 _GRACE = 1.0
 """Seconds in which a daemon that lives connects again if its connection was closed."""
 _HEARD = 2.0
@@ -77,6 +86,10 @@ class Node:
     """Whether it has the head's folder of runs; None: it has not said so yet."""
     switches: bool = False
     """Whether its daemon may start processes under users' accounts."""
+    clock_ahead: float = 0.0
+    """Seconds by which its machine's clock is ahead of the head's, if that is worth a word."""
+    loaded: float = 0.0
+    """When it last said what load it has."""
     ended: float | None = None
     """When its daemon's connection was closed, if that was so and there is no other yet."""
 
@@ -124,9 +137,10 @@ class Roster:
     """
 
     def __init__(
-        self, version: str, clock: Clock, deadline: float = 15.0, unsaved: Unsaved | None = None
-    ) -> None:
-        self._version, self._clock, self.deadline = version, clock, deadline
+        self, version: str, clock: Clock, deadline: float = 15.0, unsaved: Unsaved | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
+        self._version, self._clock, self.deadline, self._wall = version, clock, deadline, wall
         self._nodes: dict[str, Node] = {}
         self._by_peer: dict[str, Node] = {}
         self._unsaved = Unsaved() if unsaved is None else unsaved
@@ -205,8 +219,18 @@ class Roster:
     def load(self, peer: str, load: Load) -> None:
         """Take in the load that a daemon reports of its node."""
         if node := self._by_peer.get(peer):
-            node.heard, node.load = self._clock.now(), load
+            now = node.heard = self._clock.now()
+            node.load, since, node.loaded = load, now - node.loaded, now
+            # What comes out of time has waited for a connection, and shows an old time.
+            if load.wall and _IN_TIME[0] <= since <= _IN_TIME[1]:
+                self._see_clock(node, load.wall - self._wall())
             node.shm_bytes = load.shm_bytes or node.shm_bytes
+
+    def _see_clock(self, node: Node, ahead: float) -> None:
+        ahead = ahead if abs(ahead) > _SKEWED else 0.0
+        if ahead and not node.clock_ahead:
+            _log.warning(_SKEW, node.name, abs(ahead), "ahead of" if ahead > 0 else "behind")
+        node.clock_ahead = ahead
 
     def leave(self, name: str, why: str) -> None:
         """Give a node no more actors; it stays until it says goodbye or falls silent."""

@@ -87,6 +87,7 @@ def _node(node: Node, scheduler: Scheduler, now: float) -> NodeView:
         silent_seconds=round(now - node.heard, 1),
         seconds_left=round(node.load.seconds_left, 1),
         awaited=node.alive and not node.peer,
+        clock_ahead=round(node.clock_ahead, 1),
     )
 
 

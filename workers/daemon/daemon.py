@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import signal
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,6 +220,7 @@ class WorkerDaemon(Closing):
                 malformed=self._messenger.malformed,
                 shm_bytes=_shm_bytes(self._options.name),
                 seconds_left=max(0.1, self._leaves_at - now) if self._leaves_at < _NEVER else 0.0,
+                wall=time.time(),
             )
             self._send(load)
         # Log why the head cannot be reached, once each time the connection is lost.

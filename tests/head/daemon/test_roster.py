@@ -166,3 +166,26 @@ def test_only_some_of_the_gone_are_remembered(roster: Roster, clock: ManualClock
     clock.advance(16)
     assert len(roster.late()) == 300
     assert len(list(roster)) == 100
+
+
+def test_a_clock_that_is_wrong_is_told_once(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not what a message shows that waited for its connection, or a second more or less."""
+    roster = Roster(VERSION, clock, wall=lambda: 1_000.0 + clock.now())
+    roster.admit("w1.a", hello("w1"))
+
+    def says(ahead: float, after: float = 1.0) -> float:
+        clock.advance(after)
+        roster.load("w1.a", Load(wall=1_000.0 + clock.now() + ahead))
+        (node,) = roster
+        return node.clock_ahead
+
+    assert [says(0.0), says(1.0), says(-40.0, after=41.0), says(-39.0, after=0.01)] == [0.0] * 4
+    assert not caplog.records
+    assert [says(37.0), says(37.0)] == [37.0, 37.0]
+    (told,) = caplog.messages
+    assert "the clock of node w1 is 37 s ahead of the head's" in told
+    assert says(0.2) == 0.0
+    assert says(-60.0) == -60.0
+    assert "60 s behind" in caplog.messages[-1]
