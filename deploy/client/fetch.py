@@ -17,6 +17,7 @@ from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.run_state import OVER
 from artos.runs.checkpoint import BEST, MANIFEST, SAVED
 from artos.system.regular_file import contents, opened
+from deploy.client.copied import remember
 from deploy.client.head_client import HeadClient
 
 NUMBERS, RECORDS = "numbers", "records"
@@ -90,6 +91,7 @@ def fetch(client: HeadClient, run: str, target: Path, what: str = "all") -> Fetc
         if not missed and _of(_CHECKPOINTS, now) == _of(_CHECKPOINTS, there):
             for checkpoint in _CHECKPOINTS:
                 _complete(target, checkpoint, _of(checkpoint, there))
+            remember(target, view.state)
             return Fetched(view.name, str(target), view.state, files, moved)
         # It has been replaced meanwhile: what was copied of it may be of two checkpoints.
     both = f"a checkpoint and a journal of {run}"

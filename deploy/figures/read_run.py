@@ -16,6 +16,7 @@ from artos.protocol.views import Status
 from artos.runs import run_config
 from artos.runs.run_config import RunConfig
 from artos.specs.settings import shown
+from deploy.client.copied import live_state
 from deploy.tracking.rows import NewRows
 from head.records import evaluations, summary_file
 from head.records.episodes import Episodes
@@ -70,7 +71,8 @@ class ReadRun:
     def outcome(self) -> str:
         """How it ended, or that it goes on."""
         said = self.summary.get("outcome", "")
-        return "live" if is_live(self.folder) else str(said or "killed")
+        live = is_live(self.folder) or live_state(self.folder)
+        return "live" if live else str(said or "killed")
 
     @cached_property
     def episodes(self) -> Episodes:

@@ -26,6 +26,7 @@ from artos.system.closing import Closing
 from artos.system.signals import CLOSE
 from artos.system.usable_cpus import usable_cpus
 from artos.version import VERSION
+from deploy.client.copied import live_state
 from head.daemon import status_api
 from head.records import summary_file
 from head.records.progress_log import last_status
@@ -209,6 +210,8 @@ def _one(run: Path) -> RunView:
 
 def _fate(run: Path) -> tuple[str, str, str]:
     """State, outcome, and the reason of a failure."""
+    if copied := live_state(run):
+        return copied, "", ""
     live, told = is_live(run), control.state_told(run)
     if live and (told or is_live(run)):  # else it has ended since
         return told or STARTING, "", ""

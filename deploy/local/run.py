@@ -14,6 +14,7 @@ from artos.runtime.preload import Preloaded
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.signals import StopRequests
 from artos.trained.trust import allow, require_own_states
+from deploy.client import copied
 from deploy.display.view import LiveView
 from deploy.local.inline import Inline
 from deploy.tracking.alongside import Alongside, TrackedView
@@ -77,6 +78,7 @@ def resume(
         with request.preload() as preloaded, _view(request) as view:
             view.phase(_REGISTRATION)
             with resumed(request, folder, requests, preloaded, unfit) as prepared:
+                copied.forget(path)
                 return _seen_through(prepared, request, requests, view, trackers)
 
 

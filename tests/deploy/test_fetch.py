@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,10 @@ from artos.protocol.views import RunView
 from artos.runs.checkpoint import MANIFEST
 from deploy.cli.__main__ import main
 from deploy.client import fetch as module
+from deploy.client.copied import forget
 from deploy.client.fetch import Fetched, fetch, follow
+from deploy.figures.read_run import ReadRun
+from deploy.local.local_runs import LocalRuns
 from head.daemon.run_files import listed, piece
 
 
@@ -206,6 +210,25 @@ def test_of_a_run_of_a_head_each_command_copies_what_it_reads(
     monkeypatch.setattr("deploy.client.copies.local", local)
     assert main([*command.split(), "r1@"]) == 2
     assert f"of r1@ {what}" in capsys.readouterr().err
+
+
+def test_a_copy_of_a_run_that_goes_on_is_not_taken_for_one_that_was_killed(
+    there: Any, tmp_path: Path
+) -> None:
+    """Until it is over, or the copy itself is resumed."""
+    run_config = {"workload": "ppo", "settings": {}, "seed": 1, "folder": str(tmp_path)}
+    (there.folder / "config.json").write_text(json.dumps(run_config))
+    there.state = "running"
+    copy = Path(fetch(there, "r1", tmp_path / "copy").folder)
+    with LocalRuns(tmp_path) as runs:
+        assert (runs.status("copy").state, ReadRun(copy).outcome) == ("running", "live")
+        forget(copy)
+        assert (runs.status("copy").state, ReadRun(copy).outcome) == ("failed", "killed")
+    (there.folder / "summary.json").write_text(json.dumps({"outcome": "done", "steps": 3}))
+    there.state = "done"
+    fetch(there, "r1", copy)
+    with LocalRuns(tmp_path) as runs:
+        assert (runs.status("copy").state, ReadRun(copy).outcome) == ("done", "done")
 
 
 def test_who_may_not_read_it_gets_no_folder(there: Any, tmp_path: Path) -> None:

@@ -1,0 +1,34 @@
+"""What a copy of a run's folder remembers of the run: its state when it was copied."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from artos.protocol.run_state import OVER
+from artos.system.regular_file import contents
+
+_FILE = ".copied"
+_MOST = 64
+
+
+def remember(copy: Path, state: str) -> None:
+    """Note the state in which the run was.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    (copy / _FILE).write_text(state)
+
+
+def live_state(folder: Path) -> str:
+    """The state of a run that went on when this copy was made; "" if it was over, or is no copy."""
+    with suppress(OSError, ValueError):
+        state = contents(folder / _FILE)[:_MOST].decode()
+        return "" if state in OVER else state
+    return ""
+
+
+def forget(folder: Path) -> None:
+    """This copy goes on by itself from now on."""
+    (folder / _FILE).unlink(missing_ok=True)
