@@ -25,7 +25,7 @@ def test_four_runs_on_one_slot(cluster: Cluster, code: Path) -> None:
     cluster.start_worker("w1", "--slots", 1, "--runs-per-slot", RUNS)
     cluster.alive("w1")
     together, held = _all(cluster, code, "together", RUNS, at_once=RUNS)
-    cluster.workers["w1"].signal(signal.SIGTERM)
+    cluster.workers["w1"].signal(signal.SIGUSR1)  # as Slurm before the end of an allocation
     assert cluster.workers["w1"].wait() == 0, cluster.story()
     cluster.start_worker("w2", "--slots", 1)
     cluster.alive("w2")

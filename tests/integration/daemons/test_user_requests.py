@@ -80,6 +80,8 @@ def test_a_run_is_that_of_the_user_whose_key_submits_it(
         (lambda run: control.ScaleRun(run, 3), "scale"),
         (lambda run: control.SetRun(run, {"learner.lr": 0.1}), "set settings of"),
         (control.ReadLogs, "read the logs of"),
+        (control.ListFiles, "read the files of"),
+        (lambda run: control.ReadFile(run, "config.json"), "read the files of"),
         (lambda run: control.Submit({"ticket": run, "resume": run}), "resume"),
     ],
 )
