@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ from artos.errors import Refused
 from artos.system.usable_cpus import usable_cpus
 from artos.transport.address import published
 from deploy.cli.__main__ import main
+from deploy.launchers import bringing_up
 from deploy.launchers.cluster import HEAD, RECORD, VARIABLE, Cluster, faults, known, load
 from deploy.launchers.launcher import Here, names
 from deploy.launchers.unit import await_head, head_command, worker_words, write_config
@@ -141,6 +143,25 @@ def test_a_worker_of_another_version_says_so(tmp_path: Path) -> None:
 
 
 # -- the commands ------------------------------------------------------------------------------
+
+
+def test_a_shell_takes_over_what_up_prints_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever is in the paths, and whatever the engine's client prints meanwhile."""
+    folder = tmp_path / "it's mine $HOME"
+
+    def up(wanted: Cluster, wait: float, say: object) -> bringing_up.Started:
+        print("Ray says hello")
+        return bringing_up.Started(
+            wanted.name, wanted.engine, str(folder), str(folder / "keys"), f"file:{folder}/head"
+        )
+
+    monkeypatch.setattr(bringing_up, "up", up)
+    assert main(("up", "--on", "slurm", "--nodes", "2", "--env")) == 0
+    script = capsys.readouterr().out + 'printf "%s\\n%s" "$ARTOS_HEAD" "$ARTOS_KEYS"'
+    told = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout.split("\n") == [f"file:{folder}/head", f"{folder}/keys"]
 
 
 def test_dry_run_starts_nothing(
