@@ -16,7 +16,7 @@ from artos.runs import run_config
 from deploy.client import bills
 from deploy.client.fetch import NUMBERS
 from deploy.dashboard.curves import RETURN, curves
-from deploy.dashboard.lags import of_journal, of_summary
+from deploy.dashboard.lags import of_journal, of_progress, of_summary
 from deploy.dashboard.paths import path_of_row, path_of_version
 from deploy.dashboard.sources import Source
 from deploy.dashboard.timeline import timeline
@@ -107,7 +107,8 @@ class Answers:
 
     def lags(self, name: str, query: Query) -> Any:
         """A histogram of the lag of the rows that it learned from."""
-        if found := of_summary(self._source.run(name).ending):
+        view = self._source.run(name)
+        if found := of_summary(view.ending) or of_progress(view.progress):
             return found
         with self._journal(name) as (index, _):
             return of_journal(index)

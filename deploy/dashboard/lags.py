@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from artos.protocol.views import Status
 from deploy.dashboard.timeline import Reading
 from triggers.journal_index import JournalIndex
 
@@ -31,6 +32,11 @@ def of_summary(summary: dict[str, Any]) -> Lags | None:
     if not isinstance(counts, dict) or not counts or not isinstance(by_actor, dict):
         return None
     return Lags("rows", counts, by_actor=by_actor)
+
+
+def of_progress(status: Status | None) -> Lags | None:
+    """As the newest row of a run's progress counts them; None if it has none, as in old records."""
+    return Lags("rows", dict(status.lags)) if status and status.lags else None
 
 
 def of_journal(index: JournalIndex) -> Lags:

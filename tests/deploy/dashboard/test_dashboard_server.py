@@ -125,7 +125,8 @@ def test_each_view_is_an_answer(asked: Asked, run: str) -> None:
     steps = asked.get(f"runs/{run}/path?actor=0&row=5")["steps"]
     assert [step["what"] for step in steps] == ["round", "firing", "update"]
     assert asked.get(f"runs/{run}/path?version=1")["steps"][1]["member"] == "learner"
-    assert set(asked.get(f"runs/{run}/lags")["counts"]) == {"0"}
+    lags = asked.get(f"runs/{run}/lags")
+    assert (lags["of"], lags["counts"]) == ("rows", {"0": 1024}), "each row, also of one killed"
     wiring = asked.get(f"runs/{run}/wiring")
     assert {node["name"] for node in wiring["nodes"]} == {
         "actors", "learner", "rows", "learner/model_param",
