@@ -1,0 +1,1 @@
+"""The dashboard: how soon a long run is shown, and what many who look cost the head."""
