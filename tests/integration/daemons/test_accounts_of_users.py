@@ -238,7 +238,7 @@ def test_users_have_processes_and_files_of_their_own(cluster: Cluster, place: Pl
     got = cluster.folder / "got"
     assert start(cluster, "ann", "get", "of-ann", got).wait() == 0, cluster.story()
     assert json.loads((got / "summary.json").read_text())["outcome"] == "done"
-    said = cluster.refused("submit", "--resume", "of-ann")
+    said = cluster.refused("submit", "--resume", "of-ann", "--total-steps", 40_000)
     assert f"belongs to user {USERS['ann']}" in said, "also to an admin"
     assert cluster.status()[1]["of-ann"]["user"] == "ann"
     cluster.until(lambda: cluster.left() == [])
