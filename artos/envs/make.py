@@ -28,7 +28,6 @@ from artos.envs.settable import settable_of
 from artos.envs.spec import CHOSEN, STACK, EnvSpec, spec_of
 from artos.envs.trial import try_out
 from artos.envs.turns import InTurns, is_in_turns
-from artos.envs.wrappers import wrapped, wrappers_of
 from artos.errors import ArtosError, Refused
 from artos.system.closest import closest
 from artos.system.importing import users_module
@@ -161,11 +160,10 @@ def is_factory(env: str) -> bool:
 
 
 def _registered(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
-    env, wrappers = wrappers_of(env)
     env, components = components_of(env)
     name, arguments = parted(env)
     vectorised = name.startswith(_VECTOR)
-    if vectorised and (components or wrappers):
+    if vectorised and components:
         raise Refused([_ALONE.format(env)])
     spec = _spec(name.removeprefix(_VECTOR))
     if vectorised and spec.vector_entry_point is None:
@@ -174,7 +172,7 @@ def _registered(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
 
     def single() -> gym.Env[Any, Any]:
         one = gym.make(spec.id, disable_env_checker=True, **arguments)
-        return weighed(spec.id, wrapped(env, one, wrappers, factory_of), components)
+        return weighed(spec.id, one, components)
 
     try:
         if isinstance(entry, str):
@@ -193,7 +191,7 @@ def _registered(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
         raise Refused([missing or f"environment {env} cannot be made: {_tail(error)}"]) from error
 
 
-_ALONE = "environment {}: components and wrappers are of single environments: leave them out"
+_ALONE = "environment {}: components are named of single environments: leave components out"
 _OF_MAKE = ("max_episode_steps", "render_mode")
 """Arguments of ``gym.make`` itself that are of use here."""
 
@@ -305,12 +303,11 @@ def _atari(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
 
 
 def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> AnyVectorEnv:
-    asked, wrappers = wrappers_of(env)
-    asked, components = components_of(asked)
+    asked, components = components_of(env)
     env, only = selection(asked)
     factory = factory_of(env)
     first = _call(env, factory, envs, seed)
-    if (components or wrappers) and not isinstance(first, gym.Env):
+    if components and not isinstance(first, gym.Env):
         first.close()
         raise Refused([_ALONE.format(env)])
     if is_supersuit(first):
@@ -338,14 +335,11 @@ def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> A
         raise Refused([f"environment {asked}: it is no game of agents: leave {ONLY} out"])
     if not isinstance(first, gym.Env):
         raise Refused([hints.not_an_environment(env, first)])
-
-    def whole(one: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-        return weighed(env, wrapped(env, one, wrappers, factory_of), components)
+    first = weighed(env, first, components)
 
     def another(number: int) -> gym.Env[Any, Any]:
-        return whole(_call(env, factory, envs, seed + number))
+        return weighed(env, _call(env, factory, envs, seed + number), components)
 
-    first = whole(first)
     rest = [partial(another, number) for number in range(1, envs)]
     return SerialVectorEnv([lambda: first, *rest], autoreset)
 
