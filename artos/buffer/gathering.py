@@ -67,6 +67,10 @@ class Gathering:
         mine = self._lines[self.rank][_STEPS]
         return [n for n, line in enumerate(self._lines) if line[_STEPS] < mine]
 
+    def has_come(self, rank: int) -> bool:
+        """Whether a rank has come in this term."""
+        return self._lines[rank][_STEPS] >= self._base
+
     def pid(self, rank: int) -> int:
         """The process of a rank; 0 if it never came."""
         return self._lines[rank][_PID]

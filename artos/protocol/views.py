@@ -119,6 +119,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     wants: int = 0
     """Slots that its actors would use: those that take part or, before it begins, are asked for;
     none while it waits for a quota."""
+    registered: int = 0
+    """Actors that have a place with their memory, or are to have one, if they take part or not."""
     lacks_memory: int = 0
     """How many of its actors wait for a node's shared memory alone."""
     executor_bytes: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from artos.protocol.run_state import OVER
+from artos.protocol.run_state import ACTIVE, QUEUED
 from artos.system.regular_file import contents
 
 _FILE = ".copied"
@@ -25,7 +25,7 @@ def live_state(folder: Path) -> str:
     """The state of a run that went on when this copy was made; "" if it was over, or is no copy."""
     with suppress(OSError, ValueError):
         state = contents(folder / _FILE)[:_MOST].decode()
-        return "" if state in OVER else state
+        return state if state in (QUEUED, *ACTIVE) else ""
     return ""
 
 

@@ -19,6 +19,7 @@ from artos.runs.checkpoint import BEST, MANIFEST, SAVED
 from artos.system.regular_file import contents, opened
 from deploy.client.copied import remember
 from deploy.client.head_client import HeadClient
+from head.records.summary_file import FILE
 
 NUMBERS, RECORDS = "numbers", "records"
 """What the dashboard and other commands copy: what curves are drawn of, and all but weights."""
@@ -67,12 +68,15 @@ def fetch(client: HeadClient, run: str, target: Path, what: str = "all") -> Fetc
             holds another one.
         NoHead, WrongKeys, DeadlineExceeded: as ``HeadClient.exchange``.
     """
-    view = client.status(run)
     files, moved = 0, 0
     for _ in range(_TRIES):
+        view = client.status(run)
         there = _wanted(client.files(view.name), what)
         _claim(target, view.name)
         missed = False
+        if view.state not in OVER:  # it is of the time before the run was resumed
+            there = {name: about for name, about in there.items() if name != FILE}
+            (target / FILE).unlink(missing_ok=True)
         for name in sorted(there, key=lambda name: name.startswith(_CHECKPOINTS)):
             if _is_here(target, name, there[name]):
                 continue
@@ -88,6 +92,7 @@ def fetch(client: HeadClient, run: str, target: Path, what: str = "all") -> Fetc
         now = _wanted(client.files(view.name), what)
         # A journal that got long has become a part, which was not copied.
         missed |= _of(_JOURNAL, now).keys() != _of(_JOURNAL, there).keys()
+        missed |= view.state not in OVER and client.status(run).state in OVER
         if not missed and _of(_CHECKPOINTS, now) == _of(_CHECKPOINTS, there):
             for checkpoint in _CHECKPOINTS:
                 _complete(target, checkpoint, _of(checkpoint, there))

@@ -73,7 +73,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
         "" as long as it has no keys.
         """
-        with suppress(OSError):
+        with suppress(FileNotFoundError):
             return xxh3_64_hexdigest(contents(self.keys / "head.key"))[:8]
         return ""
 

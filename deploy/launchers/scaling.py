@@ -121,9 +121,10 @@ class Scaling:
         """
         wants = slots_wanted(view, self.cluster.labels)
         wanted = nodes_for(wants, nodes, self.cluster.slots)
+        held = sum(run.registered or run.wants for run in view.runs)
         if more := more_for_memory(view, nodes):
-            self._for_memory = (len(nodes) + more, wants)
-        elif wants < self._for_memory[1]:
+            self._for_memory = (len(nodes) + more, held)
+        elif held < self._for_memory[1]:
             self._for_memory = (0, 0)
         least = max(self.cluster.least, self._for_memory[0])
         return min(self.cluster.most, max(least, wanted))

@@ -14,7 +14,7 @@ import psutil
 from msgspec import UNSET
 
 from artos.errors import NoSuchRun, Refused
-from artos.protocol.run_state import FAILED, RUNNING, STARTING, STOPPING, at_the_end
+from artos.protocol.run_state import DONE, FAILED, RUNNING, STARTING, STOPPING, at_the_end
 from artos.protocol.usage import flat
 from artos.protocol.views import ClusterView, NodeView, RunFacts, RunView
 from artos.runs.checkpoint import MANIFEST
@@ -91,7 +91,8 @@ class LocalRuns(Closing):
             Refused: the run has no such log.
         """
         found = self._find(run)
-        return status_api.log(found, log, offset, _fate(found)[0])
+        state = DONE if live_state(found) else _fate(found)[0]  # no more comes to a copy
+        return status_api.log(found, log, offset, state)
 
     def scale(self, run: str, actors: int) -> dict[str, Any]:
         """Change a run's number of actors.
@@ -186,7 +187,8 @@ def _one(run: Path) -> RunView:
     facts = RunFacts(**msgspec.structs.asdict(status)) if status else None
     if ending and "usage" in ending[0]:  # the whole bill: progress.csv may end before the run
         facts = msgspec.structs.replace(facts or RunFacts(), usage=flat(ending[1].usage))
-    waits = status.waits if status and state in (RUNNING, STOPPING) else ()
+    is_here = state in (RUNNING, STOPPING) and not live_state(run)
+    waits = status.waits if status and is_here else ()
     actors = sum(who.startswith("actor") for who in waits)
     # Only a cluster's run, whose actors are on other nodes, has the log of a replay process.
     here = actors and not any((run / LOGS).glob("replay-*.log"))

@@ -226,6 +226,8 @@ class ReplayedLearner:
         except Exception as error:  # whatever the learner raises
             if then is not None and self._weights.version == then.version:
                 return  # it did in the run, and was started again
+            if self._replicas and (why := self._replicas.lost()):
+                raise Over(why) from error
             raise Over(f"{self.name} raised {type(error).__name__}: {error}") from error
 
     def _call(self, role: LearnerRole, called: Called) -> None:

@@ -5,14 +5,21 @@ They add up their parts by the same library in the same order, so sums are round
 
 from __future__ import annotations
 
+import time
+
 from msgspec.structs import replace
 
 from artos.buffer.gathering import Gathering
+from artos.clock import Deadline
 from artos.protocol.invocations import Invoke
 from artos.runs.run_memory import RunMemory
 from artos.runtime.member_host import hosts
 from artos.system.closing import Closing
+from artos.system.exit_report import START_SECONDS
+from deploy.replay.difference import Over
 from triggers.passers import Mailboxes, ToAll
+
+_LOOK_SECONDS = 0.01
 
 
 class Replicas(Closing):
@@ -27,7 +34,11 @@ class Replicas(Closing):
         self._call: Invoke | None = None
 
     def begin(self) -> tuple[int, Gathering]:
-        """Start all of them anew: how often that was, and where the first one is to meet them."""
+        """Start all of them anew: how often that was, and where the first one is to meet them.
+
+        Raises:
+            Over: they cannot be started.
+        """
         self.close()
         self._term += 1
         for member, host in self._hosts.items():
@@ -39,7 +50,19 @@ class Replicas(Closing):
         gathering.come(0, self._term)
         assert isinstance(gathering, _Meeting)
         gathering.replicas = self
+        deadline, ranks = Deadline(START_SECONDS), range(1, plan.replicas)
+        while not all(gathering.has_come(rank) for rank in ranks):
+            if (why := self.lost()) or deadline.passed:
+                raise Over(why or f"the other replicas did not start within {START_SECONDS:g} s")
+            time.sleep(_LOOK_SECONDS)
         return self._term, gathering
+
+    def lost(self) -> str:
+        """Which of them has ended by itself, and why; "" if none has."""
+        for member, host in self._hosts.items():
+            if (report := host.reap()) is not None:
+                return f"{member} ended: {report.why}"
+        return ""
 
     def call(self, call: Invoke) -> None:
         """Have them carry it out, too, once the first one takes a step together with them.
@@ -47,6 +70,8 @@ class Replicas(Closing):
         Until then it may wait for actors, whose rows are made meanwhile: they have a deadline.
         """
         self._drain()
+        if why := self.lost():
+            raise Over(why)
         self._call = call
 
     def pass_on(self) -> None:

@@ -12,6 +12,7 @@ from artos.runs.run_config import RunConfig
 from artos.specs.fields import Count
 from artos.system.durable import write_durably
 from artos.system.regular_file import contents
+from deploy.client.copied import live_state
 from deploy.tracking.rows import NewRows
 from head.records import summary_file
 from head.records.episodes import ended_of
@@ -93,7 +94,7 @@ class Following:
         """Send the files of a run that is over, with the ``weights`` if wanted, and close."""
         found = summary_file.read(self._folder)
         outcome = found[1].outcome if found else "failed"
-        if is_live(self._folder):
+        if is_live(self._folder) or live_state(self._folder):
             outcome = ""
         elif outcome != self.sent.outcome or weights:
             self._telling.files(self._folder)

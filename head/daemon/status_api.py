@@ -59,6 +59,7 @@ def line(run: Run, scheduler: Scheduler) -> RunView:
         restarts=run.restarts,
         actors=now,
         wants=0 if run.over or waits_for_quota else now or run.asks_actors,
+        registered=registered,
         lacks_memory=scheduler.waits.for_memory(run),
         executor_bytes=run.up.executor_bytes if run.up else 0,
         actor_bytes=run.up.actor_bytes if run.up else 0,
@@ -98,7 +99,8 @@ def summary(run: Run) -> dict[str, Any] | None:
         DamagedRecord: it is damaged, or not a file that can be read.
     """
     found = summary_file.read(Path(run.folder))
-    return found[0] if found and found[1].epoch == run.epoch else None
+    # Earlier versions of ARTOS did not say which process wrote it.
+    return found[0] if found and found[1].epoch in (0, run.epoch) else None
 
 
 def log(folder: Path, name: str, offset: int, state: str) -> dict[str, Any]:

@@ -231,6 +231,26 @@ def test_a_copy_of_a_run_that_goes_on_is_not_taken_for_one_that_was_killed(
         assert (runs.status("copy").state, ReadRun(copy).outcome) == ("done", "done")
 
 
+def test_of_a_run_that_goes_on_again_the_summary_of_before_is_not_copied(
+    there: Any, tmp_path: Path
+) -> None:
+    """And what ends while it is copied is copied as it ended."""
+    summary = there.folder / "summary.json"
+    summary.write_text(json.dumps({"outcome": "done", "steps": 1}))
+    copy = Path(fetch(there, "r1", tmp_path / "copy").folder)
+    assert not (copy / "summary.json").exists()
+
+    def end() -> None:
+        there.state = "done"
+        summary.write_text(json.dumps({"outcome": "done", "steps": 2}))
+
+    there.then[there.asked + 2] = end
+    fetched = fetch(there, "r1", copy)
+    assert fetched.state == "done"
+    assert json.loads((copy / "summary.json").read_text())["steps"] == 2
+    assert ReadRun(copy).outcome == "done"
+
+
 def test_who_may_not_read_it_gets_no_folder(there: Any, tmp_path: Path) -> None:
     def refuse() -> None:
         raise Refused(["run r1 is ann's"])

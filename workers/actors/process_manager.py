@@ -292,4 +292,6 @@ class ProcessManager:
         record.start(self._clock.now())
         self._mail.clear(member)
         self.spawner.request(member, self._turns.nominal_slot(record))
+        if record.waiting:
+            self.spawner.hurry(member)
         self.step()

@@ -423,7 +423,7 @@ async function show() {
   const view = el("section", { id: "view", "data-view": word || "curves" });
   $("view").replaceWith(view);
   if (run) listen(run, (found) => { const told = found.facts || {}; $("about").textContent = [found.outcome || found.state, told.algorithm && `${told.algorithm} on ${told.env}`, told.steps && `${number(told.steps, 9)} steps`, told.version >= 0 && `version ${told.version}`, told.steps_per_second && `${number(told.steps_per_second)} steps/s`, found.why].filter(Boolean).join(" · "); });
-  try { await draw(view, new URLSearchParams(query), run); } catch (error) { if (mine === turn) { failed = !!error.away; fault(error.message); } }
+  try { await draw(view, new URLSearchParams(query), run); } catch (error) { if (mine === turn) { failed = !!error.away; fault(error.message); if (failed && !run) { stream?.close(); listen("", () => {}); } } }
   if (mine === turn) view.setAttribute("data-ready", "");
 }
 

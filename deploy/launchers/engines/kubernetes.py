@@ -112,7 +112,8 @@ class Engine(Launcher):
             return ""
         return (
             f"namespace {namespace} has a cluster {self._cluster.name} that was not started from "
-            f"{self._cluster.folder} (`artos down {self._cluster.name}` where it was)"
+            f"{self._cluster.folder} (end it where it was, or `kubectl delete statefulset {head} "
+            f"{self._cluster.name}-worker` what is left of it)"
         )
 
     def refusal(self) -> str:

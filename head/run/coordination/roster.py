@@ -39,8 +39,9 @@ class Roster:
 
     def started(self, member: Member, within: float = 0.0) -> None:
         """The member is being started, to be ready in so many seconds or as soon as it can be."""
-        now = self._clock.now()
-        self._started[member], self._wanted[member] = now, now + within
+        self._started[member] = now = self._clock.now()
+        if member not in self._ready:  # else it is there, if only parked, and says no more
+            self._wanted[member] = now + within
 
     def hurry(self, member: Member, within: float) -> None:
         """A member that is being started is wanted in so many seconds from now."""

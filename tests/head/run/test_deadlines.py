@@ -80,6 +80,21 @@ def test_the_time_to_start_begins_when_those_asked_for_earlier_are_ready(players
     assert [*roster.late(100.0)] == [first, third]
 
 
+def test_who_is_ready_and_comes_back_is_not_late(players: Troupe) -> None:
+    """An actor that took no part for a while says nothing when it takes part again."""
+    roster, (member,) = players.coordinator.roster, acting(5)
+    roster.started(member)
+    roster.ready(member)
+    players.clock.advance(50.0)
+    roster.started(member, 1.0)
+    players.clock.advance(500.0)
+    assert [*roster.late(100.0)] == []
+    roster.lost(member)
+    roster.started(member)
+    players.clock.advance(101.0)
+    assert [*roster.late(100.0)] == [member]
+
+
 def test_who_was_held_back_has_its_full_time_afterwards(players: Troupe) -> None:
     assert players.coordinator.waits()["actor 0"].startswith("running sample")
     players.without_slot = {ACTOR}

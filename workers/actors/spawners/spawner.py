@@ -265,6 +265,8 @@ class Spawner:
 
     def close(self) -> None:
         """End every start that is under way; nothing is begun any more."""
-        self._most = 0
+        for each in (self._asked, self._waiting, self._urgent):
+            each.clear()
         if self._strategy is not None:
             self._strategy.close()
+        self._most, self._strategy = 0, None
