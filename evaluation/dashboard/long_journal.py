@@ -14,6 +14,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from deploy.cli.__main__ import main as artos
 from evaluation.baselines.timing import answer
 from evaluation.dashboard.served import answered, dashboard
@@ -44,7 +46,8 @@ def _on_and_on(lines: list[dict[str, Any]]) -> Iterator[tuple[float, dict[str, A
     """The lines again and again, later each time, and about how many bytes there are by then."""
     body = [line for line in lines if "firing" in line or "done" in line]
     most = {name: max(line.get(name, 0) for line in body) for name in _NUMBERS}
-    bytes_of, each = sum(len(str(line)) for line in body), lines[-1]["t"]
+    bytes_of = sum(len(msgspec.json.encode(line)) + 1 for line in body)
+    each = lines[-1]["t"]
     size, number = 0.0, 0
     while True:
         number += 1
