@@ -321,10 +321,9 @@ class RoundTrigger(Trigger):
         while self._wants(actor) and self._may_insert():
             self._asked[actor] += self.steps
             rounds += 1
-        if self._wants(actor) and rounds:
-            self._turns.append(actor)
-        elif self._wants(actor):
-            self._turns.appendleft(actor)
+        if self._wants(actor):
+            wait = self._turns.append if rounds else self._turns.appendleft
+            wait(actor)
         return Firing(actors=(actor,), rounds=rounds, ahead=self.ahead) if rounds else None
 
     def _wants(self, actor: int) -> bool:

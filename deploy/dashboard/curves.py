@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.errors import Refused
-from deploy.figures.read_run import ReadRun, by_seed
+from deploy.figures.read_run import ReadRun, labels
 from head.records import evaluations
 from head.records.episodes import Episodes
 from head.records.progress_log import Row, read_history
@@ -67,7 +67,7 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
     """
     if across not in _ACROSS:
         raise Refused([f"curves are drawn over {', '.join(_ACROSS)}, not {across!r}"])
-    drawn: dict[str, tuple[ReadRun, list[float], list[float]]] = {}
+    drawn: dict[str, tuple[Mapping[str, str], list[float], list[float]]] = {}
     played: dict[str, list[tuple[float, float, float]]] = {}
     columns: set[str] = {RETURN}
     named: set[str] = set()
@@ -81,8 +81,7 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
             }
             x, y = _points(folder, history, what, across)
             kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _POINTS)).astype(np.int64))
-            (asked := ReadRun(folder)).settings  # noqa: B018  # so that what is damaged is told
-            drawn[name] = asked, x[kept].tolist(), y[kept].tolist()
+            drawn[name] = ReadRun(folder).settings, x[kept].tolist(), y[kept].tolist()
             if what == RETURN:
                 played[name] = [
                     (float(_other(history, across, np.array([float(each.steps)]))[0]),
@@ -93,9 +92,11 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
             faults[name] = str(error)
     if named and what not in named | {RETURN}:
         raise Refused([f"no run has {what!r}; there are {', '.join(sorted(columns))}"])
-    alike = by_seed(run for run, _, _ in drawn.values())
-    groups_of = {id(run): group.label for group in alike for run in group.runs}
-    found = [Curve(name, groups_of[id(run)], x, y) for name, (run, x, y) in drawn.items()]
+    groups_of = labels([settings for settings, _, _ in drawn.values()])
+    found = [
+        Curve(name, group, x, y)
+        for (name, (_, x, y)), group in zip(drawn.items(), groups_of, strict=True)
+    ]
     by_group: dict[str, list[Curve]] = {}
     for curve in found:
         if curve.x:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -135,16 +135,27 @@ def by_seed(runs: Iterable[ReadRun]) -> list[Group]:
 
     A curve is called after the settings that differ between curves.
     """
-    same: dict[tuple[tuple[str, str], ...], list[ReadRun]] = {}
-    for run in runs:
-        same.setdefault(tuple(sorted(run.settings.items())), []).append(run)
-    every = [dict(key) for key in same]
-    names = dict.fromkeys(name for each in every for name in each)
-    differ = [name for name in names if len({each.get(name) for each in every}) > 1]
-    found = []
-    for each, group in zip(every, same.values(), strict=True):
-        words = [each.get("algorithm", ""), "on", each.get("env", "")]
-        words += [f"{n}={each[n]}" for n in differ if n in each and n not in ("algorithm", "env")]
-        ordered = sorted(group, key=lambda run: run.asked.seed)
-        found.append(Group(" ".join(words), tuple(ordered)))
-    return found
+    runs = [*runs]
+    same: dict[str, list[ReadRun]] = {}
+    for run, label in zip(runs, labels([run.settings for run in runs]), strict=True):
+        same.setdefault(label, []).append(run)
+    return [
+        Group(label, tuple(sorted(group, key=lambda run: run.asked.seed)))
+        for label, group in same.items()
+    ]
+
+
+def labels(every: Sequence[Mapping[str, str]]) -> list[str]:
+    """What runs of these settings are called: the same only if all their settings are."""
+    names = dict.fromkeys(name for each in every for name in sorted(each))
+    differ = [
+        name for name in names
+        if name not in ("algorithm", "env") and len({each.get(name) for each in every}) > 1
+    ]  # fmt: skip
+    return [
+        " ".join([
+            each.get("algorithm", ""), "on", each.get("env", ""),
+            *(f"{name}={each[name]}" for name in differ if name in each),
+        ])
+        for each in every
+    ]  # fmt: skip

@@ -212,9 +212,12 @@ class ReplayedLearner:
         site = msgspec.structs.replace(self._site, starts=term)
         try:
             role = learner_role(
-                self._plan, site, self._model, gathering=gathering,
+                self._plan,
+                site,
+                self._model,
+                gathering=gathering,
                 record=lambda plan, site: played,
-            )  # fmt: skip
+            )
             while (called := played.next_call(self._weights.version)) is not None:
                 self.firing = called.firing
                 yield called.firing

@@ -59,9 +59,10 @@ class Browsers:
             threading.Thread(target=look, args=(argument,), daemon=True)
             for number in range(count)
             for look, argument in (
-                (self._listen, "" if number % 2 else run), (self._list, number / count),
+                (self._listen, "" if number % 2 else run),
+                (self._list, number / count),
             )
-        ]  # fmt: skip
+        ]
         for thread in self._threads:
             thread.start()
 

@@ -137,9 +137,13 @@ class Roster:
     """
 
     def __init__(
-        self, version: str, clock: Clock, deadline: float = 15.0, unsaved: Unsaved | None = None,
+        self,
+        version: str,
+        clock: Clock,
+        deadline: float = 15.0,
+        unsaved: Unsaved | None = None,
         wall: Callable[[], float] = time.time,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._version, self._clock, self.deadline, self._wall = version, clock, deadline, wall
         self._nodes: dict[str, Node] = {}
         self._by_peer: dict[str, Node] = {}

@@ -96,8 +96,7 @@ def build(
             others=node.plan.actors > most,
         )  # fmt: skip
     return ProcessManager(
-        place, mail, recover, Spawner(strategies, early, _UNREADY * len(cpu_slots)),
-        cpu_slots,
+        place, mail, recover, Spawner(strategies, early, _UNREADY * len(cpu_slots)), cpu_slots,
         SlotTable(slots, clock), tiers, accounts, clock, pin=pin,
     )  # fmt: skip
 

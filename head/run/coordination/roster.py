@@ -73,9 +73,9 @@ class Roster:
     def lost(self, member: Member) -> None:
         """The member's process is gone."""
         self._ready.discard(member)
-        since = self._started.pop(member, None)
-        if self._wanted.pop(member, None) is not None and since is not None:
-            self._makes_room(since)
+        if self._wanted.pop(member, None) is not None:
+            self._makes_room(self._started[member])
+        self._started.pop(member, None)
         self._lacking.pop(member, None)
 
     def is_ready(self, member: Member) -> bool:
