@@ -17,7 +17,6 @@ from artos.actors.context import ActorContext
 from artos.actors.rollout import RolloutActor
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.part_of_block import Part, part_of_block, stored_name
-from artos.envs.address import address
 from artos.envs.games import GameRows, Games
 from artos.envs.known import KNOWN
 from artos.envs.make import ONLY, accepted, factory_of, games_of
@@ -26,6 +25,7 @@ from artos.errors import Refused
 from artos.policies.acting import BoundPolicy, Declared, Seen
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
+from artos.specs.address import address
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor
 from artos.specs.keys import MODEL_PARAM, VERSION_KEY, DataKey

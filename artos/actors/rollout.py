@@ -16,7 +16,6 @@ from artos.actors.context import ActorContext
 from artos.actors.continuing import Continuing
 from artos.actors.recurrent_state import RecurrentState
 from artos.buffer.actor_block import ActorBlock
-from artos.envs.address import address
 from artos.envs.ahead import make_ahead
 from artos.envs.known import KNOWN
 from artos.envs.make import (
@@ -34,6 +33,7 @@ from artos.errors import Refused
 from artos.policies.acting import BOOTSTRAPS, ActInfo, BoundPolicy, Declared, Seen
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
+from artos.specs.address import address
 from artos.specs.keys import CONFIGURATION_KEY, VERSION_KEY, DataKey
 from artos.system.random_streams import seed_of
 
@@ -45,7 +45,7 @@ class RolloutActor(Continuing):
     """Runs ``envs`` copies of ``env`` side by side with one batched inference per step.
 
     ``env`` is any Gymnasium id or ``module:factory``, ``env_args`` the arguments it is made with
-    (plain data by name); from then on ``env`` is both, see ``artos.envs.address``, and once the
+    (plain data by name); from then on ``env`` is both, see ``artos.specs.address``, and once the
     environment is known its version, too; ``asked`` stays as it was given. ``policy`` is a
     ``Policy``, or a class or function that makes a ``PolicyModule`` of an ``EnvSpec``.
     ``clip_rewards`` stores rewards clipped to -1 … 1 (None: on Atari only); ``terminal_lives`` lets

@@ -16,10 +16,10 @@ import gymnasium as gym
 import numpy as np
 
 from artos.envs import hints
-from artos.envs.address import address, parted
 from artos.envs.shown import Mismatch, numbers, require_finite
 from artos.envs.spec import COMPONENTS
 from artos.errors import Refused
+from artos.specs.address import address, parted
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 

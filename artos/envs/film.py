@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from artos.envs.address import parted
 from artos.envs.make import (
     AnyVectorEnv,
     accepted,
@@ -20,12 +19,15 @@ from artos.envs.make import (
     full_address,
     is_atari,
     is_factory,
+    layers_of,
     make_vector,
+    selection,
 )
 from artos.envs.serial import SerialVectorEnv
 from artos.envs.spec import EnvSpec, Part
 from artos.envs.stepper import Parts, Step
 from artos.errors import Refused
+from artos.specs.address import parted
 
 Picture = NDArray[np.uint8]
 
@@ -193,17 +195,20 @@ class _CannotDraw(Exception):
 
 def _camera(env: str, seed: int, number: int, studio: Studio) -> Camera:
     """Make an environment that draws itself, and film it."""
-    name, arguments = parted(full_address(env))
+    bare, layers = layers_of(full_address(env))
+    name, arguments = parted(selection(bare)[0])
     if is_factory(env):
         factory = factory_of(env)
         offered: dict[str, Any] = {"seed": seed + number, "num_envs": 1, "render_mode": _DRAWN}
         made = factory(**(accepted(factory, offered) | arguments))
         if not isinstance(made, gym.Env):
+            made.close()
             raise _CannotDraw("it is a vector environment")
     else:
         make_vector(env, 1, seed + number).close()  # refuses with a reason what cannot be made
         drawing: dict[str, Any] = arguments | {"render_mode": _DRAWN}
         made = gym.make(name, disable_env_checker=True, **drawing)
+    made = layers.around(bare, made)
     try:
         made.reset(seed=seed + number)
         drawn(made)

@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import msgspec
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from artos.envs import hints, stacks
-from artos.envs.address import address, parted
 from artos.envs.agents import AgentRows, is_supersuit
 from artos.envs.alike import difference
 from artos.envs.components import components_of, weighed
@@ -28,7 +27,10 @@ from artos.envs.settable import settable_of
 from artos.envs.spec import CHOSEN, STACK, EnvSpec, spec_of
 from artos.envs.trial import try_out
 from artos.envs.turns import InTurns, is_in_turns
+from artos.envs.wrappers import Wrap, wrapped, wrappers_of
 from artos.errors import ArtosError, Refused
+from artos.specs.address import address, parted
+from artos.specs.named import GAMES, VECTOR
 from artos.system.closest import closest
 from artos.system.importing import users_module
 from artos.system.under_way import under_way
@@ -36,9 +38,7 @@ from artos.system.under_way import under_way
 AnyVectorEnv = VectorEnv[Any, Any, Any]
 
 _FACTORY = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
-_VECTOR = "vector:"
 _ALE = "ale_py:"
-_GAMES = "pettingzoo"
 _SERVERS = "openenv:"
 ONLY = "only"
 """The argument of a game's address that names the agents that are played; others do anything."""
@@ -83,7 +83,7 @@ def make_vector(
     - ``module:factory``, which returns an Env or a VectorEnv and gets ``seed`` and ``num_envs`` if
       it accepts them. ``seed`` matters only there: ``Stepper.reset`` seeds the episodes.
 
-    Any of them may have arguments (``artos.envs.address``).
+    Any of them may have arguments (``artos.specs.address``).
 
     Raises:
         Refused: the name is unknown (with the closest ones), an extra is missing, arguments are not
@@ -149,30 +149,56 @@ def open_vector(
     return _registered(env, envs, autoreset)
 
 
+class Layers(NamedTuple):
+    """What an address says is put around each environment."""
+
+    wrappers: tuple[Wrap, ...] = ()
+    components: Mapping[str, float] = {}
+
+    def around(self, env: str, made: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+        """The environment in its wrappers, with one reward.
+
+        Raises:
+            Refused: a wrapper fails, or rewards are not as they are named; it is closed then.
+        """
+        return weighed(env, wrapped(env, made, self.wrappers, factory_of), self.components)
+
+
+def layers_of(env: str) -> tuple[str, Layers]:
+    """The address of the environment itself, and what is put around it.
+
+    Raises:
+        Refused: that is not named as it has to be.
+    """
+    env, wrappers = wrappers_of(env)
+    env, components = components_of(env)
+    return env, Layers(wrappers, components)
+
+
 def is_factory(env: str) -> bool:
     """Whether an address is ``module:factory`` of the user's own, or a game or server of others."""
-    if env.startswith((f"{_GAMES}:", _SERVERS)):
+    if env.startswith((GAMES, _SERVERS)):
         return True
-    return bool(_FACTORY.match(parted(env)[0])) and not env.startswith(_VECTOR)
+    return bool(_FACTORY.match(parted(env)[0])) and not env.startswith(VECTOR)
 
 
 # -- Gymnasium ids -----------------------------------------------------------------------------
 
 
 def _registered(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
-    env, components = components_of(env)
+    env, layers = layers_of(env)
     name, arguments = parted(env)
-    vectorised = name.startswith(_VECTOR)
-    if vectorised and components:
+    vectorised = name.startswith(VECTOR)
+    if vectorised and any(layers):
         raise Refused([_ALONE.format(env)])
-    spec = _spec(name.removeprefix(_VECTOR))
+    spec = _spec(name.removeprefix(VECTOR))
     if vectorised and spec.vector_entry_point is None:
         raise Refused([f"{spec.id} has no vectorised implementation of its own: --env {spec.id}"])
     entry = spec.vector_entry_point if vectorised else spec.entry_point
 
     def single() -> gym.Env[Any, Any]:
         one = gym.make(spec.id, disable_env_checker=True, **arguments)
-        return weighed(spec.id, one, components)
+        return layers.around(spec.id, one)
 
     try:
         if isinstance(entry, str):
@@ -191,7 +217,7 @@ def _registered(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
         raise Refused([missing or f"environment {env} cannot be made: {_tail(error)}"]) from error
 
 
-_ALONE = "environment {}: components are named of single environments: leave components out"
+_ALONE = "environment {}: wrappers and components are those of single environments: leave them out"
 _OF_MAKE = ("max_episode_steps", "render_mode")
 """Arguments of ``gym.make`` itself that are of use here."""
 
@@ -242,7 +268,7 @@ def full_address(env: str) -> str:
         return env
     before, colon, known = name.rpartition(":")
     try:
-        spec = _spec(name.removeprefix(_VECTOR))
+        spec = _spec(name.removeprefix(VECTOR))
     except Refused:
         return env  # making it says why
     return address(f"{before}{colon}{spec.id}", arguments) if spec.id != known else env
@@ -259,7 +285,7 @@ def is_atari(env: str) -> bool:
 
 def _game(env: str) -> str:
     """The game's id, with or without ``vector:``: ours is ALE's own vector environment anyway."""
-    return parted(env)[0].removeprefix(_VECTOR).removeprefix(_ALE)
+    return parted(env)[0].removeprefix(VECTOR).removeprefix(_ALE)
 
 
 def _atari(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
@@ -303,11 +329,11 @@ def _atari(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
 
 
 def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> AnyVectorEnv:
-    asked, components = components_of(env)
+    asked, layers = layers_of(env)
     env, only = selection(asked)
     factory = factory_of(env)
     first = _call(env, factory, envs, seed)
-    if components and not isinstance(first, gym.Env):
+    if any(layers) and not isinstance(first, gym.Env):
         first.close()
         raise Refused([_ALONE.format(env)])
     if is_supersuit(first):
@@ -335,10 +361,10 @@ def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> A
         raise Refused([f"environment {asked}: it is no game of agents: leave {ONLY} out"])
     if not isinstance(first, gym.Env):
         raise Refused([hints.not_an_environment(env, first)])
-    first = weighed(env, first, components)
+    first = layers.around(env, first)
 
     def another(number: int) -> gym.Env[Any, Any]:
-        return weighed(env, _call(env, factory, envs, seed + number), components)
+        return layers.around(env, _call(env, factory, envs, seed + number))
 
     rest = [partial(another, number) for number in range(1, envs)]
     return SerialVectorEnv([lambda: first, *rest], autoreset)
@@ -395,11 +421,11 @@ def factory_of(env: str) -> Callable[..., Any]:
             ) from error
         return opening(parted(env)[0].removeprefix(_SERVERS))
     module, _, name = parted(env)[0].partition(":")
-    if module == _GAMES:
-        module, name = name, "parallel_env"
+    if f"{module}:" == GAMES:
+        package, module, name = module, name, "parallel_env"
         with suppress(ModuleNotFoundError):  # else it is one of the user's own
-            if importlib.util.find_spec(f"{_GAMES}.{module}"):
-                module = f"{_GAMES}.{module}"
+            if importlib.util.find_spec(f"{package}.{module}"):
+                module = f"{package}.{module}"
     found = getattr(_module(env, module), name, None)
     if found is None and name == "parallel_env":
         found = getattr(_module(env, module), "env", None)  # a game in turns
@@ -423,7 +449,7 @@ def _module(env: str, module: str) -> Any:
             why = f"write the module's name, {module.removesuffix('.py')}, without .py"
         elif isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
             nor = hints.package_of(module)
-            if env.startswith(f"{_GAMES}:"):
+            if env.startswith(GAMES):
                 nor = " or in PettingZoo, if that is installed (pip install pettingzoo)"
             why = f"there is no module {error.name} in this folder{nor}"
         elif isinstance(error, ModuleNotFoundError):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import gymnasium as gym
 
 from artos.envs import hints
-from artos.envs.address import parted
 from artos.envs.make import is_atari, is_factory
+from artos.specs.address import parted
 
 
 def address_notes(asked: str, full: str) -> Iterator[str]:

@@ -15,10 +15,11 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from artos.envs.address import address
 from artos.errors import Refused
+from artos.specs.address import address
 from artos.specs.contracts import Actor
 from artos.specs.elastic import NAMES
+from artos.specs.named import ENV_ARGS
 from artos.specs.reference import Reference, package_of
 from artos.specs.settings import Setting, convert, settings_of, shown
 from artos.specs.workload import Workload
@@ -29,7 +30,6 @@ from artos.system.logging_setup import keep_enabled
 _OURS = ("head", "workers", "deploy", "evaluation")
 _FLAGS = {"env": "--env", "actors": "--actors", "total_steps": "--total-steps"}
 _ENV = "a Gymnasium id, or module:factory of your own"
-ENV_ARGS = "env_args"
 """The setting that holds arguments of the environment, text or plain data by name."""
 _ELSEWHERE = ("seed", "deadline")
 """Arguments of a run that are not settings of its workload."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,10 +9,8 @@ from typing import Annotated, Any
 import msgspec
 
 from artos.errors import Refused
+from artos.specs.named import objects_named
 from artos.system.closest import closest
-
-_OBJECT = re.compile(r"[\w./-]+:[A-Za-z_]")
-
 
 RecordedFolder = Annotated[str, msgspec.Meta(pattern=r"\A(?:/[^\0]*)?\Z")]
 """A folder of code as a record names it: absolute, so it is the same wherever it is read."""
@@ -42,7 +39,7 @@ class Reference(msgspec.Struct, frozen=True):
         """
         if workload in built_in:
             # Nothing else is imported from the user's folder, no matter who has chosen it.
-            named = any(names_object(str(value)) for value in settings.values())
+            named = objects_named(settings)
             return cls(built_in[workload], settings, str(folder) if named else "")
         place, name = file_and_object(workload, folder)
         if not place:
@@ -68,11 +65,6 @@ def file_and_object(workload: str, folder: Path) -> tuple[str, str]:
     if "." in place and not place.endswith(".py") and (folder / inside).is_file():
         place = inside
     return (place, name) if place.endswith(".py") else ("", "")
-
-
-def names_object(setting: str) -> bool:
-    """Whether a setting names something in a module or file, as ``my_env:make(task=1)`` does."""
-    return _OBJECT.match(setting.removeprefix("vector:")) is not None
 
 
 def package_of(file: Path) -> tuple[str, Path]:

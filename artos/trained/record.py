@@ -108,7 +108,8 @@ def read(
     settings = {n: value for n, value in known.settings.items() if n not in ELASTIC}
     with _faults_of(str(path)):
         reference = Reference.of(workload, settings, folder, built_in())
-    allow(path, reference, trust=trust or code is not None)
+    env = known.env_spec.name if known.env_spec else ""
+    allow(path, reference, trust=trust, moved=code is not None, env=env)
     if best and not (path / BEST / MANIFEST).is_file():
         why = (
             "no version is kept as the best one yet: a run keeps it from its first evaluation on, "

@@ -3,7 +3,9 @@
 A run is read by its own code, from the place that its ``config.json`` names, which comes first on
 the import path. The sender of a folder chooses the place. Code that came with a submission is
 trusted if this account's ARTOS wrote ``config.json`` (a seal in it shows that) and the code is just
-what its archive holds.
+what its archive holds. Without that seal nothing is called that the folder names, wherever it is
+imported from: what is installed or one's own has functions, too, that no stranger should call with
+arguments of his choice.
 """
 
 from __future__ import annotations
@@ -17,31 +19,47 @@ from pathlib import Path
 
 from artos.errors import Refused
 from artos.runs import checkpoint, run_config
-from artos.specs.reference import Reference, names_object, package_of
+from artos.specs.named import file_of, objects_named
+from artos.specs.reference import Reference, package_of
 from artos.system.account import root_user
 from artos.system.archives import holds_just_its_archive
 
 _log = logging.getLogger(__name__)
 
 
-def allow(run: Path, reference: Reference, *, trust: bool) -> None:
+def allow(
+    run: Path, reference: Reference, *, trust: bool, moved: bool = False, env: str = ""
+) -> None:
     """Say which code of the user's is run for the run in ``run``, if any is.
 
+    ``moved``: the user has said where the code is. ``env`` is an environment that may be made
+    besides the one in the settings.
+
     Raises:
-        Refused: without ``trust``, if the code may be another user's; says why, and how to run it
-            nevertheless.
+        Refused: without ``trust``, if the code may be another user's, or if somebody else says
+            what is called, even of what is installed; says why, and how to run it nevertheless.
     """
-    if (code := code_of(reference)) is None:
-        return
-    why = "" if trust else next(_doubts(code, reference, run.resolve()), "")
-    if why:
+    code = code_of(reference)
+    if code is not None and not (trust or moved):
+        why = next(_doubts(code, reference, run.resolve()), "")
+        if why:
+            raise Refused([f"run {run} would run the code in {code}, {why}: {_TRUST}"])
+    there = code is not None and os.path.exists(code)  # noqa: PTH110 (NUL)
+    source = (reference.source,) if there and _is_file(reference) and not moved else ()
+    called = source + objects_named({**reference.settings, _ALSO: env})
+    if called and not trust and not run_config.is_own(run):
         raise Refused(
             [
-                f"run {run} would run the code in {code}, {why}: look at it, then add --trust "
-                "(in Python: trust=True)"
+                f"run {run} would import and call {', '.join(called)}, and no ARTOS of this "
+                f"account has written its config.json, which says so: {_TRUST}"
             ]
         )
-    _log.warning("runs the code in %s", code)  # else users of ``artos.load`` would not see it
+    if code is not None:
+        _log.warning("runs the code in %s", code)  # else users of ``artos.load`` would not see it
+
+
+_TRUST = "look at it, then add --trust (in Python: trust=True)"
+_ALSO = "env_spec"
 
 
 def require_own_states(run: Path) -> None:
@@ -67,11 +85,8 @@ def code_of(reference: Reference) -> Path | None:
     if _is_file(reference):
         return Path(reference.source.rpartition(":")[0])
     folder = Path(reference.folder)
-    objects = filter(names_object, map(str, reference.settings.values()))
-    modules = (each.removeprefix("vector:").partition(":")[0] for each in objects)
-    files = (folder / f"{module.replace('.', '/')}.py" for module in modules)
-    named = next((file for file in files if os.path.isfile(file)), folder)  # noqa: PTH113 (NUL)
-    return named if reference.folder else None
+    named = (file_of(each, folder) for each in objects_named(reference.settings))
+    return next(filter(None, named), folder) if reference.folder else None
 
 
 def _is_file(reference: Reference) -> bool:

@@ -22,7 +22,7 @@ import msgspec
 from artos.errors import ArtosError, Refused, RunExists
 from artos.protocol.views import Status
 from artos.runs.exit_status import ExitStatus
-from artos.runs.loader import ENV_ARGS
+from artos.specs.named import ENV_ARGS
 from artos.specs.settings import shown
 from artos.system.closest import closest
 from artos.system.importing import stop_if_imported

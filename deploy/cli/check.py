@@ -32,7 +32,7 @@ def add_to(parser: Parser) -> None:
 
 def check_env(options: argparse.Namespace) -> int:
     """``artos check``: try an environment out; trains nothing."""
-    from artos.envs.address import address  # noqa: PLC0415
+    from artos.specs.address import address  # noqa: PLC0415
 
     found = examined(address(options.env, env_args_of(options)), options.deadline)
     if options.json:

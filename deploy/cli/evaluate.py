@@ -69,7 +69,7 @@ def play(options: argparse.Namespace) -> int:
         trained = load(folder, best=options.best, code=options.code, trust=options.trust)
         for note in trained.notes:
             print(f"note: {printable(note)}", file=sys.stderr)
-        from artos.envs.address import address  # noqa: PLC0415
+        from artos.specs.address import address  # noqa: PLC0415
         from deploy.display.counted_view import CountedView  # noqa: PLC0415
 
         env = address(options.env or trained.spec.name, env_args_of(options))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import sys
 import time
@@ -18,6 +17,7 @@ from artos.protocol.run_state import OVER
 from artos.protocol.views import RunView, Status
 from artos.runtime.preload import Preloaded
 from artos.specs.fields import LABEL
+from artos.specs.named import file_of, objects_named
 from artos.specs.reference import file_and_object, package_of
 from artos.system.archives import PACKAGES_FILE, pack
 from artos.system.printable import printable
@@ -28,8 +28,6 @@ from head.records.provenance import origin
 from head.run.request import reference_of
 from triggers.registration import register_apart
 
-_USERS = re.compile(r"[\w./-]+:[A-Za-z_]\w*")
-"""A setting that names an object in a module or file: ``my_env:make``."""
 _PERIOD = 0.5
 _SHOWN = 5.0
 _AWAY = 300.0
@@ -99,10 +97,8 @@ def code_of(wanted: Wanted) -> tuple[str, Path | None]:
         return f"{file.relative_to(root)}:{name}", root
     reference_of(wanted.workload, {}, wanted.folder)  # refused if there is no such algorithm
     # A built-in algorithm needs the user's folder only if a setting names an object there.
-    named = any(
-        _USERS.fullmatch(str(value).partition("(")[0]) for value in wanted.settings.values()
-    )
-    return wanted.workload, wanted.folder if named else None
+    there = any(file_of(named, wanted.folder) for named in objects_named(wanted.settings))
+    return wanted.workload, wanted.folder if there else None
 
 
 def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> RunView:

@@ -148,7 +148,8 @@ def _opened(run: Path, stop: int | None, *, trust: bool) -> list[Part]:
         settings.insert(0, settings[0] | each.before)
     faults = [*_of_the_run(config, settings)]
     references = [reference_of(config.workload, s, Path(config.folder)) for s in settings]
-    allow(run, references[-1], trust=trust)
+    for reference in references:
+        allow(run, reference, trust=trust)
 
     def prepared(reference: Reference) -> Registration:
         try:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from artos.envs.address import parted
 from artos.errors import DeadlineExceeded, Refused
 from artos.runtime.examination import examine
+from artos.specs.address import parted
 from deploy.cli.__main__ import main
 from deploy.cli.check import examined, text
 

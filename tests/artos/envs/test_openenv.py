@@ -22,11 +22,11 @@ from websockets.http11 import Response
 from websockets.sync.server import ServerConnection, serve
 
 from artos.envs import openenv_session
-from artos.envs.address import address
 from artos.envs.make import describe, full_address, make_vector, open_vector
 from artos.envs.openenv_session import Session, declared
 from artos.envs.shown import Mismatch
 from artos.errors import DeadlineExceeded, EnvServerFailed, Refused
+from artos.specs.address import address
 
 Said = dict[str, Any]
 BIT = {"type": "boolean"}

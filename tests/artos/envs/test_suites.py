@@ -13,10 +13,10 @@ import pytest
 
 from artos.actors.rollout import RolloutActor
 from artos.envs import hints
-from artos.envs.address import address, parted
 from artos.envs.make import describe, full_address, is_atari, make_vector
 from artos.envs.stepper import Stepper
 from artos.errors import BadRow, Refused
+from artos.specs.address import address, parted
 
 SUITE = "suites_for_tests"
 

@@ -41,6 +41,7 @@ def test_what_is_sent_to_a_cluster_is_the_whole_package(folder: Path) -> None:
 
 
 def test_a_factory_with_arguments_is_sent(folder: Path) -> None:
+    (folder / "my_env.py").touch()
     wanted = Wanted("ppo", {"env": "my_env:make(a=1)"}, folder=folder)
     assert code_of(wanted) == ("ppo", folder)
 

@@ -6,8 +6,11 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from artos.envs.make import make_vector
+from artos.envs.spec import spec_of
 from artos.errors import CheckpointFault, Refused
 from artos.runs import run_config
 from artos.specs.reference import Reference
@@ -18,12 +21,17 @@ from artos.trained.trust import allow, code_of
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home and a present folder that are not each other's."""
+    """A home and a present folder that are not each other's, and a run of this account."""
     for name in ("home", "here", "elsewhere", "run"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    write(tmp_path / "run", run_config.sealed(OF_A_RUN))
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path
+
+
+OF_A_RUN = {"workload": "mine.py:workload", "settings": {}, "folder": ""}
 
 
 def of(folder: Path) -> Reference:
@@ -158,9 +166,8 @@ def test_the_file_of_an_environment_is_named(env: str, home: Path, logged: list[
 
 
 @pytest.fixture
-def sent(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def sent(home: Path) -> Path:
     """The folder of a run that a head made elsewhere, with code that it was sent."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     (home / "here" / "mine.py").write_text("workload = 1\n")
     name, content = pack(home / "here")
     store = Archives(home / "elsewhere" / ".head" / "code")
@@ -205,3 +212,70 @@ def test_another_accounts_run(sent: Path, home: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "other"))
     with pytest.raises(Refused, match="which is neither in your home nor below this folder"):
         allow(home / "run", of(sent), trust=False)
+
+
+# -- what is called, where another account says so -------------------------------------------------
+
+CALLED = [
+    "os:system(command='true')",
+    "vector:my_suite:Mine-v0",
+    "pettingzoo:my_game",
+    "openenv:ws://127.0.0.1:8000",
+    "CartPole-v1(wrappers=['os:system'])",
+    "CartPole-v1(wrappers=(('os:system', {'command': 'true'}),))",
+]
+
+
+@pytest.fixture
+def stranger(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run folder that another account's ARTOS has written."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "other"))
+    return home / "run"
+
+
+@pytest.mark.parametrize("env", CALLED)
+def test_no_stranger_says_what_is_called(env: str, stranger: Path, home: Path) -> None:
+    settings = {"env": env}
+    named = Reference.of("ppo", settings, home / "home", {"ppo": "a.b:ppo"})
+    plain = Reference.of("ppo", {}, home / "home", {"ppo": "a.b:ppo"})
+    for moved in (False, True):
+        with pytest.raises(Refused, match="and no ARTOS of this account"):
+            allow(stranger, named, trust=False, moved=moved)
+        with pytest.raises(Refused, match="and no ARTOS of this account"):
+            allow(stranger, plain, trust=False, moved=moved, env=env)
+    allow(stranger, named, trust=True, env=env)
+    allow(stranger, plain, trust=False, env="CartPole-v1(a='b:c')")
+
+
+@pytest.mark.parametrize("wrappers", [["os:system"], "['os:system']", [["os:system", {"a": 1}]]])
+def test_nor_by_arguments_of_the_environment(wrappers: object, stranger: Path, home: Path) -> None:
+    settings = {"env_args": {"wrappers": wrappers}}
+    named = Reference.of("ppo", settings, home / "home", {"ppo": "a.b:ppo"})
+    with pytest.raises(Refused, match="would import and call os:system, and no ARTOS"):
+        allow(stranger, named, trust=False)
+
+
+def test_nor_a_function_of_ones_own(stranger: Path, home: Path) -> None:
+    own = of(home / "home")
+    allow(stranger, own, trust=False)  # there is none: who loads it says so, and what to do
+    (home / "home" / "mine.py").touch()
+    with pytest.raises(Refused, match=r"mine\.py:workload, and no ARTOS of this account"):
+        allow(stranger, own, trust=False)
+    allow(stranger, own, trust=False, moved=True)
+    allow(stranger, own, trust=True)
+
+
+@pytest.mark.parametrize("env", CALLED)
+def test_nor_in_what_is_known_of_the_environment(env: str, stranger: Path) -> None:
+    """Episodes are played where ``env_spec`` says, whatever the settings say."""
+    write(stranger, {"workload": "ppo", "settings": {}, "folder": "", "env_spec": spec(env)})
+    with pytest.raises(Refused, match="and no ARTOS of this account"):
+        read(stranger)
+
+
+def spec(env: str) -> object:
+    made = make_vector("CartPole-v1", 1)
+    try:
+        return msgspec.to_builtins(spec_of(env, made))
+    finally:
+        made.close()

@@ -9,7 +9,7 @@ from itertools import islice, product
 
 from odd_worlds import ACTED, ARRAYS, BOUNDED, FLAGS, MADE, NUMBERS, OBSERVED, Habits
 
-from artos.envs.address import address
+from artos.specs.address import address
 
 ACTOR_CRITICS = ("ppo", "a2c", "impala")
 REPLAYING = ("dqn", "sac", "td3")

@@ -89,14 +89,28 @@ def test_one_run_in_full() -> None:
         ("ppo", {"env": "CartPole-v1", "actors": "0:4,5:8", "lr": "0.001"}, False),
         ("ppo", {"actors": "noise_scale:2..16"}, False),
         ("ppo", {"env": "my_env:make"}, True),
+        ("ppo", {"env": "my_env:make(task=1)"}, True),
+        ("ppo", {"env": "my_env:Mine-v0"}, True),
+        ("ppo", {"env": "vector:my_env:Mine-v0"}, True),
+        ("ppo", {"env": "envs.mine:make"}, True),
         ("ppo", {"env": "envs/mine.py:make"}, True),
+        ("ppo", {"env": "pettingzoo:my_env"}, True),
+        ("ppo", {"env": "pettingzoo:envs.mine"}, True),
+        ("ppo", {"env": "CartPole-v1(wrappers=[('my_env:W', {'by': 2})])"}, True),
+        ("ppo", {"env_args": {"wrappers": ["gymnasium.wrappers:TimeLimit", "my_env:W"]}}, True),
+        ("ppo", {"env": "pettingzoo:classic.rps_v2"}, False),
+        ("ppo", {"env": "mo_gymnasium:deep-sea-treasure-v0"}, False),
+        ("ppo", {"env": "openenv:ws://127.0.0.1:8000"}, False),
+        ("ppo", {"env": "CartPole-v1(a='my_env:make')"}, False),
         ("algo.py:workload", {}, True),
     ],
 )
 def test_the_users_folder_travels_if_something_there_is_named(
     workload: str, settings: dict[str, Any], travels: bool, tmp_path: Path
 ) -> None:
-    (tmp_path / "algo.py").write_text("")
+    (tmp_path / "envs").mkdir()
+    for name in ("algo.py", "my_env.py", "envs/mine.py"):
+        (tmp_path / name).touch()
     folder = code_of(Wanted(workload, settings, folder=tmp_path))[1]
     assert folder == (tmp_path.resolve() if travels else None)
 

@@ -43,7 +43,7 @@ def parted(env: str) -> tuple[str, dict[str, Any]]:
     try:
         call: Any = ast.parse(f"f({inside}", mode="eval").body
         given = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
-    except (SyntaxError, ValueError, AttributeError) as error:
+    except (SyntaxError, ValueError, AttributeError, RecursionError, MemoryError) as error:
         raise Refused([_UNREADABLE.format(env)]) from error
     if call.args or None in {each.arg for each in call.keywords}:
         raise Refused([_UNREADABLE.format(env)])
