@@ -85,9 +85,9 @@ TASKS = {
          "max_grad_norm": 40, "lam": 1.0},
         {"num_workers": 2, "num_envs_per_worker": 4, "worker_num_splits": 1, "rollout": 64,
          "batch_size": 256, "num_batches_per_epoch": 1, "num_epochs": 1, "use_rnn": False,
-         "async_rl": True, "with_vtrace": True, "learning_rate": 5e-4, "ppo_clip_ratio": 0.2,
-         "exploration_loss_coeff": 0.01, "value_loss_coeff": 0.5, "max_grad_norm": 40.0,
-         "gamma": 0.99, "normalize_input": False, "normalize_returns": False,
+         "async_rl": True, "with_vtrace": False, "gae_lambda": 1.0, "learning_rate": 5e-4,
+         "ppo_clip_ratio": 0.2, "exploration_loss_coeff": 0.01, "value_loss_coeff": 0.5,
+         "max_grad_norm": 40.0, "gamma": 0.99, "normalize_input": False, "normalize_returns": False,
          "nonlinearity": "tanh", "actor_critic_share_weights": False},
         SAMPLE_FACTORY,
     ),
@@ -96,5 +96,6 @@ TASKS = {
 
 What is not: our memory is a GRU and theirs an LSTM, and our critics of SAC and TD3 begin with other
 random weights. IMPALA and APPO sample and learn at the same time, so how old rows are depends on
-the machine. RLlib tells means of ten episodes.
+the machine. RLlib tells means of ten episodes. Sample Factory 2.1.1 fails with its V-trace, and has
+returns of the same length (GAE with λ = 1) instead.
 """
